@@ -191,12 +191,3 @@ def test_the_mean_gradient_of_batches_is_the_full_gradient_with_weights_and_is_n
     with_weights, without = gradients(sampler, [reweighted, losses.BalancedContrastiveLoss(**options)], 4000)
     assert standard_errors_from_full(with_weights) < 3.5
     assert standard_errors_from_full(without) > 10
-
-
-def test_weights_of_an_earlier_version_are_read():
-    weights = importance.ImportanceWeights(importance.uniform_probabilities(COUNTS), 0.5)
-    config = weights.get_config()
-    former = {"anchor_factors": "left", "reference_factors": "right"}
-    old = {former.get(name, name): values for name, values in config["probabilities"].items()}
-    assert "left" in old
-    assert importance.ImportanceWeights.from_config({**config, "probabilities": old}).get_config() == config

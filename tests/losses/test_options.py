@@ -24,7 +24,6 @@ from tests.losses.rows import (
     having,
     lacking,
     law,
-    softplus,
     values_of,
 )
 from tfdml import layers, losses
@@ -43,60 +42,6 @@ def test_a_loss_comes_back_from_its_config(row):
     assert type(again) is type(row.loss)
     assert again.get_config() == row.loss.get_config()
     np.testing.assert_array_equal(numbers(again.call(LABELS, X)), numbers(row.loss.call(LABELS, X)))
-
-
-EARLIER = [
-    (
-        {"class_name": "AngularLoss", "registered_name": "tfdml>AngularLoss", "config": {"angle": 30.0}},
-        losses.AngularLoss(angle_degrees=30.0),
-    ),
-    (
-        {"class_name": "TupletMarginLoss", "registered_name": "tfdml>TupletMarginLoss", "config": {"margin": 20.0}},
-        losses.TupletMarginLoss(margin_degrees=20.0),
-    ),
-    (
-        {
-            "class_name": "RankedListLoss",
-            "registered_name": "tfdml>RankedListLoss",
-            "config": {"margin": 0.2, "temperature": 5.0, "positive_temperature": 3.0},
-        },
-        losses.RankedListLoss(margin=0.2, scale=5.0, positive_scale=3.0),
-    ),
-    (
-        {
-            "class_name": "KL",
-            "registered_name": "tfdml>KL",
-            "config": {"name": "kl", "dtype": "float32", "seed": 3, "gamma": 0.5, "sampled": 4},
-        },
-        losses.uncertainty.KL(0.5, num_samples=4, seed=3, name="kl"),
-    ),
-    (
-        {
-            "class_name": "GroupedKL",
-            "registered_name": "tfdml>GroupedKL",
-            "config": {"gamma": 0.5, "negative_gamma": None, "pseudo": 0.1},
-        },
-        losses.uncertainty.GroupedKL(0.5, pseudo_loss=0.1),
-    ),
-    (
-        {
-            "class_name": "WeightedContrastiveLoss",
-            "registered_name": "tfdml>WeightedContrastiveLoss",
-            "config": {
-                "g": keras.saving.serialize_keras_object(softplus),
-                "h": keras.saving.serialize_keras_object(losses.HingeSquared(0.5)),
-            },
-        },
-        losses.WeightedContrastiveLoss(positive_cost=softplus, negative_cost=losses.HingeSquared(0.5)),
-    ),
-]
-
-
-@pytest.mark.parametrize(("config", "expected"), EARLIER, ids=[config["class_name"] for config, _ in EARLIER])
-def test_configs_with_earlier_names_of_options_load(config, expected):
-    found = keras.saving.deserialize_keras_object({"module": "tfdml.losses", **config})
-    assert type(found) is type(expected)
-    assert found.get_config() == expected.get_config()
 
 
 @law(ROWS)
@@ -178,9 +123,7 @@ def lightly(pairs):
 
 @law(ROWS)
 def test_importance_weights_come_after_the_miner_and_stay_with_the_loss(row):
-    loss = row.loss
-    config = {**loss.get_config(), "importance": keras.saving.serialize_keras_object(lightly)}
-    weighted = type(loss).from_config(json.loads(json.dumps(config)))
+    loss, weighted = row.loss, saved_and_loaded(row.with_options(importance=lightly))
     expected = loss.values(lightly(loss.reweight(loss.pair(LABELS, X))))
     np.testing.assert_array_equal(numbers(weighted.call(LABELS, X)), numbers(expected))
 

@@ -296,18 +296,6 @@ def test_a_file_of_a_robust_loss_over_a_base_with_a_random_miner_keeps_where_the
     np.testing.assert_array_equal(numbers(miner(made).negative), numbers(other(made).negative))
 
 
-def test_configs_that_repeat_the_options_of_the_base_or_differ_from_them_load():
-    loss, plain = robust_with_a_random_miner(), keras.saving.serialize_keras_object(pairs.all_pairs)
-    config = loss.get_config()
-    repeated = {name: config["base"]["config"][name] for name in ("pairing", "miner", "importance", "match")}
-    again = losses.RobustLoss.from_config({**config, **repeated})
-    assert again.get_config() == config
-    assert len(again.layers) == 1
-    other = losses.RobustLoss.from_config({**config, "pairing": plain, "miner": None, "importance": None})
-    assert other.layers == []
-    assert other.base.miner is None
-
-
 def test_more_pairs_than_there_are_is_an_error():
     x = batch()
     number = len(LABELS) * (len(LABELS) - 1)

@@ -72,35 +72,6 @@ def test_a_miner_comes_back_from_its_config(name):
         np.testing.assert_array_equal(one, other)
 
 
-LAYER = {"name": "layer", "trainable": True, "dtype": "float32"}
-# Configs that were saved when an option had another name, beside the miner that they describe.
-OLD_CONFIGS = {
-    "SemiHard": ({"lower": 0.7, "margin": None, "distance": "cosine"}, {"min_distance": 0.7, "distance": "cosine"}),
-    "Angular": ({"angle": 35.0}, {"angle_degrees": 35.0}),
-    "DistanceWeighted": (
-        {**LAYER, "seed": None, "cutoff": 0.4, "far": 1.5, "clip": None, "expected": True},
-        {"cutoff": 0.4, "max_distance": 1.5, "expectation": True},
-    ),
-    "UniformHistogram": (
-        {**LAYER, "seed": 2, "bins": 5, "positives_per_bin": 3, "negatives_per_bin": 4, "distance": "squared"},
-        {"seed": 2, "bins": 5, "positives_per_bin": 3, "negatives_per_bin": 4, "distance": "squared"},
-    ),
-    "BalancedPairs": ({**LAYER, "seed": 2}, {"seed": 2}),
-    "PairMargin": (
-        {"positive_margin": 0.3, "negative_margin": 0.9, "distance": "euclidean"},
-        {"positive_margin": 0.3, "negative_margin": 0.9},
-    ),
-}
-
-
-@pytest.mark.parametrize(("name", "old", "options"), [(name, *both) for name, both in OLD_CONFIGS.items()])
-def test_a_config_of_an_earlier_version_is_read(name, old, options):
-    saved = {"module": "tfdml.miners", "class_name": name, "registered_name": f"tfdml>{name}", "config": old}
-    again, made = keras.saving.deserialize_keras_object(saved), pairs.all_pairs(LABELS, batch())
-    for one, other in zip(weights(again(made)), weights(getattr(miners, name)(**options)(made)), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 @pytest.mark.parametrize("make", [getattr(miners, name) for name in miners.__all__ if name[0].isupper()])
 def test_options_are_keyword_only(make):
     parameters = inspect.signature(make).parameters.values()

@@ -1,14 +1,11 @@
 """Exact and ScaNN search behind one interface."""
 
 import functools
-import hashlib
-import json
 import math
 import sys
 
 import numpy as np
 import pytest
-from scann import scann_ops_pybind
 from sklearn.neighbors import NearestNeighbors
 
 from tests.search.products import unsteady
@@ -390,112 +387,6 @@ def test_folders_without_a_whole_index_are_refused(tmp_path, kind):
     assert len(search.load(tmp_path / "index")) == 50
 
 
-def test_manifests_of_other_kinds_versions_or_none_are_refused(tmp_path):
-    as_older(search.Exact(clustered(50)), tmp_path)
-    with pytest.raises(ValueError, match=r"kind 'exact', expected 'scann'\. tfdml\.search\.load"):
-        search.Scann.load(tmp_path)
-    path = tmp_path / "index.json"
-    manifest = json.loads(path.read_text())
-    for change, message in (
-        ({"kind": "tree"}, "kind 'tree'"),
-        ({"format": "tfdml.search/9"}, "format"),
-        ({"metric": "manhattan"}, r"index.json \(metric\)"),
-        ({"metric": ["dot"]}, r"index.json \(metric\)"),
-        ({"dim": 11}, r"shape \(50, 12\), expected float32 of shape \(50, 11\)"),
-        ({"dim": True}, r"index.json \(dim\)"),
-        ({"files": 3}, "damaged"),
-        ({"sha256": "0"}, "damaged"),
-    ):
-        path.write_text(json.dumps({**manifest, **change}))
-        with pytest.raises(ValueError, match=message):
-            search.load(tmp_path)
-
-
-def as_older(index, folder, version=1):
-    """Saves an index as older versions did: one part without checksums in its names, the first without any.
-
-    The third names its parts, and the center of all of them.
-    """
-    gallery = index._items.segments[0].gallery
-    folder.mkdir(exist_ok=True)
-    arrays = {"ids": index.ids}
-    about = {"kind": index.kind, "metric": index.metric, "dim": index.dim}
-    if index.kind == "scann":
-        about |= {"method": "exact", "leaves": None, "leaves_to_search": None, "rescore": None, "largest": 9.0}
-        distance = "squared_l2" if index.metric == "euclidean" else "dot_product"
-        vectors = np.ascontiguousarray(gallery.centered)
-        builder = scann_ops_pybind.builder(vectors, 10, distance).score_brute_force().reorder(len(index))
-        (folder / "scann").mkdir()
-        builder.build().serialize(str(folder / "scann"), relative_path=True)
-    else:
-        arrays |= {"gallery": gallery.augmented}
-    arrays |= {} if gallery.center is None else {"center": gallery.center}
-    for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", array)
-    if version == 3:
-        about["segments"] = [
-            {"ids": "ids.npy"} | ({"scann": "scann"} if index.kind == "scann" else {"gallery": "gallery.npy"})
-        ]
-        about |= {} if gallery.center is None else {"center": "center.npy"}
-    manifest = {"format": f"tfdml.search/{version}", **about, "files": entries(folder, version)}
-    if version > 1:
-        manifest["sha256"] = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
-    (folder / "index.json").write_text(json.dumps(manifest, indent=1))
-
-
-def entries(folder, version):
-    contents = {name: (folder / name).read_bytes() for name in files_below(folder)}
-    if version == 1:
-        return {name: len(content) for name, content in contents.items()}
-    return {
-        name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        for name, content in contents.items()
-    }
-
-
-@pytest.mark.parametrize("version", [1, 2, 3])
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("kind", ["exact", "scann"])
-def test_an_index_of_an_older_format_is_read_and_saved_in_the_present_one(tmp_path, kind, metric, version):
-    index = build(kind, X + FAR, np.arange(50) + 7, metric=metric)
-    as_older(index, tmp_path / "index", version)
-    loaded = search.load(tmp_path / "index")
-    loaded.save(tmp_path / "index")
-    for found in (loaded, search.load(tmp_path / "index")):
-        ids, scores = found.search(X[:9] + FAR, 5)
-        np.testing.assert_array_equal(ids, index.search(X[:9] + FAR, 5)[0])
-        np.testing.assert_allclose(scores, index.search(X[:9] + FAR, 5)[1], rtol=1e-6, atol=1e-6)
-    manifest = json.loads((tmp_path / "index" / "index.json").read_text())
-    assert manifest["format"] == "tfdml.search/4"
-    assert all(len(entry["sha256"]) == 64 for entry in manifest["files"].values())
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "message"),
-    [
-        ("gallery", lambda a: a[:, :5], "shape"),
-        ("gallery", lambda a: a[:-1], "shape"),
-        ("gallery", lambda a: a.astype(np.float64), "float64"),
-        ("gallery", lambda a: np.where(a == a[3, 2], np.nan, a), "not finite"),
-        ("gallery", lambda a: 1.001 * a, "lengths are wrong"),
-        ("ids", lambda a: a[:, None], "shape"),
-        ("ids", lambda a: a // 2, "repeat"),
-        ("ids", lambda a: a.astype(np.int32), "int32"),
-        ("center", lambda a: np.append(a, 0), "shape"),
-    ],
-)
-def test_arrays_that_do_not_fit_together_are_refused_even_without_checksums(tmp_path, name, change, message):
-    as_older(search.Exact(clustered(50), metric="euclidean"), tmp_path)
-    path = tmp_path / f"{name}.npy"
-    array = np.load(path)
-    np.save(path, change(array).astype(change(array).dtype if name == "ids" or "64" in message else np.float32))
-    manifest = json.loads((tmp_path / "index.json").read_text())
-    manifest["files"][path.name] = path.stat().st_size
-    (tmp_path / "index.json").write_text(json.dumps(manifest))
-    with pytest.raises(ValueError, match=message):
-        search.load(tmp_path)
-
-
 def test_a_pickle_in_a_scann_folder_is_not_loaded(tmp_path):
     search.Scann(clustered(50)).save(tmp_path)
     (next(tmp_path.glob("scann-*")) / "scann_docids.pkl").write_bytes(b"cos\nsystem\n(S'false'\ntR.")
@@ -506,7 +397,6 @@ def test_a_pickle_in_a_scann_folder_is_not_loaded(tmp_path):
 # Errors.
 
 X = clustered(50)
-FAR = np.float32([1000] * 6 + [0] * 6)  # half of the columns lie far from 0, so that euclidean has a center
 
 
 @every_kind

@@ -8,16 +8,6 @@ import keras
 serializable = keras.saving.register_keras_serializable("tfdml")
 
 
-def renamed(config: dict[str, Any], **names: str) -> dict[str, Any]:
-    """A saved config with its options under their current names.
-
-    Args:
-        config: the result of `get_config`, in this or an earlier version.
-        **names: the current name of each renamed option, by its old name.
-    """
-    return {names.get(option, option): value for option, value in config.items()}
-
-
 class Settings:
     """`get_config` and `from_config` for a dataclass."""
 

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from tfdml._core.backends import ops
-from tfdml._core.serialization import renamed, serializable
+from tfdml._core.serialization import serializable
 from tfdml.importance.probabilities import PairProbabilities
 from tfdml.pairs import Pairs
 from tfdml.pairs.class_values import look_up
@@ -71,7 +71,6 @@ class ImportanceWeights:
     def from_config(cls, config: dict[str, Any]) -> Self:
         """The weights that `get_config` describes."""
         arrays = {name: np.array(values) for name, values in config["probabilities"].items()}
-        arrays = renamed(arrays, left="anchor_factors", right="reference_factors")
         return cls(PairProbabilities(**arrays), config["delta"])
 
 

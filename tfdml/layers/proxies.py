@@ -1,7 +1,7 @@
 """Learned references of the classes."""
 
 import functools
-from typing import Any, Self
+from typing import Any
 
 import keras
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from tfdml._core.backends import ops
 from tfdml._core.checks import as_ids, require
-from tfdml._core.serialization import renamed, serializable
+from tfdml._core.serialization import serializable
 from tfdml.layers.base import References
 from tfdml.pairs.class_values import index_of, require_among
 from tfdml.pairs.pairings import checked, compare
@@ -170,11 +170,6 @@ class Proxies(References):
         initializer = self.initializer and keras.initializers.serialize(self.initializer)
         classes = self.classes if self._are_numbers else self.ids.tolist()
         return {**super().get_config(), "classes": classes, "initializer": initializer}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The layer that `get_config` describes."""
-        return cls(**renamed(config, sampled="num_sampled_classes"))
 
 
 def _ids_of(classes):

@@ -2,11 +2,11 @@
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any
 
 from tfdml._core.backends import ops, while_loop
 from tfdml._core.checks import require, require_positive
-from tfdml._core.serialization import Settings, renamed, serializable
+from tfdml._core.serialization import Settings, serializable
 from tfdml.layers.base import Seeded
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
@@ -154,11 +154,6 @@ class KL(Seeded):
         """The settings, for Keras."""
         return {**super().get_config(), "gamma": self.gamma, "num_samples": self.num_samples}
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The set that `get_config` describes; files of earlier versions have `sampled`."""
-        return super().from_config(renamed(config, sampled="num_samples"))
-
 
 @serializable
 @dataclass(frozen=True)
@@ -206,11 +201,6 @@ class GroupedKL(Settings):
         require_positive(gamma=self.gamma)
         if self.negative_gamma is not None:
             require_positive(negative_gamma=self.negative_gamma)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The set that `get_config` describes; files of earlier versions have `pseudo`."""
-        return super().from_config(renamed(config, pseudo="pseudo_loss"))
 
     def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`: the softmax of each group, divided by the number of anchors.

@@ -1,11 +1,10 @@
 """Miners that keep the pairs within a range of distances."""
 
 from dataclasses import dataclass
-from typing import Any, Self
 
 from tfdml._core.backends import ops
 from tfdml._core.checks import require
-from tfdml._core.serialization import Settings, renamed, serializable
+from tfdml._core.serialization import Settings, serializable
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance
 from tfdml.pairs.positives import at, for_each_positive, nearest, pairs_of_triplets, put
@@ -177,8 +176,3 @@ class SemiHard(Settings):
     def __call__(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
         return semi_hard(pairs, **self.get_config())
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The miner that `get_config` describes."""
-        return super().from_config(renamed(config, lower="min_distance"))

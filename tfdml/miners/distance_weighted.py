@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from tfdml._core.backends import ops
 from tfdml._core.checks import require
-from tfdml._core.serialization import renamed, serializable
+from tfdml._core.serialization import serializable
 from tfdml.layers.base import Seeded
 from tfdml.miners.negatives import random_negatives
 from tfdml.pairs import Pairs, dot
@@ -208,11 +208,6 @@ class DistanceWeighted(Seeded):
         offset = self.uniform(ops.shape(num_draws), num_draws.dtype)
         return with_sampled_negatives(pairs, systematic_sample(weights, num_draws, offset))
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The miner that `get_config` describes."""
-        return cls(**renamed(config, expected="expectation", far="max_distance"))
-
 
 @serializable
 class DistanceWeightedNegatives(Seeded):
@@ -253,11 +248,6 @@ class DistanceWeightedNegatives(Seeded):
         pairs = on_sphere(pairs)
         weights = inverse_density(pairs, cutoff=self.cutoff, max_distance=self.max_distance, clip=self.clip)
         return random_negatives(pairs._replace(negative=weights), d, seed=self.seed_generator)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The selector that `get_config` describes."""
-        return cls(**renamed(config, far="max_distance"))
 
 
 def _require_limits(cutoff, max_distance, clip):

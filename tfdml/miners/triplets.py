@@ -2,11 +2,10 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
 
 from tfdml._core.backends import ops
 from tfdml._core.checks import require
-from tfdml._core.serialization import Settings, renamed, serializable
+from tfdml._core.serialization import Settings, serializable
 from tfdml.pairs import Pairs, cosine, distance_function, squared
 from tfdml.pairs.base import Distance
 from tfdml.pairs.blocks import require_whole_batch
@@ -200,8 +199,3 @@ class Angular(Settings):
     def __call__(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
         return angular(pairs, angle_degrees=self.angle_degrees)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The miner that `get_config` describes."""
-        return super().from_config(renamed(config, angle="angle_degrees"))

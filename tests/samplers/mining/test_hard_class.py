@@ -270,17 +270,6 @@ def test_centers_are_kept_in_a_checkpoint(tmp_path):
     assert int(again.refreshes) == 1
 
 
-def test_a_checkpoint_under_the_former_name_of_the_centers_is_read(tmp_path):
-    centers = centers_at(LINE)
-    former = tf.Module()
-    former.centres, former.within, former.hardness = centers.centers, centers.within, centers.hardness
-    former.refreshes = centers.refreshes
-    path = tf.train.Checkpoint(centers=former).write(str(tmp_path / "former"))
-    again = samplers.ClassCenters(np.arange(6), dim=1, normalize=False)
-    tf.train.Checkpoint(centers=again).read(path).assert_consumed()
-    np.testing.assert_array_equal(again.centers, centers.centers)
-
-
 @pytest.mark.parametrize(
     ("embeddings", "labels", "message"),
     [

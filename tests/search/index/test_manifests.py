@@ -138,13 +138,68 @@ def test_a_file_that_is_no_array_of_an_index_is_an_error_that_names_it(index, co
         path.write_bytes(whole)
 
 
-@pytest.mark.parametrize("ids", [np.arange(8) // 2, np.zeros(0, np.int64)], ids=["that repeat", "of no rows"])
-def test_ids_that_no_index_has_are_an_error_that_names_the_file(index, ids):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "tree"}, "kind 'tree'"),
+        (
+            {"format": "tfdml.search/3"},
+            r"an index of format 'tfdml\.search/3', expected 'tfdml\.search/4'\. Update tfdml",
+        ),
+        ({"format": "tfdml.search/5"}, r"an index of format 'tfdml\.search/5'"),
+        ({"format": 4}, r"index\.json in .* is damaged"),
+        ({"metric": "manhattan"}, r"index\.json \(metric\)"),
+        ({"metric": ["dot"]}, r"index\.json \(metric\)"),
+        ({"dim": 2}, r"shape \(8, 4\), expected float32 of shape \(8, 3\)"),
+        ({"dim": True}, r"index\.json \(dim\)"),
+        ({"files": 3}, r"index\.json in .* is damaged"),
+        ({"files": {"ids.npy": 64}}, r"index\.json in .* is damaged"),
+    ],
+)
+def test_manifests_of_other_kinds_formats_or_values_are_refused(index, changes, message):
     folder, manifest = index
-    path = folder / manifest["segments"][0]["ids"]
-    np.save(path, ids)
+    (folder / "index.json").write_text(signed({**manifest, **changes}))
+    with pytest.raises(ValueError, match=message):
+        search.load(folder)
+
+
+@pytest.mark.parametrize("checksum", ["0", None])
+def test_a_manifest_whose_checksum_is_wrong_or_missing_is_damaged(index, checksum):
+    folder, manifest = index
+    manifest |= {"sha256": checksum}
+    (folder / "index.json").write_text(
+        json.dumps({name: entry for name, entry in manifest.items() if entry is not None})
+    )
+    with pytest.raises(ValueError, match=r"index\.json in .* is damaged"):
+        search.load(folder)
+
+
+def test_an_index_is_of_its_own_kind(index):
+    with pytest.raises(ValueError, match=r"kind 'exact', expected 'scann'\. tfdml\.search\.load"):
+        search.Scann.load(index[0])
+
+
+@pytest.mark.parametrize(
+    ("component", "change", "message"),
+    [
+        ("gallery", lambda a: a[:, :3], r"shape \(8, 3\), expected"),
+        ("gallery", lambda a: a[:-1], r"shape \(7, 4\), expected"),
+        ("gallery", lambda a: a.astype(np.float64), "float64"),
+        ("gallery", lambda a: np.where(a == a[3, 2], np.float32(np.nan), a), "not finite"),
+        ("gallery", lambda a: np.float32(1.001) * a, "lengths are wrong"),
+        ("ids", lambda a: a[:, None], r"shape \(8, 1\), expected"),
+        ("ids", lambda a: a // 2, "repeat"),
+        ("ids", lambda a: a[:0], "is damaged"),
+        ("ids", lambda a: a.astype(np.int32), "int32"),
+        ("center", lambda a: np.pad(a, (0, 1)), r"shape \(4,\), expected"),
+    ],
+)
+def test_an_array_of_another_form_is_refused_though_its_checksum_fits(index, component, change, message):
+    folder, manifest = index
+    path = folder / manifest["segments"][0][component]
+    np.save(path, change(np.load(path)))
     write_manifest(folder, manifest)
-    with pytest.raises(ValueError, match=f"{path.name} in .* is damaged"):
+    with pytest.raises(ValueError, match=message):
         search.load(folder)
 
 

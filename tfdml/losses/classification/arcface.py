@@ -1,13 +1,13 @@
 """ArcFace: an additive angular margin, and its form with several centers for each class."""
 
 import math
-from typing import Any, Self, Unpack
+from typing import Unpack
 
 from numpy.typing import ArrayLike
 
 from tfdml._core.backends import ops
 from tfdml._core.checks import require
-from tfdml._core.serialization import renamed, serializable
+from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.normalized_softmax import Margin, margins_of
 from tfdml.losses.classification.proxy_loss import ProxyLoss, by_class, over_classes
@@ -196,8 +196,3 @@ class SubCenterArcFaceLoss(ProxyLoss):
         require(scale > 0, f"scale={scale}", "a number above 0")
         settings = {"margin": margin, "scale": scale}
         super().__init__(sub_center_arcface, classes=classes, per_class=per_class, **settings, **options)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` describes."""
-        return super().from_config(renamed(config, centers="per_class"))

@@ -1,13 +1,13 @@
 """SoftTriple: softmax over classes that have several centers."""
 
-from typing import Any, Self, Unpack
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tfdml._core.backends import ops
 from tfdml._core.checks import require
-from tfdml._core.serialization import renamed, serializable
+from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.proxy_loss import ProxyLoss, by_class, over_classes
 from tfdml.losses.pairwise.nt_xent import positives_among_negatives
@@ -131,8 +131,3 @@ class SoftTripleLoss(ProxyLoss):
         require(nu >= 0, f"nu={nu}", "0 or more")
         settings = {"margin": margin, "scale": scale, "temperature": temperature, "nu": nu}
         super().__init__(soft_triple, classes=classes, per_class=per_class, **settings, **options)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` describes."""
-        return super().from_config(renamed(config, centers="per_class"))

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self, Unpack
+from typing import Unpack
 
 import keras
 from numpy.typing import ArrayLike
 
 from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_positive
-from tfdml._core.serialization import Settings, renamed, serializable
+from tfdml._core.serialization import Settings, serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import mean_over_pairs
 from tfdml.pairs import Pairs, cosine, distance_function
@@ -378,11 +378,6 @@ class WeightedContrastiveLoss(PairLoss):
     def pair_losses(self, pairs: Pairs) -> Tensor:
         """The loss of each pair, `(anchors, references)`."""
         return weighted_pair_losses(pairs, **self.settings)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` describes."""
-        return super().from_config(renamed(config, g="positive_cost", h="negative_cost"))
 
 
 @serializable

@@ -1,11 +1,11 @@
 """Tuplet margin loss."""
 
 import math
-from typing import Any, Self, Unpack
+from typing import Unpack
 
 from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_positive
-from tfdml._core.serialization import renamed, serializable
+from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.pairwise.nt_xent import positives_among_negatives
 from tfdml.pairs import Pairs, cosine
@@ -67,8 +67,3 @@ class TupletMarginLoss(PairLoss):
         require(0 <= margin_degrees < 180, f"margin_degrees={margin_degrees}", "degrees in [0, 180)")
         require_positive(scale=scale)
         super().__init__(tuplet_margin, margin_degrees=margin_degrees, scale=scale, **options)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` describes; files of earlier versions have `margin`."""
-        return super().from_config(renamed(config, margin="margin_degrees"))

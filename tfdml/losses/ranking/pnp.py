@@ -1,6 +1,6 @@
 """Penalizing Negatives before Positives (PNP): only these negatives reduce average precision."""
 
-from typing import Any, Self, Unpack
+from typing import Unpack
 
 from tfdml._core.backends import ops
 from tfdml._core.checks import require
@@ -66,16 +66,6 @@ def pnp(
     return with_gradient(sums, gradient, s) / ops.maximum(count(pairs.positive), 1.0)
 
 
-# Names in the paper and in files of earlier versions.
-_VARIANTS = {
-    "O": "original",
-    "Ds": "decreasing_log",
-    "Dq": "decreasing_power",
-    "Iu": "increasing_unbounded",
-    "Ib": "increasing_bounded",
-}
-
-
 def _penalties(alpha, b):
     """Functions of the number of negatives before a positive that return a penalty and its derivative, by variant."""
     return {
@@ -125,8 +115,3 @@ class PNPLoss(PairLoss):
         for name, value in {"temperature": temperature, "alpha": alpha, "b": b}.items():
             require(value > 0, f"{name}={value}", "a number above 0")
         super().__init__(pnp, variant=variant, temperature=temperature, alpha=alpha, b=b, **options)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` describes."""
-        return super().from_config({**config, "variant": _VARIANTS.get(config["variant"], config["variant"])})

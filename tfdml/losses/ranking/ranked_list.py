@@ -1,10 +1,10 @@
 """Ranked list loss: positives inside a sphere, negatives outside, weighted by their violation."""
 
-from typing import Any, Self, Unpack
+from typing import Unpack
 
 from tfdml._core.backends import ops
 from tfdml._core.checks import require
-from tfdml._core.serialization import renamed, serializable
+from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.pairs import Pairs, euclidean, normalized
 from tfdml.pairs.base import Tensor
@@ -117,8 +117,3 @@ class RankedListLoss(PairLoss):
             balance=balance,
             **options,
         )
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` describes; files of earlier versions have temperatures."""
-        return super().from_config(renamed(config, temperature="scale", positive_temperature="positive_scale"))

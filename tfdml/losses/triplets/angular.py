@@ -1,11 +1,11 @@
 """Angular loss: bounds the angle at the negative in the triangle of anchor, positive and negative."""
 
 import math
-from typing import Any, Self, Unpack
+from typing import Unpack
 
 from tfdml._core.backends import ops
 from tfdml._core.checks import require
-from tfdml._core.serialization import renamed, serializable
+from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import broadcast_to_anchors, count, log_sum_exp_and_softmax, require_same_rows
 from tfdml.pairs import Pairs, cosine
@@ -91,8 +91,3 @@ class AngularLoss(PairLoss):
     def __init__(self, *, angle_degrees: float = 45.0, **options: Unpack[PairOptions]) -> None:
         require(0 < angle_degrees < 90, f"angle_degrees={angle_degrees}", "degrees in (0, 90)")
         super().__init__(angular, angle_degrees=angle_degrees, **options)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` describes; files of earlier versions have `angle`."""
-        return super().from_config(renamed(config, angle="angle_degrees"))

@@ -3,7 +3,7 @@
 import inspect
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any
 
 import keras
 
@@ -56,17 +56,6 @@ class LossOverBase(PairLoss):
     def get_config(self) -> dict[str, Any]:
         """The constructor arguments, serialized."""
         return {name: value for name, value in super().get_config().items() if name not in PAIR_OPTIONS}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The loss that `get_config` describes.
-
-        Options of pairs, which configs of earlier versions also hold, replace those of the base.
-        """
-        options = {name: config[name] for name in PAIR_OPTIONS if name in config}
-        base = {**config["base"], "config": {**config["base"]["config"], **options}}
-        rest = {name: value for name, value in config.items() if name not in options}
-        return super().from_config({**rest, "base": base})
 
 
 def require_base(base: Any) -> None:

@@ -65,10 +65,6 @@ class ClassCenters(tf.Module):
             self.hardness = tf.Variable(tf.ones(len(self.ids)), trainable=False)
             self.refreshes = tf.Variable(tf.zeros((), tf.int64), trainable=False)
 
-    def _lookup_dependency(self, name, cached_dependencies=None):
-        """Checkpoints of earlier versions hold the centers under their former name."""
-        return super()._lookup_dependency("centers" if name == "centres" else name, cached_dependencies)
-
     def __repr__(self):
         return f"<ClassCenters of {self.centers.shape[0]} classes, dim={self.dim}>"
 

@@ -16,9 +16,6 @@ from tfdml._core.memory_maps import map_array
 
 _MANIFEST = "index.json"
 _FORMAT = "tfdml.search/4"
-_ONE_CENTER = "tfdml.search/3"
-_ONE_SEGMENT = "tfdml.search/2"
-_WITHOUT_CHECKSUMS = "tfdml.search/1"
 _DIGITS = 16  # of the checksum in a name
 _SEARCHERS = ("scann", "faiss")  # components that only an index of this kind has
 _COMPONENTS = {"ids", "gallery", "metadata", "alive", "center", *_SEARCHERS}  # of a segment
@@ -114,14 +111,12 @@ def write_index(path, write):
 def read_manifest(folder):
     """Read `index.json` and check that it and every file it names are unchanged since they were written.
 
-    The files of an index that an older version wrote have no checksums; their sizes are checked.
-
     Returns:
-        the content of `index.json`, in the present format.
+        the content of `index.json`.
 
     Raises:
         FileNotFoundError: no such folder, no index in it, or one of its files is missing.
-        ValueError: a file has changed since it was written, or the index has the format of another version.
+        ValueError: a file has changed since it was written, or the index has another format.
     """
     folder = Path(folder).expanduser()
     if not (folder / _MANIFEST).is_file():
@@ -129,8 +124,6 @@ def read_manifest(folder):
     manifest = _parsed(folder)
     for name, expected in manifest["files"].items():
         _require_file(folder, name, expected)
-    if manifest["format"] not in (_FORMAT, _ONE_CENTER):
-        return _upgraded(manifest)
     if not _has_segments(manifest):
         raise ValueError(_damaged(folder, f"{_MANIFEST} (segments)"))
     return manifest
@@ -138,8 +131,8 @@ def read_manifest(folder):
 
 def _has_segments(manifest):
     """Whether a manifest has one or more segments, and lists their files."""
-    records, center = manifest.get("segments"), manifest.get("center")
-    if not (isinstance(records, list) and records and (center is None or saved_file(manifest, center))):
+    records = manifest.get("segments")
+    if not (isinstance(records, list) and records):
         return False
     return all(isinstance(record, dict) and _is_segment(manifest, record) for record in records)
 
@@ -160,25 +153,25 @@ def _parsed(folder):
     except ValueError as error:
         raise ValueError(_damaged(folder, _MANIFEST)) from error
     version = manifest.get("format")
-    if isinstance(version, str) and version not in (_FORMAT, _ONE_CENTER, _ONE_SEGMENT, _WITHOUT_CHECKSUMS):
+    if isinstance(version, str) and version != _FORMAT:
         raise ValueError(
-            f"Received an index of format {version!r}, expected {_FORMAT!r} or older. Update tfdml, or build it again."
+            f"Received path={str(folder)!r}, an index of format {version!r}, expected {_FORMAT!r}. Update tfdml, or "
+            "build the index again."
         )
-    signed = manifest.pop("sha256", None) is not None
-    is_unchanged = signed == (version != _WITHOUT_CHECKSUMS) and (not signed or text == _signed(manifest).encode())
-    has_types = isinstance(version, str) and isinstance(manifest.get("kind"), str)
+    is_unchanged = manifest.pop("sha256", None) is not None and text == _signed(manifest).encode()
+    has_types = version == _FORMAT and isinstance(manifest.get("kind"), str)
     if not (has_types and is_unchanged and _are_entries(manifest.get("files"))):
         raise ValueError(_damaged(folder, _MANIFEST))
     return manifest
 
 
 def _are_entries(files):
-    """Whether all names are inside the folder and have a size, or a size and sha256."""
+    """Whether all names are inside the folder and have a size."""
     return isinstance(files, dict) and all(is_listable(name) and _is_entry(entry) for name, entry in files.items())
 
 
 def _is_entry(entry):
-    size = entry.get("bytes") if isinstance(entry, dict) else entry
+    size = entry.get("bytes") if isinstance(entry, dict) else None
     return type(size) is int and size >= 0
 
 
@@ -188,16 +181,6 @@ def _listed_files(folder):
         return {_MANIFEST, *_parsed(folder)["files"]}
     except (OSError, ValueError):
         return frozenset()
-
-
-def _upgraded(manifest):
-    """The manifest of an index of one segment, as older versions wrote it, in the present format.
-
-    It names no files, so that saving writes all of them, with checksums.
-    """
-    vectors = {"gallery": "gallery.npy"} if manifest.get("kind") == "exact" else {"scann": "scann"}
-    center = {"center": "center.npy"} if "center.npy" in manifest["files"] else {}
-    return {**manifest, "segments": [{"ids": "ids.npy", **vectors}], **center, "files": {}}
 
 
 def saved_file(manifest, name):
@@ -254,11 +237,11 @@ def checked(folder, manifest, name, valid):
 
 
 def _require_file(folder, name, expected):
-    """Raise unless the file has the size, or the size and sha256, that its manifest states."""
+    """Raise unless the file has the size and the sha256 that its manifest states."""
     path = folder / name
     if not path.is_file():
         raise FileNotFoundError(f"The index in {str(folder)!r} lacks {name}. Save it again.")
-    if expected != (path.stat().st_size if isinstance(expected, int) else _entry(path)):
+    if expected != _entry(path):
         raise ValueError(_damaged(folder, name))
 
 

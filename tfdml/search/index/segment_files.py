@@ -61,8 +61,7 @@ def read_items(folder: Path, manifest: dict[str, Any], load_searcher: Callable[[
         load_searcher: function of the folder of a searcher, for a segment that has one.
     """
     metric, dim = read_settings(folder, manifest)
-    shared = {"center": manifest["center"]} if "center" in manifest else {}  # of older formats
-    records = [{**shared, **record} for record in manifest["segments"]]
+    records = manifest["segments"]
     segments = tuple(_read_segment(folder, manifest, record, metric, dim, load_searcher) for record in records)
     items = Items(segments)
     _require_consistent(len(items) > 0 and all(_are_alike(segments[0], segment) for segment in segments), folder)
