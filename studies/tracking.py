@@ -1,7 +1,7 @@
-"""The tables of the page of tracking, from the results of its recipe.
+"""The tables of recipes/tracking/README.md, from the results of its recipe.
 
-python recipes/tracking.py --choose --output runs/tracking_choose
-python recipes/tracking.py --seeds 5 --output runs/tracking
+python -m recipes.tracking --choose --output runs/tracking_choose
+python -m recipes.tracking --seeds 5 --output runs/tracking
 python -m studies.tracking                 # keeps the results that are there, and writes tables and picture
 python -m studies.tracking --only-table    # the tables, from the kept results
 """
@@ -17,7 +17,7 @@ from PIL import Image, ImageSequence
 from studies import pages
 
 FOLDER = pages.RESULTS / "tracking"
-PAGE = pages.ROOT / "docs" / "tracking.md"
+PAGE = pages.ROOT / "recipes" / "tracking" / "README.md"
 MARKS = {name: f"<!-- {name} of studies/tracking -->" for name in ("validation", "test")}
 COLUMNS = {
     "success_area": "success area",

@@ -51,7 +51,6 @@ ARROWS = {
         "visualize",
     },
     "serving": {"datasets"},
-    "tracking": {"datasets", "importance", "samplers"},
     "zoo": {"datasets", "embedding", "evaluation", "export", "metrics", "models"},
     "training": {
         "callbacks",

@@ -187,14 +187,6 @@ def serving(trained):
     assert "/v1/models/model:predict" in {resource.canonical for resource in application.router.resources()}
 
 
-def tracking(trained):
-    labels, weights = tfdml.tracking.score_labels(3, stride=8, radius=4)
-    assert labels.sum() == 1 - 8
-    assert weights.sum() == pytest.approx(9)  # half for each label
-    square = tfdml.tracking.crop(np.full((9, 9, 3), 7, np.uint8), (4, 4), [5], 10)
-    assert (np.asarray(square) == 7).all()
-
-
 def training(trained):
     data = tfdml.datasets.LabeledSet(images=IMAGES, labels=LABELS, class_names=tuple("abcdef"))
     options = {"backbone": "residual", "size": 16, "dim": 4, "classes_per_batch": 2, "steps": 2, "epochs": 1}

@@ -55,8 +55,21 @@ def test_only_changed_code_of_the_named_rooms_makes_a_number_stale(stale, projec
     code.write_text(code.read_text().replace("return 1", "return 2"))
     assert stale.changed_rooms(project, entry) == ["losses"]
     shutil.rmtree(code.parent)
+    assert stale.changed_rooms(project, entry) == ["losses"]
     (project / "tfdml" / "losses.py").write_text("def fast(): return 1\n")
     assert stale.changed_rooms(project, entry) == ["losses"]
+
+
+def test_the_code_of_a_folder_of_recipes_makes_its_numbers_stale(stale, project):
+    code = project / "recipes" / "tracking" / "data" / "clip.py"
+    code.parent.mkdir(parents=True)
+    code.write_text("import tfdml\ntfdml.losses.fast()\n")
+    (project / "benchmarks" / "results" / "tracking").mkdir()
+    (project / "benchmarks" / "results" / "tracking" / "test.csv").write_text("seconds\n1\n")
+    entry = stale.record(project, "tracking/test.csv", "2026-11-25")
+    assert list(entry["code"]) == ["losses", "recipes/tracking"]
+    code.write_text("import tfdml\ntfdml.losses.fast(1)\n")
+    assert stale.changed_rooms(project, entry) == ["recipes/tracking"]
 
 
 def test_a_result_that_was_measured_again_has_to_be_recorded(stale, project):

@@ -34,7 +34,6 @@ __all__ = [
     "samplers",
     "search",
     "serving",
-    "tracking",
     "training",
     "visualize",
     "zoo",

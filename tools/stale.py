@@ -4,7 +4,8 @@
     python tools/stale.py --record    # after a measurement: note the code of results that have changed, write the page
 
 `benchmarks/results/measured.json` has for each file of results its hash, the day, and a digest of each room of `tfdml`
-that its script names. Digests leave out docstrings, comments and layout. `docs/numbers.md` is the list for readers.
+that its script names, and of its folder in `recipes`. Digests leave out docstrings, comments and layout. A room that is
+gone counts as changed. `docs/numbers.md` is the list for readers.
 """
 
 import argparse
@@ -48,7 +49,7 @@ def sources(root, name):
     if "/" in name:
         folder = name.split("/")[0]
         paths = [path for room in rooms for path in (root / room / folder, root / room / f"{folder}.py")]
-        return [script for path in paths for script in [path, *sorted(path.glob("*.py"))] if script.is_file()]
+        return [script for path in paths for script in [path, *sorted(path.rglob("*.py"))] if script.is_file()]
     scripts = [path for room in rooms for path in sorted((root / room).glob("*.py"))]
     named = [path for path in scripts if name.startswith(path.stem)]
     if named:
@@ -78,13 +79,14 @@ def rooms_of(root, name):
     text += "\n".join(path.read_text() for path in paths if path.is_file())
     named = set(re.findall(r"\btfdml(?:\.| import )(\w+)", text))
     rooms = [room for room in named if (root / "tfdml" / room).is_dir() or (root / "tfdml" / f"{room}.py").exists()]
-    return sorted(rooms) or [ALL]
+    recipe = Path("recipes", name.split("/")[0])
+    return [*sorted(rooms), *[str(recipe)] * (root / recipe).is_dir()] or [ALL]
 
 
 def digest(root, room):
-    """Digest of the code of a room: 12 hexadecimal digits."""
-    folder = root / "tfdml" / ("" if room == ALL else room)
-    files = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+    """Digest of the code of a room or of a folder of recipes: 12 hexadecimal digits."""
+    folder = root / room if "/" in room else root / "tfdml" / ("" if room == ALL else room)
+    files = sorted(folder.rglob("*.py")) or [path for path in [folder.with_suffix(".py")] if path.is_file()]
     parts = [f"{path.relative_to(root)}\n{_code(path.read_text())}" for path in files]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 

@@ -10,4 +10,4 @@ API = ROOT / "docs" / "api"
 def pages() -> list[Path]:
     """The pages that people write, in docs and beside it."""
     rooms = [ROOT / room / "README.md" for room in ("recipes", "studies", "benchmarks")]
-    return [*sorted((ROOT / "docs").rglob("*.md")), *rooms]
+    return [*sorted((ROOT / "docs").rglob("*.md")), *rooms, *sorted((ROOT / "recipes").glob("*/README.md"))]

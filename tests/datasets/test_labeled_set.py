@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml import callbacks, losses, models, samplers
-from tfdml.datasets import Clip, LabeledSet, PairList, Preprocessing
+from tfdml.datasets import LabeledSet, PairList, Preprocessing
 
 LABELS = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 2])
 NAMES = ("ant", "bee", "cat")
@@ -197,12 +197,10 @@ def test_a_path_or_a_class_name_that_is_not_utf8_is_named(name):
         LabeledSet(labels=[0, 1], load=Preprocessing(size=4), **columns)
 
 
-def test_sets_clips_and_pairs_are_printed_in_one_line():
+def test_sets_and_pairs_are_printed_in_one_line():
     data = LabeledSet(images=IMAGES, labels=LABELS, class_names=NAMES, protocol="ants/v1")
     assert repr(data) == "<LabeledSet: 10 examples of 3 classes, protocol ants/v1>"
     assert repr(data.take([0, 1])) == "<LabeledSet: 2 examples of 3 classes>"
-    clip = Clip(name="walk", frames=list(IMAGES), boxes=np.tile([0, 0, 2.0, 2.0], (10, 1)))
-    assert repr(clip) == "<Clip 'walk': 10 frames>"
     pairs = PairList(None, np.arange(4), np.arange(4), np.array([True, False, True, True]), np.array([0, 0, 1, 1]))
     assert repr(pairs) == "<PairList: 4 pairs in 2 folds, 3 of which match>"
     assert {kind.__repr__ for kind in LabeledSet.__subclasses__()} == {LabeledSet.__repr__}

@@ -61,7 +61,6 @@ def calls(model, folder):
     return {
         "datasets.archives": ("tables", lambda: tfdml.datasets.archives(file(folder, "a.parquet"))),
         "datasets.cars196": ("evaluation", lambda: tfdml.datasets.cars196(file(folder, "cars_annos.mat").parent)),
-        "datasets.clips": ("samples", lambda: tfdml.datasets.clips()),
         "datasets.face_points": ("faces", lambda: tfdml.datasets.face_points(np.zeros((1, 64, 64, 3), "uint8"))),
         "datasets.glyphs": ("plots", lambda: tfdml.datasets.glyphs(cache=folder)),
         "datasets.photo_patches": ("samples", lambda: tfdml.datasets.photo_patches(cache=folder)),
@@ -92,7 +91,6 @@ def calls(model, folder):
         "search.Faiss": ("faiss", lambda: tfdml.search.Faiss(X)),
         "search.Scann": ("scann", lambda: tfdml.search.Scann(X)),
         "serving": ("serving", lambda: tfdml.serving),
-        "tracking.TemplateMatcher": ("samples", lambda: tfdml.tracking.TemplateMatcher()),
         "training.train": ("photos", lambda: tfdml.training.train(data, folder / "run")),
         "visualize.animation": (
             "plots",

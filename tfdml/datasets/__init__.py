@@ -1,7 +1,5 @@
 """Labeled image sets: the embedded glyphs, and folders of image files."""
 
-from tfdml.datasets.clips.clip import Clip
-from tfdml.datasets.clips.clip_set import clips
 from tfdml.datasets.glyphs.glyph_set import Glyphs, glyphs
 from tfdml.datasets.glyphs.scenes import scenes
 from tfdml.datasets.glyphs.sketches import outlines, sketches
@@ -31,13 +29,11 @@ from tfdml.datasets.readers.public.hpatches import HPatches, hpatches
 from tfdml.datasets.readers.public.phototour import PhotoTour, phototour
 from tfdml.datasets.readers.public.reidentification import Vehicles, market1501, vehicle_id
 from tfdml.datasets.readers.public.retrieval import cars196, cub200, in_shop, stanford_online_products
-from tfdml.datasets.readers.public.tracking import got10k, otb
 from tfdml.datasets.readers.table import table
 from tfdml.datasets.readers.tfds import tfds
 from tfdml.datasets.splits import require_disjoint
 
 __all__ = [
-    "Clip",
     "DenseErrors",
     "Glyphs",
     "HPatches",
@@ -55,7 +51,6 @@ __all__ = [
     "archives",
     "cars196",
     "casia_webface",
-    "clips",
     "compose",
     "cub200",
     "dense_stereo_errors",
@@ -63,7 +58,6 @@ __all__ = [
     "face_template",
     "folder",
     "glyphs",
-    "got10k",
     "hpatches",
     "in_shop",
     "lfw",
@@ -76,7 +70,6 @@ __all__ = [
     "motorcycle_stereo",
     "mtcnn_detector",
     "omniglot",
-    "otb",
     "outlines",
     "photo_patches",
     "photograph",

@@ -17,7 +17,6 @@ from tfdml.metrics.retrieval.retrieval import retrieval, retrieval_from_neighbor
 from tfdml.metrics.statistics.comparison import Comparison, holm_correction, paired_comparison
 from tfdml.metrics.statistics.confidence import bootstrap_interval, seed_interval
 from tfdml.metrics.statistics.per_class import per_class
-from tfdml.metrics.tracking import tracking
 from tfdml.metrics.verification import (
     FoldDecisions,
     Roc,
@@ -61,7 +60,6 @@ __all__ = [
     "seed_interval",
     "shared_labels",
     "shared_levels",
-    "tracking",
     "verification",
     "verification_folds",
     "verification_from_scores",

@@ -10,13 +10,11 @@ from tfdml.networks.papers.conv4 import conv4
 from tfdml.networks.papers.face_resnet import face_resnet
 from tfdml.networks.papers.mc_cnn import mc_cnn
 from tfdml.networks.papers.patch_networks import PatchNetworks, patch_networks
-from tfdml.networks.papers.siam_fc import CrossCorrelation, siam_fc
 from tfdml.networks.papers.vehicle import vehicle_network, vgg_m
 from tfdml.networks.pooling import GeM
 from tfdml.networks.pytorch_weights import load_pytorch_weights
 
 __all__ = [
-    "CrossCorrelation",
     "GeM",
     "PatchNetworks",
     "add_lora",
@@ -33,7 +31,6 @@ __all__ = [
     "patch_networks",
     "plain_cnn",
     "residual_cnn",
-    "siam_fc",
     "unfreeze",
     "vehicle_network",
     "vgg_m",

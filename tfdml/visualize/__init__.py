@@ -6,7 +6,6 @@ from tfdml.visualize.maps import embedding_map
 from tfdml.visualize.movies import animation
 from tfdml.visualize.projector_files import projector
 from tfdml.visualize.thumbnails import Thumbnails, write_thumbnails
-from tfdml.visualize.tracks import tracks
 
 __all__ = [
     "Thumbnails",
@@ -15,7 +14,6 @@ __all__ = [
     "pca",
     "projector",
     "retrieval_grid",
-    "tracks",
     "tsne",
     "umap",
     "write_thumbnails",

@@ -4,10 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from tfdml.datasets import Clip
-from tfdml.losses import PairLogisticLoss
-from tfdml.networks import siam_fc
-from tfdml.tracking import (
+from recipes.tracking import (
+    Clip,
     ClipSampler,
     SiameseMatcher,
     TemplateMatcher,
@@ -16,8 +14,10 @@ from tfdml.tracking import (
     crop_side,
     read_results,
     score_labels,
+    siam_fc,
     write_results,
 )
+from tfdml.losses import PairLogisticLoss
 
 
 def test_the_side_of_a_crop_holds_the_context():
@@ -139,9 +139,9 @@ def test_crops_show_the_target_in_their_middle():
 
 
 def test_wrong_clips_and_settings_are_named():
-    with pytest.raises(ValueError, match=r"no clips, expected a list of tfdml\.datasets\.Clip"):
+    with pytest.raises(ValueError, match=r"no clips, expected a list of tracking\.Clip"):
         ClipSampler().batches([])
-    with pytest.raises(ValueError, match=r"a list of ndarray, expected a list of tfdml\.datasets\.Clip"):
+    with pytest.raises(ValueError, match=r"a list of ndarray, expected a list of tracking\.Clip"):
         ClipSampler().batches(np.zeros((3, 4)))
     with pytest.raises(ValueError, match="clips without a usable frame"):
         ClipSampler().batches(CLIPS[1:2])
@@ -231,7 +231,7 @@ def test_a_siamese_matcher_gives_the_scores_of_its_network():
     x = rng.integers(0, 256, (3, 127, 127, 3), dtype=np.uint8)
     expected = keras.ops.convert_to_numpy(network([np.stack([z] * 3).astype("float32"), x.astype("float32")]))
     np.testing.assert_allclose(matcher.scores(matcher.start(z), x), expected, rtol=1e-4, atol=1e-5)
-    with pytest.raises(ValueError, match=r"expected tfdml\.networks\.siam_fc"):
+    with pytest.raises(ValueError, match=r"expected tracking\.siam_fc"):
         SiameseMatcher(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="head")]))
 
 

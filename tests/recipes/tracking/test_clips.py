@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.datasets import Clip, clips
-from tfdml.datasets.clips import drawing, motion
+from recipes.tracking import Clip, clips
+from recipes.tracking.data import drawing, motion
 
 FRAMES = [np.full((12, 16, 3), level, np.uint8) for level in (0, 10, 20)]
 BOXES = [[1, 2, 5, 6]] * 3
@@ -23,6 +23,7 @@ def test_a_clip_has_frames_boxes_and_flags():
     boxes = [[1, 2, 5, 6], [1, 2, np.nan, 6], [1, 2, 5, 0]]
     clip = Clip(name="a", frames=FRAMES, boxes=boxes)
     assert len(clip) == 3
+    assert repr(clip) == "<Clip 'a': 3 frames>"
     assert clip.image(2)[0, 0].tolist() == [20, 20, 20]
     assert clip.usable.tolist() == [True, False, False]
     flags = {"cover": np.array([8, 0, 2]), "absent": np.array([False, False, True])}
@@ -52,7 +53,7 @@ def test_files_are_decoded_when_they_are_read(tmp_path):
     (tmp_path / "2.png").write_bytes(b"no image")
     clip = Clip(name="a", frames=[str(tmp_path / f"{number}.png") for number in (1, 2, 3)], boxes=BOXES)
     np.testing.assert_array_equal(clip.image(0), FRAMES[1])
-    with pytest.raises(ValueError, match=r"2\.png': 8 bytes that are not an image"):
+    with pytest.raises(ValueError, match=r"2\.png', which cannot be read as an image"):
         clip.image(1)
     with pytest.raises(ValueError, match=r"3\.png', which cannot be read"):
         clip.image(2)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdml.datasets.glyphs.distortion import uniform, words
+from recipes.tracking.data.random_words import uniform, words
 
 WIDTH, HEIGHT = 160, 120
 _PERIOD = 40  # frames that the cycles of a wave refer to

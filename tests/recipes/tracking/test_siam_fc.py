@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
+from recipes.tracking import CrossCorrelation, siam_fc
 from tests.backend import compiled, numbers
 from tfdml.losses import PairLogisticLoss
-from tfdml.networks import CrossCorrelation, siam_fc
 
 pytestmark = pytest.mark.backends
 

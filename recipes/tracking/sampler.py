@@ -7,13 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfdml._core.checks import require, require_seed, require_whole
-from tfdml.datasets import loading
-from tfdml.importance import PairProbabilities
-from tfdml.samplers import Sampler
-from tfdml.samplers.draws import random_bits
-from tfdml.tracking.crops import as_box, as_frame, crop, crop_side
-from tfdml.tracking.labels import score_labels
+import tfdml
+from recipes.tracking.checks import require, require_whole
+from recipes.tracking.crops import as_box, as_frame, crop, crop_side
+from recipes.tracking.labels import score_labels
 
 
 class ClipTable(NamedTuple):
@@ -33,7 +30,7 @@ class ClipTable(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipSampler(Sampler):
+class ClipSampler(tfdml.samplers.Sampler):
     """Batches for a siamese tracker: an exemplar crop of one frame and a search crop of another, in the same clip.
 
     All clips are equally likely, then all usable frames of the clip for the exemplar, then all others at most
@@ -44,8 +41,8 @@ class ClipSampler(Sampler):
     Example: a clip of three frames: one pair of an exemplar and a search image.
 
         >>> frames = np.random.default_rng(0).integers(0, 256, (3, 120, 160, 3), "uint8")
-        >>> clip = tfdml.datasets.Clip(name="square", frames=frames, boxes=np.tile([60.0, 40.0, 20.0, 20.0], (3, 1)))
-        >>> batches = tfdml.tracking.ClipSampler(batch_size=1).batches([clip], exemplar_size=63, search_size=127)
+        >>> clip = tracking.Clip(name="square", frames=frames, boxes=np.tile([60.0, 40.0, 20.0, 20.0], (3, 1)))
+        >>> batches = tracking.ClipSampler(batch_size=1).batches([clip], exemplar_size=63, search_size=127)
         >>> (exemplars, searches), labels, weights = next(iter(batches))
         >>> exemplars.shape, searches.shape, labels.shape
         (TensorShape([1, 63, 63, 3]), TensorShape([1, 127, 127, 3]), TensorShape([1, 9, 9]))
@@ -64,9 +61,7 @@ class ClipSampler(Sampler):
     seed: int = 0
 
     def __post_init__(self):
-        require_whole("batch_size", self.batch_size, 1)
-        require_whole("max_gap", self.max_gap, 1)
-        require_seed(self.seed)
+        require_whole(1, batch_size=self.batch_size, max_gap=self.max_gap)
 
     def prepare(self, labels: Any) -> ClipTable:
         """The usable frames of clips, as a `ClipTable`.
@@ -85,19 +80,25 @@ class ClipSampler(Sampler):
         frames = np.concatenate([frames + start for frames, start in zip(usable, _offsets(clips), strict=True)])
         return ClipTable(frames, rows[counts > 0], counts[counts > 0], first, last)
 
-    def pair_probabilities(self, labels: Any) -> PairProbabilities:
+    def pair_probabilities(self, labels: Any) -> tfdml.importance.PairProbabilities:
         """Raise a ValueError: Q is defined for the pairs of labeled examples."""
         raise ValueError("Received ClipSampler for pair probabilities, expected a sampler of a labeled set.")
 
     def draw(self, table: ClipTable, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Frames of the exemplars and of the search images of `steps`, `(block, batch)` each."""
-        bits = tf.reshape(random_bits(self.seed, steps, 3 * self.batch_size), (-1, 3, self.batch_size))
+        bits = tf.map_fn(self._bits, steps)
         clip = tf.math.floormod(bits[:, 0], tf.constant(table.counts.shape[0], tf.int64))
         row = tf.gather(table.starts, clip) + tf.math.floormod(bits[:, 1], tf.gather(table.counts, clip))
         first, others = tf.gather(table.first, row), tf.gather(table.last, row) - tf.gather(table.first, row)
         other = first + tf.math.floormod(bits[:, 2], tf.maximum(others, 1))
         other = tf.where(others > 0, other + tf.cast(other >= row, tf.int64), row)
         return tf.gather(table.frames, row), tf.gather(table.frames, other)
+
+    def _bits(self, step):
+        """Random integers of a step, `(3, batch)`: of the clip, of the exemplar and of the search image."""
+        key = [tf.constant(self.seed, tf.int64), step]
+        shape = (3, self.batch_size)
+        return tf.random.stateless_uniform(shape, key, minval=None, maxval=None, dtype=tf.int64, alg="philox")
 
     def batches(  # type: ignore[override]
         self,
@@ -113,10 +114,10 @@ class ClipSampler(Sampler):
         num_shards: int = 1,
         shard_index: int = 0,
     ) -> tf.data.Dataset:
-        """Infinite stream of batches `((exemplars, searches), labels, weights)` for `tfdml.networks.siam_fc`.
+        """Infinite stream of batches `((exemplars, searches), labels, weights)` for `tracking.siam_fc`.
 
         Args:
-            clips: list of `tfdml.datasets.Clip`.
+            clips: list of `tracking.Clip`.
             stride: stride of the network.
             exemplar_size, search_size: sides of the crops in pixels; None for 16 stride - 1 and 32 stride - 1.
             radius: of the positive positions, see `score_labels`; None for 2 stride, 16 pixels in the paper.
@@ -132,10 +133,9 @@ class ClipSampler(Sampler):
             ValueError: the errors of `prepare` and of `Sampler.index_batches`, or sizes that do not fit the stride.
         """
         clips = _as_clips(clips)
-        require_whole("stride", stride, 1)
+        require_whole(1, stride=stride, prefetch=prefetch)
         sizes = exemplar_size or 16 * stride - 1, search_size or 32 * stride - 1
         maps = self._maps(sizes, stride, radius)
-        require_whole("prefetch", prefetch, 1)
         rows = self.index_batches(clips, start=start, num_shards=num_shards, shard_index=shard_index)
         offsets = _offsets(clips)
 
@@ -152,7 +152,7 @@ class ClipSampler(Sampler):
 
         pairs = rows.unbatch().map(load, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         batches = pairs.batch(self.batch_size, drop_remainder=True)
-        return batches.map(lambda *images: (images, *maps)).prefetch(prefetch).with_options(loading.stream_options())
+        return batches.map(lambda *images: (images, *maps)).prefetch(prefetch)
 
     def _maps(self, sizes, stride, radius):
         """Labels and weights of a batch."""
@@ -167,7 +167,7 @@ def _as_clips(clips):
     clips = list(clips)
     are_clips = bool(clips) and all(hasattr(clip, "usable") and hasattr(clip, "image") for clip in clips)
     received = f"a list of {type(clips[0]).__name__}" if clips else "no clips"
-    require(are_clips, received, "a list of tfdml.datasets.Clip, as of tfdml.datasets.clips or got10k")
+    require(are_clips, received, "a list of tracking.Clip, as of tracking.clips or got10k")
     return clips
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._core.checks import require
+from recipes.tracking.checks import require
 
 
 def crop_side(box: npt.ArrayLike, *, context: float = 0.5) -> float:
@@ -14,7 +14,7 @@ def crop_side(box: npt.ArrayLike, *, context: float = 0.5) -> float:
 
     Example: p = (3 + 1) / 4 = 1: sqrt((3 + 2) (1 + 2)).
 
-        >>> round(tfdml.tracking.crop_side((0, 0, 3, 1), context=0.5) ** 2, 4)
+        >>> round(tracking.crop_side((0, 0, 3, 1), context=0.5) ** 2, 4)
         15.0
 
     Args:
@@ -35,7 +35,7 @@ def crop(image: np.ndarray, center: npt.ArrayLike, sides: Sequence[float] | npt.
 
         >>> image = np.zeros((4, 8, 3), "uint8")
         >>> image[:, 4:] = 200
-        >>> squares = tfdml.tracking.crop(image, center=(4, 2), sides=[4.0], size=4)
+        >>> squares = tracking.crop(image, center=(4, 2), sides=[4.0], size=4)
         >>> squares[0, :, :, 0]
         array([[  0,   0, 200, 200],
                [  0,   0, 200, 200],

@@ -7,9 +7,9 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import require, require_fraction, require_whole
-from tfdml.tracking.crops import as_box, as_frame, crop, crop_side
-from tfdml.tracking.matchers import Matcher, SiameseMatcher
+from recipes.tracking.checks import require, require_whole
+from recipes.tracking.crops import as_box, as_frame, crop, crop_side
+from recipes.tracking.matchers import Matcher, SiameseMatcher
 
 _LEAST, _MOST = 0.2, 5.0  # of the first size
 
@@ -28,13 +28,13 @@ class Tracker:
         >>> noise = np.random.default_rng(0).integers(0, 256, (16, 16, 3), "uint8")
         >>> frames = np.full((2, 64, 64, 3), 128, "uint8")
         >>> frames[0, 24:40, 20:36] = frames[1, 24:40, 24:40] = noise
-        >>> tracker = tfdml.tracking.Tracker(tfdml.tracking.TemplateMatcher())
+        >>> tracker = tracking.Tracker(tracking.TemplateMatcher())
         >>> tracker.init(frames[0], (20, 24, 16, 16))
         >>> tracker.update(frames[1]).round()
         array([24., 24., 16., 16.])
 
     Args:
-        matcher: `tfdml.networks.siam_fc` after training, or a `Matcher`, such as `TemplateMatcher()`.
+        matcher: `tracking.siam_fc` after training, or a `Matcher`, such as `TemplateMatcher()`.
         scales: number of scales, odd.
         scale_step: factor between neighboring scales, above 1.
         scale_penalty: factor of the peaks of other scales, in (0, 1].
@@ -63,12 +63,12 @@ class Tracker:
         upsampling: int = 16,
         context: float = 0.5,
     ) -> None:
-        require_whole("scales", scales, 1)
+        require_whole(1, scales=scales, upsampling=upsampling)
         require(scales % 2 == 1, f"scales={scales}", "an odd number, so that one scale is 1")
         require(scale_step > 1, f"scale_step={scale_step}", "a factor above 1")
-        require_fraction(scale_penalty=scale_penalty, scale_damping=scale_damping)
+        for name, share in {"scale_penalty": scale_penalty, "scale_damping": scale_damping}.items():
+            require(0 < share <= 1, f"{name}={share}", "a number in (0, 1]")
         require(0 <= window_influence < 1, f"window_influence={window_influence}", "a number in [0, 1)")
-        require_whole("upsampling", upsampling, 1)
         require(context >= 0, f"context={context}", "0 or more")
         self.matcher: Matcher = SiameseMatcher(matcher) if isinstance(matcher, keras.Model) else matcher
         exponents = np.arange(scales) - scales // 2
@@ -125,7 +125,7 @@ class Tracker:
         """Follow the object of a clip from its first box.
 
         Args:
-            clip: `tfdml.datasets.Clip`.
+            clip: `tracking.Clip`.
 
         Returns:
             boxes `(frames, 4)`, the first of which is the clip's own, and the seconds of each frame, `(frames,)`,

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import require, require_one_of
+from recipes.tracking.checks import require, require_one_of
 
 _THRESHOLDS = np.linspace(0, 1, 21)
 _PIXELS = 20.0
 _KEYS = ("success_area", "precision@20", "ao", "sr@0.5", "sr@0.75")
 
 
-def tracking(
+def evaluate(
     predicted: Sequence[npt.ArrayLike],
     truth: Sequence[npt.ArrayLike],
     *,
@@ -40,7 +40,7 @@ def tracking(
     Example: a box of 10 x 10 pixels, found and then missed by 5 pixels: o = 1 and 50 / 150.
 
         >>> truth = [[[0, 0, 10, 10], [0, 0, 10, 10]]]
-        >>> result = tfdml.metrics.tracking([[[0, 0, 10, 10], [5, 0, 10, 10]]], truth)
+        >>> result = tracking.evaluate([[[0, 0, 10, 10], [5, 0, 10, 10]]], truth)
         >>> round(result["ao"], 3), result["sr@0.5"], result["precision@20"]
         (0.667, 0.5, 1.0)
 

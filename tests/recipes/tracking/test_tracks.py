@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tfdml.datasets import Clip
-from tfdml.visualize import tracks
+from recipes.tracking import Clip, tracks
 
 CLIP = Clip(name="a", frames=[np.full((20, 30, 3), 40, np.uint8)] * 5, boxes=[[k, 5, 8, 6] for k in range(5)])
 

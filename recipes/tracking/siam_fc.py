@@ -5,8 +5,7 @@ from typing import Any
 import keras
 from keras import KerasTensor, layers, ops
 
-from tfdml._core.checks import require, require_one_of, require_positive
-from tfdml._core.serialization import serializable
+from recipes.tracking.checks import require, require_one_of, require_positive
 
 _CHANNELS = (96, 256, 384, 384, 256)
 _GROUPS = (1, 2, 1, 2, 2)  # groups of channels of each convolution, at width 1
@@ -15,7 +14,7 @@ _LEAST = {8: 87, 4: 41}  # pixels of which one position is left
 _POOLED = {8: (0, 1), 4: (0,)}  # convolutions that a pooling follows
 
 
-@serializable
+@keras.saving.register_keras_serializable("tracking")
 class CrossCorrelation(keras.layers.Layer):
     """Scores of all positions of an exemplar in a search image: scale * sum_{i,j,c} z_ijc x_{u+i,v+j,c} + b.
 
@@ -25,7 +24,7 @@ class CrossCorrelation(keras.layers.Layer):
     Example:
 
         >>> exemplar, search = np.full((1, 1, 1, 1), 2.0), np.array([[[[0.0], [1.0]], [[3.0], [0.0]]]])
-        >>> scores = tfdml.networks.CrossCorrelation(scale=1.0)((exemplar, search))
+        >>> scores = tracking.CrossCorrelation(scale=1.0)((exemplar, search))
         >>> np.asarray(scores).tolist()  # b is 0 at the start
         [[[0.0, 2.0], [6.0, 0.0]]]
 
@@ -103,11 +102,11 @@ def siam_fc(
     `stride=4` is a variant for small images: kernels of 5, 3, 3, 3, 3, no second pooling, no groups, 63 x 63 and
     127 x 127 pixels; the features have the same 6 x 6 and 22 x 22 positions.
 
-    See also: `tfdml.tracking.Tracker`, which tracks with it; `tfdml.losses.PairLogisticLoss`, which trains it.
+    See also: `tracking.Tracker`, which tracks with it; `tfdml.losses.PairLogisticLoss`, which trains it.
 
     Example:
 
-        >>> network = tfdml.networks.siam_fc(width=0.1)  # a tenth of the channels
+        >>> network = tracking.siam_fc(width=0.1)  # a tenth of the channels
         >>> [tensor.shape for tensor in network.inputs], network.output_shape  # the score of each position
         ([(None, 127, 127, 3), (None, 255, 255, 3)], (None, 17, 17))
         >>> network.compile("adam", loss=tfdml.losses.PairLogisticLoss())

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfdml.metrics import tracking
+from recipes.tracking import evaluate
 
 # Overlaps 1, 1/3 and 0 by hand: moved by half a width, and beside the truth.
 TRUTH = [[0, 0, 10, 10]] * 3
@@ -11,7 +11,7 @@ FOUND = [[0, 0, 10, 10], [5, 0, 10, 10], [30, 0, 10, 10]]
 
 
 def test_an_example_by_hand():
-    result = tracking([FOUND], [TRUTH])
+    result = evaluate([FOUND], [TRUTH])
     # 1 is above 20 of 21 thresholds, 1/3 above 0 to 0.3: seven of them.
     assert result["success_area"] == pytest.approx((20 + 7 + 0) / 21 / 3)
     assert result["ao"] == pytest.approx((1 + 1 / 3) / 3)
@@ -21,12 +21,12 @@ def test_an_example_by_hand():
 
 
 def test_the_distance_is_that_of_the_centers_and_20_pixels_are_near():
-    assert tracking([[[0, 0, 10, 10]]], [[[-15, 0, 80, 10]]])["precision@20"] == 1  # centers at 5 and 25
-    assert tracking([[[0, 0, 10, 10]]], [[[-14, 0, 80, 10]]])["precision@20"] == 0
+    assert evaluate([[[0, 0, 10, 10]]], [[[-15, 0, 80, 10]]])["precision@20"] == 1  # centers at 5 and 25
+    assert evaluate([[[0, 0, 10, 10]]], [[[-14, 0, 80, 10]]])["precision@20"] == 0
 
 
 def test_the_first_frame_and_hidden_frames_are_left_out():
-    result = tracking([FOUND], [TRUTH], first_frame=False, cover=[[8, 1, 0]])
+    result = evaluate([FOUND], [TRUTH], first_frame=False, cover=[[8, 1, 0]])
     assert result["ao"] == pytest.approx(1 / 3)
     assert result["frames"] == 1
 
@@ -34,23 +34,23 @@ def test_the_first_frame_and_hidden_frames_are_left_out():
 def test_frames_without_truth_are_left_out():
     truth = np.array(TRUTH, float)
     truth[1:] = np.nan
-    assert tracking([FOUND], [truth])["frames"] == 1
+    assert evaluate([FOUND], [truth])["frames"] == 1
 
 
 def test_sequences_or_frames_are_averaged():
     found, truth = [FOUND, FOUND[:1]], [TRUTH, TRUTH[:1]]
-    assert tracking(found, truth)["ao"] == pytest.approx((4 / 9 + 1) / 2)
-    assert tracking(found, truth, average="frame")["ao"] == pytest.approx((1 + 1 / 3 + 0 + 1) / 4)
-    result = tracking(found, truth, first_frame=False, per_sequence=True)
+    assert evaluate(found, truth)["ao"] == pytest.approx((4 / 9 + 1) / 2)
+    assert evaluate(found, truth, average="frame")["ao"] == pytest.approx((1 + 1 / 3 + 0 + 1) / 4)
+    result = evaluate(found, truth, first_frame=False, per_sequence=True)
     assert result["sequences"] == 1  # the second has no other frame
     np.testing.assert_allclose(result["per_sequence"]["ao"], [1 / 6, np.nan])
 
 
 def test_boxes_are_clipped_to_the_frame():
     # Of 20 x 10 and 10 x 10 pixels, the frame holds 10 x 10 of both.
-    assert tracking([[[0, 0, 20, 10]]], [[[0, 0, 10, 10]]], sizes=[(10, 10)])["ao"] == 1
-    assert tracking([[[0, 0, 20, 10]]], [[[0, 0, 10, 10]]])["ao"] == 0.5
-    assert tracking([[[50, 50, 5, 5]]], [[[0, 0, 10, 10]]], sizes=[(10, 10)])["ao"] == 0
+    assert evaluate([[[0, 0, 20, 10]]], [[[0, 0, 10, 10]]], sizes=[(10, 10)])["ao"] == 1
+    assert evaluate([[[0, 0, 20, 10]]], [[[0, 0, 10, 10]]])["ao"] == 0.5
+    assert evaluate([[[50, 50, 5, 5]]], [[[0, 0, 10, 10]]], sizes=[(10, 10)])["ao"] == 0
 
 
 def test_random_boxes_agree_with_loops_over_pixels():
@@ -61,25 +61,25 @@ def test_random_boxes_agree_with_loops_over_pixels():
         return {(x, y) for x in range(box[0], box[0] + box[2]) for y in range(box[1], box[1] + box[3])}
 
     overlaps = np.array([len(pixels(p) & pixels(q)) / len(pixels(p) | pixels(q)) for p, q in zip(a, b, strict=True)])
-    result = tracking([a], [b])
+    result = evaluate([a], [b])
     assert result["ao"] == pytest.approx(overlaps.mean())
     assert result["success_area"] == pytest.approx(np.mean([(overlaps > t / 20).mean() for t in range(21)]))
 
 
 def test_wrong_input_is_named():
     with pytest.raises(ValueError, match="1 sequences of boxes and 2 true ones"):
-        tracking([FOUND], [TRUTH, TRUTH])
+        evaluate([FOUND], [TRUTH, TRUTH])
     with pytest.raises(ValueError, match="0 sequences of boxes and 0 true ones"):
-        tracking([], [])
+        evaluate([], [])
     with pytest.raises(ValueError, match=r"shape \(2, 4\) and true boxes of shape \(3, 4\) in sequence 0"):
-        tracking([FOUND[:2]], [TRUTH])
+        evaluate([FOUND[:2]], [TRUTH])
     with pytest.raises(ValueError, match="boxes of sequence 0 that are not finite"):
-        tracking([np.full((3, 4), np.nan)], [TRUTH])
+        evaluate([np.full((3, 4), np.nan)], [TRUTH])
     with pytest.raises(ValueError, match="cover of 2 frames in sequence 0, expected 3"):
-        tracking([FOUND], [TRUTH], cover=[[8, 8]])
+        evaluate([FOUND], [TRUTH], cover=[[8, 8]])
     with pytest.raises(ValueError, match="cover or sizes of another length"):
-        tracking([FOUND], [TRUTH], sizes=[])
+        evaluate([FOUND], [TRUTH], sizes=[])
     with pytest.raises(ValueError, match="average='clip', expected one of 'sequence', 'frame'"):
-        tracking([FOUND], [TRUTH], average="clip")
+        evaluate([FOUND], [TRUTH], average="clip")
     with pytest.raises(ValueError, match="without a frame that counts"):
-        tracking([FOUND], [TRUTH], cover=[[0, 0, 0]])
+        evaluate([FOUND], [TRUTH], cover=[[0, 0, 0]])

@@ -5,8 +5,7 @@ from typing import Any, Protocol
 import keras
 import numpy as np
 
-from tfdml._core.checks import require, require_fraction
-from tfdml._core.optional import optional_import
+from recipes.tracking.checks import require
 
 
 class Matcher(Protocol):
@@ -29,14 +28,14 @@ class Matcher(Protocol):
 
 
 class SiameseMatcher:
-    """Scores by `tfdml.networks.siam_fc`; the features of the exemplar are computed once.
+    """Scores by `tracking.siam_fc`; the features of the exemplar are computed once.
 
     See also: `TemplateMatcher` for a baseline without training.
 
     Example:
 
         >>> keras.utils.set_random_seed(0)
-        >>> matcher = tfdml.tracking.SiameseMatcher(tfdml.networks.siam_fc(stride=4, width=0.125))
+        >>> matcher = tracking.SiameseMatcher(tracking.siam_fc(stride=4, width=0.125))
         >>> state = matcher.start(np.zeros((matcher.exemplar_size, matcher.exemplar_size, 3), "uint8"))
         >>> matcher.scores(state, np.zeros((2, matcher.search_size, matcher.search_size, 3), "uint8")).shape
         (2, 17, 17)
@@ -53,7 +52,7 @@ class SiameseMatcher:
         require(
             {"branch", "cross_correlation"} <= names,
             f"a model with the layers {', '.join(sorted(names))}",
-            "tfdml.networks.siam_fc, with the layers branch and cross_correlation",
+            "tracking.siam_fc, with the layers branch and cross_correlation",
         )
         exemplar, search = (each.shape[1] for each in model.inputs)
         self.exemplar_size, self.search_size = exemplar, search
@@ -83,7 +82,7 @@ class TemplateMatcher:
     Example: the exemplar is found at its place in the middle of the search image.
 
         >>> search = np.random.default_rng(0).integers(0, 256, (1, 31, 31, 3), "uint8")
-        >>> matcher = tfdml.tracking.TemplateMatcher(exemplar_size=15, search_size=31)
+        >>> matcher = tracking.TemplateMatcher(exemplar_size=15, search_size=31)
         >>> scores = matcher.scores(matcher.start(search[0, 8:23, 8:23]), search)[0]
         >>> scores.shape, np.argwhere(scores == scores.max()).tolist(), round(float(scores.max()), 4)
         ((17, 17), [[8, 8]], 1.0)
@@ -102,11 +101,13 @@ class TemplateMatcher:
     def __init__(self, *, exemplar_size: int = 63, search_size: int = 127, share: float = 1.0) -> None:
         sizes = f"exemplar_size={exemplar_size} and search_size={search_size}"
         require(0 < exemplar_size <= search_size, sizes, "an exemplar that fits into the search image")
-        require_fraction(share=share)
+        require(0 < share <= 1, f"share={share}", "a share in (0, 1]")
         self.exemplar_size, self.search_size = exemplar_size, search_size
         margin = round(exemplar_size * (1 - share) / 2)
         self._window = slice(margin, exemplar_size - margin)
-        self._match = optional_import("skimage.feature", feature="TemplateMatcher", extra="samples").match_template
+        from skimage.feature import match_template
+
+        self._match = match_template
 
     def start(self, exemplar: np.ndarray) -> np.ndarray:
         """The template, `(h, w, 3)` float32."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfdml.datasets.clips.motion import HEIGHT, WIDTH, Piece
-from tfdml.datasets.glyphs.distortion import gaussian, mix, words
+from recipes.tracking.data.motion import HEIGHT, WIDTH, Piece
+from recipes.tracking.data.random_words import gaussian, mix, words
 
 _NOISE = 4.0  # gray levels
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from PIL import Image, ImageOps
 
-from tfdml._core.checks import require
-from tfdml.datasets.images import MAX_BYTES, MAX_PIXELS
+from recipes.tracking.checks import require
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -80,15 +80,9 @@ class Clip:
 
 
 def _read(path):
-    import tensorflow as tf
-
-    from tfdml.datasets.images.decode import decoded
-
+    """The pixels of an image file, upright."""
     try:
-        problem, image = decoded(tf.io.read_file(os.fspath(path)), MAX_BYTES, MAX_PIXELS)
-    except tf.errors.OpError as error:
-        raise ValueError(f"Received {os.fspath(path)!r}, which cannot be read: {error.message}") from error
-    problem = problem.numpy().decode()
-    if problem:
-        raise ValueError(f"Received {os.fspath(path)!r}: {problem}")
-    return image.numpy()
+        with Image.open(path) as image:
+            return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+    except OSError as error:
+        raise ValueError(f"Received {os.fspath(path)!r}, which cannot be read as an image: {error}") from error

@@ -1,14 +1,12 @@
 """The recipe of tracking from begin to end, on a few clips, and on miniature copies of GOT-10k and OTB."""
 
-import importlib
 import json
 
 import pytest
 
-from recipes import tracking as recipe
-from tests.datasets.readers.miniatures import write_got10k, write_otb
-
-readers = importlib.import_module("tfdml.datasets.readers.public.tracking")
+from recipes.tracking import __main__ as recipe
+from recipes.tracking.data import benchmarks as readers
+from tests.recipes.tracking.miniatures import write_got10k, write_otb
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfdml._core.checks import require, require_positive, require_whole
+from recipes.tracking.checks import require, require_positive, require_whole
 
 
 def score_labels(size: int, *, stride: int = 8, radius: float = 16.0) -> tuple[np.ndarray, np.ndarray]:
@@ -13,7 +13,7 @@ def score_labels(size: int, *, stride: int = 8, radius: float = 16.0) -> tuple[n
 
     Example:
 
-        >>> labels, weights = tfdml.tracking.score_labels(3, stride=8, radius=4)
+        >>> labels, weights = tracking.score_labels(3, stride=8, radius=4)
         >>> labels[1].tolist(), weights[1].tolist()  # one position is positive, eight are negative: 9 / 2, 9 / 16
         ([-1.0, 1.0, -1.0], [0.5625, 4.5, 0.5625])
 
@@ -32,7 +32,7 @@ def score_labels(size: int, *, stride: int = 8, radius: float = 16.0) -> tuple[n
     Source: Bertinetto, Valmadre, Henriques, Vedaldi, Torr, Fully-Convolutional Siamese Networks for Object Tracking,
     ECCV 2016 workshops, eq. 6.
     """
-    require_whole("size", size, 1)
+    require_whole(1, size=size)
     require_positive(stride=stride, radius=radius)
     away = stride * (np.arange(size) - (size - 1) / 2)
     positive = away[:, None] ** 2 + away**2 <= radius**2

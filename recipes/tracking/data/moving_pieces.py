@@ -7,15 +7,22 @@ from typing import Literal
 
 import numpy as np
 
-from tfdml._core.checks import require, require_seed, require_whole
-from tfdml.datasets.clips import motion
-from tfdml.datasets.clips.clip import Clip
-from tfdml.datasets.clips.drawing import Drawn
-from tfdml.datasets.glyphs.distortion import mix, uniform, words
-from tfdml.datasets.photo_patches import photographs
-from tfdml.datasets.photo_patches.patches import PARTS
+import tfdml
+from recipes.tracking.checks import require, require_whole
+from recipes.tracking.data import motion
+from recipes.tracking.data.clip import Clip
+from recipes.tracking.data.drawing import Drawn
+from recipes.tracking.data.random_words import mix, uniform, words
 
 VERSION = "v1"
+PHOTOGRAPHS = {  # those of `tfdml.datasets.photo_patches`, in its order
+    "train": [
+        *("astronaut", "grace_hopper", "flower", "rocket", "ihc"),
+        *("grass", "hubble_deep_field", "page", "moon", "retina"),
+    ],
+    "validation": ["chelsea", "coins", "text"],
+    "test": ["china", "coffee", "camera", "gravel"],
+}
 COUNTS = {"train": 240, "validation": 16, "test": 30}
 FRAMES = 40
 _DISTRACTORS = 2
@@ -41,7 +48,7 @@ def clips(
 
     Example: two frames of each test clip: the object moves.
 
-        >>> (test,) = tfdml.datasets.clips(splits=["test"], frames=2)
+        >>> (test,) = tracking.clips(splits=["test"], frames=2)
         >>> test[0].image(0).shape
         (120, 160, 3)
         >>> test[0].boxes.round(1)  # x, y, width, height
@@ -63,8 +70,7 @@ def clips(
     unknown = [split for split in splits if split not in COUNTS]
     is_valid = not unknown and not isinstance(splits, str)
     require(is_valid, f"splits={splits!r}", f"some of {', '.join(map(repr, COUNTS))} in a tuple")
-    require_whole("frames", frames, 2)
-    require_seed(seed)
+    require_whole(2, frames=frames)
     return tuple([_clip(split, number, frames, seed) for number in range(COUNTS[split])] for split in splits)
 
 
@@ -98,14 +104,12 @@ def _protocol(split, frames, seed):
 
 def _chosen(split, u):
     """Three photographs of a split: of the background, and two others for the pieces and for what hides them."""
-    names = list(PARTS[split])
+    names = list(PHOTOGRAPHS[split])
     chosen = [names.pop(int(len(names) * share)) for share in u]
     return [_photograph(name) for name in chosen]
 
 
-@functools.cache
-def _photograph(name):
-    return photographs.read(photographs.PHOTOGRAPHS[name])
+_photograph = functools.cache(tfdml.datasets.photograph)
 
 
 def _middle(photograph, u):

@@ -4,12 +4,12 @@ Claim: on 30 test clips, the network has a success area of 60.7% (59.6 to 61.8, 
 matching 56.5%; the difference of 4.2 points is 3.1 to 5.3 over seeds, and -0.6 to 9.3 over clips. A seed takes 300
 seconds of processor time (AMD EPYC), and both trackers follow 52 frames a second on one core.
 
-    python recipes/tracking.py              # one seed, test clips
-    python recipes/tracking.py --seeds 5    # the numbers of the page
-    python recipes/tracking.py --choose     # the settings of both trackers, on validation clips
-    python recipes/tracking.py --quick      # smoke test, under a minute
-    python recipes/tracking.py --data ROOT --dataset got10k    # train on ROOT/GOT-10k, measure its validation part
-    python recipes/tracking.py --data ROOT --dataset otb       # train on ROOT/GOT-10k, measure ROOT/OTB
+    python -m recipes.tracking              # one seed, test clips
+    python -m recipes.tracking --seeds 5    # the numbers of the page
+    python -m recipes.tracking --choose     # the settings of both trackers, on validation clips
+    python -m recipes.tracking --quick      # smoke test, under a minute
+    python -m recipes.tracking --data ROOT --dataset got10k    # train on ROOT/GOT-10k, measure its validation part
+    python -m recipes.tracking --data ROOT --dataset otb       # train on ROOT/GOT-10k, measure ROOT/OTB
 
 Data: embedded clips of moving, scaled, occluded pieces of photographs, 160 x 120 pixels; the photographs of training,
 validation and test are disjoint. Template matching has the same search regions, scales and updates. With --data, the
@@ -26,6 +26,7 @@ import numpy as np
 from keras import ops
 
 import tfdml
+from recipes import tracking
 
 KEYS = ["success_area", "precision@20", "ao", "sr@0.5", "sr@0.75"]
 DEFAULTS = {"scale_step": 1.025, "scale_damping": 0.35, "window_influence": 0.176}
@@ -49,15 +50,15 @@ def main():
         network = trained(train, seed, options)
         for settings in [DEFAULTS | other for other in GRID] if options.choose else [CHOSEN["network"]]:
             name = f"network {settings}" if options.choose else "network"
-            tracked[name], result = followed(tfdml.tracking.Tracker(network, **settings), measured, options)
+            tracked[name], result = followed(tracking.Tracker(network, **settings), measured, options)
             runs.setdefault(name, []).append(result)
     network.save(options.output / "network.keras")
     sizes = {"exemplar_size": 16 * options.stride - 1, "search_size": 32 * options.stride - 1}
     for settings in template_grid(options):
         name = f"template {settings}" if options.choose else "template"
         tracker = {key: value for key, value in settings.items() if key != "share"}
-        matcher = tfdml.tracking.TemplateMatcher(share=settings["share"], **sizes)
-        tracked[name], result = followed(tfdml.tracking.Tracker(matcher, upsampling=2, **tracker), measured, options)
+        matcher = tracking.TemplateMatcher(share=settings["share"], **sizes)
+        tracked[name], result = followed(tracking.Tracker(matcher, upsampling=2, **tracker), measured, options)
         runs[name] = [result]
     for name, results in runs.items():
         print(
@@ -103,17 +104,17 @@ def arguments():
 def clips_of(options):
     """Clips for training, validation and test."""
     if options.data is None:
-        train, validation, test = tfdml.datasets.clips(frames=10 if options.quick else 40)
+        train, validation, test = tracking.clips(frames=10 if options.quick else 40)
         if options.quick:
             return train[:3], validation[:3], test[:3]
         for draw in range(1, DRAWS):  # other clips of the same photographs
-            train += tfdml.datasets.clips(splits=("train",), seed=draw)[0]
-        return train, tfdml.datasets.clips(splits=("validation",), frames=20)[0], test
-    train = tfdml.datasets.got10k(options.data / "GOT-10k", "train")
-    validation = tfdml.datasets.got10k(options.data / "GOT-10k", "val")
+            train += tracking.clips(splits=("train",), seed=draw)[0]
+        return train, tracking.clips(splits=("validation",), frames=20)[0], test
+    train = tracking.got10k(options.data / "GOT-10k", "train")
+    validation = tracking.got10k(options.data / "GOT-10k", "val")
     if options.dataset == "got10k":
         return train[:-40] if options.choose else train, train[-40:], validation
-    return train, validation, tfdml.datasets.otb(options.data / "OTB")
+    return train, validation, tracking.otb(options.data / "OTB")
 
 
 def softmax_loss(labels, scores):
@@ -133,11 +134,11 @@ LOSSES = {"softmax": softmax_loss, "logistic": tfdml.losses.PairLogisticLoss()}
 def trained(train, seed, options):
     """The siamese network after training on pairs of frames."""
     keras.utils.set_random_seed(seed)
-    network = tfdml.networks.siam_fc(stride=options.stride, width=options.width)
+    network = tracking.siam_fc(stride=options.stride, width=options.width)
     warmup = max(1, options.steps // 10)
     rate = keras.optimizers.schedules.CosineDecay(0.0, options.steps - warmup, warmup_target=2e-3, warmup_steps=warmup)
     network.compile(keras.optimizers.Adam(rate), loss=LOSSES[options.loss])
-    batches = tfdml.tracking.ClipSampler(batch_size=8, seed=seed).batches(train, stride=options.stride)
+    batches = tracking.ClipSampler(batch_size=8, seed=seed).batches(train, stride=options.stride)
     if options.data is None:
         batches = batches.enumerate().map(lambda step, batch: (turned(batch[0], (seed, step)), *batch[1:]))
     if options.loss == "softmax":  # without the weights of positions
@@ -164,7 +165,7 @@ def followed(tracker, clips, options):
     elif options.data:
         protocol |= {"average": "frame"}
     cover = None if options.dataset == "otb" else [clip.cover for clip in clips]
-    result = tfdml.metrics.tracking(
+    result = tracking.evaluate(
         boxes,
         [clip.boxes for clip in clips],
         cover=cover,
@@ -190,7 +191,7 @@ def draw(path, clips, tracked):
     """An animation of the first clip."""
     clip = clips[0]
     boxes = {"truth": clip.boxes, **{name: boxes[0] for name, boxes in tracked.items()}}
-    tfdml.visualize.tracks(path, clip, boxes, step=2)
+    tracking.tracks(path, clip, boxes, step=2)
 
 
 if __name__ == "__main__":

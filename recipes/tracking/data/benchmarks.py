@@ -6,10 +6,8 @@ import re
 
 import numpy as np
 
-from tfdml._core.checks import require, require_one_of
-from tfdml.datasets.clips.clip import Clip
-from tfdml.datasets.readers.public.files import read_lists, require_inside
-from tfdml.datasets.readers.text import is_whole, read_lines, read_utf8
+from recipes.tracking.checks import require, require_one_of
+from recipes.tracking.data.clip import Clip
 
 # Sequences of each part; for OTB, tracks.
 COUNTS = {"otb100": 100, "otb2013": 51, "train": 9_335, "val": 180, "test": 180}
@@ -97,10 +95,12 @@ def got10k(root: str | os.PathLike[str], split: str) -> list[Clip]:
     2021. Its terms are CC BY-NC-SA 4.0.
     """
     require_one_of(("train", "val", "test"), split=split)
-    (lines,) = read_lists(root, _GOT_TREE, f"{split}/list.txt")
-    names = [line.strip() for line in lines if line.strip()]
+    listed = pathlib.Path(root, split, "list.txt")
+    require(listed.is_file(), f"root={os.fspath(root)!r} without {split}/list.txt", f"these files:{_GOT_TREE}\n")
+    names = listed.read_text().split()
     _require_count(root, len(names), COUNTS[split], f"sequences in {split}/list.txt", _GOT_TREE)
-    require_inside(names)
+    others = [name for name in names if not re.fullmatch(r"[\w-]+", name)]
+    require(not others, f"{split}/list.txt with {others[:1]}", "names of folders in it")
     folder = pathlib.Path(root, split)
     return [_got_clip(folder / name, split) for name in names if name not in _DAMAGED]
 
@@ -166,7 +166,7 @@ def _images(folder):
 
 def _numbers(file):
     """The boxes of a truth file, `(lines, 4)` float64."""
-    rows = [re.split(r"[,\s]+", line.strip()) for line in read_lines(file) if line.strip()]
+    rows = [re.split(r"[,\s]+", line.strip()) for line in file.read_text().splitlines() if line.strip()]
     if not rows:
         return np.zeros((0, 4))
     try:
@@ -181,15 +181,15 @@ def _flags(file):
     """Whole numbers, one per line; None without the file."""
     if not file.is_file():
         return None
-    words = read_utf8(file).split()
-    is_list = all(map(is_whole, words))
+    words = file.read_text().split()
+    is_list = all(map(str.isdecimal, words))
     require(is_list, f"{os.fspath(file)!r} with other words than whole numbers", "a whole number per frame")
     return np.array(words, dtype=np.int64)
 
 
 def _resolution(file):
     """`(width, height)` of meta_info.ini; None where it is not stated."""
-    text = read_utf8(file) if file.is_file() else ""
+    text = file.read_text() if file.is_file() else ""
     sides = re.search(r"^resolution\s*[:=]\s*\((\d+),\s*(\d+)\)", text, flags=re.MULTILINE)
     return (int(sides[1]), int(sides[2])) if sides else None
 

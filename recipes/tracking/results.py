@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.atomic import atomic_write
-from tfdml._core.checks import require
+from recipes.tracking.checks import require
 
 _FORM = "NAME/NAME_001.txt with one x,y,width,height per line"
 
@@ -26,7 +25,7 @@ def write_results(
 
     Example:
 
-        >>> path = tfdml.tracking.write_results("tracker", "clip", [[1.0, 2.0, 5.0, 6.0]], seconds=[0.25])
+        >>> path = tracking.write_results("tracker", "clip", [[1.0, 2.0, 5.0, 6.0]], seconds=[0.25])
         >>> print(path)
         tracker/clip/clip_001.txt
         >>> path.read_text().strip(), path.with_name("clip_time.txt").read_text().strip()
@@ -64,8 +63,8 @@ def read_results(folder: str | os.PathLike[str], name: str, *, run: int = 1) -> 
 
     Example:
 
-        >>> _ = tfdml.tracking.write_results("tracker", "clip", [[1.0, 2.0, 5.0, 6.0], [2.0, 2.0, 5.0, 6.0]])
-        >>> tfdml.tracking.read_results("tracker", "clip")
+        >>> _ = tracking.write_results("tracker", "clip", [[1.0, 2.0, 5.0, 6.0], [2.0, 2.0, 5.0, 6.0]])
+        >>> tracking.read_results("tracker", "clip")
         array([[1., 2., 5., 6.],
                [2., 2., 5., 6.]])
 
@@ -84,5 +83,4 @@ def read_results(folder: str | os.PathLike[str], name: str, *, run: int = 1) -> 
 
 
 def _write(path, lines):
-    with atomic_write(path) as new:
-        Path(new).write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n")
