@@ -6,7 +6,6 @@ operation, which takes longer than the operation itself on a small batch, so ten
 
 import contextlib
 import functools
-import types
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -38,124 +37,13 @@ if keras.backend.backend() == "torch":
             gradients = gradient(*upstream)
             return None, *(gradients if isinstance(gradients, list | tuple) else [gradients])
 
-    def _along_axes(function):
-        def along_axes(x, axis=None, keepdims=False):
-            return function(x, tuple(range(x.ndim)) if axis is None else axis, keepdims)
-
-        return along_axes
-
-    def _cast(x, dtype):
-        return x.to(_TORCH_DTYPES[dtype]) if dtype in _TORCH_DTYPES else keras.ops.cast(x, dtype)
-
-    def _with_bool(function):
-        return lambda x, y: function(x, torch.as_tensor(y))
-
-    def _maximum(x, y):
-        if isinstance(y, torch.Tensor):
-            return torch.maximum(x, y)
-        return torch.relu(x) if y == 0 else x.clamp(min=y)  # the gradient of relu takes one pass
-
-    def _minimum(x, y):
-        return torch.minimum(x, y) if isinstance(y, torch.Tensor) else x.clamp(max=y)
-
-    def _transpose(x, axes=None):
-        return x.t() if x.ndim == 2 and axes is None else keras.ops.transpose(x, axes)
-
-    def _like(function, fallback):
-        return lambda x, dtype=None: function(x) if dtype is None else fallback(x, dtype)
-
-    def _pad(x, widths, **options):
-        if options:
-            return keras.ops.pad(x, widths, **options)
-        return torch.nn.functional.pad(x, [width for sides in reversed(widths) for width in sides])
-
-    def _segment_sum(data, segments, num_segments):
-        return data.new_zeros((num_segments, *data.shape[1:])).index_add(0, segments, data)
-
-    def _of_lists(function, fallback):
-        """The operation of PyTorch on lists of tensors; that of Keras on other lists."""
-
-        def operation(xs, axis=0):
-            is_plain = all(isinstance(x, torch.Tensor) for x in xs)
-            return (function if is_plain else fallback)(xs, axis)
-
-        return operation
-
-    _TORCH_DTYPES = {name: getattr(torch, name) for name in ("bool", "int32", "int64", "float32", "float64")}
-    _TORCH_DTYPES |= {dtype: dtype for dtype in _TORCH_DTYPES.values()}
-    # Type of the first argument, and the operations that PyTorch computes as Keras does.
-    _TORCH_OPS = {
-        torch.float32: {
-            "abs": torch.abs,
-            "amax": _along_axes(torch.amax),
-            "amin": _along_axes(torch.amin),
-            "ceil": torch.ceil,
-            "clip": torch.clamp,
-            "exp": torch.exp,
-            "floor": torch.floor,
-            "log": torch.log,
-            "matmul": torch.matmul,
-            "maximum": _maximum,
-            "mean": _along_axes(torch.mean),
-            "minimum": _minimum,
-            "multiply": torch.mul,
-            "ones_like": _like(torch.ones_like, keras.ops.ones_like),
-            "pad": _pad,
-            "relu": torch.relu,
-            "round": torch.round,
-            "rsqrt": torch.rsqrt,
-            "segment_sum": _segment_sum,
-            "sigmoid": torch.sigmoid,
-            "softplus": torch.nn.functional.softplus,
-            "sqrt": torch.sqrt,
-            "square": torch.square,
-            "sum": _along_axes(torch.sum),
-            "zeros_like": _like(torch.zeros_like, keras.ops.zeros_like),
-        },
-        torch.bool: {
-            "any": _along_axes(torch.any),
-            "logical_and": _with_bool(torch.logical_and),
-            "logical_not": torch.logical_not,
-            "logical_xor": _with_bool(torch.logical_xor),
-            "where": torch.where,
-        },
-        None: {
-            "broadcast_to": torch.broadcast_to,
-            "expand_dims": torch.unsqueeze,
-            "cast": _cast,
-            "equal": torch.eq,
-            "isfinite": torch.isfinite,
-            "shape": lambda x: tuple(x.shape),
-            "stop_gradient": torch.Tensor.detach,
-            "transpose": _transpose,
-        },
-    }
-
-    def _for_tensors(function, dtype, fallback):
-        """The operation of PyTorch on tensors of a type, None for any; that of Keras on all other arguments."""
-        plain = (torch.Tensor, int, float, str, list, tuple, torch.dtype)
-
-        @functools.wraps(fallback)
-        def operation(x, *others, **options):
-            is_plain = isinstance(x, torch.Tensor) and (dtype is None or x.dtype == dtype)
-            if is_plain and others:
-                is_plain = all(isinstance(y, plain) for y in others)
-            return (function if is_plain else fallback)(x, *others, **options)
-
-        return operation
-
 
 def _operations():
     if keras.backend.backend() != "torch":
         return keras.ops
-    operations = types.ModuleType("ops")
-    vars(operations).update(vars(keras.ops))
-    for dtype, functions in _TORCH_OPS.items():
-        for name, function in functions.items():
-            setattr(operations, name, _for_tensors(function, dtype, getattr(keras.ops, name)))
-    operations.concatenate = _of_lists(torch.cat, keras.ops.concatenate)
-    operations.stack = _of_lists(torch.stack, keras.ops.stack)
-    return operations
+    from tfdml._core.torch_ops import operations
+
+    return operations()
 
 
 ops: Any = _operations()

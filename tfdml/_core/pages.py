@@ -18,5 +18,5 @@ def style_sheet(package: str, *path: str) -> str:
         package: package of the page.
         *path: names of folders and of the file in the package.
     """
-    sheets = (files("tfdml._core").joinpath("page.css"), files(package).joinpath(*path))
+    sheets = (files("tfdml._core").joinpath("pages.css"), files(package).joinpath(*path))
     return "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)

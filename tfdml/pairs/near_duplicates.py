@@ -1,0 +1,138 @@
+"""Squared distances of near vectors, for which one matrix product in floating point has too few digits."""
+
+import math
+
+import keras
+import numpy as np
+
+from tfdml._core.backends import next_power_of_two, ops, reading_values, while_loop
+from tfdml.pairs.precision import exact_product
+
+# Below this fraction of the anchor's squared norm, a squared distance from one matrix product has too few digits.
+_NEAR_FRACTION = 2e-4
+# Up to this number of small distances per anchor, only these are recomputed.
+_MAX_NEAR = 8
+_POWERS_OF_TWO = np.ldexp(1.0, np.arange(-100, 127))
+
+
+@reading_values
+def refined(d2, is_pair, anchors, references):
+    """The same squared distances, recomputed where they are small relative to the norms; 0 between duplicates.
+
+    If every anchor has few near references, such as one copy in a memory, only these are recomputed, from differences;
+    otherwise the whole matrix is, which takes six times the products.
+    """
+    norms = square_norms(anchors)
+    near = _NEAR_FRACTION * norms
+
+    def recompute(d2):
+        duplicate = 8.0 * eps(anchors) ** 2 * anchors.shape[-1] * norms
+        most = 0 if _references_are_divided() else min(_MAX_NEAR, d2.shape[1] or 0)
+        is_near = (d2 < near) & is_pair
+        return ops.cond(
+            ops.amax(ops.sum(ops.cast(is_near, "int32"), axis=1)) <= most,
+            lambda: _with_exact_pairs(d2, is_near, most, anchors, references, duplicate),
+            lambda: _with_exact_matrix(d2, near, anchors, references, duplicate),
+        )
+
+    return _apply_if(ops.any((d2 < near) & is_pair), recompute, d2)
+
+
+def _references_are_divided():
+    """Whether references may be on several devices, each of which would gather all of a matrix to sort its rows."""
+    return isinstance(keras.distribution.distribution(), keras.distribution.ModelParallel)
+
+
+def _apply_if(condition, function, x):
+    """`function(x)` if the condition holds, else x.
+
+    A loop of at most one iteration, because XLA passes x into a loop without a copy, but not into a condition.
+    """
+
+    def once(condition, x):
+        return ops.zeros_like(condition), function(x)
+
+    return while_loop(lambda condition, _: condition, once, (condition, x))[1]
+
+
+def _with_exact_matrix(d2, near, anchors, references, duplicate):
+    """The same squared distances; those below `near` come from products without rounding errors."""
+    exact = sum(bilinear_form(*x, exact_product) for x in zip(_levels(anchors), _levels(references), strict=True))
+    return ops.where(d2 < near, ops.where(exact > duplicate, exact, 0.0), d2)
+
+
+def _with_exact_pairs(d2, is_near, most, anchors, references, duplicate):
+    """The same squared distances; up to `most` near references of each anchor come from differences."""
+    if most == 0:
+        return d2
+    _, columns = ops.top_k(ops.where(is_near, -d2, -float("inf")), most)
+    exact = ops.sum(ops.square(anchors[:, None] - ops.take(references, columns, axis=0)), axis=-1)
+    exact = ops.where(exact > duplicate, exact, 0.0)
+    before, is_replaced = (ops.take_along_axis(x, columns, axis=1) for x in (d2, is_near))
+    rows = ops.broadcast_to(ops.arange(ops.shape(columns)[0], dtype=columns.dtype)[:, None], ops.shape(columns))
+    indices = ops.reshape(ops.stack([rows, columns], axis=-1), (-1, 2))
+    return ops.scatter_update(d2, indices, ops.reshape(ops.where(is_replaced, exact, before), (-1,)))
+
+
+def _levels(x):
+    """Bilinear forms (left, right) that add up to x.y, on numbers with so few digits that sums of products are exact.
+
+    x = high + middle + low. For nearby rows, high.high, high.middle + middle.high and middle.middle are multiples of
+    one step and below 2^24 steps (2^53 in float64), in any order of summation. The rounding of the remainder is
+    negligible.
+    """
+    digits = np.finfo(keras.backend.standardize_dtype(x.dtype)).nmant + 1
+    scale = power_of_two(ops.sqrt(square_norms(x)))
+    high = rounded(x, scale * 2.0 ** -((digits - 4) // 2))
+    middle = rounded(x - high, scale * 2.0 ** -(digits - 3 - math.ceil(math.log2(x.shape[-1]) / 2)))
+    low = x - high - middle
+    crossed = ops.concatenate([high, middle], axis=-1), ops.concatenate([middle, high], axis=-1)
+    remainder = ops.concatenate([x, low], axis=-1), ops.concatenate([low, high + middle], axis=-1)
+    return [(high, high), crossed, (middle, middle), remainder]
+
+
+def rounded(x, step):
+    """x rounded to the nearest multiple of a power of two; the result is exact."""
+    return ops.round(x / step) * step
+
+
+def power_of_two(x):
+    """An exact power of two from x to 2 x, which `ops.power` does not guarantee; a small power of two for x = 0."""
+    low, high = -100, 126
+    if keras.backend.backend() == "torch":
+        return next_power_of_two(ops.clip(x, 2.0**low, 2.0**high))
+    exponent = ops.clip(ops.ceil(ops.log2(ops.where(x > 0, x, 2.0**low))), low, high)
+    return ops.take(ops.convert_to_tensor(_POWERS_OF_TWO, x.dtype), ops.cast(exponent, "int32") - low)
+
+
+def bilinear_form(anchors, references, multiply):
+    """B(a - r, a - r) for a symmetric bilinear form B(x, y) = left(x).right(y).
+
+    It is one product, [-2 left(a), B(a, a), 1] . [right(r), 1, B(r, r)], so adding the norms takes no second pass over
+    the matrix of pairs.
+
+    Args:
+        anchors, references: tuples (left, right), each `(rows, dim)`.
+        multiply: the matrix product, in some precision.
+    """
+    anchor_norms = row_products(*anchors)
+    reference_norms = anchor_norms if references is anchors else row_products(*references)
+    return multiply(
+        ops.concatenate([-2.0 * anchors[0], anchor_norms, ops.ones_like(anchor_norms)], axis=-1),
+        ops.transpose(ops.concatenate([references[1], ops.ones_like(reference_norms), reference_norms], axis=-1)),
+    )
+
+
+def square_norms(x):
+    """The squared norm of each row, `(rows, 1)`."""
+    return ops.sum(ops.square(x), axis=-1, keepdims=True)
+
+
+def row_products(x, y):
+    """The dot product of each row of x with the same row of y, `(rows, 1)`."""
+    return ops.sum(ops.multiply(x, y), axis=-1, keepdims=True)
+
+
+def eps(x):
+    """The rounding error of 1 in the type of x."""
+    return float(np.finfo(keras.backend.standardize_dtype(x.dtype)).eps)
