@@ -244,17 +244,6 @@ def test_a_jpeg_has_the_pixels_of_pillow_from_a_path_and_from_bytes(tmp_path):
     np.testing.assert_array_equal(view.batch_from_bytes(tf.constant([content]))[0], [expected])
 
 
-def test_settings_saved_by_an_earlier_version_decode_as_it_did(tmp_path):
-    config = Preprocessing(size=(38, 57)).get_config()
-    del config["inverse_dct"]
-    earlier = Preprocessing.from_config(config)
-    assert earlier == Preprocessing(size=(38, 57), inverse_dct="fast")
-    path, content = jpeg(tmp_path / "wide.jpg")
-    for found in (earlier(path), earlier.from_bytes(content), earlier.batch_from_bytes(tf.constant([content]))[0][0]):
-        np.testing.assert_array_equal(found, tf.io.decode_image(content))
-    assert (earlier(path).numpy() != Preprocessing(size=(38, 57))(path).numpy()).any()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -14,6 +14,7 @@ import tensorflow as tf
 from pyarrow import parquet
 
 from tfdml import models
+from tfdml._core.checksums import write_checksums
 from tfdml.datasets import LabeledSet, Preprocessing, table
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 6, 5, 3), np.uint8)
@@ -378,13 +379,13 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("with_checksums", [True, False], ids=["with checksums", "of an earlier version"])
+@pytest.mark.parametrize("checksums_fit", [True, False], ids=["checksums that fit", "checksums that differ"])
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_damaged_embeddings_are_an_error_that_names_the_folder(damage, with_checksums, tmp_path):
+def test_damaged_embeddings_are_an_error_that_names_the_folder(damage, checksums_fit, tmp_path):
     models.write_embeddings(Flat(), PIXELS, tmp_path / "out")
     damage(tmp_path / "out")
-    if not with_checksums:
-        (tmp_path / "out" / "SHA256SUMS").unlink()
+    if checksums_fit:
+        write_checksums(tmp_path / "out")
     with pytest.raises(ValueError, match=r"out'.* with files|out', in which"):
         models.read_embeddings(tmp_path / "out")
 
@@ -445,15 +446,23 @@ TABLES = {
 
 @pytest.mark.parametrize("columns", TABLES.values(), ids=TABLES)
 def test_a_parquet_file_of_another_form_is_an_error_that_names_it(columns, tmp_path):
-    parquet.write_table(pyarrow.table(columns).replace_schema_metadata({"skipped": "[]"}), tmp_path / "out.parquet")
+    facts = {"skipped": "[]", "fingerprint": "a model"}
+    parquet.write_table(pyarrow.table(columns).replace_schema_metadata(facts), tmp_path / "out.parquet")
     with pytest.raises(ValueError, match=r"out\.parquet"):
         models.read_embeddings(tmp_path / "out.parquet")
 
 
-def test_a_parquet_file_of_an_earlier_version_has_no_checksums_and_loads(tmp_path):
+def test_a_parquet_file_of_pyarrow_needs_the_columns_and_facts_of_embeddings(tmp_path):
     table = pyarrow.table({"row": ROWS, "path": list("xyz"), "label": list("bab"), "embedding": MATRIX})
-    parquet.write_table(table.replace_schema_metadata({"skipped": '[[3, "w", "broken"]]'}), tmp_path / "out.parquet")
+    facts = {"skipped": '[[3, "w", "broken"]]', "fingerprint": "a model"}
+    for missing in facts:
+        others = {name: fact for name, fact in facts.items() if name != missing}
+        parquet.write_table(table.replace_schema_metadata(others), tmp_path / "out.parquet")
+        with pytest.raises(ValueError, match=r"out\.parquet.*expected a file that write_embeddings wrote"):
+            models.read_embeddings(tmp_path / "out.parquet")
+    parquet.write_table(table.replace_schema_metadata(facts), tmp_path / "out.parquet")
     read = models.read_embeddings(tmp_path / "out.parquet")
+    assert read.fingerprint == "a model"
     assert read.embeddings.tolist() == [[1, 2]] * 3
     assert read.rows.tolist() == [0, 1, 2]
     assert read.labels.tolist() == [1, 0, 1]
@@ -462,7 +471,8 @@ def test_a_parquet_file_of_an_earlier_version_has_no_checksums_and_loads(tmp_pat
 
 @pytest.mark.parametrize("skipped", ["[" * 100_000, "{}", "[1]", "[[1]]", '[["x", "a", "b"]]', '[[1e999, "a", "b"]]'])
 def test_skipped_examples_of_another_form_are_an_error_that_names_the_file(skipped, tmp_path):
-    table = pyarrow.table({"row": ROWS, "embedding": MATRIX}).replace_schema_metadata({"skipped": skipped})
+    facts = {"skipped": skipped, "fingerprint": "a model"}
+    table = pyarrow.table({"row": ROWS, "embedding": MATRIX}).replace_schema_metadata(facts)
     parquet.write_table(table, tmp_path / "out.parquet")
     with pytest.raises(ValueError, match=r"out\.parquet"):
         models.read_embeddings(tmp_path / "out.parquet")

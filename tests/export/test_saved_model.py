@@ -217,17 +217,6 @@ def test_a_cut_out_is_served_on_the_background_of_its_training(model, photo, tmp
     assert np.abs(expected - model.predict(view.from_bytes(tf.constant(png(photo)))[None], verbose=0)).max() > 1e-3
 
 
-def test_an_export_of_an_earlier_version_reads_jpeg_files_as_it_was_trained(folder, tmp_path):
-    assert export.load(folder).preprocessing.inverse_dct == "accurate"
-    shutil.copytree(folder, tmp_path / "earlier")
-    extra = tmp_path / "earlier" / "assets.extra"
-    config = json.loads((extra / "preprocessing.json").read_text())
-    del config["inverse_dct"]
-    (extra / "preprocessing.json").write_text(json.dumps(config))
-    (extra / "SHA256SUMS").unlink()
-    assert export.load(tmp_path / "earlier").preprocessing.inverse_dct == "fast"
-
-
 BAD = {
     "half a file": (
         lambda file: file[: len(file) // 2],

@@ -247,30 +247,6 @@ def test_steps_are_training_batches_and_nothing_else(batch, options):
     assert model.steps == 0
 
 
-def without_steps(path):
-    """The file as an earlier version of this package wrote it."""
-    old = path.with_name("old.keras")
-    with zipfile.ZipFile(path) as new, zipfile.ZipFile(old, "w") as file:
-        for name in new.namelist():
-            content = new.read(name)
-            if name == "config.json":
-                config = json.loads(content)
-                del config["compile_config"]["steps"]
-                content = json.dumps(config)
-            file.writestr(name, content)
-    return old
-
-
-def test_a_file_without_steps_says_the_iterations_of_its_optimizer(batch, tmp_path):
-    model = make(**QUICK)
-    model.fit(*batch, epochs=3, batch_size=6, **SETTINGS)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(without_steps(tmp_path / "model.keras"))
-    assert again.steps == 6
-    again.fit(*batch, batch_size=6, **SETTINGS)
-    assert again.steps == 8
-
-
 def test_its_weights_fit_a_plain_model(batch, tmp_path):
     model = make(losses.MultiSimilarityLoss(), **QUICK)
     model.fit(*batch, **SETTINGS)

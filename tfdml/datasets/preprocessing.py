@@ -112,20 +112,15 @@ class Preprocessing(Settings):
         require_whole("max_pixels", self.max_pixels, 1)
 
     def __repr__(self) -> str:
-        """The settings, in the form of earlier versions where there is no background."""
+        """The settings that `get_config` states."""
         return (
             f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in self.get_config().items())})"
         )
 
     def get_config(self) -> dict[str, Any]:
-        """The settings by name, in the form of earlier versions where there is no background."""
+        """The settings by name; the background only if there is one."""
         config = super().get_config()
         return config if self.background is not None else {k: v for k, v in config.items() if k != "background"}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """Build a preprocessing from a saved config; one of an earlier version has no `inverse_dct`, and is "fast"."""
-        return cls(**{"inverse_dct": "fast", **config})
 
     @classmethod
     def for_model(cls, model: "keras.Model") -> Self:

@@ -35,8 +35,7 @@ class Embeddings:
         labels: `(n,)` int64, indices into `class_names`; None for an array without labels.
         class_names: tuple of str, sorted; empty without labels.
         skipped: tuple of `(row, name, reason)`: the examples that could not be loaded.
-        fingerprint: the `tfdml.models.fingerprint` of the model and, if the set had one, of its preprocessing; None in
-            files of earlier versions.
+        fingerprint: the `tfdml.models.fingerprint` of the model and, if the set had one, of its preprocessing.
     """
 
     embeddings: np.ndarray
@@ -45,7 +44,7 @@ class Embeddings:
     labels: np.ndarray | None
     class_names: tuple[str, ...]
     skipped: tuple[Problem, ...]
-    fingerprint: str | None = None
+    fingerprint: str
 
     def __len__(self) -> int:
         """Number of embeddings."""
@@ -71,8 +70,7 @@ def read_embeddings(path: FilePath) -> Embeddings:
         FileNotFoundError: there are no embeddings at `path`.
         ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
         ValueError: a file of another form, or that has changed: all files of a folder are compared with `SHA256SUMS`,
-            at 1 to 2 GB per second of a core. Folders of earlier versions have none; their lengths are compared. In a
-            Parquet file, columns have checksums, and `skipped` has none.
+            at 1 to 2 GB per second of a core. In a Parquet file, columns have checksums, and `skipped` has none.
     """
     path = Path(path).expanduser()
     if path.suffix == ".parquet" and path.is_file():
@@ -117,7 +115,8 @@ def _are_embeddings(schema):
     vectors = [field.type for field in schema if field.name == "embedding"]
     others = all(str(field.type) == types.get(field.name) for field in schema if field.name != "embedding")
     is_matrix = len(vectors) == 1 and hasattr(vectors[0], "list_size") and str(vectors[0].value_type) == "float"
-    return b"skipped" in (schema.metadata or {}) and "row" in schema.names and others and is_matrix
+    is_of_model = {b"skipped", _FINGERPRINT.encode()} <= (schema.metadata or {}).keys()
+    return is_of_model and "row" in schema.names and others and is_matrix
 
 
 def listed_files(folder: Path) -> frozenset[str]:
@@ -203,8 +202,7 @@ def _read_folder(folder):
             f"Received path={str(folder)!r}, expected embeddings that write_embeddings wrote: a .parquet file, or a "
             f"folder with {_EMBEDDINGS}."
         )
-    if (folder / SUMS).is_file():
-        require_checksums(folder)
+    require_checksums(folder)
     try:
         return _embeddings(*_read_files(folder))
     except (KeyError, OverflowError, TypeError, ValueError, csv.Error) as error:
@@ -213,12 +211,11 @@ def _read_folder(folder):
 
 
 def _read_files(folder):
-    """The embeddings of a folder, its columns by name, the lines of skipped examples, and the fingerprint or None."""
+    """The embeddings of a folder, its columns by name, the lines of skipped examples, and the fingerprint."""
     names, *lines = _read_lines(folder / _EXAMPLES)
     _, *skipped = _read_lines(folder / _SKIPPED)
     columns = dict(zip(names, zip(*lines, strict=True), strict=True))
-    fingerprint = read_json(folder / _MODEL)[_FINGERPRINT] if (folder / _MODEL).is_file() else None
-    return map_array(folder / _EMBEDDINGS), columns, skipped, fingerprint
+    return map_array(folder / _EMBEDDINGS), columns, skipped, read_json(folder / _MODEL)[_FINGERPRINT]
 
 
 def _read_lines(path):
@@ -261,14 +258,14 @@ def _read_parquet(path):
 
 
 def _read_columns(file):
-    """The embeddings of a Parquet file, its other columns by name, skipped examples, and the fingerprint or None."""
+    """The embeddings of a Parquet file, its other columns by name, skipped examples, and the fingerprint."""
     columns = {name: file.read([name])[name].to_pylist() for name in file.schema_arrow.names if name != "embedding"}
     require(not any(None in column for column in columns.values()), "empty cells", "a value in each")
     vectors = [batch["embedding"].flatten().to_numpy() for batch in file.iter_batches(columns=["embedding"])]
     shape = file.metadata.num_rows, file.schema_arrow.field("embedding").type.list_size
     skipped = parsed_json(file.schema_arrow.metadata[b"skipped"], "skipped", list)
-    fingerprint = file.schema_arrow.metadata.get(_FINGERPRINT.encode())
-    return np.concatenate(vectors).reshape(shape), columns, skipped, fingerprint and fingerprint.decode()
+    fingerprint = file.schema_arrow.metadata[_FINGERPRINT.encode()].decode()
+    return np.concatenate(vectors).reshape(shape), columns, skipped, fingerprint
 
 
 def _arrow():

@@ -1,6 +1,5 @@
 """SavedModels that `saved_model` wrote, ready to embed sets."""
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import tensorflow as tf
 
 from tfdml._core.atomic import read_whole
 from tfdml._core.checks import require
-from tfdml._core.checksums import require_checksums, sha256_of
+from tfdml._core.checksums import require_checksums
 from tfdml._core.json_files import read_json
 from tfdml.datasets import Preprocessing
 from tfdml.export.saved_model import CHECKSUMS, FINGERPRINT, load_threshold
@@ -38,8 +37,7 @@ class LoadedModel:
     Attributes:
         preprocessing: how images were read for the model, the `load` of sets to embed.
         class_names: names of the classes in the order of their labels; None if they were not exported.
-        fingerprint: the `tfdml.models.fingerprint` of the model that was exported, with its preprocessing; of an export
-            of an earlier version, the sha256 of its files.
+        fingerprint: the `tfdml.models.fingerprint` of the model that was exported, with its preprocessing.
         signatures: its functions by name, such as `signatures["search"](images=images)`, from tensors to a dict of
             tensors; see `saved_model`.
         search: facts about its search, such as `{"vectors": 300, "k": 10, ...}`; None without an index.
@@ -59,8 +57,7 @@ class LoadedModel:
         search = extra / "search.json"
         self.search = read_json(search) if search.is_file() else None
         self.threshold = load_threshold(folder) if (extra / "threshold.json").is_file() else None
-        stated = extra / FINGERPRINT
-        self.fingerprint = read_json(stated, str) if stated.is_file() else _sha256_of_files(folder)
+        self.fingerprint = read_json(extra / FINGERPRINT, str)
         self.version = version
 
     def predict_on_batch(self, images: Any) -> np.ndarray:
@@ -107,7 +104,7 @@ def load(path: FilePath) -> LoadedModel:
 
     Custom classes of the model and of its losses are not needed. Another process may export to the same folder at the
     same time; the result is then either the old or the new model. All files are first compared with the checksums in
-    `assets.extra/SHA256SUMS`, which exports of earlier versions do not have.
+    `assets.extra/SHA256SUMS`.
 
     With image files:
 
@@ -144,8 +141,7 @@ def _load(folder, path):
     expected = "a folder that tfdml.export.saved_model wrote. Export the model again"
     require((folder / "saved_model.pb").is_file(), f"path={str(path)!r}, which holds no SavedModel", expected)
     try:
-        if (folder / CHECKSUMS).is_file():
-            require_checksums(folder, CHECKSUMS)
+        require_checksums(folder, CHECKSUMS)
         served = tf.saved_model.load(str(folder))
         kind = LoadedPairModel if "score" in served.signatures else LoadedModel
         return kind(served, folder, int(path.name) if path.name.isdecimal() else 1)
@@ -154,8 +150,3 @@ def _load(folder, path):
         raise ValueError(
             f"Received path={str(path)!r}, a SavedModel that cannot be read ({reason}), expected {expected}."
         ) from error
-
-
-def _sha256_of_files(folder):
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    return hashlib.sha256("".join(map(sha256_of, files)).encode()).hexdigest()

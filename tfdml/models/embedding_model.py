@@ -202,7 +202,7 @@ class EmbeddingModel(keras.Model):
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile as the saved model was, so that the adopted layers exist before their weights are read."""
         options = keras.saving.deserialize_keras_object(_with_shared_objects(config))
-        steps = options.pop("steps", 0)  # files of earlier versions do not have it
+        steps = options.pop("steps")
         self.compile(**options)
         self.optimizer.build(self.trainable_variables)
         self._saved_steps = steps  # of the weights that are read next; a clone has weights of its own
@@ -213,7 +213,7 @@ class EmbeddingModel(keras.Model):
 
         One per batch on which `fit` or `train_on_batch` trained, for any number of replicas, and whether or not the
         optimizer applied it: `optimizer.iterations` omits steps that loss scaling skips and gradients that are
-        accumulated. In a model from a file without the number, it is `optimizer.iterations`.
+        accumulated. With weights from a file of weights alone, it is `optimizer.iterations`.
         """
         if not self.compiled:
             return 0

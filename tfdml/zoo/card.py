@@ -16,7 +16,6 @@ from tfdml.zoo.front_matter import front_matter
 FILE = "model.json"
 RUN_RECIPE = "tfdml train"  # of a card that a training run wrote
 FORMAT = 2
-_EARLIER_NAMES = {"choice": "selection", "limits": "limitations"}  # of format 1
 TOWERS = ("query", "gallery")
 SHOWN_METRICS = ("recall@1", "map@r")  # in lists, and in every card
 _COMPARED = {"cosine": "cosine similarity", "dot": "dot product", "euclidean": "Euclidean distance"}
@@ -68,7 +67,7 @@ class Card:
         license: license of the model, an SPDX identifier, and of the data if it differs.
         sizes: bytes by file.
         hardware, versions: the computer on which the metrics were measured, and its packages.
-        timing: `Timing` of the network of the queries; None in entries of earlier versions.
+        timing: `Timing` of the network of the queries.
     """
 
     name: str
@@ -95,12 +94,12 @@ class Card:
     sizes: Mapping[str, int]
     hardware: str
     versions: str
-    timing: Timing | None = None
+    timing: Timing
 
     def __str__(self) -> str:
         size = f"{self.dimension:,} numbers per image, {self.parameters:,} weights, {self.megabytes:.1f} MB"
         lines = [f"{self.name}: {self.summary}", f"protocol      {self.protocol}", f"size          {size}"]
-        lines += [] if self.timing is None else [f"time          {_timing_text(self.timing)}"]
+        lines += [f"time          {_timing_text(self.timing)}"]
         lines += [f"{name:14}{100 * mean.value:5.1f}  {mean.interval}" for name, mean in self.metrics.items()]
         return "\n".join(map(visible, lines))
 
@@ -121,12 +120,12 @@ def read_card(folder: Path) -> Card:
     """The card of an entry.
 
     Raises:
-        ValueError: there is no card, it is damaged, or a newer version of tfdml wrote it.
+        ValueError: there is no card, it is damaged, or of another format.
     """
     try:
         values = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        require(values.pop("format") in (1, FORMAT), f"{FILE} of another format", f"format {FORMAT}. Update tfdml")
-        values = {_EARLIER_NAMES.get(name, name): value for name, value in values.items()}
+        version = values.pop("format")
+        require(version == FORMAT, f"{FILE} of format {version!r}", f"format {FORMAT}. Update tfdml")
         _require_types(values)
         return Card(**{**values, **_objects(values)})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -164,7 +163,7 @@ def _objects(values):
         "towers": tuple(values["towers"]),
         "input": tuple(values["input"]),
         "preprocessing": Preprocessing.from_config(values["preprocessing"]),
-        "timing": None if values.get("timing") is None else _timing(Timing(**values["timing"])),
+        "timing": _timing(Timing(**values["timing"])),
     }
 
 
@@ -247,7 +246,7 @@ def _numbers_text(card):
     return (
         f"Protocol `{card.protocol}`: {card.queries:,} queries of {card.classes:,} classes, {card.items:,} items, "
         f"intervals by bootstrap over classes. {again}Measured with "
-        f"{card.versions} on {card.hardware}.{'' if card.timing is None else f' Time: {_timing_text(card.timing)}.'}"
+        f"{card.versions} on {card.hardware}. Time: {_timing_text(card.timing)}."
     )
 
 

@@ -28,7 +28,7 @@ class Listing:
     """Entries of the zoo; it prints as a table with their numbers, and iterates over their names.
 
     The table has Recall@1 and MAP@R in % with their 95% intervals, the size of the embedding, the size of the files in
-    megabytes, and the milliseconds per image of `Card.timing`, "-" in entries of earlier versions.
+    megabytes, and the milliseconds per image of `Card.timing`.
 
     Attributes:
         cards: a `Card` per entry, sorted by name.
@@ -142,7 +142,7 @@ def _text_row(card):
     """Cells of the table that is printed."""
     metrics = (card.metrics[name] for name in SHOWN_METRICS)
     texts = [f"{100 * mean.value:4.1f} ({mean.interval})" for mean in metrics]
-    milliseconds = "-" if card.timing is None else f"{card.timing.milliseconds:.2f}"
+    milliseconds = f"{card.timing.milliseconds:.2f}"
     sizes = [str(card.dimension), f"{card.megabytes:.1f}", milliseconds]
     return [card.name, *texts, *sizes, _data_name(card), card.summary]
 

@@ -67,7 +67,7 @@ def test_the_model_is_saved_with_the_index_and_compared_when_it_is_loaded(kind, 
 def test_an_index_without_a_model_takes_all_and_can_be_given_one(tmp_path):
     index = search.Exact(X)
     assert index.fingerprint is None
-    index.save(tmp_path / "index")  # as all indexes of earlier versions
+    index.save(tmp_path / "index")
     assert '"model"' not in (tmp_path / "index" / "index.json").read_text()
     index = search.load(tmp_path / "index", model=NEW)
     index.search(X[:2], 3, model=NEW)
@@ -93,19 +93,6 @@ def test_embeddings_on_disk_state_their_model(name, tmp_path):
     index = search.Exact(stored.embeddings, stored.rows, model=stored)
     with refused("queries"):
         index.search(X[:2], 3, model=NEW)
-
-
-def test_embeddings_of_earlier_versions_state_none(tmp_path):
-    models.write_embeddings(Flat(OLD), X, tmp_path / "out")
-    (tmp_path / "out" / "model.json").unlink()
-    (tmp_path / "out" / "SHA256SUMS").unlink()
-    assert models.read_embeddings(tmp_path / "out").fingerprint is None
-    models.write_embeddings(Flat(NEW), X, tmp_path / "out")  # replaces them
-    assert models.read_embeddings(tmp_path / "out").fingerprint == NEW
-    models.write_embeddings(Flat(OLD), X, tmp_path / "out.parquet")
-    table = parquet.read_table(tmp_path / "out.parquet")
-    parquet.write_table(table.replace_schema_metadata({"skipped": "[]"}), tmp_path / "out.parquet")
-    assert models.read_embeddings(tmp_path / "out.parquet").fingerprint is None
 
 
 def test_a_users_file_with_the_name_of_a_fingerprint_is_not_replaced(tmp_path):

@@ -46,7 +46,7 @@ def _opened(labeled_set, key, folder):
         return None, _OTHER
     damage = problems(folder)
     if damage:
-        return None, f"is damaged, or of a version without checksums ({'; '.join(damage)})"
+        return None, f"is damaged ({'; '.join(damage)})"
     images = np.load(folder / _IMAGES, mmap_mode="r")
     return (images, "") if _are_images_of(labeled_set, images) else (None, _OTHER)
 
