@@ -5,11 +5,10 @@ from recipes.tracking.crops import crop, crop_side
 from recipes.tracking.data.benchmarks import got10k, otb
 from recipes.tracking.data.clip import Clip
 from recipes.tracking.data.moving_pieces import clips
-from recipes.tracking.labels import score_labels
 from recipes.tracking.matchers import Matcher, SiameseMatcher, TemplateMatcher
 from recipes.tracking.overlap import evaluate
 from recipes.tracking.results import read_results, write_results
-from recipes.tracking.sampler import ClipSampler
+from recipes.tracking.sampler import ClipSampler, score_labels
 from recipes.tracking.siam_fc import CrossCorrelation, siam_fc
 from recipes.tracking.tracker import Tracker
 

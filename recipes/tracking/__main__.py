@@ -27,8 +27,8 @@ from keras import ops
 
 import tfdml
 from recipes import tracking
+from recipes.tracking.overlap import KEYS
 
-KEYS = ["success_area", "precision@20", "ao", "sr@0.5", "sr@0.75"]
 DEFAULTS = {"scale_step": 1.025, "scale_damping": 0.35, "window_influence": 0.176}
 CHOSEN = {
     "network": DEFAULTS,
@@ -46,40 +46,23 @@ def main():
     train, validation, test = clips_of(options)
     measured = validation if options.choose else test
     runs, tracked = {}, {}
-    for seed in options.seeds:
-        network = trained(train, seed, options)
-        for settings in [DEFAULTS | other for other in GRID] if options.choose else [CHOSEN["network"]]:
-            name = f"network {settings}" if options.choose else "network"
-            tracked[name], result = followed(tracking.Tracker(network, **settings), measured, options)
-            runs.setdefault(name, []).append(result)
-    network.save(options.output / "network.keras")
-    sizes = {"exemplar_size": 16 * options.stride - 1, "search_size": 32 * options.stride - 1}
-    for settings in template_grid(options):
-        name = f"template {settings}" if options.choose else "template"
-        tracker = {key: value for key, value in settings.items() if key != "share"}
-        matcher = tracking.TemplateMatcher(share=settings["share"], **sizes)
-        tracked[name], result = followed(tracking.Tracker(matcher, upsampling=2, **tracker), measured, options)
-        runs[name] = [result]
+    for name, tracker in trackers(train, options):
+        tracked[name], result = followed(tracker, measured, options)
+        runs.setdefault(name, []).append(result)
     for name, results in runs.items():
-        print(
-            f"{name:88}" + "".join(f"{100 * np.mean([run[key] for run in results]):14.1f}" for key in KEYS), flush=True
-        )
-    about = {
-        "protocol": measured[0].protocol,
-        "seeds": options.seeds,
-        "runs": runs,
-        **tfdml.environment("scikit-image"),
-    }
+        means = [100 * np.mean([run[key] for run in results]) for key in KEYS]
+        print(f"{name:88}" + "".join(f"{mean:14.1f}" for mean in means), flush=True)
+    record = {"protocol": measured[0].protocol, "seeds": options.seeds, "runs": runs}
+    record |= tfdml.environment("scikit-image")
     if not options.choose:
-        about["difference"] = compared(runs["network"], runs["template"][0])
-        about["frames_per_second"] = {
-            name: round(results[-1]["frames_per_second"], 1) for name, results in runs.items()
-        }
-        print(about["difference"], about["frames_per_second"])
-        draw(options.output / "tracks.gif", measured, tracked)
-    about["processor_seconds"] = round(time.process_time() - begin, 1)
-    (options.output / "results.json").write_text(json.dumps(about, indent=1))
-    print(f"{about['processor_seconds']:.0f} processor seconds; results and pictures are in {options.output}")
+        speeds = {name: round(results[-1]["frames_per_second"], 1) for name, results in runs.items()}
+        record |= {"difference": compared(runs["network"], runs["template"][0]), "frames_per_second": speeds}
+        print(record["difference"], speeds)
+        boxes = {"truth": measured[0].boxes, **{name: boxes[0] for name, boxes in tracked.items()}}
+        tracking.tracks(options.output / "tracks.gif", measured[0], boxes, step=2)
+    record["processor_seconds"] = round(time.process_time() - begin, 1)
+    (options.output / "results.json").write_text(json.dumps(record, indent=1))
+    print(f"{record['processor_seconds']:.0f} processor seconds; results and pictures are in {options.output}")
 
 
 def arguments():
@@ -148,10 +131,23 @@ def trained(train, seed, options):
     return network
 
 
-def template_grid(options):
-    """Settings of template matching."""
-    if not options.choose:
-        return [CHOSEN["template"]]
+def trackers(train, options):
+    """Name and tracker of each run: of the network with each seed, then of template matching."""
+    for seed in options.seeds:
+        network = trained(train, seed, options)
+        network.save(options.output / "network.keras")
+        for settings in [DEFAULTS | other for other in GRID] if options.choose else [CHOSEN["network"]]:
+            yield f"network {settings}" if options.choose else "network", tracking.Tracker(network, **settings)
+    sizes = {"exemplar_size": 16 * options.stride - 1, "search_size": 32 * options.stride - 1}
+    for settings in template_grid() if options.choose else [CHOSEN["template"]]:
+        others = {key: value for key, value in settings.items() if key != "share"}
+        matcher = tracking.TemplateMatcher(share=settings["share"], **sizes)
+        name = f"template {settings}" if options.choose else "template"
+        yield name, tracking.Tracker(matcher, upsampling=2, **others)
+
+
+def template_grid():
+    """Settings of template matching, from which those of the recipe were chosen."""
     others = [CHOSEN["template"] | DEFAULTS | other for other in GRID[1:]]
     return [{"share": share, **DEFAULTS} for share in SHARES] + others
 
@@ -159,20 +155,11 @@ def template_grid(options):
 def followed(tracker, clips, options):
     """Boxes of all clips, and their measures."""
     boxes, seconds = zip(*(tracker.track(clip) for clip in clips), strict=True)
-    protocol = {"first_frame": False}
-    if options.data and options.dataset == "otb":
-        protocol = {}
-    elif options.data:
-        protocol |= {"average": "frame"}
-    cover = None if options.dataset == "otb" else [clip.cover for clip in clips]
-    result = tracking.evaluate(
-        boxes,
-        [clip.boxes for clip in clips],
-        cover=cover,
-        sizes=[clip.size for clip in clips],
-        per_sequence=True,
-        **protocol,
-    )
+    truth, protocol = [clip.boxes for clip in clips], {"sizes": [clip.size for clip in clips]}
+    if not (options.data and options.dataset == "otb"):
+        protocol |= {"first_frame": False, "cover": [clip.cover for clip in clips]}
+        protocol |= {"average": "frame"} if options.data else {}
+    result = tracking.evaluate(boxes, truth, **protocol)
     success = result.pop("per_sequence")["success_area"].tolist()
     speed = 1 / np.median(np.concatenate(seconds))
     return boxes, {**result, "success_of_clips": success, "frames_per_second": float(speed)}
@@ -185,13 +172,6 @@ def compared(networks, template):
     per_seed = [run["success_area"] - template["success_area"] for run in networks]
     seeds = tfdml.metrics.seed_interval(per_seed) if len(per_seed) > 1 else None
     return {"mean": float(np.nanmean(per_clip)), "interval_of_clips": [low, high], "interval_of_seeds": seeds}
-
-
-def draw(path, clips, tracked):
-    """An animation of the first clip."""
-    clip = clips[0]
-    boxes = {"truth": clip.boxes, **{name: boxes[0] for name, boxes in tracked.items()}}
-    tracking.tracks(path, clip, boxes, step=2)
 
 
 if __name__ == "__main__":

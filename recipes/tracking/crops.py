@@ -9,38 +9,18 @@ import tensorflow as tf
 from recipes.tracking.checks import require
 
 
-def crop_side(box: npt.ArrayLike, *, context: float = 0.5) -> float:
-    """Side of the square around a box with its context: sqrt((w + 2 p) (h + 2 p)), p = context (w + h) / 2.
+def crop_side(box: npt.ArrayLike) -> float:
+    """Side of the square around a box x, y, w, h with its context: sqrt((w + 2 p) (h + 2 p)), p = (w + h) / 4.
 
-    Example: p = (3 + 1) / 4 = 1: sqrt((3 + 2) (1 + 2)).
-
-        >>> round(tracking.crop_side((0, 0, 3, 1), context=0.5) ** 2, 4)
-        15.0
-
-    Args:
-        box: `(4,)` x, y, width, height.
-        context: share of the mean side that is added on each side, 0 or more.
-
-    Source: Bertinetto et al., Fully-Convolutional Siamese Networks for Object Tracking, 2016, section 2.4: context 1/2.
+    Source: Bertinetto et al., Fully-Convolutional Siamese Networks for Object Tracking, 2016, section 2.4.
     """
     _, _, w, h = np.asarray(box, np.float64)
-    p = context * (w + h) / 2
+    p = (w + h) / 4
     return float(np.sqrt((w + 2 * p) * (h + 2 * p)))
 
 
 def crop(image: np.ndarray, center: npt.ArrayLike, sides: Sequence[float] | npt.ArrayLike, size: int) -> np.ndarray:
     """Squares around a point of an image, brought to one size: bilinear, with antialiasing.
-
-    Example: the left half of an image of 2 x 4 pixels is black.
-
-        >>> image = np.zeros((4, 8, 3), "uint8")
-        >>> image[:, 4:] = 200
-        >>> squares = tracking.crop(image, center=(4, 2), sides=[4.0], size=4)
-        >>> squares[0, :, :, 0]
-        array([[  0,   0, 200, 200],
-               [  0,   0, 200, 200],
-               [  0,   0, 200, 200],
-               [  0,   0, 200, 200]], dtype=uint8)
 
     Args:
         image: `(height, width, 3)` uint8.
@@ -71,28 +51,18 @@ def _resampled(image, start, scale, size):
 
 
 def as_box(box: npt.ArrayLike, frame: np.ndarray, name: str = "box") -> np.ndarray:
-    """A box as float64 `(4,)`.
-
-    Raises:
-        ValueError: not four finite numbers, no area, or no pixel inside the frame.
-    """
-    box = np.asarray(box, np.float64)
+    """A box as float64 `(4,)`; a ValueError if it has no area or no pixel inside the frame."""
+    box, (height, width) = np.asarray(box, np.float64), frame.shape[:2]
     is_box = box.shape == (4,) and bool(np.isfinite(box).all()) and box[2] > 0 and box[3] > 0
     require(is_box, f"{name}={box.tolist()}", "x, y, width > 0 and height > 0 in pixels")
-    height, width = frame.shape[:2]
-    inside = box[0] < width and box[1] < height and box[0] + box[2] > 0 and box[1] + box[3] > 0
-    require(
-        inside, f"{name}={box.tolist()} outside its frame of {width} x {height} pixels", "a box that overlaps the frame"
-    )
+    is_inside = box[0] < width and box[1] < height and box[0] + box[2] > 0 and box[1] + box[3] > 0
+    received = f"{name}={box.tolist()} outside its frame of {width} x {height} pixels"
+    require(is_inside, received, "a box that overlaps the frame")
     return box
 
 
 def as_frame(frame: npt.ArrayLike) -> np.ndarray:
-    """A frame as uint8 `(height, width, 3)`.
-
-    Raises:
-        ValueError: pixels of another shape or type.
-    """
+    """A frame as uint8 `(height, width, 3)`; a ValueError for another shape or type."""
     frame = np.asarray(frame)
     is_frame = frame.ndim == 3 and frame.shape[2] == 3 and frame.dtype == np.uint8 and frame.size > 0
     require(is_frame, f"a frame of shape {frame.shape} and type {frame.dtype}", "uint8 pixels (height, width, 3), RGB")

@@ -4,6 +4,7 @@ from typing import Any, Protocol
 
 import keras
 import numpy as np
+from skimage.feature import match_template
 
 from recipes.tracking.checks import require
 
@@ -28,32 +29,13 @@ class Matcher(Protocol):
 
 
 class SiameseMatcher:
-    """Scores by `tracking.siam_fc`; the features of the exemplar are computed once.
-
-    See also: `TemplateMatcher` for a baseline without training.
-
-    Example:
-
-        >>> keras.utils.set_random_seed(0)
-        >>> matcher = tracking.SiameseMatcher(tracking.siam_fc(stride=4, width=0.125))
-        >>> state = matcher.start(np.zeros((matcher.exemplar_size, matcher.exemplar_size, 3), "uint8"))
-        >>> matcher.scores(state, np.zeros((2, matcher.search_size, matcher.search_size, 3), "uint8")).shape
-        (2, 17, 17)
+    """Scores by `siam_fc`; the features of the exemplar are computed once.
 
     Args:
         model: the network, or a model with the same layers `branch` and `cross_correlation`.
-
-    Raises:
-        ValueError: a model without these layers.
     """
 
     def __init__(self, model: keras.Model) -> None:
-        names = {layer.name for layer in model.layers}
-        require(
-            {"branch", "cross_correlation"} <= names,
-            f"a model with the layers {', '.join(sorted(names))}",
-            "tracking.siam_fc, with the layers branch and cross_correlation",
-        )
         exemplar, search = (each.shape[1] for each in model.inputs)
         self.exemplar_size, self.search_size = exemplar, search
         self.stride = (search - exemplar) / (model.output_shape[-1] - 1)
@@ -77,23 +59,10 @@ class TemplateMatcher:
 
     The score is the mean of the correlations of red, green and blue.
 
-    See also: `SiameseMatcher` for a trained network.
-
-    Example: the exemplar is found at its place in the middle of the search image.
-
-        >>> search = np.random.default_rng(0).integers(0, 256, (1, 31, 31, 3), "uint8")
-        >>> matcher = tracking.TemplateMatcher(exemplar_size=15, search_size=31)
-        >>> scores = matcher.scores(matcher.start(search[0, 8:23, 8:23]), search)[0]
-        >>> scores.shape, np.argwhere(scores == scores.max()).tolist(), round(float(scores.max()), 4)
-        ((17, 17), [[8, 8]], 1.0)
-
     Args:
         exemplar_size, search_size: sides of the crops in pixels.
         share: share of the side of the exemplar that is the template, around its middle. With a context of 1/2, a
             share of 1/2 holds a square target alone.
-
-    Raises:
-        ValueError: a search image that is smaller than the exemplar, or a share out of range.
     """
 
     stride = 1.0
@@ -101,13 +70,10 @@ class TemplateMatcher:
     def __init__(self, *, exemplar_size: int = 63, search_size: int = 127, share: float = 1.0) -> None:
         sizes = f"exemplar_size={exemplar_size} and search_size={search_size}"
         require(0 < exemplar_size <= search_size, sizes, "an exemplar that fits into the search image")
-        require(0 < share <= 1, f"share={share}", "a share in (0, 1]")
+        require(0 < share <= 1, f"share={share}", "a number in (0, 1]")
         self.exemplar_size, self.search_size = exemplar_size, search_size
         margin = round(exemplar_size * (1 - share) / 2)
         self._window = slice(margin, exemplar_size - margin)
-        from skimage.feature import match_template
-
-        self._match = match_template
 
     def start(self, exemplar: np.ndarray) -> np.ndarray:
         """The template, `(h, w, 3)` float32."""
@@ -116,4 +82,4 @@ class TemplateMatcher:
     def scores(self, state: np.ndarray, searches: np.ndarray) -> np.ndarray:
         """Correlations in [-1, 1], `(n, map, map)`."""
         pixels = searches.astype(np.float32)
-        return np.stack([np.mean([self._match(x[..., c], state[..., c]) for c in range(3)], axis=0) for x in pixels])
+        return np.stack([np.mean([match_template(x[..., c], state[..., c]) for c in range(3)], axis=0) for x in pixels])

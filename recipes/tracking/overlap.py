@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from recipes.tracking.checks import require, require_one_of
+from recipes.tracking.checks import require
 
+KEYS = ("success_area", "precision@20", "ao", "sr@0.5", "sr@0.75")
 _THRESHOLDS = np.linspace(0, 1, 21)
 _PIXELS = 20.0
-_KEYS = ("success_area", "precision@20", "ao", "sr@0.5", "sr@0.75")
 
 
 def evaluate(
@@ -21,7 +21,6 @@ def evaluate(
     sizes: Sequence[tuple[int, int] | None] | None = None,
     first_frame: bool = True,
     average: str = "sequence",
-    per_sequence: bool = False,
 ) -> dict[str, Any]:
     """Success and precision of tracked boxes.
 
@@ -37,13 +36,6 @@ def evaluate(
     | OTB | the defaults: all frames count, the first one too; mean over sequences |
     | GOT-10k | `first_frame=False, average="frame"`, `cover` and `sizes` of the clips |
 
-    Example: a box of 10 x 10 pixels, found and then missed by 5 pixels: o = 1 and 50 / 150.
-
-        >>> truth = [[[0, 0, 10, 10], [0, 0, 10, 10]]]
-        >>> result = tracking.evaluate([[[0, 0, 10, 10], [5, 0, 10, 10]]], truth)
-        >>> round(result["ao"], 3), result["sr@0.5"], result["precision@20"]
-        (0.667, 0.5, 1.0)
-
     Args:
         predicted: boxes of each sequence, `(frames, 4)` x, y, width, height.
         truth: true boxes of each sequence, of the same shapes. Frames whose true box is not finite are left out.
@@ -51,45 +43,35 @@ def evaluate(
         sizes: of each sequence, `(width, height)` of its frames, to which both boxes are clipped. None for no clipping.
         first_frame: whether the first frame, where the true box is given to the tracker, counts.
         average: "sequence", the mean over sequences of their means, or "frame", the mean over all frames.
-        per_sequence: also return `per_sequence`, the values of each sequence, NaN for one without frames that count.
 
     Returns:
-        dict of floats, and the numbers `sequences` and `frames` of what counted.
-
-    Raises:
-        ValueError: no sequences, other numbers of sequences or frames, boxes that are not finite, another average, or
-            no frame that counts.
+        dict of floats; the numbers `sequences` and `frames` of what counted; and `per_sequence`, the values of each
+        sequence, NaN for one without frames that count.
 
     Source: Wu, Lim, Yang, Object Tracking Benchmark, TPAMI 2015; Huang, Zhao, Huang, GOT-10k, TPAMI 2021.
     """
-    require_one_of(("sequence", "frame"), average=average)
-    count = len(truth)
-    require(0 < count == len(predicted), f"{len(predicted)} sequences of boxes and {count} true ones", "as many, not 0")
-    lists = [[None] * count if each is None else each for each in (cover, sizes)]
-    require(all(len(each) == count for each in lists), "cover or sizes of another length", f"one per sequence, {count}")
+    require(average in ("sequence", "frame"), f"average={average!r}", "'sequence' or 'frame'")
+    lists = [[None] * len(truth) if each is None else each for each in (cover, sizes)]
     sequences = zip(predicted, truth, *lists, strict=True)
     rows = [_frame_values(number, first_frame, *sequence) for number, sequence in enumerate(sequences)]
-    require(
-        any(map(len, rows)), "sequences without a frame that counts", "a frame with a true box and a visible object"
-    )
-    means = np.array([row.mean(axis=0) if len(row) else np.full(len(_KEYS), np.nan) for row in rows])
+    counts = [len(row) for row in rows]
+    require(any(counts), "sequences without a frame that counts", "a frame with a true box and a visible object")
+    means = np.array([row.mean(axis=0) if len(row) else np.full(len(KEYS), np.nan) for row in rows])
     total = np.nanmean(means, axis=0) if average == "sequence" else np.concatenate(rows).mean(axis=0)
-    result: dict[str, Any] = dict(zip(_KEYS, total.tolist(), strict=True))
-    result |= {"sequences": sum(map(bool, map(len, rows))), "frames": sum(map(len, rows))}
-    return result | ({"per_sequence": dict(zip(_KEYS, means.T, strict=True))} if per_sequence else {})
+    result: dict[str, Any] = dict(zip(KEYS, total.tolist(), strict=True))
+    per_sequence = dict(zip(KEYS, means.T, strict=True))
+    return result | {"sequences": sum(map(bool, counts)), "frames": sum(counts), "per_sequence": per_sequence}
 
 
 def _frame_values(number, first_frame, predicted, truth, cover, size):
-    """The values of the frames that count, `(frames, keys)`, in the order of `_KEYS`."""
+    """The values of the frames that count, `(frames, keys)`, in the order of `KEYS`."""
     predicted, truth = (np.asarray(boxes, np.float64) for boxes in (predicted, truth))
     received = f"boxes of shape {predicted.shape} and true boxes of shape {truth.shape} in sequence {number}"
     is_table = predicted.shape == truth.shape and truth.ndim == 2 and truth.shape[1] == 4
     require(is_table, received, "(frames, 4) of the same frames")
     require(bool(np.isfinite(predicted).all()), f"boxes of sequence {number} that are not finite", "finite numbers")
     counts = np.isfinite(truth).all(axis=1)
-    if cover is not None:
-        require(len(cover) == len(truth), f"cover of {len(cover)} frames in sequence {number}", f"{len(truth)}")
-        counts &= np.asarray(cover) > 0
+    counts &= True if cover is None else np.asarray(cover) > 0
     counts[0] &= first_frame
     overlap = _overlaps(predicted[counts], truth[counts], size)
     away = np.linalg.norm((predicted - truth)[counts, :2] + (predicted - truth)[counts, 2:] / 2, axis=1)
@@ -99,10 +81,9 @@ def _frame_values(number, first_frame, predicted, truth, cover, size):
 
 def _overlaps(a, b, size):
     """Intersection over union of each pair of boxes, `(n,)`; 0 for boxes without area."""
-    limits = np.full(2, np.inf) if size is None else np.asarray(size, np.float64)
     corners = [(boxes[:, :2], boxes[:, :2] + np.maximum(boxes[:, 2:], 0)) for boxes in (a, b)]
     if size is not None:
-        corners = [tuple(np.clip(corner, 0, limits) for corner in pair) for pair in corners]
+        corners = [tuple(np.clip(corner, 0, np.asarray(size, np.float64)) for corner in pair) for pair in corners]
     (a_start, a_end), (b_start, b_end) = corners
     common = np.prod(np.maximum(np.minimum(a_end, b_end) - np.maximum(a_start, b_start), 0), axis=1)
     union = np.prod(a_end - a_start, axis=1) + np.prod(b_end - b_start, axis=1) - common

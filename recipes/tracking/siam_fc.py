@@ -3,33 +3,25 @@
 from typing import Any
 
 import keras
-from keras import KerasTensor, layers, ops
+from keras import layers, ops
 
-from recipes.tracking.checks import require, require_one_of, require_positive
+from recipes.tracking.checks import require
 
 _CHANNELS = (96, 256, 384, 384, 256)
 _GROUPS = (1, 2, 1, 2, 2)  # groups of channels of each convolution, at width 1
 _KERNELS = {8: (11, 5, 3, 3, 3), 4: (5, 3, 3, 3, 3)}  # by the stride of the network
-_LEAST = {8: 87, 4: 41}  # pixels of which one position is left
 _POOLED = {8: (0, 1), 4: (0,)}  # convolutions that a pooling follows
 
 
 @keras.saving.register_keras_serializable("tracking")
-class CrossCorrelation(keras.layers.Layer):
+class CrossCorrelation(layers.Layer):
     """Scores of all positions of an exemplar in a search image: scale * sum_{i,j,c} z_ijc x_{u+i,v+j,c} + b.
 
     b is learned. Each search image meets the exemplar of its row; one exemplar meets all search images. Moving the
     features of the search image moves the scores by as much.
 
-    Example:
-
-        >>> exemplar, search = np.full((1, 1, 1, 1), 2.0), np.array([[[[0.0], [1.0]], [[3.0], [0.0]]]])
-        >>> scores = tracking.CrossCorrelation(scale=1.0)((exemplar, search))
-        >>> np.asarray(scores).tolist()  # b is 0 at the start
-        [[[0.0, 2.0], [6.0, 0.0]]]
-
     Args:
-        scale: factor of the sums, above 0; 0.001 in the code of the authors.
+        scale: factor of the sums; 0.001 in the code of the authors.
         **options: as in `keras.layers.Layer`.
 
     Source: Bertinetto, Valmadre, Henriques, Vedaldi, Torr, Fully-Convolutional Siamese Networks for Object Tracking,
@@ -38,18 +30,10 @@ class CrossCorrelation(keras.layers.Layer):
 
     def __init__(self, scale: float = 1e-3, **options: Any) -> None:
         super().__init__(**options)
-        require_positive(scale=scale)
         self.scale = scale
 
     def build(self, input_shape: Any) -> None:
         """Creates b."""
-        exemplar, search = input_shape
-        channels, sides = (exemplar[-1], search[-1]), (*exemplar[1:3], *search[1:3])
-        received = f"features of shapes {tuple(exemplar)} and {tuple(search)}"
-        expected = "(batch, h, w, channels) and (batch, height, width, channels) of fixed sizes, with h <= height and "
-        is_fixed = len(exemplar) == len(search) == 4 and None not in sides
-        fits = is_fixed and channels[0] == channels[1] and sides[0] <= sides[2] and sides[1] <= sides[3]
-        require(fits, received, f"{expected}w <= width. Give the inputs of the network fixed sizes")
         self.bias = self.add_weight(shape=(), initializer="zeros", name="bias")
 
     def call(self, inputs: Any) -> Any:
@@ -68,28 +52,17 @@ class CrossCorrelation(keras.layers.Layer):
         terms = [products[:, k // w : k // w + rows, k % w : k % w + columns, k] for k in range(h * w)]
         return self.scale * sum(terms[1:], terms[0]) + ops.cast(self.bias, "float32")
 
-    def compute_output_shape(self, input_shape: Any) -> tuple[int | None, int, int]:
-        """The shape of the scores."""
-        (_, h, w, _), (batch, height, width, _) = input_shape
-        return batch, height - h + 1, width - w + 1
-
-    def compute_output_spec(self, inputs: Any) -> KerasTensor:
-        """Shape and type of the scores."""
-        shape = self.compute_output_shape([each.shape for each in inputs])
-        return KerasTensor(shape, "float32")
-
     def get_config(self) -> dict[str, Any]:
         """The settings, for Keras."""
         return {**super().get_config(), "scale": self.scale}
 
 
-def siam_fc(
-    *, stride: int = 8, width: float = 1.0, exemplar_size: int | None = None, search_size: int | None = None
-) -> keras.Model:
+def siam_fc(*, stride: int = 8, width: float = 1.0) -> keras.Model:
     """SiamFC: one convolutional network for an exemplar and a search image, and the cross-correlation of both.
 
     | layer | kernel, stride | channels | exemplar | search |
     | --- | --- | ---: | ---: | ---: |
+    | input | | 3 | 127 | 255 |
     | conv1, pool | 11, 2; 3, 2 | 96 | 59, 29 | 123, 61 |
     | conv2, pool | 5, 1; 3, 2 | 256 in 2 groups | 25, 12 | 57, 28 |
     | conv3 | 3, 1 | 384 | 10 | 26 |
@@ -102,44 +75,25 @@ def siam_fc(
     `stride=4` is a variant for small images: kernels of 5, 3, 3, 3, 3, no second pooling, no groups, 63 x 63 and
     127 x 127 pixels; the features have the same 6 x 6 and 22 x 22 positions.
 
-    See also: `tracking.Tracker`, which tracks with it; `tfdml.losses.PairLogisticLoss`, which trains it.
-
-    Example:
-
-        >>> network = tracking.siam_fc(width=0.1)  # a tenth of the channels
-        >>> [tensor.shape for tensor in network.inputs], network.output_shape  # the score of each position
-        ([(None, 127, 127, 3), (None, 255, 255, 3)], (None, 17, 17))
-        >>> network.compile("adam", loss=tfdml.losses.PairLogisticLoss())
-
     Args:
         stride: total stride, 8, or 4 for the variant.
         width: factor of all numbers of channels, above 0.
-        exemplar_size: side of the exemplar in pixels; None for 127, or 63 with stride 4.
-        search_size: side of the search image; None for 255, or 127 with stride 4.
 
     Returns:
-        A Keras model of two inputs of pixels in [0, 255], `exemplar` and `search`, `(batch, size, size, 3)`. Its output
-        are scores `(batch, map, map)`, float32. The network of one image is its layer `branch`, for images of any size.
-
-    Raises:
-        ValueError: another stride, a width that is not positive, or a size too small for the convolutions.
+        A Keras model of two inputs of pixels in [0, 255], `exemplar` and `search`, `(batch, size, size, 3)`, with sides
+        of 16 stride - 1 and of 32 stride - 1. Its output are scores `(batch, 17, 17)`, float32. The network of one
+        image is its layer `branch`, for images of any size.
 
     Source: Bertinetto, Valmadre, Henriques, Vedaldi, Torr, Fully-Convolutional Siamese Networks for Object Tracking,
     ECCV 2016 workshops, table 1. Its last column has 128 channels after conv5, half of the 256 kernels of its second
     column, which this network and the code of the authors have. The variant is ours.
     """
-    require_one_of(tuple(_KERNELS), stride=stride)
-    require_positive(width=width)
-    exemplar_size, search_size = exemplar_size or 16 * stride - 1, search_size or 32 * stride - 1
-    for name, size in (("exemplar_size", exemplar_size), ("search_size", search_size)):
-        require(
-            size >= _LEAST[stride],
-            f"{name}={size}",
-            f"a side of at least {_LEAST[stride]} pixels, which leaves one position",
-        )
+    require(stride in _KERNELS, f"stride={stride}", "8 or 4")
     branch = _branch(stride, width)
-    exemplar = keras.Input((exemplar_size, exemplar_size, 3), name="exemplar")
-    search = keras.Input((search_size, search_size, 3), name="search")
+    exemplar, search = (
+        keras.Input((count * stride - 1, count * stride - 1, 3), name=name)
+        for name, count in (("exemplar", 16), ("search", 32))
+    )
     scores = CrossCorrelation(name="cross_correlation")([branch(exemplar), branch(search)])
     return keras.Model([exemplar, search], scores, name="siam_fc")
 

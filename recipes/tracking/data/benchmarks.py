@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from recipes.tracking.checks import require, require_one_of
+from recipes.tracking.checks import require
 from recipes.tracking.data.clip import Clip
 
 # Sequences of each part; for OTB, tracks.
@@ -23,6 +23,7 @@ GOT-10k/
     train/list.txt  val/list.txt  test/list.txt
     train/GOT-10k_Train_000001/groundtruth.txt  absence.label  cover.label  meta_info.ini
     train/GOT-10k_Train_000001/00000001.jpg ..."""
+_FLAGS = ("cover.label", "absence.label")
 _IMAGES = (".jpg", ".jpeg", ".png")
 # First and last frame of the sequences whose truth covers a part of the files, by the official tools.
 _RANGES = {
@@ -66,12 +67,12 @@ def otb(root: str | os.PathLike[str], *, year: int = 2015) -> list[Clip]:
 
     Source: Wu, Lim, Yang, Object Tracking Benchmark, TPAMI 2015; Online Object Tracking: A Benchmark, CVPR 2013.
     """
-    require_one_of((2013, 2015), year=year)
+    require(year in (2013, 2015), f"year={year}", "2013 or 2015")
     folder, part = pathlib.Path(root), "otb100" if year == 2015 else "otb2013"
-    names = sorted(path.parent.name for path in folder.glob("*/groundtruth_rect*.txt"))
-    names = [name for name in dict.fromkeys(names) if year == 2015 or name in _OTB_2013]
+    names = sorted({path.parent.name for path in folder.glob("*/groundtruth_rect*.txt")})
+    names = [name for name in names if year == 2015 or name in _OTB_2013]
     clips = [clip for name in names for clip in _otb_clips(folder / name, f"{part}/ope/v1")]
-    _require_count(root, len(clips), COUNTS[part], "tracks", _OTB_TREE)
+    _require_tree(len(clips) == COUNTS[part], root, f"with {len(clips)} tracks in place of {COUNTS[part]}", _OTB_TREE)
     return clips
 
 
@@ -94,25 +95,24 @@ def got10k(root: str | os.PathLike[str], split: str) -> list[Clip]:
     Source: Huang, Zhao, Huang, GOT-10k: A Large High-Diversity Benchmark for Generic Object Tracking in the Wild, TPAMI
     2021. Its terms are CC BY-NC-SA 4.0.
     """
-    require_one_of(("train", "val", "test"), split=split)
-    listed = pathlib.Path(root, split, "list.txt")
-    require(listed.is_file(), f"root={os.fspath(root)!r} without {split}/list.txt", f"these files:{_GOT_TREE}\n")
-    names = listed.read_text().split()
-    _require_count(root, len(names), COUNTS[split], f"sequences in {split}/list.txt", _GOT_TREE)
+    require(split in ("train", "val", "test"), f"split={split!r}", "'train', 'val' or 'test'")
+    folder = pathlib.Path(root, split)
+    _require_tree((folder / "list.txt").is_file(), root, f"without {split}/list.txt", _GOT_TREE)
+    names = (folder / "list.txt").read_text().split()
     others = [name for name in names if not re.fullmatch(r"[\w-]+", name)]
     require(not others, f"{split}/list.txt with {others[:1]}", "names of folders in it")
-    folder = pathlib.Path(root, split)
+    received = f"with {len(names):,} sequences in {split}/list.txt in place of {COUNTS[split]:,}"
+    _require_tree(len(names) == COUNTS[split], root, received, _GOT_TREE)
     return [_got_clip(folder / name, split) for name in names if name not in _DAMAGED]
 
 
 def _otb_clips(folder, protocol):
     """The clips of one folder of OTB: one per truth file that is not empty."""
-    files = sorted(folder.glob("groundtruth_rect*.txt"))
-    tables = {file: _numbers(file) for file in files}
+    tables = {file: _numbers(file) for file in sorted(folder.glob("groundtruth_rect*.txt"))}
     tables = {file: table for file, table in tables.items() if len(table)}
     require(bool(tables), f"{os.fspath(folder)!r} with empty truth files", "x, y, width, height of each frame")
     images = _images(folder / "img") or _images(folder / "jpg")
-    require(bool(images), f"{os.fspath(folder)!r} without images in img", f"these files:{_OTB_TREE}\n")
+    _require_tree(bool(images), folder, "without images in img", _OTB_TREE)
     for file, table in tables.items():
         number = re.search(r"\.(\d)\.txt$", file.name)
         name = f"{folder.name}-{number[1]}" if number and len(tables) > 1 else folder.name
@@ -126,34 +126,28 @@ def _in_range(name, images, table):
     used = [first <= int(path.stem) <= last for path in images]
     boxes = table[used] if len(table) == len(images) else table
     paths = [str(path) for path, is_used in zip(images, used, strict=True) if is_used]
-    require(
-        len(paths) == len(boxes),
-        f"{len(boxes)} boxes and {len(paths)} frames of {name}",
-        "one box per frame. The copy is incomplete",
-    )
+    received = f"{len(boxes)} boxes and {len(paths)} frames of {name}"
+    require(len(paths) == len(boxes), received, "one box per frame. The copy is incomplete")
     return paths, boxes
 
 
 def _got_clip(folder, split):
-    paths = [str(path) for path in _images(folder)]
-    require(bool(paths), f"{os.fspath(folder)!r} without images", f"these files:{_GOT_TREE}\n")
-    truth = folder / "groundtruth.txt"
-    require(truth.is_file(), f"{os.fspath(folder)!r} without groundtruth.txt", f"these files:{_GOT_TREE}\n")
-    flags = {name: _flags(folder / f"{file}.label") for name, file in (("cover", "cover"), ("absent", "absence"))}
-    require(
-        split == "test" or all(flag is not None for flag in flags.values()),
-        f"{os.fspath(folder)!r} without cover.label or absence.label",
-        f"these files:{_GOT_TREE}\n",
-    )
-    absent = None if flags["absent"] is None else flags["absent"] > 0
+    paths, flags = [str(path) for path in _images(folder)], {}
+    _require_tree(bool(paths), folder, "without images", _GOT_TREE)
+    for file in ("groundtruth.txt", *(_FLAGS if split != "test" else ())):
+        _require_tree((folder / file).is_file(), folder, f"without {file}", _GOT_TREE)
+    if split != "test":
+        cover, absence = (np.array((folder / name).read_text().split(), np.int64) for name in _FLAGS)
+        flags = {"cover": cover, "absent": absence > 0}
+    info = folder / "meta_info.ini"
+    sides = re.search(r"^resolution\s*[:=]\s*\((\d+),\s*(\d+)\)", info.read_text() if info.is_file() else "", re.M)
     return Clip(
         name=folder.name,
         frames=paths,
-        boxes=_numbers(truth),
-        cover=flags["cover"],
-        absent=absent,
-        size=_resolution(folder / "meta_info.ini"),
+        boxes=_numbers(folder / "groundtruth.txt"),
+        size=(int(sides[1]), int(sides[2])) if sides else None,
         protocol=f"got10k/{split}/ao/v1",
+        **flags,
     )
 
 
@@ -167,36 +161,10 @@ def _images(folder):
 def _numbers(file):
     """The boxes of a truth file, `(lines, 4)` float64."""
     rows = [re.split(r"[,\s]+", line.strip()) for line in file.read_text().splitlines() if line.strip()]
-    if not rows:
-        return np.zeros((0, 4))
-    try:
-        table = np.array(rows, dtype=np.float64)
-    except ValueError as error:
-        raise ValueError(f"Received {os.fspath(file)!r}, which is not a table of numbers ({error}).") from error
-    require(table.shape[1] == 4, f"{os.fspath(file)!r} with lines of {table.shape[-1]} numbers", "x, y, width, height")
-    return table
+    require({len(row) for row in rows} <= {4}, f"{os.fspath(file)!r} with other lines", "x, y, width, height")
+    return np.array(rows, np.float64).reshape(-1, 4)
 
 
-def _flags(file):
-    """Whole numbers, one per line; None without the file."""
-    if not file.is_file():
-        return None
-    words = file.read_text().split()
-    is_list = all(map(str.isdecimal, words))
-    require(is_list, f"{os.fspath(file)!r} with other words than whole numbers", "a whole number per frame")
-    return np.array(words, dtype=np.int64)
-
-
-def _resolution(file):
-    """`(width, height)` of meta_info.ini; None where it is not stated."""
-    text = file.read_text() if file.is_file() else ""
-    sides = re.search(r"^resolution\s*[:=]\s*\((\d+),\s*(\d+)\)", text, flags=re.MULTILINE)
-    return (int(sides[1]), int(sides[2])) if sides else None
-
-
-def _require_count(root, received, expected, noun, tree):
-    if received != expected:
-        raise ValueError(
-            f"Received root={os.fspath(root)!r} with {received:,} {noun}, expected {expected:,}. The copy is "
-            f"incomplete, or of another set. Expected these files:{tree}"
-        )
+def _require_tree(condition, root, received, tree):
+    """Raise a ValueError that shows the expected files unless the condition holds."""
+    require(condition, f"{os.fspath(root)!r} {received}, which is incomplete or another set", f"these files:{tree}\n")

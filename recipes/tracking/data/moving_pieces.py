@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 import tfdml
-from recipes.tracking.checks import require, require_whole
+from recipes.tracking.checks import require
 from recipes.tracking.data import motion
 from recipes.tracking.data.clip import Clip
 from recipes.tracking.data.drawing import Drawn
@@ -43,17 +43,7 @@ def clips(
     The object is an elliptic piece of a photograph. It moves over another photograph, grows, shrinks, stretches, turns
     and changes its light; two other pieces of the same photograph move as it does, below it; in most clips a disc
     crosses it. The background moves, too. The photographs are those of `photo_patches`, disjoint between the splits:
-    `pip install tfdml[samples]`. Frames are drawn when they are read, and are the same on every
-    machine.
-
-    Example: two frames of each test clip: the object moves.
-
-        >>> (test,) = tracking.clips(splits=["test"], frames=2)
-        >>> test[0].image(0).shape
-        (120, 160, 3)
-        >>> test[0].boxes.round(1)  # x, y, width, height
-        array([[43. , 50.6, 22.5, 20.6],
-               [39. , 48.8, 22.9, 21.1]])
+    `pip install tfdml[samples]`. Frames are drawn when they are read, and are the same on every machine.
 
     Args:
         splits: names of the splits to return.
@@ -62,15 +52,10 @@ def clips(
 
     Returns:
         A tuple of lists of `Clip`, one per split: 240, 16 and 30 clips.
-
-    Raises:
-        ImportError: Pillow or a package with photographs is not installed.
-        ValueError: an unknown split, a number of frames below 2, or a photograph that is not the expected file.
     """
-    unknown = [split for split in splits if split not in COUNTS]
-    is_valid = not unknown and not isinstance(splits, str)
+    is_valid = not isinstance(splits, str) and {*splits} <= {*COUNTS}
     require(is_valid, f"splits={splits!r}", f"some of {', '.join(map(repr, COUNTS))} in a tuple")
-    require_whole(2, frames=frames)
+    require(frames > 1, f"frames={frames}", "2 or more")
     return tuple([_clip(split, number, frames, seed) for number in range(COUNTS[split])] for split in splits)
 
 

@@ -45,20 +45,20 @@ def test_an_incomplete_otb_is_an_error(otb_root):
         otb(otb_root)
     for path in (otb_root / "Board" / "img").iterdir():
         path.unlink()
-    with pytest.raises(ValueError, match="without images in img, expected these files:"):
+    with pytest.raises(ValueError, match=r"without images in img, .* expected these files:"):
         otb(otb_root)
     (otb_root / "Board" / "groundtruth_rect.txt").write_text("1,2,3\n")
-    with pytest.raises(ValueError, match="lines of 3 numbers, expected x, y, width, height"):
+    with pytest.raises(ValueError, match="other lines, expected x, y, width, height"):
         otb(otb_root)
     (otb_root / "Board" / "groundtruth_rect.txt").write_text("1,2,3,4\n1,2\n")
-    with pytest.raises(ValueError, match="not a table of numbers"):
+    with pytest.raises(ValueError, match="with other lines"):
         otb(otb_root)
     (otb_root / "Board" / "groundtruth_rect.txt").write_text("")
     with pytest.raises(ValueError, match="with empty truth files"):
         otb(otb_root)
-    with pytest.raises(ValueError, match="with 0 tracks, expected 9"):
+    with pytest.raises(ValueError, match="with 0 tracks in place of 9"):
         otb(otb_root / "Board")
-    with pytest.raises(ValueError, match="year=2014, expected one of 2013, 2015"):
+    with pytest.raises(ValueError, match="year=2014, expected 2013 or 2015"):
         otb(otb_root, year=2014)
 
 
@@ -93,28 +93,28 @@ def test_a_damaged_got10k_is_an_error(got_root):
     with pytest.raises(ValueError, match="cover of another length, expected 3 values"):
         got10k(got_root, "val")
     (folder / "cover.label").write_text("8\nx\n3\n")
-    with pytest.raises(ValueError, match="other words than whole numbers"):
+    with pytest.raises(ValueError, match="invalid literal"):
         got10k(got_root, "val")
     (folder / "cover.label").unlink()
-    with pytest.raises(ValueError, match=r"without cover\.label or absence\.label"):
+    with pytest.raises(ValueError, match=r"without cover\.label"):
         got10k(got_root, "val")
     (folder / "groundtruth.txt").write_text("")
     with pytest.raises(ValueError, match=r"without cover\.label|without a box"):
         got10k(got_root, "val")
     (folder / "groundtruth.txt").unlink()
-    with pytest.raises(ValueError, match=r"without groundtruth\.txt, expected these files:"):
+    with pytest.raises(ValueError, match=r"without groundtruth\.txt, .* expected these files:"):
         got10k(got_root, "val")
     for path in folder.glob("*.jpg"):
         path.unlink()
     with pytest.raises(ValueError, match="without images"):
         got10k(got_root, "val")
     (got_root / "val" / "list.txt").write_text("a\nb\n")
-    with pytest.raises(ValueError, match=r"2 sequences in val/list\.txt, expected 1"):
+    with pytest.raises(ValueError, match=r"2 sequences in val/list\.txt in place of 1"):
         got10k(got_root, "val")
     (got_root / "val" / "list.txt").unlink()
-    with pytest.raises(ValueError, match=r"without val/list\.txt, expected these files:"):
+    with pytest.raises(ValueError, match=r"without val/list\.txt, .* expected these files:"):
         got10k(got_root, "val")
-    with pytest.raises(ValueError, match="split='dev', expected one of 'train', 'val', 'test'"):
+    with pytest.raises(ValueError, match="split='dev', expected 'train', 'val' or 'test'"):
         got10k(got_root, "dev")
 
 

