@@ -19,6 +19,7 @@ root_doc = "docs/index"
 include_patterns = [
     "docs/**",
     "*/README.md",
+    "recipes/*/README.md",
     "savedmodels/*/README.md",
     "README.md",
     "CHANGELOG.md",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfdml.datasets import StereoPair, dense_stereo_errors, match_features, match_windows, motorcycle_stereo
+from recipes.patches import StereoPair, dense_stereo_errors, match_features, match_windows, motorcycle_stereo
 
 
 def test_a_pixel_has_the_disparity_of_the_most_similar_pixel_of_its_row():

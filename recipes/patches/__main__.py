@@ -4,17 +4,17 @@ Claim: on test photographs, a descriptor has an FPR95 of 7.7% (6.7 to 8.7 over f
 2-channel network of the same time 27.6% (27.0 to 28.1); SIFT has 77.7%. A pair is a forward pass of the 2-channel
 network, so that it sees fewer pairs.
 
-    python recipes/patches.py                        # photo patches, seed 0
-    python recipes/patches.py --loss hardest         # a descriptor of hardest-in-batch triplets, or contrastive
-    python recipes/patches.py --hard-pairs           # the other networks learn from pairs that it confuses
-    python recipes/patches.py --networks 2ch siam    # networks of the paper, too, at the same number of pairs
-    python recipes/patches.py --data ROOT --train liberty --test notredame   # PhotoTourism, from its original files
-    python recipes/patches.py --quick                # smoke test
+    python -m recipes.patches                        # photo patches, seed 0
+    python -m recipes.patches --loss hardest         # a descriptor of hardest-in-batch triplets, or contrastive
+    python -m recipes.patches --hard-pairs           # the other networks learn from pairs that it confuses
+    python -m recipes.patches --networks 2ch siam    # networks of the paper, too, at the same number of pairs
+    python -m recipes.patches --data ROOT --train liberty --test notredame   # PhotoTourism, from its original files
+    python -m recipes.patches --quick                # smoke test
 
 Data: views of places in photographs, train and test photographs apart; negative and positive pairs at random. The
 descriptor begins with the weights of ImageNet and learns from all pairs of a batch (multi-similarity loss with mining);
 the 2-channel network begins with the same weights and sees each pair as one image. Beside them are the pixels at a
-quarter of the resolution. `python -m studies.patches` repeats it with five seeds; recipes/stereo.py is dense stereo.
+quarter of the resolution. `python -m studies.patches` repeats it with five seeds; dense_stereo.py is dense stereo.
 """
 
 import argparse
@@ -30,6 +30,7 @@ import tensorflow as tf
 from keras import layers, ops
 
 import tfdml
+from recipes import patches
 
 STEPS = {"descriptor": 350, "2-channel": 330}  # 3.5 minutes of one core each
 LOSSES = {
@@ -71,7 +72,7 @@ def arguments():
     parser.add_argument("--test", default="notredame")
     parser.add_argument("--loss", choices=LOSSES, default="multi-similarity")
     parser.add_argument("--hard-pairs", action="store_true", help="pairs that the descriptor confuses, not random ones")
-    parser.add_argument("--networks", nargs="*", default=[], help="networks of the paper: see networks.patch_networks")
+    parser.add_argument("--networks", nargs="*", default=[], help="networks of the paper: see patch_networks")
     parser.add_argument("--steps", type=int, help="training steps of all networks; with --data 20,000 are a start")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("runs/patches"))
@@ -93,7 +94,7 @@ def photo_patches(quick=False, split="test", pairs_per_kind=5_000):
 def phototour(options):
     """The two scenes, each in one file after the first run, and the pairs of the protocol."""
     number = {"train_pairs": 1_000, "test_pairs": 1_000} if options.quick else {}
-    scenes = tfdml.datasets.phototour(options.data, train=options.train, test=options.test, **number)
+    scenes = patches.phototour(options.data, train=options.train, test=options.test, **number)
     train, test = (scene.cached(options.output / name) for scene, name in zip(scenes, ("train", "test"), strict=True))
     return train, test, scenes[1].pairs
 
@@ -152,7 +153,7 @@ def network(name, loss, quick):
         return descriptor(quick), LOSSES[loss], 5e-3
     if name == "2-channel":
         return two_channel(quick), tfdml.losses.PairLogisticLoss(), 5e-3
-    networks = tfdml.networks.patch_networks(name, weight_decay=5e-4)
+    networks = patches.patch_networks(name, weight_decay=5e-4)
     return tfdml.models.PairModel(*networks), tfdml.losses.PairHingeLoss(), 5e-4
 
 
@@ -180,10 +181,10 @@ def descriptor(quick):
 
 def two_channel(quick):
     """A score for two patches, which are the first two channels of one image; the third is their mean."""
-    patches = keras.Input((64, 64, 2))
-    x = standardized(patches)
+    both = keras.Input((64, 64, 2))
+    x = standardized(both)
     x = trunk(ops.concatenate([x, ops.mean(x, axis=-1, keepdims=True)], axis=-1), quick)
-    return tfdml.models.PairModel(keras.Model(patches, layers.Dense(1)(layers.Dense(256, activation="relu")(x))))
+    return tfdml.models.PairModel(keras.Model(both, layers.Dense(1)(layers.Dense(256, activation="relu")(x))))
 
 
 def pixels():

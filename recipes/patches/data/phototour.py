@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tfdml._core.checks import require
-from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.readers.pair_lists import PairList
-from tfdml.datasets.readers.public.files import Loader, as_columns, existing_paths, read_lists
+import tfdml
+from recipes.patches.checks import require
+from recipes.patches.data.files import Loader, as_columns, existing_paths, read_lists
 
 # Patches of each scene.
 COUNTS = {
@@ -35,7 +34,7 @@ phototour/
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class PhotoTour(LabeledSet):
+class PhotoTour(tfdml.datasets.LabeledSet):
     """Patches of one scene: a `LabeledSet` of `(64, 64, 1)` uint8 patches, whose classes are 3D points.
 
     A patch is read when it is needed; `set.cached(folder)` puts all of them into one file. `groups` is the photograph
@@ -46,7 +45,7 @@ class PhotoTour(LabeledSet):
         pairs: `PairList` of the match file, whose `first` and `second` are rows of the set; None for subsets.
     """
 
-    pairs: PairList | None = None
+    pairs: tfdml.datasets.PairList | None = None
 
     def take(self, rows: np.ndarray | Sequence[int] | slice) -> "PhotoTour":
         """The set of some patches as `LabeledSet.take`, without the pairs, which are those of the whole set."""
@@ -131,7 +130,7 @@ def _pairs(rows, points, num_pairs, name):
     is_patch = patches.min() >= 0 and patches.max() < len(points)
     fits = is_patch and np.array_equal(points[patches], points_of_pairs)
     require(fits, f"{name} with other points than info.txt", "the lists of one scene. Download the scene again")
-    return PairList(None, *patches.T, points_of_pairs[:, 0] == points_of_pairs[:, 1])
+    return tfdml.datasets.PairList(None, *patches.T, points_of_pairs[:, 0] == points_of_pairs[:, 1])
 
 
 def _whole_numbers(root, name, columns):

@@ -3,8 +3,8 @@
 Claim: the network has 6.9% bad pixels (6.7 to 7.0 over five seeds), and normalized cross-correlation 7.9% at its best
 window; the difference is below 0 by its interval over blocks with each seed. About 45 seconds of one core.
 
-    python recipes/stereo.py            # the motorcycle pair, seed 0
-    python recipes/stereo.py --quick    # smoke test
+    python -m recipes.patches.dense_stereo            # the motorcycle pair, seed 0
+    python -m recipes.patches.dense_stereo --quick    # smoke test
 
 Data: the motorcycle pair of the Middlebury sets, 308,397 pixels whose disparity is measured and whose point the right
 image shows. A pixel is bad if its disparity is off by more than 3 pixels. The network learns from simulated strips of
@@ -26,6 +26,7 @@ import numpy as np
 from keras import ops
 
 import tfdml
+from recipes import patches
 
 WINDOWS = (5, 7, 9, 11, 13, 15, 17, 21)  # of cross-correlation
 STEPS = 300
@@ -36,16 +37,16 @@ def main():
     """Tell the story."""
     options, begin = arguments(), time.time()
     options.output.mkdir(parents=True, exist_ok=True)
-    pair = tfdml.datasets.motorcycle_stereo()
+    pair = patches.motorcycle_stereo()
     left, right = (image @ np.array([0.299, 0.587, 0.114]) for image in (pair.left, pair.right))
     windows = WINDOWS[2:3] if options.quick else WINDOWS
-    maps = {f"window {window}": tfdml.datasets.match_windows(left, right, window=window) for window in windows}
-    errors = {name: tfdml.datasets.dense_stereo_errors(pair, disparities) for name, disparities in maps.items()}
+    maps = {f"window {window}": patches.match_windows(left, right, window=window) for window in windows}
+    errors = {name: patches.dense_stereo_errors(pair, disparities) for name, disparities in maps.items()}
     best = min(errors, key=lambda name: errors[name].bad.mean())
 
     model, seconds = stereo_network(options.seed, 4 if options.quick else STEPS)
-    network = tfdml.datasets.match_features(*(model.predict(x[None, ..., None], verbose=0)[0] for x in (left, right)))
-    errors["network"] = tfdml.datasets.dense_stereo_errors(pair, network)
+    network = patches.match_features(*(model.predict(x[None, ..., None], verbose=0)[0] for x in (left, right)))
+    errors["network"] = patches.dense_stereo_errors(pair, network)
     draw(options.output / "stereo.png", pair, {f"Cross-correlation, {best}": maps[best], "Network": network})
 
     blocks = errors[best].blocks
@@ -80,8 +81,8 @@ def stereo_network(seed, steps, split="train"):
     """The descriptor of pixels after training on two simulated strips per step, and its processor seconds."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
-    strips = tfdml.datasets.stereo_strips(2 * steps, split=split, seed=seed)
-    network = tfdml.networks.mc_cnn(depth=7, width=32)
+    strips = patches.stereo_strips(2 * steps, split=split, seed=seed)
+    network = patches.mc_cnn(depth=7, width=32)
     sides = [keras.Input((*strips.left.shape[1:], 1), name=name) for name in ("left", "right")]
     model = keras.Model(sides, ops.einsum("nyac,nybc->nyab", *(network(side) for side in sides)))
     warmup = max(1, steps // 10)

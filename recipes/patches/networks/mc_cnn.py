@@ -1,17 +1,16 @@
 """A fully convolutional descriptor of pixels for stereo."""
 
 import keras
-from keras import layers
+from keras import layers, ops
 
-from tfdml._core.checks import require_whole
-from tfdml.networks.backbones import standardized
+from recipes.patches.checks import require_whole
 
 
 def mc_cnn(*, depth: int = 5, width: int = 32, dim: int = 64) -> keras.Model:
     """The fast network of Žbontar and LeCun: a unit vector for each pixel of a gray image of any size.
 
     `depth` convolutions of 3 x 3 kernels without pooling: a vector sees 2 depth + 1 pixels each way. Left and right
-    image have the same network; `tfdml.datasets.match_features` compares its outputs.
+    image have the same network; `patches.match_features` compares its outputs.
 
     Departures from the paper: batch normalization after each convolution, images are padded with zeros inside, after
     they are standardized as a whole, and the last layer has its own number of channels. The paper has a depth of 4
@@ -19,7 +18,7 @@ def mc_cnn(*, depth: int = 5, width: int = 32, dim: int = 64) -> keras.Model:
 
     Example:
 
-        >>> network = tfdml.networks.mc_cnn(depth=2, width=4, dim=3)
+        >>> network = patches.mc_cnn(depth=2, width=4, dim=3)
         >>> tuple(network(np.zeros((1, 5, 7, 1))).shape)  # a vector for each pixel
         (1, 5, 7, 3)
 
@@ -37,14 +36,19 @@ def mc_cnn(*, depth: int = 5, width: int = 32, dim: int = 64) -> keras.Model:
     Source: Žbontar, LeCun, Stereo Matching by Training a Convolutional Neural Network to Compare Image Patches, JMLR
         2016, section 3.2.
     """
-    for name, value in (("depth", depth), ("width", width), ("dim", dim)):
-        require_whole(name, value, 1)
+    require_whole(1, depth=depth, width=width, dim=dim)
     images = keras.Input((None, None, 1), name="images")
-    x = standardized(images)
+    x = _standardized(images)
     for channels in [width] * (depth - 1):
         x = layers.Activation("relu")(_normalized_convolution(x, channels))
     x = _normalized_convolution(x, dim)
     return keras.Model(images, layers.UnitNormalization(dtype="float32", name="embedding")(x), name="mc_cnn")
+
+
+def _standardized(images):
+    """Each image with mean 0 and variance 1 over its pixels; a constant one becomes 0."""
+    x = ops.cast(images, "float32")
+    return layers.LayerNormalization(axis=(1, 2, 3), epsilon=1e-3, center=False, scale=False, dtype="float32")(x)
 
 
 def _normalized_convolution(x, channels):

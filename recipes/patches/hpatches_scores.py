@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import as_vectors, require
+from recipes.patches.checks import require
 
 TASKS = ("verification", "matching", "retrieval")
 POOLS = (100, 500, 1_000, 5_000, 10_000, 15_000, 20_000)  # patches from which five positives are retrieved
@@ -16,7 +16,7 @@ _POSITIVES_PER_NEGATIVE = 0.2  # of the average precision of verification
 _CHUNK = 65_536  # pairs
 
 
-def hpatches(
+def hpatches_scores(
     embeddings: npt.ArrayLike, patches: Any, *, tasks: Sequence[str] = TASKS, pools: Sequence[int] = POOLS
 ) -> dict[str, float]:
     """Verification, matching and retrieval of HPatches, by euclidean distance.
@@ -34,11 +34,11 @@ def hpatches(
     Average precision is the area under the curve of precision over recall by the trapezoidal rule, which begins at
     precision 1.
 
-    See also: `verification` and `retrieval` for other sets.
+    See also: `tfdml.metrics.verification` and `tfdml.metrics.retrieval` for other sets.
 
     Example:
 
-        >>> class OneSequence:  # the fields of the test set of `tfdml.datasets.hpatches` that matching reads
+        >>> class OneSequence:  # the fields of the test set of `patches.hpatches` that matching reads
         ...     sequence_names, groups = ["v_wall"], np.zeros(32, int)
         ...     file_names = ["ref", *(kind + str(image) for kind in "eht" for image in range(1, 6))]
         ...     files = np.repeat(np.arange(16), 2)  # two places, each in every file
@@ -46,13 +46,13 @@ def hpatches(
         ...         return 32
         >>> x = np.tile([[1.0, 0.0], [0.0, 1.0]], (16, 1))
         >>> x[22:] = x[22:, ::-1]  # in the files t1 to t5, each place looks like the other
-        >>> numbers = tfdml.metrics.hpatches(x, OneSequence(), tasks=["matching"])
+        >>> numbers = patches.hpatches_scores(x, OneSequence(), tasks=["matching"])
         >>> {name: round(value, 4) for name, value in numbers.items()}
         {'matching@easy': 1.0, 'matching@hard': 1.0, 'matching@tough': 0.0, 'matching': 0.6667}
 
     Args:
         embeddings: `(n, dim)` floats of all patches of the set, in its order, normalized or not.
-        patches: the test set of `tfdml.datasets.hpatches`.
+        patches: the test set of `patches.hpatches`.
         tasks: some of "verification", "matching" and "retrieval". Matching needs no lists.
         pools: numbers k of patches of a retrieval, above 5. A pool above the number of patches has all of them.
 
@@ -65,7 +65,9 @@ def hpatches(
     Source: Balntas, Lenc, Vedaldi, Mikolajczyk, HPatches: A Benchmark and Evaluation of Handcrafted and Learned Local
     Descriptors, CVPR 2017, with the details of its code.
     """
-    x = as_vectors(embeddings, "embeddings")
+    x = np.asarray(embeddings, np.float32)
+    is_finite = x.ndim == 2 and bool(np.isfinite(x).all())
+    require(is_finite, f"embeddings of shape {x.shape}", "finite numbers (n, dim)")
     require(len(x) == len(patches), f"{len(x):,} embeddings of {len(patches):,} patches", "one per patch")
     unknown = [task for task in tasks if task not in TASKS]
     require(not unknown, f"tasks={tasks!r}", f"some of {', '.join(map(repr, TASKS))}")

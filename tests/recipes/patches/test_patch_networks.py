@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tfdml
-from tfdml.networks import patch_networks
+from recipes.patches import patch_networks
 
 
 def convolution(channels_in, channels, kernel):

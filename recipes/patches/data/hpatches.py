@@ -1,6 +1,7 @@
 """HPatches: patches of planar scenes under changes of light or viewpoint, from the original columns and lists."""
 
 import functools
+import json
 import os
 import pathlib
 import struct
@@ -9,13 +10,11 @@ from typing import Literal
 
 import numpy as np
 
-from tfdml._core.checks import require
-from tfdml._core.json_files import parsed_json
-from tfdml.datasets.labeled_set import COLUMN, LabeledSet
-from tfdml.datasets.readers.pair_lists import PairList
-from tfdml.datasets.readers.public.files import Loader, existing_paths, read_lists
-from tfdml.datasets.readers.text import as_names
+import tfdml
+from recipes.patches.checks import require
+from recipes.patches.data.files import Loader, existing_paths, read_lists
 
+COLUMN = {"column": True}  # a field with one entry per patch
 FILES = ("ref", *(f"{jitter}{image}" for jitter in "eht" for image in range(1, 6)))
 JITTERS = {"easy": "e", "hard": "h", "tough": "t"}
 _SIDE = 65  # pixels
@@ -32,7 +31,7 @@ tasks/, a folder of the repository hpatches-benchmark (beside the sequences, or 
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class HPatches(LabeledSet):
+class HPatches(tfdml.datasets.LabeledSet):
     """Patches of some sequences: a `LabeledSet` of `(65, 65, 1)` uint8 patches, whose classes are places of a scene.
 
     A column of patches is decoded when one of them is needed; `set.cached(folder)` puts all patches into one file.
@@ -79,7 +78,7 @@ class HPatches(LabeledSet):
 
     def verification_pairs(
         self, jitter: Literal["easy", "hard", "tough"], negatives: Literal["intra", "inter"]
-    ) -> PairList:
+    ) -> tfdml.datasets.PairList:
         """The pairs of the verification task: a million of each kind in the original lists, those that match first.
 
         Args:
@@ -95,7 +94,9 @@ class HPatches(LabeledSet):
         require(negatives in ("intra", "inter"), f"negatives={negatives!r}", "'intra' or 'inter'")
         tables = [self._pairs(jitter, kind) for kind in ("pos", f"neg_{negatives}")]
         first, second = np.concatenate(tables, axis=1)
-        return PairList(None, first, second, np.repeat([True, False], [table.shape[1] for table in tables]))
+        return tfdml.datasets.PairList(
+            None, first, second, np.repeat([True, False], [table.shape[1] for table in tables])
+        )
 
     def retrieval_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """The reference patches of the retrieval task: rows of its queries and of its distractors.
@@ -131,7 +132,7 @@ def hpatches(
 ) -> tuple[HPatches, HPatches]:
     """HPatches: sequences with changes of light (i_...) and of viewpoint (v_...), split by sequence.
 
-    `tfdml.metrics.hpatches(embeddings, test)` measures its tasks.
+    `patches.hpatches_scores(embeddings, test)` measures its tasks.
 
     Args:
         root: the folder `hpatches-release` of the original archive.
@@ -152,8 +153,7 @@ def hpatches(
     """
     folder = pathlib.Path(tasks) if tasks is not None else _tasks_near(root)
     require(pathlib.Path(root).is_dir(), f"root={os.fspath(root)!r}, which is not a folder", f"these files:{_TREE}\n")
-    text = "\n".join(read_lists(folder, _TREE, "splits/splits.json")[0])
-    splits = parsed_json(text, f"splits/splits.json in {os.fspath(folder)!r}")
+    splits = json.loads("\n".join(read_lists(folder, _TREE, "splits/splits.json")[0]))
     require(split in splits, f"split={split!r}", f"one of {', '.join(map(repr, list(splits)[:20]))}")
     return tuple(
         _set_of_split(root, sorted(splits[split].get(part, ())), split=split, suffix=suffix, tasks=folder, load=load)
@@ -216,7 +216,7 @@ def _table(folder, name, header):
         f"{name} that begins with {str(lines[:2])[:200]}",
         f"the header {header} and rows of {len(columns)} cells",
     )
-    return as_names([cell for row in rows for cell in row]).reshape(len(rows), -1).T
+    return np.array(rows, str).T
 
 
 def _indices(names, values):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import keras
 from keras import layers, ops
 
-from tfdml._core.checks import require
+from recipes.patches.checks import require
 
 # Convolutions as (channels, kernel, stride), and max poolings, which halve the resolution: an odd size is rounded down
 # by "pool", up by "pool up".
@@ -27,7 +27,7 @@ class PatchNetworks(NamedTuple):
 
     Example:
 
-        >>> decision, branches = tfdml.networks.patch_networks("2ch")
+        >>> decision, branches = patches.patch_networks("2ch")
         >>> decision.input_shape, decision.output_shape, branches
         ((None, 64, 64, 2), (None, 1), None)
 
@@ -62,7 +62,7 @@ def patch_networks(name: str = "siam", *, weight_decay: float = 0.0) -> PatchNet
 
     Example:
 
-        >>> decision, branch = tfdml.networks.patch_networks("siam", weight_decay=5e-4)
+        >>> decision, branch = patches.patch_networks("siam", weight_decay=5e-4)
         >>> branch.output_shape, decision.output_shape
         ((None, 256), (None, 1))
         >>> model = tfdml.models.PairModel(decision, branch)  # with `tfdml.losses.PairHingeLoss`

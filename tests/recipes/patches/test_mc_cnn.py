@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tfdml.networks import mc_cnn
+from recipes.patches import mc_cnn
 
 
 def test_each_pixel_has_a_unit_vector_that_depends_on_its_surroundings_only():

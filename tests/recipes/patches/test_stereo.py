@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tfdml.datasets import motorcycle_stereo, stereo_error
+from recipes.patches import motorcycle_stereo, stereo_error
 
 
 @pytest.fixture(scope="module")

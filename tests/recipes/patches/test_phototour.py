@@ -5,9 +5,9 @@ import pytest
 from PIL import Image
 
 import tfdml
+from recipes.patches import phototour
+from recipes.patches.data import phototour as reader
 from tests.datasets.readers.miniatures import PATCHES, PIXELS, pair_line, write_scene
-from tfdml.datasets import phototour
-from tfdml.datasets.readers.public import phototour as reader
 
 
 @pytest.fixture

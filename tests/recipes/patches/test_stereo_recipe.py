@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from recipes import stereo as recipe
+from recipes.patches import dense_stereo as recipe
 
 
 def test_the_loss_of_a_row_is_a_cross_entropy_of_the_pixels_that_are_seen():

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import tfdml
-from tfdml.datasets import hpatches
+from recipes.patches import hpatches, hpatches_scores
 
 COUNTS = {"i_lake": 2, "v_tower": 3, "v_wall": 2}
 FILES = ["ref"] + [f"{jitter}{i}" for jitter in "eht" for i in range(1, 6)]
@@ -108,7 +107,7 @@ def distance(one, other):
 
 def test_matching_is_that_of_loops(embedded):
     test, x = embedded
-    numbers = tfdml.metrics.hpatches(x, test, tasks=["matching"])
+    numbers = hpatches_scores(x, test, tasks=["matching"])
     for jitter in ("easy", "hard", "tough"):
         values = []
         for sequence in test.sequence_names:
@@ -129,7 +128,7 @@ def test_matching_is_that_of_loops(embedded):
 
 def test_verification_is_that_of_loops(embedded):
     test, x = embedded
-    numbers = tfdml.metrics.hpatches(x, test, tasks=["verification"])
+    numbers = hpatches_scores(x, test, tasks=["verification"])
     aucs, precisions = [], []
     for negatives in (INTRA, INTER):
         scores = []
@@ -145,7 +144,7 @@ def test_verification_is_that_of_loops(embedded):
 
 def test_retrieval_leaves_out_distractors_of_the_sequence_of_the_query(embedded):
     test, x = embedded
-    numbers = tfdml.metrics.hpatches(x, test, tasks=["retrieval"], pools=(6, 7, 100))
+    numbers = hpatches_scores(x, test, tasks=["retrieval"], pools=(6, 7, 100))
     for pool in (6, 7, 100):
         values = []
         for sequence, number in QUERIES:
@@ -160,7 +159,7 @@ def test_retrieval_leaves_out_distractors_of_the_sequence_of_the_query(embedded)
 def test_embeddings_that_are_equal_within_a_class_score_1(root):
     _, test = hpatches(root)
     x = np.eye(len(test.class_names), dtype=np.float32)[test.labels]
-    numbers = tfdml.metrics.hpatches(x, test)
+    numbers = hpatches_scores(x, test)
     assert set(numbers.values()) == {1.0}
     assert len(numbers) == 4 * (1 + 2 + 7)
 
@@ -175,9 +174,9 @@ def test_embeddings_that_are_equal_within_a_class_score_1(root):
 def test_unknown_tasks_and_small_pools_are_refused(options, message, embedded):
     test, x = embedded
     with pytest.raises(ValueError, match=message):
-        tfdml.metrics.hpatches(x, test, **options)
+        hpatches_scores(x, test, **options)
     with pytest.raises(ValueError, match="79 embeddings of 80 patches"):
-        tfdml.metrics.hpatches(x[1:], test)
+        hpatches_scores(x[1:], test)
 
 
 def test_missing_and_damaged_files_show_the_expected_tree(root):

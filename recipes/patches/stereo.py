@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import require, require_whole
-from tfdml.datasets.photo_patches import photographs
+from recipes.patches.checks import require, require_whole
 
 _ROWS, _COLUMNS = np.arange(40, 433, 28), np.arange(112, 693, 20)
 _CANDIDATES = np.arange(73)  # disparities, in pixels
@@ -40,7 +39,7 @@ def motorcycle_stereo() -> StereoPair:
 
     Example:
 
-        >>> pair = tfdml.datasets.motorcycle_stereo()
+        >>> pair = patches.motorcycle_stereo()
         >>> pair.left.shape, len(pair.points), int(pair.visible.sum())
         ((500, 741, 3), 421, 374)
         >>> x, y = pair.points[0]
@@ -51,15 +50,14 @@ def motorcycle_stereo() -> StereoPair:
         `StereoPair`.
 
     Raises:
-        ImportError: scikit-image or Pillow is not installed: `pip install tfdml[samples]`.
-        ValueError: scikit-image holds another file.
+        ImportError: scikit-image is not installed: `pip install tfdml[samples]`.
 
     Source: Scharstein et al., High-Resolution Stereo Datasets with Subpixel-Accurate Ground Truth, GCPR 2014. The
     docstring of scikit-image gives the direction of the disparity the other way round.
     """
-    left, right = (photographs.read(photographs.PHOTOGRAPHS[f"motorcycle_{side}"]) for side in ("left", "right"))
-    with np.load(photographs.find(photographs.PHOTOGRAPHS["motorcycle_disp"]), allow_pickle=False) as saved:
-        disparity = saved["arr_0"]
+    from skimage import data  # takes seconds
+
+    left, right, disparity = data.stereo_motorcycle()
     points = np.stack(np.meshgrid(_COLUMNS, _ROWS), axis=-1).reshape(-1, 2)
     points = points[np.isfinite(disparity[points[:, 1], points[:, 0]])]
     return StereoPair(
@@ -84,10 +82,10 @@ def stereo_error(
 
     Example: raw gray levels around a point, centered, as its embedding.
 
-        >>> pair = tfdml.datasets.motorcycle_stereo()
+        >>> pair = patches.motorcycle_stereo()
         >>> gray = lambda windows: windows.mean(axis=3).reshape(len(windows), -1)
         >>> embed = lambda windows: gray(windows) - gray(windows).mean(axis=1, keepdims=True)
-        >>> round(tfdml.datasets.stereo_error(pair, embed, window=16), 2)
+        >>> round(patches.stereo_error(pair, embed, window=16), 2)
         0.06
 
     Args:
@@ -132,11 +130,11 @@ def dense_stereo_errors(pair: StereoPair, disparities: npt.ArrayLike, *, block: 
 
     Example: the measured disparities themselves, and these moved by four pixels.
 
-        >>> pair = tfdml.datasets.motorcycle_stereo()
-        >>> errors = tfdml.datasets.dense_stereo_errors(pair, pair.disparity)
+        >>> pair = patches.motorcycle_stereo()
+        >>> errors = patches.dense_stereo_errors(pair, pair.disparity)
         >>> len(errors.bad), float(errors.bad.mean())
         (308397, 0.0)
-        >>> float(tfdml.datasets.dense_stereo_errors(pair, pair.disparity + 4).bad.mean())
+        >>> float(patches.dense_stereo_errors(pair, pair.disparity + 4).bad.mean())
         1.0
 
     Args:
@@ -153,7 +151,7 @@ def dense_stereo_errors(pair: StereoPair, disparities: npt.ArrayLike, *, block: 
     estimates = np.asarray(disparities, np.float64)
     shape = pair.disparity.shape
     require(estimates.shape == shape, f"disparities of shape {estimates.shape}", f"{shape}, one per left pixel")
-    require_whole("block", block, 1)
+    require_whole(1, block=block)
     y, x = np.nonzero(np.isfinite(pair.disparity) & (np.arange(shape[1]) >= pair.disparity))
     visible = _visible(pair.disparity, np.stack([x, y], axis=1))
     y, x = y[visible], x[visible]
@@ -171,7 +169,7 @@ def match_features(left_features: npt.ArrayLike, right_features: npt.ArrayLike, 
 
         >>> left = np.eye(4)[None]  # a row of four pixels
         >>> right = np.roll(left, -1, axis=1)
-        >>> tfdml.datasets.match_features(left, right, largest=2)
+        >>> patches.match_features(left, right, largest=2)
         array([[0, 1, 1, 1]])
 
     Args:
@@ -203,7 +201,7 @@ def match_windows(
 
         >>> left = np.random.default_rng(0).integers(0, 256, (5, 12))
         >>> right = np.roll(left, -2, axis=1)
-        >>> tfdml.datasets.match_windows(left, right, window=3, largest=4)[2]
+        >>> patches.match_windows(left, right, window=3, largest=4)[2]
         array([0, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2])
 
     Args:
@@ -235,7 +233,7 @@ def match_windows(
 
 def _best_disparities(similarity, shape, largest):
     """The disparity of the largest similarity; `similarity(d)` is that of the left columns from d."""
-    require_whole("largest", largest, 0)
+    require_whole(0, largest=largest)
     best, disparities = np.full(shape, -np.inf), np.zeros(shape, np.int64)
     for d in range(min(largest, shape[1] - 1) + 1):
         values = similarity(d)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from tfdml.datasets import match_windows, stereo_strips
-from tfdml.datasets.photo_patches import strips as module
+from recipes.patches import match_windows, stereo_strips
+from recipes.patches.data import strips as module
+from tfdml.datasets.photo_patches.patches import PARTS
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +71,7 @@ def test_other_splits_and_sizes_are_refused():
         stereo_strips(1, split="motorcycle")
     with pytest.raises(ValueError, match="width=0, expected a whole number of at least 1"):
         stereo_strips(1, width=0)
+
+
+def test_the_photographs_of_the_splits_are_those_of_the_photo_patches():
+    assert module.PHOTOGRAPHS == PARTS

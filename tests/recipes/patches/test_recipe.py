@@ -1,28 +1,24 @@
 """Patches that are compared by a descriptor and by a 2-channel network, of photographs and of a small PhotoTourism."""
 
 import json
-import runpy
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from recipes.patches import __main__ as recipe
+from recipes.patches.data import phototour as reader
 from tests.datasets.readers.miniatures import write_scene
-from tfdml.datasets.readers.public import phototour as reader
-
-RECIPE = str(Path(__file__).parents[2] / "recipes" / "patches.py")
 
 
 def run(monkeypatch, output, *words):
     monkeypatch.setattr("sys.argv", ["patches", "--quick", "--output", str(output), *map(str, words)])
-    runpy.run_path(RECIPE, run_name="__main__")
+    recipe.main()
     return json.loads((output / "results.json").read_text())
 
 
 def test_half_of_the_drawn_pairs_match():
-    drawn_pairs = runpy.run_path(RECIPE)["drawn_pairs"]
     labels = np.repeat(np.arange(5), 4)
-    pairs = drawn_pairs(labels, 50)
+    pairs = recipe.drawn_pairs(labels, 50)
     np.testing.assert_array_equal(labels[pairs.first] == labels[pairs.second], pairs.same)
     assert pairs.same.sum() == len(pairs) / 2 == 50
     assert (pairs.first != pairs.second).all()

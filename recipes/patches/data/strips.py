@@ -5,14 +5,31 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tfdml._core.checks import require, require_whole
-from tfdml.datasets.photo_patches import photographs
-from tfdml.datasets.photo_patches.patches import PARTS
+import tfdml
+from recipes.patches.checks import require, require_whole
 
 _MARGIN = 8  # pixels around a strip, so that its border is not that of its pieces
 _REACH = 40  # pixels of texture beyond each end of a strip
 _MOST_PIECES = 4
 _NEAR = 1.0  # pixels of disparity that two views of one point may differ by
+
+# The photographs of the splits of the photo patches.
+PHOTOGRAPHS = {
+    "train": (
+        "astronaut",
+        "grace_hopper",
+        "flower",
+        "rocket",
+        "ihc",
+        "grass",
+        "hubble_deep_field",
+        "page",
+        "moon",
+        "retina",
+    ),
+    "validation": ("chelsea", "coins", "text"),
+    "test": ("china", "coffee", "camera", "gravel"),
+}
 
 # Ranges of the uniform parameters of a piece and of the light of a view.
 _ZOOM = (-0.5, 0.5)  # the texture is that of the photograph, 2^zoom times smaller
@@ -58,7 +75,7 @@ def stereo_strips(
 
     Example:
 
-        >>> strips = tfdml.datasets.stereo_strips(2, split="test", seed=0)
+        >>> strips = patches.stereo_strips(2, split="test", seed=0)
         >>> strips.left.shape, strips.matches.shape
         ((2, 24, 128), (2, 24, 128))
         >>> shown = ~np.isnan(strips.matches)  # points of the left view that the right view shows
@@ -79,9 +96,8 @@ def stereo_strips(
         ImportError: Pillow or a package with photographs is not installed: `pip install tfdml[samples]`.
         ValueError: an unknown split, or a size below 1.
     """
-    require(split in PARTS, f"split={split!r}", f"one of {', '.join(map(repr, PARTS))}")
-    for name, value in (("n", n), ("height", height), ("width", width)):
-        require_whole(name, value, 1)
+    require(split in PHOTOGRAPHS, f"split={split!r}", f"one of {', '.join(map(repr, PHOTOGRAPHS))}")
+    require_whole(1, n=n, height=height, width=width)
     strips = [_strip(np.random.default_rng((seed, i)), split, height, width) for i in range(n)]
     return StereoStrips(*(np.stack(column).astype(np.float32) for column in zip(*strips, strict=True)))
 
@@ -145,7 +161,7 @@ def _outline(random, shape):
 
 def _texture(random, split, shape):
     """A random part of a photograph, zoomed and flipped at random."""
-    photograph = _luma(split)[random.integers(len(PARTS[split]))]
+    photograph = _luma(split)[random.integers(len(PHOTOGRAPHS[split]))]
     zoom = 2.0 ** random.uniform(*_ZOOM)
     zoom = min(zoom, *((size - 1) / side for size, side in zip(photograph.shape, shape, strict=True)))
     starts = [random.uniform(0, size - zoom * side) for size, side in zip(photograph.shape, shape, strict=True)]
@@ -183,8 +199,8 @@ def _bilinear(image, rows, columns):
     return (1 - y) * upper + y * lower
 
 
-@functools.lru_cache(maxsize=len(PARTS))
+@functools.lru_cache(maxsize=len(PHOTOGRAPHS))
 def _luma(split):
     """The luma of the photographs of a split."""
-    pixels = (photographs.read(photographs.PHOTOGRAPHS[name]) for name in PARTS[split])
+    pixels = (tfdml.datasets.photograph(name) for name in PHOTOGRAPHS[split])
     return [image @ np.array([0.299, 0.587, 0.114]) for image in pixels]
