@@ -24,6 +24,7 @@ from tests.zoo.local_hub import LocalHub
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LISTS = [ROOT / room / "README.md" for room in ("benchmarks", "recipes", "studies")]
+LISTS += sorted((ROOT / "recipes").glob("*/README.md"))
 
 
 def small(glyphs, **options):

@@ -35,7 +35,6 @@ WITHOUT = {
 # Names whose examples take more than two seconds of a core, some of them at the first call only.
 SLOW = {
     "datasets.glyphs",
-    "datasets.map_tiles",
     "datasets.photo_patches",
     "datasets.scenes",
     "datasets.sketches",

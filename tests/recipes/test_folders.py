@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import tfdml
-from recipes import patches
+from recipes import localization, patches
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = {"patches": patches}
+FOLDERS = {"localization": localization, "patches": patches}
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 

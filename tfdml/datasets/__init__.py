@@ -10,7 +10,6 @@ from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, co
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.photo_patches.patches import PhotoPatches, photo_patches
 from tfdml.datasets.photo_patches.photographs import photograph
-from tfdml.datasets.photo_patches.tiles import map_tiles
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.archives import archives
 from tfdml.datasets.readers.image_folder import folder
@@ -49,7 +48,6 @@ __all__ = [
     "in_shop",
     "lfw",
     "lfw_pairs",
-    "map_tiles",
     "market1501",
     "mini_imagenet",
     "mtcnn_detector",

@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfdml._core.checks import require
-from tfdml.datasets.photo_patches import photographs
-from tfdml.datasets.photo_patches.patches import PhotoPatches
+import tfdml
 
 SIDE = 48  # pixels of a tile
 SPAN = 96  # pixels of the photograph that a tile shows, twice the support of a view
@@ -16,7 +14,7 @@ SPAN = 96  # pixels of the photograph that a tile shows, twice the support of a 
 PALETTE = np.array([[70, 130, 180], [34, 100, 34], [200, 220, 140], [150, 110, 90], [250, 245, 235]], np.uint8)
 
 
-def map_tiles(patches: PhotoPatches) -> PhotoPatches:
+def map_tiles(patches: tfdml.datasets.PhotoPatches) -> tfdml.datasets.PhotoPatches:
     """One tile of a map for each place of a set of photo patches, as the gallery of localization.
 
     A tile shows a square of 96 pixels of the photograph around the place, twice as wide as a view, north up and without
@@ -26,7 +24,7 @@ def map_tiles(patches: PhotoPatches) -> PhotoPatches:
     Example:
 
         >>> (views,) = tfdml.datasets.photo_patches(splits=["test"])
-        >>> tiles = tfdml.datasets.map_tiles(views.select_classes([0, 1]))  # the gallery; queries are the views
+        >>> tiles = localization.map_tiles(views.select_classes([0, 1]))  # the gallery; queries are the views
         >>> tiles.images.shape, tiles.labels
         ((2, 48, 48, 3), array([0, 1]))
 
@@ -42,16 +40,15 @@ def map_tiles(patches: PhotoPatches) -> PhotoPatches:
         ValueError: a set without a view of each class, or a photograph that is not the expected file.
     """
     classes, first = np.unique(patches.labels, return_index=True)
-    received = f"views of {len(classes)} of {len(patches.class_names)} places"
-    require(
-        len(classes) == len(patches.class_names), received, "one of each at least: select_classes keeps some places"
-    )
+    if len(classes) != len(patches.class_names):
+        received = f"views of {len(classes)} of {len(patches.class_names)} places"
+        raise ValueError(f"Received {received}, expected one of each at least: select_classes keeps some places.")
     records = patches.take(first)
     tiles = np.empty((len(records), SIDE, SIDE, 3), np.uint8)
     for number, name in enumerate(records.photograph_names):
         rows = np.flatnonzero(records.photographs == number)
         if len(rows):
-            tiles[rows] = _drawn(photographs.read(photographs.PHOTOGRAPHS[name]), records.places[rows])
+            tiles[rows] = _drawn(tfdml.datasets.photograph(name), records.places[rows])
     protocol = patches.protocol and f"{patches.protocol}/views-against-map-tiles"
     return replace(records, images=tiles, protocol=protocol)
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import tfdml
-from tfdml.datasets.photo_patches import photographs, tiles
+from recipes import localization
+from recipes.localization import tiles
 
 
 @pytest.fixture(scope="module")
@@ -13,7 +14,7 @@ def validation():
 
 
 def test_each_place_has_one_tile_in_the_colors_of_a_map(validation):
-    drawn = tfdml.datasets.map_tiles(validation)
+    drawn = localization.map_tiles(validation)
     assert drawn.images.shape == (15, 48, 48, 3)
     np.testing.assert_array_equal(drawn.labels, np.arange(15))
     assert drawn.class_names == validation.class_names
@@ -21,11 +22,11 @@ def test_each_place_has_one_tile_in_the_colors_of_a_map(validation):
 
 
 def test_a_tile_is_its_definition_in_loops(validation):
-    drawn = tfdml.datasets.map_tiles(validation)
+    drawn = localization.map_tiles(validation)
     row = 8  # in the second photograph
     name = drawn.photograph_names[drawn.photographs[row]]
     assert name == "coins"
-    pixels = photographs.read(photographs.PHOTOGRAPHS[name]).astype(int)
+    pixels = tfdml.datasets.photograph(name).astype(int)
     height, width = pixels.shape[:2]
     (x, y) = drawn.places[row]
     small = np.zeros((48, 48), int)
@@ -56,4 +57,4 @@ def test_places_near_the_border_repeat_it():
 
 def test_a_set_that_lacks_a_place_is_refused(validation):
     with pytest.raises(ValueError, match="views of 1 of 15 places, expected one of each at least"):
-        tfdml.datasets.map_tiles(validation.take([0, 1]))
+        localization.map_tiles(validation.take([0, 1]))

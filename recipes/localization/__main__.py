@@ -4,10 +4,10 @@ Claim: with separate weights, 29.0% of photos of unseen places have their tile i
 to 30.8 over five seeds), with shared weights 8.9% (8.0 to 9.9), by gray pixels 15.9%. Ten trainings took 413 seconds of
 processor time (AMD EPYC, two cores).
 
-    python recipes/localization.py              # two separate towers and one shared, five seeds each
-    python recipes/localization.py --choose     # the settings, on validation photographs, with seed 0
-    python recipes/localization.py --quick      # smoke test, under a minute
-    python recipes/localization.py --data pairs.csv --image-size 224    # your own photos and tiles
+    python -m recipes.localization              # two separate towers and one shared, five seeds each
+    python -m recipes.localization --choose     # the settings, on validation photographs, with seed 0
+    python -m recipes.localization --quick      # smoke test, under a minute
+    python -m recipes.localization --data pairs.csv --image-size 224    # your own photos and tiles
 
 The task is from Vo and Hays, Localizing and orienting street views using overhead imagery, ECCV 2016: recall at 1% of
 the gallery. Their photos and aerial tiles look different, so the two towers of the paper have separate weights.
@@ -28,6 +28,7 @@ import keras
 import numpy as np
 
 import tfdml
+from recipes import localization
 
 KS = (1, 5, "1%")
 KEYS = [f"recall@{k}" for k in KS]
@@ -89,7 +90,7 @@ def embedded(quick):
     parts = [part.select_classes(range(40)) for part in parts] if quick else parts
     edge = (parts[0].images.shape[1] - SIDE) // 2
     middle = [cropped(part, slice(edge, edge + SIDE)) for part in parts]
-    return [(views, tfdml.datasets.map_tiles(views)) for views in middle]
+    return [(views, localization.map_tiles(views)) for views in middle]
 
 
 def cropped(part, window):
