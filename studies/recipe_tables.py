@@ -1,6 +1,6 @@
 """Tables of pages from the results of recipes.
 
-python recipes/product_search.py --output benchmarks/results/product_search
+python -m recipes.product_search --output benchmarks/results/product_search
 python -m recipes.localization --output benchmarks/results/localization
 python recipes/reranking.py --output benchmarks/results/reranking
 python recipes/faces.py --seeds 5 --output benchmarks/results/faces
@@ -99,7 +99,7 @@ def source(record):
 
 
 TABLES = {
-    "product_search": ("docs/two-towers.md", seeds_table),
+    "product_search": ("recipes/product_search/README.md", seeds_table),
     "localization": ("recipes/localization/README.md", seeds_table),
     "reranking": ("docs/pair-models.md", reranking_table),
     "faces": ("docs/verification.md", verification_table),

@@ -36,7 +36,6 @@ WITHOUT = {
 SLOW = {
     "datasets.glyphs",
     "datasets.photo_patches",
-    "datasets.scenes",
     "datasets.sketches",
     "distributed.SearchActors",
     "distributed.build_index",

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import tfdml
-from recipes import localization, patches
+from recipes import localization, patches, product_search
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = {"localization": localization, "patches": patches}
+FOLDERS = {"localization": localization, "patches": patches, "product_search": product_search}
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+SLOW = {"map_tiles", "scenes"}  # They draw the photo patches.
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -30,8 +31,9 @@ def test_the_page_of_a_folder_names_its_command_and_its_modules(name):
 def examples():
     for folder, module in FOLDERS.items():
         for name in module.__all__:
-            found = doctest.DocTestFinder(exclude_empty=True).find(getattr(module, name), name, module=False)
-            yield from (pytest.param(folder, test, id=f"{folder}.{test.name}") for test in found if test.examples)
+            marks = pytest.mark.slow if name in SLOW else ()
+            tests = doctest.DocTestFinder(exclude_empty=True).find(getattr(module, name), name, module=False)
+            yield from (pytest.param(folder, test, id=test.name, marks=marks) for test in tests if test.examples)
 
 
 @pytest.mark.parametrize(("folder", "test"), list(examples()))

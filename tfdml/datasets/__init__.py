@@ -3,7 +3,6 @@
 from tfdml.datasets.clips.clip import Clip
 from tfdml.datasets.clips.clip_set import clips
 from tfdml.datasets.glyphs.glyph_set import Glyphs, glyphs
-from tfdml.datasets.glyphs.scenes import scenes
 from tfdml.datasets.glyphs.sketches import outlines, sketches
 from tfdml.datasets.images.alignment import align_faces, face_points, face_template, mtcnn_detector
 from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, compose, turned_classes
@@ -57,7 +56,6 @@ __all__ = [
     "photo_patches",
     "photograph",
     "require_disjoint",
-    "scenes",
     "sketches",
     "stanford_online_products",
     "table",

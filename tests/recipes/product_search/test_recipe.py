@@ -1,27 +1,20 @@
 """Scenes search products, from embedded data and from tables."""
 
 import json
-import runpy
 from argparse import Namespace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from recipes.product_search import __main__ as recipe
 from tests.recipes.two_domains import SPLITS, are_both_domains, table_of
-
-RECIPES = Path(__file__).parents[2] / "recipes"
 
 pytestmark = pytest.mark.slow
 
 
-def run(name, monkeypatch, *arguments):
-    monkeypatch.setattr("sys.argv", [name, "--quick", *map(str, arguments)])
-    runpy.run_path(str(RECIPES / f"{name}.py"), run_name="__main__")
-
-
 def test_two_of_four_architectures_search_products_from_scenes(tmp_path, monkeypatch, capsys):
-    run("product_search", monkeypatch, "--output", tmp_path)
+    monkeypatch.setattr("sys.argv", ["product_search", "--quick", "--output", str(tmp_path)])
+    recipe.main()
     record = json.loads((tmp_path / "results.json").read_text())
     assert list(record["results"]) == ["A", "D"]
     assert record["protocol"] == "glyphs/class-disjoint/exact-cosine/v1/quick/scenes-against-products"
@@ -36,7 +29,7 @@ def test_two_of_four_architectures_search_products_from_scenes(tmp_path, monkeyp
 def test_a_table_of_two_domains_is_read(tmp_path):
     data = table_of(tmp_path, ("scene", "product"))
     options = Namespace(data=data, image_size=32)
-    (train, categories), *others = runpy.run_path(str(RECIPES / "product_search.py"))["from_table"](options)
+    (train, categories), *others = recipe.from_table(options)
     np.testing.assert_array_equal(categories, [int(label.split()[1]) % 3 for label in train[0].class_names])
     for split, pair in zip(SPLITS, (train, *others), strict=True):
         assert are_both_domains(pair, split, ("scene", "product"))

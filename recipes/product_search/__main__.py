@@ -5,10 +5,10 @@ first ten (16.4 to 18.2 over five seeds), with the features of a classifier (A) 
 13.3%. D is ahead of A by 1.6 points of Recall@1 (1.3 to 1.9 over classes). The networks are small and trained for 25
 seconds each, so the level is low. 517 seconds of processor time in all (AMD EPYC, two cores).
 
-    python recipes/product_search.py              # four architectures, five seeds each
-    python recipes/product_search.py --choose     # the settings, on validation classes, with seed 0
-    python recipes/product_search.py --quick      # smoke test, under a minute
-    python recipes/product_search.py --data products.csv --image-size 224    # your own photos
+    python -m recipes.product_search              # four architectures, five seeds each
+    python -m recipes.product_search --choose     # the settings, on validation classes, with seed 0
+    python -m recipes.product_search --quick      # smoke test, under a minute
+    python -m recipes.product_search --data products.csv --image-size 224    # your own photos
 
 Architectures of Bell and Bala, Learning visual similarity for product design with convolutional neural networks,
 SIGGRAPH 2015. Both domains go through one network; they differ in its heads and losses:
@@ -37,6 +37,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfdml
+from recipes import product_search
 
 KS = (1, 10, "1%")
 KEYS = [f"recall@{k}" for k in KS]
@@ -104,7 +105,7 @@ def embedded(quick):
     parts = tfdml.datasets.glyphs(validation=True)
     if quick:
         parts = [replace(part.select_classes(range(40)), protocol=f"{part.protocol}/quick") for part in parts]
-    pairs = [tfdml.datasets.scenes(glyphs, photos) for glyphs, photos in zip(parts, patches, strict=True)]
+    pairs = [product_search.scenes(glyphs, photos) for glyphs, photos in zip(parts, patches, strict=True)]
     names = [f"{unicodedata.name(name[0]).split()[0]} {unicodedata.category(name[0])}" for name in parts[0].class_names]
     return (pairs[0], np.unique(names, return_inverse=True)[1]), pairs[1], pairs[2]
 

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfdml._core.checks import require, require_whole
-from tfdml.datasets.glyphs.glyph_set import Glyphs
-from tfdml.datasets.photo_patches.patches import PhotoPatches
+import tfdml
 
 _SHIFT = 3  # pixels
 _DIMMED = 0.6  # brightness of the photographs
 _LIGHT = (170, 256)  # range of the channels of a color
 
 
-def scenes(glyphs: Glyphs, backgrounds: PhotoPatches, *, seed: int = 0) -> tuple[Glyphs, Glyphs]:
+def scenes(
+    glyphs: tfdml.datasets.Glyphs, backgrounds: tfdml.datasets.PhotoPatches, *, seed: int = 0
+) -> tuple[tfdml.datasets.Glyphs, tfdml.datasets.Glyphs]:
     """Two domains of glyphs: in scenes, and as products on a plain background.
 
     A scene is a glyph in a random light color, moved by up to three pixels, on a random crop of a dimmed photo patch.
@@ -24,7 +24,7 @@ def scenes(glyphs: Glyphs, backgrounds: PhotoPatches, *, seed: int = 0) -> tuple
 
         >>> _, test = tfdml.datasets.glyphs()
         >>> (patches,) = tfdml.datasets.photo_patches(splits=["test"])
-        >>> queries, gallery = tfdml.datasets.scenes(test.take(range(300)), patches)
+        >>> queries, gallery = product_search.scenes(test.take(range(300)), patches)
         >>> queries.images.shape, gallery.images.shape
         ((131, 32, 32, 3), (169, 32, 32, 3))
         >>> set(queries.designs) & set(gallery.designs)
@@ -40,10 +40,10 @@ def scenes(glyphs: Glyphs, backgrounds: PhotoPatches, *, seed: int = 0) -> tuple
         and `/scenes-against-products`.
 
     Raises:
-        ValueError: no backgrounds, or a seed that is not a whole number of at least 0.
+        ValueError: no backgrounds, or a seed below 0.
     """
-    require(len(backgrounds) > 0, "no backgrounds", "photo patches to paint on")
-    require_whole("seed", seed, 0)
+    if not len(backgrounds):
+        raise ValueError("There are no backgrounds. Pass photo patches to paint on.")
     shown, plain = (glyphs.take(np.flatnonzero(glyphs.designs % 2 == side)) for side in (0, 1))
     protocol = glyphs.protocol and f"{glyphs.protocol}/scenes-against-products"
     painted = _painted(shown.examples()[..., 0], backgrounds.examples(), np.random.default_rng(seed))
