@@ -1,4 +1,4 @@
-"""The networks of recipes/patches.py and recipes/stereo.py with several seeds: descriptor, 2-channel, dense stereo.
+"""The networks of recipes/patches with several seeds: descriptor, 2-channel, dense stereo.
 
     python -m studies.patches                # the seeds that are missing, then the tables and the picture of the page
     python -m studies.patches --only-table   # the tables of the page, from the kept rows
@@ -8,20 +8,21 @@ Each row is tested once, with its last step; a stopped command resumes. The sett
 """
 
 import argparse
-import runpy
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 from PIL import Image
 
 import tfdml
+from recipes import patches
+from recipes.patches import __main__ as networks
+from recipes.patches import dense_stereo
 from studies import pages, runner
 
 ROWS, STEREO = (pages.RESULTS / f"patches{name}.csv" for name in ("", "_stereo"))
 PICTURE = pages.IMAGES / "stereo.png"
-PAGE = pages.ROOT / "docs" / "patches.md"
+PAGE = pages.ROOT / "recipes" / "patches" / "README.md"
 SOURCE = "studies/patches"
 NAMES = ("descriptor", "2-channel")
 SEEDS = (0, 1, 2, 3, 4)
@@ -38,11 +39,6 @@ class Setting:
     quick: bool = False
 
 
-def recipe(name):
-    """The functions of a recipe."""
-    return SimpleNamespace(**runpy.run_path(str(pages.ROOT / "recipes" / f"{name}.py")))
-
-
 def complete(path, missing, row_of):
     """Add the rows of the missing runs to a file, one by one."""
     rows = runner.read_rows(path) if path.exists() else []
@@ -53,16 +49,15 @@ def complete(path, missing, row_of):
 
 def train_networks(at):
     """The rows of the networks of pairs: FPR95 on the validation and on the test photographs."""
-    story = recipe("patches")
-    train, test, pairs = story.photo_patches(at.quick)
-    _, validation, few_pairs = story.photo_patches(at.quick, "validation", 3_000)
+    train, test, pairs = networks.photo_patches(at.quick)
+    _, validation, few_pairs = networks.photo_patches(at.quick, "validation", 3_000)
 
     def row_of(name, seed):
-        steps = 2 if at.quick else story.STEPS[name]
-        model, seconds = story.trained(name, train, seed, steps, quick=at.quick)
+        steps = 2 if at.quick else networks.STEPS[name]
+        model, seconds = networks.trained(name, train, seed, steps, quick=at.quick)
         rates = {
-            "validation fpr95": story.rates(model, validation, few_pairs),
-            "fpr95": story.rates(model, test, pairs),
+            "validation fpr95": networks.rates(model, validation, few_pairs),
+            "fpr95": networks.rates(model, test, pairs),
         }
         about = {"protocol": test.protocol, **tfdml.environment("scikit-image")}
         numbers = rates | {"core_seconds": seconds, "weights": model.count_params()}
@@ -74,23 +69,24 @@ def train_networks(at):
 
 def train_stereo(at):
     """The rows of the stereo pair: cross-correlation at each window, and the network with each seed."""
-    story = recipe("stereo")
     pair, (left, right) = images()
-    maps = {window: tfdml.datasets.match_windows(left, right, window=window) for window in story.WINDOWS}
-    errors = {window: tfdml.datasets.dense_stereo_errors(pair, disparities) for window, disparities in maps.items()}
+    maps = {window: patches.match_windows(left, right, window=window) for window in dense_stereo.WINDOWS}
+    errors = {window: patches.dense_stereo_errors(pair, disparities) for window, disparities in maps.items()}
     best = min(errors, key=lambda window: errors[window].bad.mean())
 
     def row_of(method, seed):
-        steps = 0 if seed == "none" else 4 if at.quick else story.STEPS
-        network, seconds = story.stereo_network(int(seed), steps) if steps else (None, 0.0)
+        steps = 0 if seed == "none" else 4 if at.quick else dense_stereo.STEPS
+        network, seconds = dense_stereo.stereo_network(int(seed), steps) if steps else (None, 0.0)
         disparities = maps[method] if network is None else matched(network, left, right)
         if network is not None and seed == 0:
-            story.draw(at.picture, pair, {f"Cross-correlation, {best} pixels": maps[best], "Network": disparities})
+            dense_stereo.draw(
+                at.picture, pair, {f"Cross-correlation, {best} pixels": maps[best], "Network": disparities}
+            )
             compress(at.picture)
-        bad = tfdml.datasets.dense_stereo_errors(pair, disparities)
+        bad = patches.dense_stereo_errors(pair, disparities)
         return stereo_row(method, seed, bad, errors[best], seconds) | tfdml.environment("scikit-image")
 
-    runs = [(window, "none") for window in story.WINDOWS] + [("network", seed) for seed in at.seeds]
+    runs = [(window, "none") for window in dense_stereo.WINDOWS] + [("network", seed) for seed in at.seeds]
     complete(
         at.stereo, lambda rows: [run for run in runs if not runner.where(rows, method=run[0], seed=run[1])], row_of
     )
@@ -105,13 +101,13 @@ def compress(path, colors=128):
 
 def images():
     """The motorcycle pair, and the luma of its images."""
-    pair = tfdml.datasets.motorcycle_stereo()
+    pair = patches.motorcycle_stereo()
     return pair, [image @ np.array([0.299, 0.587, 0.114]) for image in (pair.left, pair.right)]
 
 
 def matched(network, left, right):
     """The disparities of the features of a network."""
-    return tfdml.datasets.match_features(*(network.predict(x[None, ..., None], verbose=0)[0] for x in (left, right)))
+    return patches.match_features(*(network.predict(x[None, ..., None], verbose=0)[0] for x in (left, right)))
 
 
 def stereo_row(method, seed, errors, best, seconds):

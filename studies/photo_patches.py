@@ -26,6 +26,7 @@ import tensorflow as tf
 
 import tfdml
 from benchmarks import photo_patches as baselines
+from recipes import patches
 from studies import pages, runner
 
 CHOICE, ROWS, PAIR = [pages.RESULTS / f"photo_patches{name}.csv" for name in ("_choice", "", "_stereo")]
@@ -144,8 +145,8 @@ def scores(embeddings, labels):
 
 def stereo_errors(embed, windows):
     """The share of wrong disparities with windows of each size."""
-    pair = tfdml.datasets.motorcycle_stereo()
-    errors = {f"stereo@{window}": tfdml.datasets.stereo_error(pair, embed, window=window) for window in windows}
+    pair = patches.motorcycle_stereo()
+    errors = {f"stereo@{window}": patches.stereo_error(pair, embed, window=window) for window in windows}
     return errors | {"protocol": pair.protocol}
 
 

@@ -1,7 +1,7 @@
 """Tables of pages from the results of recipes.
 
-python recipes/product_search.py --output benchmarks/results/product_search
-python recipes/localization.py --output benchmarks/results/localization
+python -m recipes.product_search --output benchmarks/results/product_search
+python -m recipes.localization --output benchmarks/results/localization
 python recipes/reranking.py --output benchmarks/results/reranking
 python recipes/faces.py --seeds 5 --output benchmarks/results/faces
 python -m studies.recipe_tables
@@ -99,10 +99,10 @@ def source(record):
 
 
 TABLES = {
-    "product_search": ("two-towers.md", seeds_table),
-    "localization": ("two-towers.md", seeds_table),
-    "reranking": ("pair-models.md", reranking_table),
-    "faces": ("verification.md", verification_table),
+    "product_search": ("recipes/product_search/README.md", seeds_table),
+    "localization": ("recipes/localization/README.md", seeds_table),
+    "reranking": ("docs/pair-models.md", reranking_table),
+    "faces": ("docs/verification.md", verification_table),
 }
 
 
@@ -110,12 +110,12 @@ def filled(page):
     """The text of a page with its tables."""
     text = page.read_text()
     for recipe, (name, table) in TABLES.items():
-        if page.name == name:
+        if page == pages.ROOT / name:
             text = pages.replaced(text, f"<!-- {recipe} -->", table(results(recipe)))
     return text
 
 
-PAGES = [pages.ROOT / "docs" / name for name in dict.fromkeys(name for name, _ in TABLES.values())]
+PAGES = [pages.ROOT / name for name in dict.fromkeys(name for name, _ in TABLES.values())]
 
 if __name__ == "__main__":
     for page in PAGES:

@@ -19,13 +19,11 @@ WITHOUT = {
         "datasets.cars196",
         "datasets.casia_webface",
         "datasets.cub200",
-        "datasets.hpatches",
         "datasets.in_shop",
         "datasets.lfw",
         "datasets.market1501",
         "datasets.mini_imagenet",
         "datasets.omniglot",
-        "datasets.phototour",
         "datasets.stanford_online_products",
         "datasets.vehicle_id",
     ],
@@ -35,9 +33,7 @@ WITHOUT = {
 # Names whose examples take more than two seconds of a core, some of them at the first call only.
 SLOW = {
     "datasets.glyphs",
-    "datasets.map_tiles",
     "datasets.photo_patches",
-    "datasets.scenes",
     "datasets.sketches",
     "distributed.SearchActors",
     "distributed.build_index",

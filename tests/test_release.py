@@ -37,7 +37,8 @@ def named_extras(file):
 
 def test_every_extra_that_the_library_and_its_pages_name_is_in_setup_cfg():
     modules = list((ROOT / "tfdml").rglob("*.py"))
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "recipes").iterdir()]
+    recipes = [file for kind in ("md", "py") for file in (ROOT / "recipes").rglob(f"*.{kind}")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *recipes]
     asked = {extra for file in modules for extra in asked_extras(file)}
     named = {extra for file in [*modules, *pages] if file.is_file() for extra in named_extras(file)}
     assert len(asked) > 10

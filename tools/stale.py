@@ -60,6 +60,8 @@ def sources(root, name):
 def command(root, name):
     """The command line that measures a file of results."""
     script = sources(root, name)[0].relative_to(root)
+    if script.parts[0] == "recipes" and len(script.parts) > 2:
+        return f"python -m recipes.{script.parts[1]}"
     if script.parts[0] != "studies":
         return f"python {script}"
     return f"python -m studies {script.parts[1]}" if len(script.parts) > 2 else f"python -m studies.{script.stem}"
@@ -75,7 +77,9 @@ def rooms_of(root, name):
     called = re.findall(
         r"^\s*(?:import|from) (\w+)|\b(_\w+)\.py|\brecipes[. ](?:import )?(\w+)", text, flags=re.MULTILINE
     )
-    paths = [folder / f"{stem}.py" for stem in set(sum(called, ())) for folder in (scripts[0].parent, root / "recipes")]
+    stems = set(sum(called, ())) - {""}
+    paths = [folder / f"{stem}.py" for stem in stems for folder in (scripts[0].parent, root / "recipes")]
+    paths += [path for stem in stems for path in (root / "recipes" / stem).rglob("*.py")]
     text += "\n".join(path.read_text() for path in paths if path.is_file())
     named = set(re.findall(r"\btfdml(?:\.| import )(\w+)", text))
     rooms = [room for room in named if (root / "tfdml" / room).is_dir() or (root / "tfdml" / f"{room}.py").exists()]

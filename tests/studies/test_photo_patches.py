@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tfdml
+from recipes import patches
 from studies import pages, photo_patches, runner
 
 
@@ -35,8 +36,8 @@ def some_windows(pair, embed, *, window):
 @pytest.fixture
 def random_data(monkeypatch):
     monkeypatch.setattr(tfdml.datasets, "photo_patches", lambda splits: [random_part(name) for name in splits])
-    monkeypatch.setattr(tfdml.datasets, "motorcycle_stereo", lambda: SimpleNamespace(protocol="pair"))
-    monkeypatch.setattr(tfdml.datasets, "stereo_error", some_windows)
+    monkeypatch.setattr(patches, "motorcycle_stereo", lambda: SimpleNamespace(protocol="pair"))
+    monkeypatch.setattr(patches, "stereo_error", some_windows)
     monkeypatch.setattr(photo_patches.baselines, "PAIRS", 500)
     monkeypatch.setitem(photo_patches.UNTRAINED, "SIFT", photo_patches.baselines.pixels)
 

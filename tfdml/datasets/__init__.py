@@ -1,32 +1,18 @@
 """Labeled image sets: the embedded glyphs, and folders of image files."""
 
 from tfdml.datasets.glyphs.glyph_set import Glyphs, glyphs
-from tfdml.datasets.glyphs.scenes import scenes
 from tfdml.datasets.glyphs.sketches import outlines, sketches
 from tfdml.datasets.images.alignment import align_faces, face_points, face_template, mtcnn_detector
 from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, compose, turned_classes
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.photo_patches.patches import PhotoPatches, photo_patches
 from tfdml.datasets.photo_patches.photographs import photograph
-from tfdml.datasets.photo_patches.stereo import (
-    DenseErrors,
-    StereoPair,
-    dense_stereo_errors,
-    match_features,
-    match_windows,
-    motorcycle_stereo,
-    stereo_error,
-)
-from tfdml.datasets.photo_patches.strips import StereoStrips, stereo_strips
-from tfdml.datasets.photo_patches.tiles import map_tiles
 from tfdml.datasets.preprocessing import Preprocessing
 from tfdml.datasets.readers.archives import archives
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs, verification_pairs
 from tfdml.datasets.readers.public.faces import casia_webface, lfw
 from tfdml.datasets.readers.public.few_shot import mini_imagenet, omniglot
-from tfdml.datasets.readers.public.hpatches import HPatches, hpatches
-from tfdml.datasets.readers.public.phototour import PhotoTour, phototour
 from tfdml.datasets.readers.public.reidentification import Vehicles, market1501, vehicle_id
 from tfdml.datasets.readers.public.retrieval import cars196, cub200, in_shop, stanford_online_products
 from tfdml.datasets.readers.table import table
@@ -34,18 +20,13 @@ from tfdml.datasets.readers.tfds import tfds
 from tfdml.datasets.splits import require_disjoint
 
 __all__ = [
-    "DenseErrors",
     "Glyphs",
-    "HPatches",
     "LabeledSet",
     "PairList",
     "PhotoPatches",
-    "PhotoTour",
     "Preprocessing",
     "RandomCrop",
     "RandomResizedCrop",
-    "StereoPair",
-    "StereoStrips",
     "Vehicles",
     "align_faces",
     "archives",
@@ -53,33 +34,23 @@ __all__ = [
     "casia_webface",
     "compose",
     "cub200",
-    "dense_stereo_errors",
     "face_points",
     "face_template",
     "folder",
     "glyphs",
-    "hpatches",
     "in_shop",
     "lfw",
     "lfw_pairs",
-    "map_tiles",
     "market1501",
-    "match_features",
-    "match_windows",
     "mini_imagenet",
-    "motorcycle_stereo",
     "mtcnn_detector",
     "omniglot",
     "outlines",
     "photo_patches",
     "photograph",
-    "phototour",
     "require_disjoint",
-    "scenes",
     "sketches",
     "stanford_online_products",
-    "stereo_error",
-    "stereo_strips",
     "table",
     "tfds",
     "turned_classes",

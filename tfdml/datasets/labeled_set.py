@@ -45,6 +45,8 @@ class LabeledSet:
         >>> train.class_names, validation.class_names
         (('ant', 'cat'), ('bee',))
 
+    A subclass, a frozen dataclass, marks its own columns: `field(metadata={"column": True})`. Subsets take them along.
+
     Attributes:
         labels: `(n,)` int64, an index into `class_names`.
         class_names: tuple of str.

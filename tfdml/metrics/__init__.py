@@ -3,7 +3,6 @@
 from tfdml.metrics.classification import knn_accuracy, nearest_class_mean
 from tfdml.metrics.clustering import clustering, clustering_scores
 from tfdml.metrics.few_shot import few_shot
-from tfdml.metrics.hpatches import hpatches
 from tfdml.metrics.quantization import binary_codes, binary_signs, int8_codes, int8_scales, quantized_retrieval
 from tfdml.metrics.reidentification import (
     random_gallery,
@@ -41,7 +40,6 @@ __all__ = [
     "clustering_scores",
     "few_shot",
     "holm_correction",
-    "hpatches",
     "int8_codes",
     "int8_scales",
     "knn_accuracy",

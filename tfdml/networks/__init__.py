@@ -8,15 +8,12 @@ from tfdml.networks.inception import bn_inception
 from tfdml.networks.lora import add_lora, merge_lora
 from tfdml.networks.papers.conv4 import conv4
 from tfdml.networks.papers.face_resnet import face_resnet
-from tfdml.networks.papers.mc_cnn import mc_cnn
-from tfdml.networks.papers.patch_networks import PatchNetworks, patch_networks
 from tfdml.networks.papers.vehicle import vehicle_network, vgg_m
 from tfdml.networks.pooling import GeM
 from tfdml.networks.pytorch_weights import load_pytorch_weights
 
 __all__ = [
     "GeM",
-    "PatchNetworks",
     "add_lora",
     "attention_branches",
     "bn_inception",
@@ -26,9 +23,7 @@ __all__ = [
     "face_resnet",
     "freeze",
     "load_pytorch_weights",
-    "mc_cnn",
     "merge_lora",
-    "patch_networks",
     "plain_cnn",
     "residual_cnn",
     "unfreeze",

@@ -14,8 +14,6 @@ def sketches(glyphs: Glyphs) -> tuple[Glyphs, Glyphs]:
     Queries are the outlines of the type designs with an even number, the gallery is the filled characters of those with
     an odd number. So no query is the outline of an image of the gallery.
 
-    See also: `scenes` for queries on photographs.
-
     Example:
 
         >>> _, test = tfdml.datasets.glyphs()

@@ -63,9 +63,6 @@ PHOTOGRAPHS = {
         _photograph("scikit-image", "ihc.png", "f8dd1aa387ddd1f49d8ad13b50921b237df8e9b262606d258770687b0ef93cef"),
         _photograph("scikit-image", "moon.png", "78739619d11f7eb9c165bb5d2efd4772cee557812ec847532dbb1d92ef71f577"),
         _photograph(
-            "scikit-image", "motorcycle_disp.npz", "2e49c8cebff3fa20359a0cc6880c82e1c03bbb106da81a177218281bc2f113d7"
-        ),
-        _photograph(
             "scikit-image", "motorcycle_left.png", "db18e9c4157617403c3537a6ba355dfeafe9a7eabb6b9b94cb33f6525dd49179"
         ),
         _photograph(
@@ -137,8 +134,7 @@ def photograph(name: str) -> np.ndarray:
         ImportError: Pillow or the package of the photograph is not installed: `pip install tfdml[samples]`.
         ValueError: another name, or a file that is not the expected one.
     """
-    names = [key for key, value in PHOTOGRAPHS.items() if not value.file.endswith(".npz")]
-    require_one_of(names, name=name)
+    require_one_of(tuple(PHOTOGRAPHS), name=name)
     return read(PHOTOGRAPHS[name])
 
 

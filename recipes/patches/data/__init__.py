@@ -1,0 +1,1 @@
+"""Readers of PhotoTourism and HPatches, and simulated stereo strips."""

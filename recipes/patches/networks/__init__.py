@@ -1,0 +1,1 @@
+"""The networks of the papers: pairs of patches, and pixels for stereo."""

@@ -1,0 +1,60 @@
+"""Tiles of a map for the places of photo patches."""
+
+import numpy as np
+import pytest
+
+import tfdml
+from recipes import localization
+from recipes.localization import tiles
+
+
+@pytest.fixture(scope="module")
+def validation():
+    return tfdml.datasets.photo_patches(splits=["validation"])[0].select_classes(range(55, 70))
+
+
+def test_each_place_has_one_tile_in_the_colors_of_a_map(validation):
+    drawn = localization.map_tiles(validation)
+    assert drawn.images.shape == (15, 48, 48, 3)
+    np.testing.assert_array_equal(drawn.labels, np.arange(15))
+    assert drawn.class_names == validation.class_names
+    assert {tuple(color) for color in drawn.images.reshape(-1, 3)} == {tuple(color) for color in tiles.PALETTE}
+
+
+def test_a_tile_is_its_definition_in_loops(validation):
+    drawn = localization.map_tiles(validation)
+    row = 8  # in the second photograph
+    name = drawn.photograph_names[drawn.photographs[row]]
+    assert name == "coins"
+    pixels = tfdml.datasets.photograph(name).astype(int)
+    height, width = pixels.shape[:2]
+    (x, y) = drawn.places[row]
+    small = np.zeros((48, 48), int)
+    for v in range(96):
+        for u in range(96):
+            red, green, blue = pixels[min(max(y - 48 + v, 0), height - 1), min(max(x - 48 + u, 0), width - 1)]
+            small[v // 2, u // 2] += 299 * red + 587 * green + 114 * blue
+    near = [(dv, du) for dv in (-1, 0, 1) for du in (-1, 0, 1)]
+    smooth = np.array(
+        [
+            [sum(small[min(max(v + dv, 0), 47), min(max(u + du, 0), 47)] for dv, du in near) for u in range(48)]
+            for v in range(48)
+        ]
+    )
+    ordered = sorted(smooth.reshape(-1).tolist())
+    limits = [ordered[48 * 48 * fifth // 5] for fifth in range(1, 5)]
+    expected = tiles.PALETTE[[[sum(value > limit for limit in limits) for value in line] for line in smooth]]
+    np.testing.assert_array_equal(drawn.images[row], expected)
+
+
+def test_places_near_the_border_repeat_it():
+    photograph = np.zeros((60, 60, 3), np.uint8)
+    photograph[:, 30:] = 200
+    (tile,) = tiles._drawn(photograph, np.array([[5, 5]]))
+    assert tile.shape == (48, 48, 3)
+    assert (tile == tile[:1]).all()
+
+
+def test_a_set_that_lacks_a_place_is_refused(validation):
+    with pytest.raises(ValueError, match="views of 1 of 15 places, expected one of each at least"):
+        localization.map_tiles(validation.take([0, 1]))

@@ -1,0 +1,131 @@
+"""PhotoTourism from miniature scenes in the original format."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import tfdml
+from recipes.patches import phototour
+from recipes.patches.data import phototour as reader
+from tests.datasets.readers.miniatures import PATCHES, PIXELS, pair_line, write_scene
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    for scene in ("liberty", "notredame"):
+        monkeypatch.setattr(reader, "COUNTS", reader.COUNTS | write_scene(tmp_path / scene))
+    return tmp_path
+
+
+def read(root, **options):
+    return phototour(root, **{"train_pairs": 4, "test_pairs": 4, **options})
+
+
+def test_patches_of_the_sheets_have_their_points_photographs_and_pairs(root):
+    train, test = read(root)
+    assert len(test) == PATCHES  # not 512
+    assert test.class_names[:2] == ("7", "17")
+    np.testing.assert_array_equal(test.labels, np.arange(PATCHES) // 2)
+    np.testing.assert_array_equal(test.groups, np.arange(PATCHES) % 3)
+    np.testing.assert_array_equal(test.take([0, 17, 255, 256, 258]).examples()[..., 0], PIXELS[[0, 17, 255, 256, 258]])
+    assert test.examples().shape == (PATCHES, 64, 64, 1)
+    assert test.source[-1].dtype == np.uint8
+    assert test.pairs.names is None
+    assert test.pairs.first.tolist() == [0, 1, 256, 2]
+    assert test.pairs.second.tolist() == [1, 258, 257, 258]
+    assert test.pairs.same.tolist() == [True, False, True, False]
+    assert train.protocol == "phototour/liberty-train/fpr95-4/v1"
+    assert test.protocol == "phototour/liberty-to-notredame/fpr95-4/v1"
+    assert test.take([1]).pairs is None
+
+
+def test_the_rates_of_the_protocol_come_from_the_rows_of_the_pairs(root):
+    _, test = read(root)
+    x = PIXELS[:PATCHES].reshape(PATCHES, -1)[:, :8].astype(np.float32)
+    numbers = tfdml.metrics.verification(
+        x[test.pairs.first], x[test.pairs.second], test.pairs.same, far=(), folds=[0, 0, 1, 1]
+    )
+    cosines = [
+        a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+        for a, b in zip(x[[0, 256, 1, 2]], x[[1, 257, 258, 258]], strict=True)
+    ]
+    assert numbers["fpr95"] == np.mean(np.array(cosines[2:]) >= min(cosines[:2]))
+
+
+def test_a_sampler_draws_patches_of_one_point(root):
+    train, _ = read(root, load=lambda patch: patch[::2, ::2])
+    sampler = tfdml.samplers.GroupSampler(classes_per_batch=4, examples_per_class=2, short_classes="drop", seed=0)
+    images, labels = next(iter(sampler.batches(train)))
+    assert images.shape == (8, 32, 32, 1)
+    assert len(np.unique(labels)) == 4
+
+
+def test_all_scenes_have_their_published_numbers_of_patches():
+    assert reader.COUNTS == {
+        "liberty": 450_092,
+        "notredame": 468_159,
+        "yosemite": 633_587,
+        "liberty_harris": 379_587,
+        "notredame_harris": 325_295,
+        "yosemite_harris": 450_912,
+    }
+
+
+def test_the_protocol_of_the_papers_has_100_000_test_pairs(root):
+    (root / "notredame" / "m50_100000_100000_0.txt").write_text(
+        "\n".join([pair_line(0, 1), pair_line(1, 258)] * 50_000)
+    )
+    _, test = read(root, test_pairs=100_000)
+    assert test.protocol == "phototour/liberty-to-notredame/fpr95/v1"
+    assert test.pairs.same.mean() == 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"test": "paris"}, "the scene 'paris', expected one of 'liberty', "),
+        ({"test": "liberty"}, "train='liberty' and test='liberty', expected two scenes"),
+        (
+            {"test_pairs": 5},
+            r"has no notredame/m50_5_5_0.txt. Expected these files:\nphototour/\n    liberty/patches0000",
+        ),
+        ({"test": "yosemite"}, r"has no yosemite/info.txt. Expected these files:\nphototour/"),
+    ],
+)
+def test_other_scenes_and_missing_lists_are_errors_that_show_the_files(options, message, root):
+    with pytest.raises(ValueError, match=message):
+        read(root, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("info.txt", "7 0\n", "Received 1 patches in info.txt of notredame, expected 259"),
+        ("info.txt", "7\n", "a line of 1 columns"),
+        ("info.txt", "7 x\n", r"\['7 x'\] in notredame/info.txt, expected lines of whole numbers"),
+        ("interest.txt", "1 2 3 4 5\n", "1 lines in notredame/interest.txt, expected 259, one per patch"),
+        ("m50_4_4_0.txt", "0 7 0 1 7 0\n", r"a line of 6 columns \('0 7 0 1 7 0'\), expected 7"),
+        ("m50_4_4_0.txt", "0 7 0 1 7 0 0\n", "1 pairs in notredame/m50_4_4_0.txt, expected 4, half of them matches"),
+        ("m50_4_4_0.txt", 4 * "0 7 0 259 7 0 0\n", "m50_4_4_0.txt with other points than info.txt, expected the lists"),
+        ("m50_4_4_0.txt", 4 * "0 7 0 2 7 0 0\n", "m50_4_4_0.txt with other points than info.txt"),
+    ],
+)
+def test_damaged_lists_are_refused(name, text, message, root):
+    (root / "notredame" / name).write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read(root)
+
+
+def test_a_missing_sheet_or_one_of_another_format_is_an_error(root):
+    Image.fromarray(np.zeros((1024, 1024, 3), np.uint8)).save(root / "notredame" / "patches0001.bmp")
+    _, test = read(root)
+    with pytest.raises(
+        ValueError, match=r"patches0001.bmp' of 1024 x 1024 pixels, 24 bits, compression 0, expected a BMP"
+    ):
+        test.source[258]
+    (root / "notredame" / "patches0001.bmp").write_bytes(b"PNG")
+    with pytest.raises(ValueError, match=r"patches0001.bmp' of 0 x 0 pixels"):
+        test.source[258]
+    (root / "notredame" / "patches0001.bmp").unlink()
+    with pytest.raises(ValueError, match=r"without notredame/patches0001.bmp \(1 of 2 images are missing\)"):
+        read(root)
