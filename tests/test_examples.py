@@ -86,10 +86,10 @@ RETURNED = {
 def needs_example(member):
     """Whether a name is a function or a class, but no protocol, and no record that a public function returns.
 
-    The example of the function shows the record.
+    The example of the function shows the record, the example of a class its function.
     """
     if not inspect.isclass(member):
-        return inspect.isfunction(member)
+        return inspect.isfunction(member) and not re.search(r"^ +See `\w+`\.$", member.__doc__ or "", re.MULTILINE)
     is_record = dataclasses.is_dataclass(member) or issubclass(member, tuple)
     return not (getattr(member, "_is_protocol", False) or (is_record and member.__name__ in RETURNED))
 
