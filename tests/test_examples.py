@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tfdml
+from docs.extension.names import public
 
 GLOBALS = {"np": np, "keras": keras, "ops": keras.ops, "tfdml": tfdml}
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -65,7 +66,7 @@ def members_of(name, member):
     """The public names of a module and of the modules that it shows; another member is itself."""
     if not inspect.ismodule(member):
         return [(name, member)]
-    return [pair for inner in member.__all__ for pair in members_of(f"{name}.{inner}", getattr(member, inner))]
+    return [pair for inner in public(member) for pair in members_of(f"{name}.{inner}", getattr(member, inner))]
 
 
 PUBLIC = public_names()
@@ -80,10 +81,10 @@ RETURNED = {
 def needs_example(member):
     """Whether a name is a function or a class, but no protocol, and no record that a public function returns.
 
-    The example of the function shows the record.
+    The example of the function shows the record, the example of a class its function.
     """
     if not inspect.isclass(member):
-        return inspect.isfunction(member)
+        return inspect.isfunction(member) and not re.search(r"^ +See `\w+`\.$", member.__doc__ or "", re.MULTILINE)
     is_record = dataclasses.is_dataclass(member) or issubclass(member, tuple)
     return not (getattr(member, "_is_protocol", False) or (is_record and member.__name__ in RETURNED))
 
@@ -130,3 +131,10 @@ def test_every_loss_names_related_losses():
     classes = [name for name, member in PUBLIC.items() if inspect.isclass(member)]
     losses = [name for name in classes if issubclass(PUBLIC[name], keras.losses.Loss)]
     assert [name for name in losses if not re.search("^See also: ", inspect.getdoc(PUBLIC[name]), re.MULTILINE)] == []
+
+
+def test_every_function_of_a_loss_names_its_class():
+    functions = [getattr(tfdml.losses.functional, name) for name in public(tfdml.losses.functional)]
+    named = {re.search(r"^See `(\w+)`\.$", inspect.getdoc(function), re.MULTILINE)[1] for function in functions}
+    assert len(functions) == len(named)
+    assert named < set(tfdml.losses.__all__)

@@ -19,8 +19,8 @@ import numpy as np
 from keras import ops
 
 from tfdml._core.checks import as_unmasked, require
-from tfdml.losses import lifted_structure
 from tfdml.losses.base import FunctionLoss
+from tfdml.losses.functional import lifted_structure
 from tfdml.pairs import all_pairs, cosine_distance, dot, pairs_with
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
@@ -139,7 +139,7 @@ def triplet_hard_loss(
 
 @_serializable
 def lifted_struct_loss(labels: Tensor, embeddings: Tensor, margin: float = 1.0) -> Tensor:
-    """Lifted structured loss on euclidean distances: the mean of `tfdml.losses.lifted_structure`.
+    """Lifted structured loss on euclidean distances: the mean of `tfdml.losses.functional.lifted_structure`.
 
     (1 / (2 P)) sum_a sum_p max(0, d_ap + log(sum_n exp(margin - d_an) + sum_n exp(margin - d_pn)))^2
 

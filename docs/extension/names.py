@@ -5,6 +5,7 @@ import inspect
 import re
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 
 import tfdml
 
@@ -29,9 +30,12 @@ class Entry:
 
 @cache
 def rooms() -> tuple[str, ...]:
-    """The modules with a page of the reference: tfdml, its rooms, and the room inside of losses."""
+    """The modules with a page of the reference: tfdml, its rooms, and the rooms inside of losses."""
     modules = [name for name in tfdml.__all__ if inspect.ismodule(getattr(tfdml, name))]
-    return ("tfdml", *sorted(f"tfdml.{name}" for name in [*modules, "losses.uncertainty", "typing"]))
+    return (
+        "tfdml",
+        *sorted(f"tfdml.{name}" for name in [*modules, "losses.functional", "losses.uncertainty", "typing"]),
+    )
 
 
 @cache
@@ -46,8 +50,13 @@ def entries() -> dict[str, Entry]:
 
 def _members(room):
     module = importlib.import_module(room)
-    members = [(name, getattr(module, name)) for name in sorted(module.__all__)]
+    members = [(name, getattr(module, name)) for name in sorted(public(module))]
     return [(name, value) for name, value in members if not inspect.ismodule(value)]
+
+
+def public(module: ModuleType) -> list[str]:
+    """The public names of a module: its `__all__`, or without one all names that do not begin with `_`."""
+    return getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
 
 
 def _home(qualified, value, values):

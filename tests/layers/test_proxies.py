@@ -359,7 +359,7 @@ def test_embeddings_of_another_dimension_are_refused():
 
 def test_a_loss_over_another_pairing_has_no_proxies():
     with pytest.raises(AttributeError, match=r"pairing=.*all_pairs.*, expected proxies. Make the loss with classes="):
-        losses.CosFaceLoss(pairing=losses.PairLoss(losses.cosface).pairing).proxies  # noqa: B018
+        losses.CosFaceLoss(pairing=losses.PairLoss(losses.functional.cosface).pairing).proxies  # noqa: B018
 
 
 def test_the_default_norm_is_about_1_and_a_seed_repeats_the_proxies():

@@ -16,8 +16,8 @@ def test_a_weight_multiplies_its_pair_and_does_not_count_in_the_divisor():
     plain = pairs.all_pairs(labels, x)
     doubled = plain._replace(positive=2 * plain.positive)
     positives_only = plain._replace(negative=0 * plain.negative)
-    added = numbers(losses.contrastive(doubled)) - numbers(losses.contrastive(plain))
-    np.testing.assert_allclose(added, numbers(losses.contrastive(positives_only)) * [0.5, 0.5, 0], rtol=1e-5)
+    added = numbers(losses.functional.contrastive(doubled)) - numbers(losses.functional.contrastive(plain))
+    np.testing.assert_allclose(added, numbers(losses.functional.contrastive(positives_only)) * [0.5, 0.5, 0], rtol=1e-5)
 
 
 @pytest.mark.backends

@@ -33,4 +33,4 @@ def test_lifted_pairs_meet_the_negatives_of_both_ends_among_other_references_too
     }
     expected = [3 / len(costs) * sum(cost for (row, _), cost in costs.items() if row == a) for a in anchors]
     against = pairs.pairs_with(labels[:3], x[:3], labels[3:], x[3:])
-    np.testing.assert_allclose(numbers(losses.lifted_structure(against, hard=hard)), expected, rtol=1e-5)
+    np.testing.assert_allclose(numbers(losses.functional.lifted_structure(against, hard=hard)), expected, rtol=1e-5)

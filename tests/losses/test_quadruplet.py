@@ -17,10 +17,10 @@ pytestmark = pytest.mark.backends
 def with_triplets(labels, x):
     """The quadruplet loss, and its first term alone."""
     made = pairs.all_pairs(labels, x)
-    return losses.quadruplet(made), losses.triplet(made, margin=1.0)
+    return losses.functional.quadruplet(made), losses.functional.triplet(made, margin=1.0)
 
 
-quadruplets_module = importlib.import_module("tfdml.losses.triplets.quadruplet")  # `losses.quadruplet` is the function
+quadruplets_module = importlib.import_module("tfdml.losses.triplets.quadruplet")
 
 
 def test_a_quadruplet_has_the_product_of_the_weights_of_its_pairs():
@@ -35,7 +35,7 @@ def test_a_quadruplet_has_the_product_of_the_weights_of_its_pairs():
             if n in outside and m in outside:
                 total += positive[a, p] * negative[n, m] * max(0, d[a, p] - d[n, m] + 0.5)
                 number += 1
-    quadruplets = numbers(losses.quadruplet(made)) - numbers(losses.triplet(made, margin=1.0))
+    quadruplets = numbers(losses.functional.quadruplet(made)) - numbers(losses.functional.triplet(made, margin=1.0))
     np.testing.assert_allclose(quadruplets, np.full(8, total / number), rtol=1e-4)
 
 
@@ -49,7 +49,7 @@ def test_quadruplets_of_large_classes_are_summed_one_positive_at_a_time(monkeypa
         others = d[apart & apart[a] & apart[a][:, None]]
         total, number = total + np.maximum(0, d[a, p] - others + 0.5).sum(), number + len(others)
     made = pairs.all_pairs(labels, x)
-    quadruplets = numbers(losses.quadruplet(made)) - numbers(losses.triplet(made, margin=1.0))
+    quadruplets = numbers(losses.functional.quadruplet(made)) - numbers(losses.functional.triplet(made, margin=1.0))
     np.testing.assert_allclose(quadruplets, np.full(36, total / number), rtol=1e-4)
     assert len(calls) == (1 if BACKEND == "jax" else 11)  # JAX traces a loop once
 

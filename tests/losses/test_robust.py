@@ -246,7 +246,7 @@ def test_the_pairs_are_those_of_the_base():
         base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine", pairing=pairing, **options)
         loss = losses.RobustLoss(base, uncertainty=losses.uncertainty.KL(0.5))
         made = half_of_the_negatives(options["miner"](pairing(LABELS, batch(), match=same_parity)))
-        expected = losses.robust(made, base=base, uncertainty=losses.uncertainty.KL(0.5))
+        expected = losses.functional.robust(made, base=base, uncertainty=losses.uncertainty.KL(0.5))
         assert numbers(expected).any()
         np.testing.assert_array_equal(numbers(loss.call(LABELS, batch())), numbers(expected))
 

@@ -21,13 +21,13 @@ def weighted_pairs(labels, x, seed=2):
 
 
 OVER_POSITIVES = {
-    "all triplets": losses.triplet,
-    "soft triplets": partial(losses.triplet, soft=True, distance="euclidean"),
-    "ratios": partial(losses.triplet, ratio=True, margin=1.0),
-    "semi-hard triplets": partial(losses.triplet, negatives=miners.semi_hard_negatives, margin=1.0),
-    "smooth AP": partial(losses.smooth_ap, temperature=0.1),
-    "angular": losses.angular,
-    "quadruplet": losses.quadruplet,
+    "all triplets": losses.functional.triplet,
+    "soft triplets": partial(losses.functional.triplet, soft=True, distance="euclidean"),
+    "ratios": partial(losses.functional.triplet, ratio=True, margin=1.0),
+    "semi-hard triplets": partial(losses.functional.triplet, negatives=miners.semi_hard_negatives, margin=1.0),
+    "smooth AP": partial(losses.functional.smooth_ap, temperature=0.1),
+    "angular": losses.functional.angular,
+    "quadruplet": losses.functional.quadruplet,
 }
 
 

@@ -45,7 +45,7 @@ def function_of(name):
             return mined.positive + mined.negative + 0 * keras.ops.sum(v)
 
         mined, after = stateless(miner, pairs.all_pairs(labels, x), state)
-        return mined.positive, mined.negative, losses.contrastive(mined), gradient_of(weights, x), after
+        return mined.positive, mined.negative, losses.functional.contrastive(mined), gradient_of(weights, x), after
 
     return fast(mine)
 

@@ -84,7 +84,7 @@ def test_a_loss_hands_the_layer_of_random_negatives_to_the_model(tmp_path):
 @pytest.mark.slow
 def test_the_triplet_loss_of_random_negatives_is_finite_compiled():
     loss = losses.TripletLoss(negatives=miners.RandomNegatives(seed=1))
-    value = numbers(compiled(lambda v: losses.triplet(pairs.all_pairs(LABELS, v), negatives=_seeded))(X))
+    value = numbers(compiled(lambda v: losses.functional.triplet(pairs.all_pairs(LABELS, v), negatives=_seeded))(X))
     assert np.isfinite(value).all()
     assert 0 < numbers(loss(LABELS, X)) < 2 * numbers(losses.TripletLoss(normalize="active")(LABELS, X))
 

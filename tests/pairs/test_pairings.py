@@ -197,10 +197,10 @@ def test_match_may_depend_on_the_order_of_its_labels(x):
     np.testing.assert_array_equal(numbers(made.positive), (LABELS[:, None] > LABELS).astype(float))
 
 
-@pytest.mark.parametrize("loss", [losses.angular, losses.n_pairs])
+@pytest.mark.parametrize("loss", [losses.functional.angular, losses.functional.n_pairs])
 def test_pairs_pass_through_the_boundary_of_a_compiled_function(loss, x):
     against = pairs.pairs_with(LABELS[:2], x[:2], LABELS[2:], x[2:])
-    for made in [pairs.all_pairs(LABELS, x)] + [against] * (loss is not losses.angular):
+    for made in [pairs.all_pairs(LABELS, x)] + [against] * (loss is not losses.functional.angular):
         inside = compiled(lambda pairs: (pairs, loss(pairs)))
         (again, values), expected = inside(made), numbers(fast(lambda made=made: loss(made))())
         assert again.is_self == made.is_self
@@ -225,5 +225,6 @@ def test_references_that_are_given_are_others_even_where_they_are_the_anchors(x)
     assert made.reference_embeddings is made.anchors
     assert by_hand.reference_embeddings is made.anchors
     with pytest.raises(ValueError, match="Received anchors against other references"):
-        losses.angular(by_hand)
-    np.testing.assert_allclose(numbers(losses.n_pairs(by_hand)), numbers(losses.n_pairs(made)), rtol=1e-5)
+        losses.functional.angular(by_hand)
+    values = [numbers(losses.functional.n_pairs(each)) for each in (by_hand, made)]
+    np.testing.assert_allclose(*values, rtol=1e-5)

@@ -142,6 +142,9 @@ class PairLoss(FunctionLoss):
     A third argument, `sample_weight`, multiplies the values. A row of weight 0 has no value of its own, and still is a
     positive or negative of other rows. Every label is a class, also -1.
 
+    Other losses over pairs describe their own settings only, and take all options below but `function`, unless they say
+    otherwise.
+
     Also called: generic pair loss.
 
     See also: the other losses of `tfdml.losses`, each a `PairLoss` of its own function. `WeightedSumLoss`, their sums.

@@ -33,7 +33,7 @@ ARGUMENTS = {
     "class_counts": lambda: {0: 4, 1: 4, 2: 4},
     "classes": lambda: 3,
     "dims": lambda: (4, 4),
-    "function": lambda: losses.contrastive,
+    "function": lambda: losses.functional.contrastive,
     "losses": lambda: [base_loss(), losses.NCALoss()],
     "tree": lambda: layers.ClassTree(range(3)),
     "uncertainty": lambda: losses.uncertainty.TopK(8),

@@ -12,9 +12,7 @@ from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.normalized_softmax import Margin, margins_of
 from tfdml.losses.classification.proxy_loss import ProxyLoss, by_class, over_classes
 from tfdml.losses.pairwise.nt_xent import positives_among_negatives
-from tfdml.losses.reductions import (
-    require_shared_references,
-)
+from tfdml.losses.reductions import require_shared_references
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 
@@ -25,26 +23,7 @@ def arcface(pairs: Pairs, *, margin: Margin = 0.5, scale: float = 64.0) -> Tenso
     mean_p -log(exp(scale f(t_ap)) / (exp(scale f(t_ap)) + sum_n exp(scale cos t_an)))
     f(t) = cos(t + margin) for t <= pi - margin, cos t - margin sin(margin) beyond
 
-    See also: `ArcFaceLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
-        >>> values = tfdml.losses.arcface(pairs, margin=0.5, scale=1.0)  # log(1 + exp(0 - cos(acos(0.8) + 0.5)))
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.5073]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
-        margin: angle in radians: a number, or a function of `Pairs` that returns a number or one for each anchor,
-            `(A,)`, such as `Scheduled`.
-        scale: sharpness of the softmax.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Deng, Guo, Xue, Zafeiriou, ArcFace: Additive Angular Margin Loss for Deep Face Recognition, CVPR 2019,
-    eq. 3. cos(t + margin) increases beyond pi - margin; f decreases everywhere, as in the authors' code, insightface.
+    See `ArcFaceLoss`.
     """
     return _softmax_after_margin(cosine(pairs), pairs, margin, scale)
 
@@ -68,32 +47,9 @@ def sub_center_arcface(pairs: Pairs, *, per_class: int = 3, margin: Margin = 0.5
 
     mean_p -log(exp(scale f(t_ap)) / (exp(scale f(t_ap)) + sum_n exp(scale cos t_an))),  t_ac = min_k t_ack
 
-    See also: `SubCenterArcFaceLoss`, the Keras loss of this function.
+    The references have `per_class` rows for each class, one class after the other.
 
-    Example:
-
-        >>> references = [[0.8, 0.6], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]  # two of class 0, two of class 1
-        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 0, 1, 1], references)  # cosines 0.8, 0.6, 0 and -1
-        >>> values = tfdml.losses.sub_center_arcface(pairs, per_class=2, margin=0.5, scale=1.0)  # of 0.8 and 0
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.5073]
-
-    Args:
-        pairs: `Pairs` of A anchors and the references of C classes, `per_class` rows for each class, one class
-            after the other; t_ack is the angle to center k of class c, and f that of `arcface`.
-        per_class: number of references for each class.
-        margin: as in `arcface`.
-        scale: sharpness of the softmax.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Raises:
-        ValueError: anchors that do not share references, or a number of references that `per_class` does not
-            divide.
-
-    Source: Deng, Guo, Liu, Gong, Zafeiriou, Sub-center ArcFace: Boosting Face Recognition by Large-Scale Noisy Web
-    Faces, ECCV 2020.
+    See `SubCenterArcFaceLoss`.
     """
     require_shared_references(pairs, "the sub-center ArcFace loss")
     s = ops.amax(by_class(cosine(pairs), per_class), axis=-1)
@@ -102,7 +58,12 @@ def sub_center_arcface(pairs: Pairs, *, per_class: int = 3, margin: Margin = 0.5
 
 @serializable
 class ArcFaceLoss(ProxyLoss):
-    """ArcFace loss: see `tfdml.losses.arcface` for the formula and its source.
+    """ArcFace loss (additive angular margin): a margin is added to the angle of a positive.
+
+    mean_p -log(exp(scale f(t_ap)) / (exp(scale f(t_ap)) + sum_n exp(scale cos t_an)))
+    f(t) = cos(t + margin) for t <= pi - margin, cos t - margin sin(margin) beyond
+
+    t is the angle between embeddings, which need not be normalized. An anchor without a positive or a negative gives 0.
 
     Also called: additive angular margin softmax, AAM-softmax in speaker verification.
 
@@ -110,23 +71,23 @@ class ArcFaceLoss(ProxyLoss):
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
         >>> loss = tfdml.losses.ArcFaceLoss(pairing=proxies, margin=0.5, scale=4.0)
+        >>> # log(1 + exp(4 (0.6 - cos(acos(0.8) + 0.5))))
         >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
         1.1317
-
-    With proxies that `EmbeddingModel` trains:
-
-        loss = tfdml.losses.ArcFaceLoss(classes=870, margin=0.5)
+        >>> loss = tfdml.losses.ArcFaceLoss(classes=870, margin=0.5)  # proxies that EmbeddingModel trains
 
     See also: `SubCenterArcFaceLoss` for noisy labels, `MagFaceLoss` for images of uneven quality, `CosFaceLoss` for
     a margin of cosines.
 
     Args:
-        margin: angle in radians, from 0 to pi / 2; or a function of `Pairs`, such as `tfdml.layers.Scheduled`.
+        margin: angle in radians, from 0 to pi / 2; or a function of `Pairs` that returns an angle or one for each
+            anchor, `(A,)`, such as `tfdml.layers.Scheduled`.
         scale: sharpness of the softmax, above 0.
         classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Deng, Guo, Xue, Zafeiriou, ArcFace: Additive Angular Margin Loss for Deep Face Recognition, CVPR 2019, eq.
+    3. cos(t + margin) increases beyond pi - margin; f decreases everywhere, as in the authors' code, insightface.
     """
 
     def __init__(
@@ -152,7 +113,12 @@ def require_angle(margin: Margin) -> None:
 
 @serializable
 class SubCenterArcFaceLoss(ProxyLoss):
-    """Sub-center ArcFace loss: see `tfdml.losses.sub_center_arcface` for the formula and its source.
+    """Sub-center ArcFace loss: the ArcFace loss on the nearest of several centers of each class.
+
+    mean_p -log(exp(scale f(t_ap)) / (exp(scale f(t_ap)) + sum_n exp(scale cos t_an))),  t_ac = min_k t_ack
+
+    t_ack is the angle to center k of class c, and f that of `ArcFaceLoss`. Another `pairing` has `per_class` references
+    for each class, one class after the other. An anchor without a positive or a negative gives 0.
 
     Also called: K sub-center ArcFace.
 
@@ -162,22 +128,23 @@ class SubCenterArcFaceLoss(ProxyLoss):
         >>> loss = tfdml.losses.SubCenterArcFaceLoss(pairing=proxies, per_class=2, margin=0.0, scale=4.0)
         >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)  # log 2: all centers are equal
         0.6931
+        >>> loss = tfdml.losses.SubCenterArcFaceLoss(classes=870, per_class=3)  # proxies that EmbeddingModel trains
 
-    With proxies that `EmbeddingModel` trains:
-
-        loss = tfdml.losses.SubCenterArcFaceLoss(classes=870, per_class=3)
-        noise = tfdml.analysis.label_noise(loss, embeddings, train.labels)
-
-    See also: `tfdml.analysis.label_noise` lists the examples far from the dominant center of their class;
-    `ArcFaceLoss` has one center per class.
+    See also: `tfdml.analysis.label_noise(loss, embeddings, labels)` lists the examples far from the dominant
+    center of their class; `ArcFaceLoss` has one center per class.
 
     Args:
         classes: number of classes, or their ids; None for another `pairing`.
         per_class: number of proxies for each class, 1 or more.
-        margin: angle in radians, from 0 to pi / 2; or a function of `Pairs`, such as `tfdml.layers.Scheduled`.
+        margin: as in `ArcFaceLoss`.
         scale: sharpness of the softmax, above 0.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Raises:
+        ValueError: when called, anchors that do not share references, or a number of references that `per_class` does
+            not divide.
+
+    Source: Deng, Guo, Liu, Gong, Zafeiriou, Sub-center ArcFace: Boosting Face Recognition by Large-Scale Noisy Web
+    Faces, ECCV 2020.
     """
 
     def __init__(

@@ -19,25 +19,7 @@ def cosface(pairs: Pairs, *, margin: Margin = 0.35, scale: float = 64.0) -> Tens
 
     mean_p -log(exp(scale (cos t_ap - margin)) / (exp(scale (cos t_ap - margin)) + sum_n exp(scale cos t_an)))
 
-    See also: `CosFaceLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
-        >>> values = tfdml.losses.cosface(pairs, margin=0.35, scale=1.0)  # log(1 + exp(0 - (0.8 - 0.35)))
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.4932]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
-        margin: difference of cosines that a positive must have over the negatives: a number, or a function of `Pairs`
-            that returns a number or one for each anchor, `(A,)`, such as `Scheduled`.
-        scale: sharpness of the softmax.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Wang et al., CosFace: Large Margin Cosine Loss for Deep Face Recognition, CVPR 2018, eq. 4.
+    See `CosFaceLoss`.
     """
     s, m = cosine(pairs), margins_of(margin, pairs)
     return positives_among_negatives(s, pairs, scale=scale, change=lambda s: s - m)
@@ -45,7 +27,11 @@ def cosface(pairs: Pairs, *, margin: Margin = 0.35, scale: float = 64.0) -> Tens
 
 @serializable
 class CosFaceLoss(ProxyLoss):
-    """CosFace loss: see `tfdml.losses.cosface` for the formula and its source.
+    """CosFace loss (large margin cosine loss): the cosine of a positive minus a margin.
+
+    mean_p -log(exp(scale (cos t_ap - margin)) / (exp(scale (cos t_ap - margin)) + sum_n exp(scale cos t_an)))
+
+    t is the angle between embeddings, which need not be normalized. An anchor without a positive or a negative gives 0.
 
     Also called: AM-softmax (additive margin softmax), large margin cosine loss (LMCL).
 
@@ -53,22 +39,21 @@ class CosFaceLoss(ProxyLoss):
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
         >>> loss = tfdml.losses.CosFaceLoss(pairing=proxies, margin=0.35, scale=4.0)
+        >>> # log(1 + exp(4 (0.6 - (0.8 - 0.35))))
         >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
         1.0375
-
-    With proxies that `EmbeddingModel` trains:
-
-        loss = tfdml.losses.CosFaceLoss(classes=870, margin=0.35)
+        >>> loss = tfdml.losses.CosFaceLoss(classes=870, margin=0.35)  # proxies that EmbeddingModel trains
 
     See also: `ArcFaceLoss` has the margin in angles; `NormalizedSoftmaxLoss` has none.
 
     Args:
-        margin: difference of cosines, 0 or more; or a function of `Pairs`, such as `tfdml.layers.Scheduled`.
+        margin: difference of cosines that a positive must have over the negatives, 0 or more; or a function of `Pairs`
+            that returns a number or one for each anchor, `(A,)`, such as `tfdml.layers.Scheduled`.
         scale: sharpness of the softmax, above 0.
         classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Wang et al., CosFace: Large Margin Cosine Loss for Deep Face Recognition, CVPR 2018, eq. 4.
     """
 
     def __init__(

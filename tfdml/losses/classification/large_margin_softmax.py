@@ -20,26 +20,7 @@ def large_margin_softmax(pairs: Pairs, *, margin: int = 4, scale: float = 1.0) -
 
     mean_p -log(exp(scale |a| |p| psi(t_ap)) / (exp(scale |a| |p| psi(t_ap)) + sum_n exp(scale |a| |n| cos t_an)))
 
-    See also: `LargeMarginSoftmaxLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.pairs_with([0], [[2.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
-        >>> values = tfdml.losses.large_margin_softmax(pairs, margin=2)  # log(1 + exp(-2 cos(2 acos(0.8))))
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.4518]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references, used as they are (not normalized); t is the angle between
-            embeddings, and psi that of `sphereface`.
-        margin: the whole number that multiplies the angle; 1 is the plain softmax without bias.
-        scale: factor of all logits.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Liu, Wen, Yu, Yang, Large-Margin Softmax Loss for Convolutional Neural Networks, ICML 2016. The paper blends
-    psi with the cosine during training, and has no scale.
+    See `LargeMarginSoftmaxLoss`.
     """
     s, size = cosine(pairs), norms(pairs.anchors, pairs)[:, None] * norms(pairs.reference_embeddings, pairs)
     logits = scale * size * ops.where(pairs.positive > 0, psi(s, margin), s)
@@ -48,7 +29,12 @@ def large_margin_softmax(pairs: Pairs, *, margin: int = 4, scale: float = 1.0) -
 
 @serializable
 class LargeMarginSoftmaxLoss(ProxyLoss):
-    """Large-margin softmax loss: see `tfdml.losses.large_margin_softmax` for the formula and its source.
+    """Large-margin softmax loss: dot products, with the angle of a positive multiplied.
+
+    mean_p -log(exp(scale |a| |p| psi(t_ap)) / (exp(scale |a| |p| psi(t_ap)) + sum_n exp(scale |a| |n| cos t_an)))
+
+    Embeddings are used as they are, not normalized; t is the angle between them, and psi that of `SphereFaceLoss`. An
+    anchor without a positive or a negative gives 0.
 
     Also called: L-softmax.
 
@@ -56,18 +42,20 @@ class LargeMarginSoftmaxLoss(ProxyLoss):
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
         >>> loss = tfdml.losses.LargeMarginSoftmaxLoss(pairing=proxies, margin=2)
+        >>> # log(1 + exp(0.6 - cos(2 acos(0.8))))
         >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
         0.8659
 
     See also: `SphereFaceLoss` is the same on normalized embeddings.
 
     Args:
-        margin: the whole number that multiplies the angle, 1 or more.
+        margin: the whole number that multiplies the angle, 1 or more; 1 is the plain softmax without bias.
         scale: factor of all logits, above 0.
         classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Liu, Wen, Yu, Yang, Large-Margin Softmax Loss for Convolutional Neural Networks, ICML 2016. The paper blends
+    psi with the cosine during training, and has no scale.
     """
 
     def __init__(

@@ -12,9 +12,7 @@ from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.arcface import arcface
 from tfdml.losses.classification.proxy_loss import ProxyLoss
-from tfdml.losses.reductions import (
-    count,
-)
+from tfdml.losses.reductions import count
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
 
@@ -32,30 +30,7 @@ def magface(
     arcface(margin m_a) + regularization (1 / |a| + |a| / U^2)
     m_a = l + (u - l) (|a| - L) / (U - L), with |a| clipped to [L, U]
 
-    The second term rewards large norms, so that the norm of an embedding tells how well it is recognized.
-
-    See also: `MagFaceLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.pairs_with([0], [[10.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
-        >>> values = tfdml.losses.magface(pairs, scale=1.0, regularization=1.0)
-        >>> np.asarray(values, float).round(4).tolist()  # a margin of 0.45; + 1 / 10 + 10 / 110^2
-        [0.5904]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; the norms of the anchors matter, so they must not be normalized.
-        norms: lower and upper bound of the norms, L and U.
-        margins: angles in radians at these bounds, l and u.
-        regularization: weight of the second term, lambda_g.
-        scale: sharpness of the softmax.
-
-    Returns:
-        `(A,)`. An anchor without a positive gives 0; one without a negative gives the second term.
-
-    Source: Meng, Zhao, Huang, Zhou, MagFace: A Universal Representation for Face Recognition and Quality Assessment,
-    CVPR 2021. Norms are clipped as in the authors' code, which has a gradient of 0 outside of the bounds. Beyond
-    pi - m the margin is continued as in `arcface`; their default, the easy margin, drops it for angles above pi / 2.
+    See `MagFaceLoss`.
     """
     (lower, upper), (least, most) = norms, margins
     square = ops.sum(ops.square(ops.cast(pairs.anchors, pairs.positive.dtype)), axis=-1)
@@ -67,7 +42,14 @@ def magface(
 
 @serializable
 class MagFaceLoss(ProxyLoss):
-    """MagFace loss: see `tfdml.losses.magface` for the formula and its source.
+    """MagFace loss: ArcFace with a margin that grows with the norm of the embedding.
+
+    arcface(margin m_a) + regularization (1 / |a| + |a| / U^2)
+    m_a = l + (u - l) (|a| - L) / (U - L), with |a| clipped to [L, U]
+
+    The second term rewards large norms, so that the norm of an embedding tells how well it is recognized. The norms
+    matter, so embeddings must not be normalized. An anchor without a positive gives 0; one without a negative gives the
+    second term.
 
     Also called: magnitude-aware ArcFace.
 
@@ -75,20 +57,23 @@ class MagFaceLoss(ProxyLoss):
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
         >>> loss = tfdml.losses.MagFaceLoss(pairing=proxies, scale=4.0)
+        >>> # log(1 + exp(4 (0.6 - cos(acos(0.8) + 0.45)))) + 35 (1 / 10 + 10 / 110^2)
         >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
         4.5424
 
     See also: `ArcFaceLoss`, whose margin is the same for all norms.
 
     Args:
-        norms: lower and upper bound of the norms of embeddings, above 0.
-        margins: angles in radians at these norms, from 0 to pi / 2.
-        regularization: weight of the term that rewards large norms, 0 or more.
+        norms: lower and upper bound of the norms of embeddings, L and U, above 0.
+        margins: angles in radians at these norms, l and u, from 0 to pi / 2.
+        regularization: weight of the second term, lambda_g, 0 or more.
         scale: sharpness of the softmax, above 0.
         classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Meng, Zhao, Huang, Zhou, MagFace: A Universal Representation for Face Recognition and Quality Assessment,
+    CVPR 2021. Norms are clipped as in the authors' code, which has a gradient of 0 outside of the bounds. Beyond pi - m
+    the margin is continued as in `ArcFaceLoss`; their default, the easy margin, drops it for angles above pi / 2.
     """
 
     def __init__(

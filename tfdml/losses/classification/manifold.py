@@ -22,33 +22,7 @@ def manifold(pairs: Pairs, *, alpha: float = 0.8, margin: float = 5e-4, context_
     log(1 + sum_n exp(F_an - F_ap + margin)) + context_weight log(1 + sum_n exp(c_an - c_ap + margin))
     F = (1 - alpha) (I - alpha D^-1/2 S D^-1/2)^-1,  S_ij = exp(max(0, s_ij) / 0.5) for i != j
 
-    over the negatives n whose exponent is not negative. The nodes of the graph are all anchors and all references, s is
-    their cosine similarity, D the diagonal matrix of the row sums of S, and c_ar the cosine of rows a and r of F, the
-    contexts of the two nodes. With several positives, F_ap and c_ap are their means.
-
-    See also: `ManifoldLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> x, proxies = [[1.0, 0.0]], [[0.8, 0.6], [0.0, 1.0]]  # cosines 0.8 and 0
-        >>> for label in (0, 1):  # the walk reaches the proxy of class 0 more often
-        ...     pairs = tfdml.pairs.pairs_with([label], x, [0, 1], proxies)
-        ...     np.asarray(tfdml.losses.manifold(pairs, context_weight=0.0), float).round(4).tolist()
-        [0.0]
-        [0.7547]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references that all anchors share.
-        alpha: share of similarity that a node passes on to its neighbors, in (0, 1).
-        margin: how much larger the similarity to the positive must be.
-        context_weight: weight of the term of contexts, lambda_C.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Time grows with (A + R)^3, memory with (A + R)^2.
-
-    Source: Aziere, Todorovic, Ensemble Deep Manifold Similarity Learning using Hard Proxies, CVPR 2019.
+    See `ManifoldLoss`.
     """
     require_shared_references(pairs, "the manifold loss")
     require_whole_batch(pairs, "the manifold loss", "a random walk visits all anchors of the batch")
@@ -81,7 +55,16 @@ def _violations(similarity, pairs, margin):
 
 @serializable
 class ManifoldLoss(ProxyLoss):
-    """Manifold loss: see `tfdml.losses.manifold` for the formula and its source.
+    """Manifold loss: a random walk from the anchor reaches its own proxy more than others.
+
+    log(1 + sum_n exp(F_an - F_ap + margin)) + context_weight log(1 + sum_n exp(c_an - c_ap + margin))
+    F = (1 - alpha) (I - alpha D^-1/2 S D^-1/2)^-1,  S_ij = exp(max(0, s_ij) / 0.5) for i != j
+
+    over the negatives n whose exponent is not negative. The nodes of the graph are all anchors and all references, s is
+    their cosine similarity, D the diagonal matrix of the row sums of S, and c_ar the cosine of rows a and r of F, the
+    contexts of the two nodes. With several positives, F_ap and c_ap are their means.
+
+    An anchor without a positive or a negative gives 0. Time grows with (A + R)^3, memory with (A + R)^2.
 
     Also called: manifold proxy loss.
 
@@ -89,23 +72,22 @@ class ManifoldLoss(ProxyLoss):
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
         >>> loss = tfdml.losses.ManifoldLoss(pairing=proxies)
-        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
+        >>> for labels in ([0, 1], [1, 0]):  # a walk reaches the nearer proxy more often
+        ...     round(float(loss(np.array(labels), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
         0.0
-
-    With proxies that `EmbeddingModel` trains:
-
-        loss = tfdml.losses.ManifoldLoss(classes=50)
+        1.4039
+        >>> loss = tfdml.losses.ManifoldLoss(classes=50)  # proxies that EmbeddingModel trains
 
     See also: `ProxyAnchorLoss` compares similarities with proxies directly, without random walks over the batch.
 
     Args:
         alpha: share of similarity that a node passes on to its neighbors, in (0, 1).
         margin: how much larger the similarity to the positive must be, 0 or more.
-        context_weight: weight of the term of contexts, 0 or more.
+        context_weight: weight of the term of contexts, lambda_C, 0 or more.
         classes: number of classes, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Aziere, Todorovic, Ensemble Deep Manifold Similarity Learning using Hard Proxies, CVPR 2019.
     """
 
     def __init__(

@@ -22,24 +22,7 @@ def normalized_softmax(pairs: Pairs, *, scale: float = 64.0) -> Tensor:
 
     mean_p -log(exp(scale cos t_ap) / (exp(scale cos t_ap) + sum_n exp(scale cos t_an)))
 
-    See also: `NormalizedSoftmaxLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
-        >>> values = tfdml.losses.normalized_softmax(pairs, scale=1.0)  # log(1 + exp(0 - 0.8))
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.3711]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
-        scale: sharpness of the softmax.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Wang, Xiang, Cheng, Yuille, NormFace: L2 Hypersphere Embedding for Face Verification, ACM Multimedia 2017.
-    The scale is fixed here; the paper also learns it. It is `nt_xent` with a temperature of 1 / scale.
+    See `NormalizedSoftmaxLoss`.
     """
     return positives_among_negatives(cosine(pairs), pairs, scale=scale)
 
@@ -52,7 +35,11 @@ def margins_of(margin, pairs):
 
 @serializable
 class NormalizedSoftmaxLoss(ProxyLoss):
-    """Normalized softmax loss: see `tfdml.losses.normalized_softmax` for the formula and its source.
+    """Normalized softmax loss (NormFace): cross-entropy of scaled cosines.
+
+    mean_p -log(exp(scale cos t_ap) / (exp(scale cos t_ap) + sum_n exp(scale cos t_an)))
+
+    t is the angle between embeddings, which need not be normalized. An anchor without a positive or a negative gives 0.
 
     Also called: NormFace; NormalizedSoftmaxLoss in pytorch-metric-learning.
 
@@ -60,12 +47,9 @@ class NormalizedSoftmaxLoss(ProxyLoss):
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
         >>> loss = tfdml.losses.NormalizedSoftmaxLoss(pairing=proxies, scale=4.0)
-        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
+        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)  # log(1 + exp(4 (0.6 - 0.8)))
         0.3711
-
-    With proxies that `EmbeddingModel` trains:
-
-        loss = tfdml.losses.NormalizedSoftmaxLoss(classes=870)
+        >>> loss = tfdml.losses.NormalizedSoftmaxLoss(classes=870)  # proxies that EmbeddingModel trains
 
     See also: `CosFaceLoss` and `ArcFaceLoss` add a margin; `NTXentLoss` is the softmax over a batch, without
     proxies.
@@ -74,8 +58,9 @@ class NormalizedSoftmaxLoss(ProxyLoss):
         scale: sharpness of the softmax, above 0.
         classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Wang, Xiang, Cheng, Yuille, NormFace: L2 Hypersphere Embedding for Face Verification, ACM Multimedia 2017.
+    The scale is fixed here; the paper also learns it. It is `NTXentLoss` with a temperature of 1 / scale.
     """
 
     def __init__(

@@ -18,32 +18,20 @@ def p2s_grad(pairs: Pairs) -> Tensor:
 
     sum_p (1 - cos t_ap)^2 / 2 + sum_n (cos t_an)^2 / 2
 
-    Its gradient by a cosine is the cosine minus 1 or 0, where a softmax has the probability minus 1 or 0. So it has
-    neither a scale nor a margin.
-
-    See also: `P2SGradLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
-        >>> np.asarray(tfdml.losses.p2s_grad(pairs), float).round(4).tolist()  # 0.2^2 / 2 + 0
-        [0.02]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
-
-    Returns:
-        `(A,)`. An anchor without pairs gives 0.
-
-    Source: Zhang et al., P2SGrad: Refined Gradients for Optimizing Deep Face Models, CVPR 2019, which defines the
-    gradient; this is its integral. It is the sum over pairs where `cosine_regression` is the mean.
+    See `P2SGradLoss`.
     """
     return ops.sum((pairs.positive + pairs.negative) * cosine_regression_pair_losses(pairs), axis=1)
 
 
 @serializable
 class P2SGradLoss(ProxyLoss):
-    """P2SGrad loss: see `tfdml.losses.p2s_grad` for the formula and its source.
+    """P2SGrad loss (probability-to-similarity gradient): regression of cosines to 1 and 0.
+
+    sum_p (1 - cos t_ap)^2 / 2 + sum_n (cos t_an)^2 / 2
+
+    Its gradient by a cosine is the cosine minus 1 or 0, where a softmax has the probability minus 1 or 0. So it has
+    neither a scale nor a margin. t is the angle between embeddings, which need not be normalized. An anchor without
+    pairs gives 0.
 
     Also called: probability-to-similarity gradient.
 
@@ -51,20 +39,18 @@ class P2SGradLoss(ProxyLoss):
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
         >>> loss = tfdml.losses.P2SGradLoss(pairing=proxies)
-        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
+        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)  # 0.2^2 / 2 + 0.6^2 / 2
         0.2
-
-    With proxies that `EmbeddingModel` trains:
-
-        loss = tfdml.losses.P2SGradLoss(classes=870)
+        >>> loss = tfdml.losses.P2SGradLoss(classes=870)  # proxies that EmbeddingModel trains
 
     See also: `NormalizedSoftmaxLoss`, whose scale has to be chosen; P2SGrad has no hyperparameter.
 
     Args:
         classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Zhang et al., P2SGrad: Refined Gradients for Optimizing Deep Face Models, CVPR 2019, which defines the
+    gradient; this is its integral. It is the sum over pairs where `CosineRegressionLoss` is the mean.
     """
 
     def __init__(

@@ -9,12 +9,7 @@ from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.proxy_loss import ProxyLoss
-from tfdml.losses.reductions import (
-    broadcast_to_anchors,
-    count,
-    log_sum_exp,
-    require_shared_references,
-)
+from tfdml.losses.reductions import broadcast_to_anchors, count, log_sum_exp, require_shared_references
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.blocks import batch_log_add_exp, batch_sum
@@ -25,29 +20,7 @@ def proxy_anchor(pairs: Pairs, *, margin: float = 0.1, alpha: float = 32.0) -> T
 
     mean_r+ log(1 + sum_p exp(-alpha (s_pr - margin))) + mean_r log(1 + sum_n exp(alpha (s_nr + margin)))
 
-    See also: `ProxyAnchorLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
-        >>> values = tfdml.losses.proxy_anchor(pairs, alpha=1.0)  # log(1 + exp(-0.7)) + log(1 + exp(0.1)) / 2
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.7754]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references that all anchors share; s is their cosine similarity, p and n are
-            the anchors that are positive and negative for the reference r, and r+ a reference with positives.
-        margin: slack delta of both sums.
-        alpha: sharpness of the sums.
-
-    Returns:
-        `(A,)`, the same value for every anchor. A batch without pairs gives 0; a reference without positives is left
-        out of the first mean, and one without pairs out of both.
-
-    Raises:
-        ValueError: anchors that do not share references.
-
-    Source: Kim, Kim, Cho, Kwak, Proxy Anchor Loss for Deep Metric Learning, CVPR 2020, eq. 4.
+    See `ProxyAnchorLoss`.
     """
     require_shared_references(pairs, "the proxy anchor loss")
     s = cosine(pairs)
@@ -62,7 +35,13 @@ def proxy_anchor(pairs: Pairs, *, margin: float = 0.1, alpha: float = 32.0) -> T
 
 @serializable
 class ProxyAnchorLoss(ProxyLoss):
-    """Proxy anchor loss: see `tfdml.losses.proxy_anchor` for the formula and its source.
+    """Proxy anchor loss, a value of the batch: every proxy against the anchors of its class and of others.
+
+    mean_r+ log(1 + sum_p exp(-alpha (s_pr - margin))) + mean_r log(1 + sum_n exp(alpha (s_nr + margin)))
+
+    s is the cosine similarity, p and n are the anchors that are positive and negative for the proxy r, and r+ is a
+    proxy with positives. A batch without pairs gives 0; a proxy without positives is left out of the first mean, and
+    one without pairs out of both.
 
     Also called: Proxy-Anchor.
 
@@ -70,23 +49,24 @@ class ProxyAnchorLoss(ProxyLoss):
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
         >>> loss = tfdml.losses.ProxyAnchorLoss(pairing=proxies, alpha=4.0)
+        >>> # log(1 + exp(-4 * 0.7)) + log(1 + exp(4 * 0.7))
         >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
         2.9181
-
-    With proxies that `EmbeddingModel` trains:
-
-        loss = tfdml.losses.ProxyAnchorLoss(classes=870)
+        >>> loss = tfdml.losses.ProxyAnchorLoss(classes=870)  # proxies that EmbeddingModel trains
 
     See also: `ProxyNCALoss`, whose anchors are the examples; `MultiSimilarityLoss` has the same soft maxima over a
     batch.
 
     Args:
-        margin: slack of both sums, 0 or more.
+        margin: slack delta of both sums, 0 or more.
         alpha: sharpness of the sums, above 0.
         classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Raises:
+        ValueError: when called, anchors that do not share references.
+
+    Source: Kim, Kim, Cho, Kwak, Proxy Anchor Loss for Deep Metric Learning, CVPR 2020, eq. 4.
     """
 
     def __init__(

@@ -10,10 +10,7 @@ from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.proxy_loss import ProxyLoss
 from tfdml.losses.pairwise.nt_xent import positives_among_negatives
-from tfdml.losses.reductions import (
-    log_sum_exp,
-    weighted_mean,
-)
+from tfdml.losses.reductions import log_sum_exp, weighted_mean
 from tfdml.pairs import Pairs, normalized, squared
 from tfdml.pairs.base import Tensor
 
@@ -23,26 +20,7 @@ def proxy_nca(pairs: Pairs, *, scale: float = 1.0, positive_in_denominator: bool
 
     mean_p -log(exp(-scale d_ap^2) / sum_n exp(-scale d_an^2))
 
-    See also: `ProxyNCALoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
-        >>> np.asarray(tfdml.losses.proxy_nca(pairs), float).round(4).tolist()  # squared distances 0.4 and 2
-        [-1.6]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; d is the distance of embeddings scaled to norm 1.
-        scale: sharpness of the softmax, the inverse of a temperature.
-        positive_in_denominator: add exp(-scale d_ap^2) to the denominator, so that the fraction is a probability.
-
-    Returns:
-        `(A,)`, which may be negative unless the positive is in the denominator. An anchor without a positive or without
-        a negative gives 0.
-
-    Source: Movshovitz-Attias, Toshev, Leung, Ioffe, Singh, No Fuss Distance Metric Learning using Proxies, ICCV 2017,
-    whose denominator leaves out the positive; Teh, DeVries, Taylor, ProxyNCA++, ECCV 2020, puts it in, with a
-    temperature.
+    See `ProxyNCALoss`.
     """
     logits = -scale * squared(normalized(pairs))
     if positive_in_denominator:
@@ -54,7 +32,12 @@ def proxy_nca(pairs: Pairs, *, scale: float = 1.0, positive_in_denominator: bool
 
 @serializable
 class ProxyNCALoss(ProxyLoss):
-    """ProxyNCA loss: see `tfdml.losses.proxy_nca` for the formula and its source.
+    """ProxyNCA loss: the distance of a positive against the negatives.
+
+    mean_p -log(exp(-scale d_ap^2) / sum_n exp(-scale d_an^2))
+
+    d is the distance of embeddings scaled to norm 1. The loss may be negative unless the positive is in the
+    denominator. An anchor without a positive or a negative gives 0.
 
     Also called: Proxy-NCA; Proxy-NCA++ with `positive_in_denominator=True` and a larger `scale`.
 
@@ -62,18 +45,20 @@ class ProxyNCALoss(ProxyLoss):
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
         >>> loss = tfdml.losses.ProxyNCALoss(pairing=proxies, scale=4.0)
-        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
+        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)  # 4 (0.4 - 0.8)
         -1.6
 
     See also: `ProxyAnchorLoss` takes proxies as anchors; `NCALoss` is the same over a batch.
 
     Args:
-        scale: sharpness of the softmax, above 0.
-        positive_in_denominator: add the positive to the denominator, so that the fraction is a probability.
+        scale: sharpness of the softmax, the inverse of a temperature, above 0.
+        positive_in_denominator: add exp(-scale d_ap^2) to the denominator, so that the fraction is a probability.
         classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Movshovitz-Attias, Toshev, Leung, Ioffe, Singh, No Fuss Distance Metric Learning using Proxies, ICCV 2017,
+    whose denominator leaves out the positive; Teh, DeVries, Taylor, ProxyNCA++, ECCV 2020, puts it in, with a
+    temperature.
     """
 
     def __init__(

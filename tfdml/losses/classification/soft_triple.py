@@ -11,9 +11,7 @@ from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.proxy_loss import ProxyLoss, by_class, over_classes
 from tfdml.losses.pairwise.nt_xent import positives_among_negatives
-from tfdml.losses.reductions import (
-    require_shared_references,
-)
+from tfdml.losses.reductions import require_shared_references
 from tfdml.pairs import Pairs, cosine, normalized
 from tfdml.pairs.base import Tensor
 
@@ -32,34 +30,9 @@ def soft_triple(
     mean_p -log(exp(scale (S_ap - margin)) / (exp(scale (S_ap - margin)) + sum_n exp(scale S_an))) + nu R
     S_ac = sum_k q_k s_ack, with q = softmax_k(s_ack / temperature); R = mean over c and k < l of |w_ck - w_cl| / 2
 
-    See also: `SoftTripleLoss`, the Keras loss of this function.
+    The references have `per_class` rows for each class, one class after the other.
 
-    Example:
-
-        >>> references = [[0.8, 0.6], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]  # two of class 0, two of class 1
-        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 0, 1, 1], references)  # cosines 0.8, 0.6, 0 and -1
-        >>> values = tfdml.losses.soft_triple(pairs, per_class=2, scale=1.0, temperature=0.001, nu=0.0)  # 0.8 - 0.01, 0
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.3742]
-
-    Args:
-        pairs: `Pairs` of A anchors and the references of C classes, `per_class` rows w_ck for each class c, one class
-            after the other; s is the cosine similarity.
-        per_class: number of references for each class, K.
-        margin: difference of similarities that a positive class must have over the negatives.
-        scale: sharpness of the softmax over classes.
-        temperature: gamma of the softmax over the centers of a class; small values take the nearest center.
-        nu: regularization weight of R, the distance between the centers of a class, scaled to norm 1. It merges centers
-            that a class does not need.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives nu R, which is 0 for one center.
-
-    Raises:
-        ValueError: anchors that do not share references, or a number of references that `per_class` does not
-            divide.
-
-    Source: Qian, Shang, Sun, Hu, Li, Jin, SoftTriple Loss: Deep Metric Learning Without Triplet Sampling, ICCV 2019.
+    See `SoftTripleLoss`.
     """
     require_shared_references(pairs, "the SoftTriple loss")
     relaxed, classes = _soft_maximum(by_class(cosine(pairs), per_class), temperature), over_classes(pairs, per_class)
@@ -83,7 +56,13 @@ def _spread(references, centers):
 
 @serializable
 class SoftTripleLoss(ProxyLoss):
-    """SoftTriple loss: see `tfdml.losses.soft_triple` for the formula and its source.
+    """SoftTriple loss: cross-entropy of classes that have several centers each.
+
+    mean_p -log(exp(scale (S_ap - margin)) / (exp(scale (S_ap - margin)) + sum_n exp(scale S_an))) + nu R
+    S_ac = sum_k q_k s_ack, with q = softmax_k(s_ack / temperature); R = mean over c and k < l of |w_ck - w_cl| / 2
+
+    s is the cosine similarity, and w_ck is center k of class c. Another `pairing` has `per_class` references for each
+    class, one class after the other. An anchor without a positive or a negative gives nu R, which is 0 for one center.
 
     Also called: SoftTriple, softmax with several centers per class.
 
@@ -91,24 +70,26 @@ class SoftTripleLoss(ProxyLoss):
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
         >>> loss = tfdml.losses.SoftTripleLoss(pairing=proxies, per_class=1, scale=4.0)
+        >>> # log(1 + exp(4 (0.6 - (0.8 - 0.01))))
         >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
         0.3837
-
-    With proxies that `EmbeddingModel` trains:
-
-        loss = tfdml.losses.SoftTripleLoss(classes=98, per_class=10)
+        >>> loss = tfdml.losses.SoftTripleLoss(classes=98, per_class=10)  # proxies that EmbeddingModel trains
 
     See also: `NormalizedSoftmaxLoss` has one center per class; `SubCenterArcFaceLoss` takes the nearest center.
 
     Args:
         classes: number of classes, or their ids; None for another `pairing`.
-        per_class: number of proxies for each class, 1 or more.
-        margin: difference of similarities, 0 or more.
+        per_class: number of proxies for each class, K, 1 or more.
+        margin: difference of similarities that a positive class must have over the negatives, 0 or more.
         scale: sharpness of the softmax over classes, above 0.
-        temperature: of the softmax over the centers of a class, above 0.
-        nu: regularization weight of the distance between the centers of a class, 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        temperature: gamma of the softmax over the centers of a class, above 0; small values take the nearest center.
+        nu: regularization weight of R, 0 or more. It merges centers that a class does not need.
+
+    Raises:
+        ValueError: when called, anchors that do not share references, or a number of references that `per_class` does
+            not divide.
+
+    Source: Qian, Shang, Sun, Hu, Li, Jin, SoftTriple Loss: Deep Metric Learning Without Triplet Sampling, ICCV 2019.
     """
 
     def __init__(

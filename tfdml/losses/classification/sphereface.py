@@ -21,27 +21,7 @@ def sphereface(pairs: Pairs, *, margin: int = 4, scale: float | str = 64.0) -> T
     mean_p -log(exp(scale psi(t_ap)) / (exp(scale psi(t_ap)) + sum_n exp(scale cos t_an)))
     psi(t) = (-1)^k cos(margin t) - 2 k for t from k pi / margin to (k + 1) pi / margin
 
-    See also: `SphereFaceLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1], [[0.8, 0.6], [0.0, 1.0]])  # cosines 0.8 and 0
-        >>> values = tfdml.losses.sphereface(pairs, margin=2, scale=1.0)  # log(1 + exp(0 - cos(2 acos(0.8))))
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.5629]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
-        margin: the whole number that multiplies the angle.
-        scale: sharpness of the softmax, a number; or "norm" for the norm |a| of the embedding, as in the paper, which
-            normalizes the proxies only.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Liu et al., SphereFace: Deep Hypersphere Embedding for Face Recognition, CVPR 2017, section 3, with
-    `scale="norm"`; Serrat, Deep Metric Learning, course slides 2021-22, prints that form. The paper blends psi with the
-    cosine during training.
+    See `SphereFaceLoss`.
     """
     s = cosine(pairs)
     if isinstance(scale, str):  # "norm"
@@ -67,7 +47,12 @@ def psi(cosines, margin):
 
 @serializable
 class SphereFaceLoss(ProxyLoss):
-    """SphereFace loss: see `tfdml.losses.sphereface` for the formula and its source.
+    """SphereFace loss (angular softmax): the angle of a positive is multiplied.
+
+    mean_p -log(exp(scale psi(t_ap)) / (exp(scale psi(t_ap)) + sum_n exp(scale cos t_an)))
+    psi(t) = (-1)^k cos(margin t) - 2 k for t from k pi / margin to (k + 1) pi / margin
+
+    t is the angle between embeddings, which need not be normalized. An anchor without a positive or a negative gives 0.
 
     Also called: A-softmax (angular softmax).
 
@@ -75,23 +60,23 @@ class SphereFaceLoss(ProxyLoss):
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
         >>> loss = tfdml.losses.SphereFaceLoss(pairing=proxies, margin=2, scale=4.0)
+        >>> # log(1 + exp(4 (0.6 - cos(2 acos(0.8)))))
         >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
         1.5253
-
-    With proxies that `EmbeddingModel` trains:
-
-        loss = tfdml.losses.SphereFaceLoss(classes=870, margin=4)
+        >>> loss = tfdml.losses.SphereFaceLoss(classes=870, margin=4)  # proxies that EmbeddingModel trains
 
     See also: `ArcFaceLoss` and `CosFaceLoss`, whose additive margins are easier to train.
 
     Args:
         margin: the whole number that multiplies the angle, 1 or more.
-        scale: sharpness of the softmax, above 0; or "norm" for the norm of the embedding, as in the paper, which
-            must then not be normalized.
+        scale: sharpness of the softmax, above 0; or "norm" for the norm |a| of the embedding, as in the paper, which
+            normalizes the proxies only. The embedding must then not be normalized.
         classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Liu et al., SphereFace: Deep Hypersphere Embedding for Face Recognition, CVPR 2017, section 3, with
+    `scale="norm"`; Serrat, Deep Metric Learning, course slides 2021-22, prints that form. The paper blends psi with the
+    cosine during training.
     """
 
     def __init__(

@@ -7,9 +7,7 @@ from numpy.typing import ArrayLike
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.proxy_loss import ProxyLoss
-from tfdml.losses.reductions import (
-    weighted_mean,
-)
+from tfdml.losses.reductions import weighted_mean
 from tfdml.pairs import Pairs, squared
 from tfdml.pairs.base import Tensor
 
@@ -19,30 +17,18 @@ def center(pairs: Pairs) -> Tensor:
 
     mean_p |a - p|^2 / 2
 
-    See also: `CenterLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0]], [0, 1], [[3.0], [9.0]])  # an example and two centers
-        >>> np.asarray(tfdml.losses.center(pairs), float).round(4).tolist()  # 2^2 / 2
-        [2.0]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
-
-    Returns:
-        `(A,)`. An anchor without positives gives 0.
-
-    Source: Wen, Zhang, Li, Qiao, A Discriminative Feature Learning Approach for Deep Face Recognition, ECCV 2016. Here
-    centers have the gradient of the loss and the optimizer of the model. The paper moves each center of the batch by
-    alpha times the sum of the differences to its examples divided by 1 plus their number.
+    See `CenterLoss`.
     """
     return weighted_mean(squared(pairs), pairs.positive) / 2
 
 
 @serializable
 class CenterLoss(ProxyLoss):
-    """Center loss: see `tfdml.losses.center` for the formula and its source.
+    """Center loss: half the squared distance to the center of the class.
+
+    mean_p |a - p|^2 / 2
+
+    Embeddings are used as they are, not normalized. An anchor without positives gives 0.
 
     Also called: center loss of Wen et al.
 
@@ -50,7 +36,7 @@ class CenterLoss(ProxyLoss):
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
         >>> loss = tfdml.losses.CenterLoss(pairing=proxies)
-        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
+        >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)  # (0.2^2 + 0.6^2) / 2
         0.2
 
     See also: Add it to a softmax loss by `WeightedSumLoss`; alone it collapses the embeddings.
@@ -58,8 +44,10 @@ class CenterLoss(ProxyLoss):
     Args:
         classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
         per_class: number of proxies for each class.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Wen, Zhang, Li, Qiao, A Discriminative Feature Learning Approach for Deep Face Recognition, ECCV 2016. Here
+    centers have the gradient of the loss and the optimizer of the model. The paper moves each center of the batch by
+    alpha times the sum of the differences to its examples divided by 1 plus their number.
     """
 
     def __init__(

@@ -17,30 +17,7 @@ def centroid_triplet(pairs: Pairs, *, margin: float = 0.3, hard: bool = False) -
 
     mean_c max(0, |a - c_own|^2 - |a - c|^2 + margin)
 
-    c_own is the mean of the positives of the anchor, without the anchor. The other c are the means of the classes of
-    its negatives, in the batch.
-
-    See also: `CentroidTripletLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1, 1], [[0.0], [2.0], [3.0], [7.0]])
-        >>> values = tfdml.losses.centroid_triplet(pairs, margin=0.3)  # row 2: (3 - 7)^2 - (3 - 1)^2 + 0.3
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.0, 0.0, 12.3, 0.0]
-
-    Args:
-        pairs: `Pairs` of a batch with itself, used as they are (not normalized). Rows that are positive to each other
-            form a class, so `match` must be an equivalence relation. Only whether the weight of a positive is 0
-            matters; the weight of a class is the mean weight of its negatives.
-        margin: how much nearer the center of the class must be, in squared distance.
-        hard: only the nearest center of another class, in place of the mean over all of them.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Wieczorek, Rychalska, Dabrowski, On the Unreasonable Effectiveness of Centroids in Image Retrieval, ICONIP
-    2021, centroid triplet loss. There, it is added to losses of single examples.
+    See `CentroidTripletLoss`.
     """
     require_same_rows(pairs, "the centroid triplet loss")
     positives = ops.cast(pairs.positive > 0, pairs.positive.dtype)
@@ -60,25 +37,34 @@ def centroid_triplet(pairs: Pairs, *, margin: float = 0.3, hard: bool = False) -
 
 @serializable
 class CentroidTripletLoss(PairLoss):
-    """Centroid triplet loss: see `tfdml.losses.centroid_triplet` for the formula and its source.
+    """Centroid triplet loss: an anchor is nearer to the center of its class than to other centers.
+
+    mean_c max(0, |a - c_own|^2 - |a - c|^2 + margin)
+
+    c_own is the mean of the positives of the anchor, without the anchor. The other c are the means of the classes of
+    its negatives, in the batch. A batch is compared with itself. Rows that are positive to each other form a class, so
+    `match` must be an equivalence relation. Embeddings are used as they are, not normalized. Only whether the weight of
+    a positive is 0 matters; the weight of a class is the mean weight of its negatives. An anchor without a positive or
+    a negative gives 0.
 
     Also called: CTL.
-
-    See also: `CoupledClustersLoss`, whose center contains the anchor. `PrototypicalLoss`, a softmax over centers.
-    `TripletLoss`, single examples. `WeightedSumLoss`, to add them.
 
     Example:
 
         >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
         >>> loss = tfdml.losses.CentroidTripletLoss(margin=0.3)
-        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
+        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)  # the mean of 0 and 0.4 - 0.34 + 0.3
         0.18
+
+    See also: `CoupledClustersLoss`, whose center contains the anchor. `PrototypicalLoss`, a softmax over centers.
+    `TripletLoss`, single examples. `WeightedSumLoss`, to add them.
 
     Args:
         margin: how much nearer the center of the class must be, in squared distance; 0 or more.
-        hard: only the nearest center of another class.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        hard: only the nearest center of another class, in place of the mean over all of them.
+
+    Source: Wieczorek, Rychalska, Dabrowski, On the Unreasonable Effectiveness of Centroids in Image Retrieval, ICONIP
+    2021, centroid triplet loss. There, it is added to losses of single examples.
     """
 
     def __init__(self, *, margin: float = 0.3, hard: bool = False, **options: Unpack[PairOptions]) -> None:

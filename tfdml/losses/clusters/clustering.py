@@ -23,34 +23,7 @@ def clustering(pairs: Pairs, *, margin: float = 1.0, refinements: int = 5) -> Te
     max(0, max_S (F(S) + margin (1 - NMI(S))) - F*)
     F(S) = -sum_i min_{j in S} d_ij,  F* = sum_classes max_{j in class} -sum_{i in class} d_ij
 
-    S are as many rows, the medoids, as the batch has classes. NMI is the normalized mutual information of the classes
-    and of the clusters, in which each row belongs to its nearest medoid. S is found by the greedy algorithm, one medoid
-    at a time, and refined by swaps of medoids with members of their cluster (PAM). The gradient flows through the
-    distances to the medoids.
-
-    See also: `ClusteringLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 1, 0, 1], [[0.0], [1.0], [10.0], [11.0]])
-        >>> values = tfdml.losses.clustering(pairs, margin=1.0)  # clusters: -2 + 1; classes: -20
-        >>> np.asarray(values, float).round(4).tolist()
-        [19.0, 19.0, 19.0, 19.0]
-
-    Args:
-        pairs: `Pairs` of a batch with itself; d is the euclidean distance of embeddings as they are, which the paper
-            scales to norm 1. Rows that are positive to each other form a class, so `match` must be an equivalence
-            relation. Only whether a weight is 0 matters.
-        margin: the margin gamma of a clustering that shares no information with the classes.
-        refinements: number of passes of swaps over all clusters.
-
-    Returns:
-        `(A,)`, the same value for every anchor. A batch of one class gives 0, and so does a batch without positives.
-
-    Time grows with the number of classes times A^3, memory with A^2.
-
-    Source: Song, Jegelka, Rathod, Murphy, Deep Metric Learning via Facility Location, CVPR 2017, with 5 refinements as
-    in the code of the authors. Ties are decided by the order of the rows.
+    See `ClusteringLoss`.
     """
     require_same_rows(pairs, "the clustering loss")
     require_whole_batch(pairs, "the clustering loss", "it clusters all rows of the batch")
@@ -152,7 +125,20 @@ def _class_score(d, same_class):
 
 @serializable
 class ClusteringLoss(PairLoss):
-    """Clustering loss by facility location: see `tfdml.losses.clustering` for the formula and its source.
+    """Clustering loss by facility location, a value of the batch: its classes score higher than any other clustering.
+
+    max(0, max_S (F(S) + margin (1 - NMI(S))) - F*)
+    F(S) = -sum_i min_{j in S} d_ij,  F* = sum_classes max_{j in class} -sum_{i in class} d_ij
+
+    S are as many rows, the medoids, as the batch has classes. NMI is the normalized mutual information of the classes
+    and of the clusters, in which each row belongs to its nearest medoid. S is found by the greedy algorithm, one medoid
+    at a time, and refined by swaps of medoids with members of their cluster (PAM). The gradient flows through the
+    distances to the medoids.
+
+    A batch is compared with itself. Rows that are positive to each other form a class, so `match` must be an
+    equivalence relation. d is the euclidean distance of embeddings as they are, which the paper scales to norm 1. Only
+    whether a weight is 0 matters. A batch of one class gives 0, and so does a batch without positives. Time grows with
+    the number of classes times A^3, memory with A^2.
 
     Also called: facility location loss, structured clustering loss.
 
@@ -167,10 +153,11 @@ class ClusteringLoss(PairLoss):
     the margin here.
 
     Args:
-        margin: the margin of a clustering that shares no information with the classes, 0 or more.
+        margin: the margin gamma of a clustering that shares no information with the classes, 0 or more.
         refinements: number of passes of swaps over all clusters, 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Song, Jegelka, Rathod, Murphy, Deep Metric Learning via Facility Location, CVPR 2017, with 5 refinements as
+    in the code of the authors. Ties are decided by the order of the rows.
     """
 
     def __init__(self, *, margin: float = 1.0, refinements: int = 5, **options: Unpack[PairOptions]) -> None:

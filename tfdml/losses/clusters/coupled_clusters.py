@@ -6,10 +6,7 @@ from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import (
-    count,
-    require_shared_references,
-)
+from tfdml.losses.reductions import count, require_shared_references
 from tfdml.pairs import Pairs, squared
 from tfdml.pairs.base import Tensor
 
@@ -19,28 +16,7 @@ def coupled_clusters(pairs: Pairs, *, margin: float = 0.2) -> Tensor:
 
     max(0, |a - c|^2 - min_n |n - c|^2 + margin) / 2
 
-    c is the mean of the anchor and its positives.
-
-    See also: `CoupledClustersLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [1.0], [1.2]])  # the center of class 0 is 0.5
-        >>> values = tfdml.losses.coupled_clusters(pairs, margin=1.0)  # (0.25 - 0.49 + 1) / 2
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.38, 0.38, 0.0]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references that all anchors share, used as they are (not normalized). Only
-            whether a weight is 0 matters.
-        margin: how much nearer the anchor must be, in squared distance.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Liu, Tian, Yang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
-    CVPR 2016, eqs. 3 to 5. The gradient reaches all members of the class through the center, which the
-    paper holds constant.
+    See `CoupledClustersLoss`.
     """
     require_shared_references(pairs, "the coupled clusters loss")
     anchors, references = (ops.cast(x, pairs.positive.dtype) for x in (pairs.anchors, pairs.reference_embeddings))
@@ -54,7 +30,12 @@ def coupled_clusters(pairs: Pairs, *, margin: float = 0.2) -> Tensor:
 
 @serializable
 class CoupledClustersLoss(PairLoss):
-    """Coupled clusters loss: see `tfdml.losses.coupled_clusters` for the formula and its source.
+    """Coupled clusters loss: the anchor must be nearer to its class center than any negative.
+
+    max(0, |a - c|^2 - min_n |n - c|^2 + margin) / 2
+
+    c is the mean of the anchor and its positives. Embeddings are used as they are, not normalized. All anchors share
+    their references. Only whether a weight is 0 matters. An anchor without a positive or a negative gives 0.
 
     Also called: CCL.
 
@@ -62,15 +43,17 @@ class CoupledClustersLoss(PairLoss):
 
         >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
         >>> loss = tfdml.losses.CoupledClustersLoss(margin=0.5)
-        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
+        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)  # (0.1 - 0.34 + 0.5) / 2
         0.13
 
     See also: `CenterLoss` has learned centers; `TripletLoss` compares with single examples.
 
     Args:
         margin: how much nearer an anchor must be to its center than negatives, in squared distance; 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Liu, Tian, Yang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
+    CVPR 2016, eqs. 3 to 5. The gradient reaches all members of the class through the center, which the paper holds
+    constant.
     """
 
     def __init__(self, *, margin: float = 0.2, **options: Unpack[PairOptions]) -> None:

@@ -6,12 +6,7 @@ from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import (
-    batch_mean_per_anchor,
-    count,
-    log_sum_exp,
-    require_same_rows,
-)
+from tfdml.losses.reductions import batch_mean_per_anchor, count, log_sum_exp, require_same_rows
 from tfdml.pairs import Pairs, squared
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.blocks import batch_rows, rows_of_batch
@@ -22,27 +17,7 @@ def prototypical(pairs: Pairs, *, shots: int = 1) -> Tensor:
 
     (A / Q) (|q - c_own|^2 + log sum_classes exp(-|q - c|^2))
 
-    The first `shots` rows of each class in the batch are its support, c is their mean, and the other rows are the Q
-    queries. With the factor A / Q, the mean over the A anchors is the paper's loss.
-
-    See also: `PrototypicalLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1, 1], [[0.0], [1.0], [3.0], [5.0]])  # centers 0 and 3
-        >>> np.asarray(tfdml.losses.prototypical(pairs), float).round(4).tolist()  # row 1: 4 / 2 log(1 + exp(1 - 4))
-        [0.0, 0.0972, 0.0, 0.0]
-
-    Args:
-        pairs: `Pairs` of a batch with itself, used as they are. Embeddings of norm 1 give a nearly flat softmax,
-            because their squared distances are at most 4; multiply them by a scale. Rows that are positive to each
-            other form a class, so `match` must be an equivalence relation. Only whether a weight is 0 matters.
-        shots: support examples of each class.
-
-    Returns:
-        `(A,)`. Support rows and batches without queries give 0.
-
-    Source: Snell, Swersky, Zemel, Prototypical Networks for Few-shot Learning, NIPS 2017, eqs. 1 and 2 and algorithm 1.
+    See `PrototypicalLoss`.
     """
     require_same_rows(pairs, "the prototypical loss")
     rows, columns = rows_of_batch(pairs)[:, None], ops.arange(ops.shape(pairs.positive)[1])
@@ -63,7 +38,15 @@ def prototypical(pairs: Pairs, *, shots: int = 1) -> Tensor:
 
 @serializable
 class PrototypicalLoss(PairLoss):
-    """Prototypical loss: see `tfdml.losses.prototypical` for the formula and its source.
+    """Prototypical loss: cross-entropy of a softmax over distances from each query to the class centers.
+
+    (A / Q) (|q - c_own|^2 + log sum_classes exp(-|q - c|^2))
+
+    The first `shots` rows of each class in the batch are its support, c is their mean, and the other rows are the Q
+    queries. With the factor A / Q, the mean over the A anchors is the paper's loss. A batch is compared with itself.
+    Rows that are positive to each other form a class, so `match` must be an equivalence relation. Embeddings are used
+    as they are. Those of norm 1 give a nearly flat softmax, because their squared distances are at most 4; multiply
+    them by a scale. Only whether a weight is 0 matters. Support rows and batches without queries give 0.
 
     Also called: prototypical networks, ProtoNet.
 
@@ -71,15 +54,15 @@ class PrototypicalLoss(PairLoss):
 
         >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
         >>> loss = tfdml.losses.PrototypicalLoss()
-        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
+        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)  # log(1 + exp(0.4 - 0.8))
         0.513
 
     See also: `samplers.EpisodeSampler` draws its batches; `metrics.few_shot` measures it.
 
     Args:
         shots: support examples of each class in the batch, at least 1.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Snell, Swersky, Zemel, Prototypical Networks for Few-shot Learning, NIPS 2017, eqs. 1 and 2 and algorithm 1.
     """
 
     def __init__(self, *, shots: int = 1, **options: Unpack[PairOptions]) -> None:

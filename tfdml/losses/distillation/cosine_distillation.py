@@ -16,26 +16,7 @@ def cosine_distillation(teacher: Tensor, student: Tensor) -> Tensor:
 
     1 - cos(t_i, s_i)
 
-    See also: `CosineDistillationLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> teacher, student = [[1.0, 0.0], [0.0, 2.0]], [[0.6, 0.8], [0.6, 0.8]]  # cosines 0.6 and 0.8
-        >>> np.asarray(tfdml.losses.cosine_distillation(teacher, student), float).round(4).tolist()
-        [0.4, 0.2]
-
-    Args:
-        teacher: `(batch, dim)` embeddings t; cosine similarity is used, so they need not be normalized.
-        student: `(batch, dim)` embeddings s.
-
-    Returns:
-        `(batch,)` in [0, 2]. A zero vector has similarity 0: it gives 1, with gradient 0.
-
-    Raises:
-        ValueError: different dimensions or numbers of rows, or class ids in place of the teacher's embeddings.
-
-    Source: Sanh, Debut, Chaumond, Wolf, DistilBERT, a Distilled Version of BERT, 2019, the cosine term of its loss,
-    here on embeddings.
+    See `CosineDistillationLoss`.
     """
     teacher, student = teacher_and_student(teacher, student)
     require(
@@ -49,25 +30,32 @@ def cosine_distillation(teacher: Tensor, student: Tensor) -> Tensor:
 
 @serializable
 class CosineDistillationLoss(DistillationLoss):
-    """Cosine distance from the teacher: see `tfdml.losses.cosine_distillation` for the formula and its source.
+    """Cosine distance of the student's embedding of an example from the teacher's.
 
-    `loss(teacher, student)`: the labels of Keras are the teacher's embeddings.
+    1 - cos(t_i, s_i)
+
+    `loss(teacher, student)`: the labels of Keras are the teacher's embeddings, in the dimension of the student's.
+    Neither need be normalized. A zero vector has similarity 0: it gives 1, with gradient 0.
 
     Also called: embedding regression, cosine embedding loss of a teacher. Between unit vectors it is half the squared
     distance, so it is feature distillation by the mean squared error, too.
-
-    See also: `RelationalDistanceLoss` and `SimilarityPreservingLoss`, which compare pairs of examples, for a student of
-    another dimension or one that may choose its own axes.
 
     Example:
 
         >>> teacher, student = [[1.0, 0.0], [0.0, 2.0]], [[0.6, 0.8], [0.0, 1.0]]  # cosines 0.6 and 1
         >>> loss = tfdml.losses.CosineDistillationLoss()
-        >>> round(float(loss(teacher, student)), 4)
+        >>> round(float(loss(teacher, student)), 4)  # (0.4 + 0) / 2
         0.2
 
-    Args:
-        **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
+    See also: `RelationalDistanceLoss` and `SimilarityPreservingLoss`, which compare pairs of examples, for a student of
+    another dimension or one that may choose its own axes.
+
+    Raises:
+        ValueError: when called, different dimensions or numbers of rows, or class ids in place of the teacher's
+            embeddings.
+
+    Source: Sanh, Debut, Chaumond, Wolf, DistilBERT, a Distilled Version of BERT, 2019, the cosine term of its loss,
+    here on embeddings.
     """
 
     def __init__(self, **options: Unpack[LossOptions]) -> None:

@@ -18,32 +18,7 @@ def relational_distance(teacher: Tensor, student: Tensor) -> Tensor:
 
     mean over j != i of h(|t_i - t_j| / mu_T - |s_i - s_j| / mu_S)
 
-    mu is the mean distance of the pairs of the batch, and h the Huber loss: h(x) = x^2 / 2 for |x| <= 1, |x| - 1/2
-    beyond.
-
-    See also: `RelationalDistanceLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> teacher = [[0.0], [1.0], [3.0]]  # relative distances 1/2, 3/2 and 1
-        >>> student = [[0.0, 0.0], [0.0, 1.0], [0.0, 2.0]]  # 3/4, 3/2 and 3/4
-        >>> values = tfdml.losses.relational_distance(teacher, student)  # 1 / 64, 1 / 32 and 1 / 64
-        >>> np.asarray(values, float).round(6).tolist()
-        [0.015625, 0.03125, 0.015625]
-
-    Args:
-        teacher: `(batch, teacher_dim)` embeddings t, as they are.
-        student: `(batch, dim)` embeddings s, as they are.
-
-    Returns:
-        `(batch,)`. A batch of one example gives 0; embeddings that are all equal have relative distances of 0, with
-        gradient 0.
-
-    Raises:
-        ValueError: different numbers of rows, or class ids in place of the teacher's embeddings.
-
-    Source: Park, Kim, Lu, Cho, Relational Knowledge Distillation, CVPR 2019, section 3.2.1; here the mean over pairs in
-    place of their sum.
+    See `RelationalDistanceLoss`.
     """
     teacher, student = teacher_and_student(teacher, student)
     values = huber(_relative_distances(student) - _relative_distances(teacher))
@@ -64,34 +39,7 @@ def relational_angle(teacher: Tensor, student: Tensor) -> Tensor:
 
     mean over i != k, both != j, of h(cos(t_i t_j t_k) - cos(s_i s_j s_k)),  one value for each vertex j
 
-    cos(x_i x_j x_k) is the cosine of the angle at x_j between the directions to x_i and x_k, and h the Huber loss, here
-    half the square up to a difference of 1.
-
-    See also: `RelationalAngleLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> teacher = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]  # angles of 90, 45 and 45 degrees
-        >>> student = [[0.0], [1.0], [2.0]]  # angles of 0, 180 and 0 degrees
-        >>> values = tfdml.losses.relational_angle(teacher, student)  # 1^2 / 2, 1.7071 - 0.5, 0.2929^2 / 2
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.5, 1.2071, 0.0429]
-
-    Args:
-        teacher: `(batch, teacher_dim)` embeddings t, as they are.
-        student: `(batch, dim)` embeddings s, as they are.
-
-    Returns:
-        `(batch,)` in [0, 1.5]. A batch of fewer than three examples gives 0. The direction between duplicates is the
-        zero vector: its cosines are 0, with gradient 0.
-
-    Time grows with batch^3 x dim, memory with batch^2: one vertex at a time, and again for the gradient.
-
-    Raises:
-        ValueError: different numbers of rows, or class ids in place of the teacher's embeddings.
-
-    Source: Park, Kim, Lu, Cho, Relational Knowledge Distillation, CVPR 2019, section 3.2.2; here the mean over triplets
-    in place of their sum.
+    See `RelationalAngleLoss`.
     """
     return _over_vertices(*teacher_and_student(teacher, student))
 
@@ -127,25 +75,33 @@ def _angles(x, vertex):
 
 @serializable
 class RelationalDistanceLoss(DistillationLoss):
-    """Relational distance loss: see `tfdml.losses.relational_distance` for the formula and its source.
+    """Relational distance loss: the relative distances of an example to the others are the teacher's.
 
-    `loss(teacher, student)`: the labels of Keras are the teacher's embeddings, of any dimension.
+    mean over j != i of h(|t_i - t_j| / mu_T - |s_i - s_j| / mu_S)
+
+    mu is the mean distance of the pairs of the batch, and h the Huber loss: h(x) = x^2 / 2 for |x| <= 1, |x| - 1/2
+    beyond. `loss(teacher, student)`: the labels of Keras are the teacher's embeddings, of any dimension. Both are used
+    as they are. A batch of one example gives 0; embeddings that are all equal have relative distances of 0, with
+    gradient 0.
 
     Also called: RKD-D, distance-wise distillation.
-
-    See also: `RelationalAngleLoss`, to which the paper adds this loss by a `WeightedSumLoss`.
-    `SimilarityPreservingLoss`, on dot products.
 
     Example:
 
         >>> teacher, student = [[0.0], [1.0], [3.0]], [[0.0, 0.0], [0.0, 1.0], [0.0, 2.0]]
         >>> # relative distances 1/2, 3/2 and 1 of the teacher, 3/4, 3/2 and 3/4 of the student
         >>> loss = tfdml.losses.RelationalDistanceLoss()
-        >>> round(float(loss(teacher, student)), 4)
+        >>> round(float(loss(teacher, student)), 4)  # the mean of 1 / 64, 1 / 32 and 1 / 64
         0.0208
 
-    Args:
-        **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
+    See also: `RelationalAngleLoss`, to which the paper adds this loss by a `WeightedSumLoss`.
+    `SimilarityPreservingLoss`, on dot products.
+
+    Raises:
+        ValueError: when called, different numbers of rows, or class ids in place of the teacher's embeddings.
+
+    Source: Park, Kim, Lu, Cho, Relational Knowledge Distillation, CVPR 2019, section 3.2.1; here the mean over pairs in
+    place of their sum.
     """
 
     def __init__(self, **options: Unpack[LossOptions]) -> None:
@@ -154,24 +110,33 @@ class RelationalDistanceLoss(DistillationLoss):
 
 @serializable
 class RelationalAngleLoss(DistillationLoss):
-    """Relational angle loss: see `tfdml.losses.relational_angle` for the formula and its source.
+    """Relational angle loss: the angles at an example, between the others, are the teacher's.
 
-    `loss(teacher, student)`: the labels of Keras are the teacher's embeddings, of any dimension.
+    mean over i != k, both != j, of h(cos(t_i t_j t_k) - cos(s_i s_j s_k)),  one value for each vertex j
+
+    cos(x_i x_j x_k) is the cosine of the angle at x_j between the directions to x_i and x_k, and h the Huber loss, here
+    half the square up to a difference of 1. `loss(teacher, student)`: the labels of Keras are the teacher's embeddings,
+    of any dimension. Values are between 0 and 1.5. A batch of fewer than three examples gives 0. The direction between
+    duplicates is the zero vector: its cosines are 0, with gradient 0. Time grows with batch^3 x dim, memory with
+    batch^2: one vertex at a time, and again for the gradient.
 
     Also called: RKD-A, angle-wise distillation.
-
-    See also: `RelationalDistanceLoss`, whose time grows with the square of the batch instead of the cube.
 
     Example:
 
         >>> teacher = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]  # angles of 90, 45 and 45 degrees
         >>> student = [[0.0], [1.0], [2.0]]  # angles of 0, 180 and 0 degrees
         >>> loss = tfdml.losses.RelationalAngleLoss()
-        >>> round(float(loss(teacher, student)), 4)
+        >>> round(float(loss(teacher, student)), 4)  # the mean of 1^2 / 2, 1.7071 - 0.5 and 0.2929^2 / 2
         0.5833
 
-    Args:
-        **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
+    See also: `RelationalDistanceLoss`, whose time grows with the square of the batch instead of the cube.
+
+    Raises:
+        ValueError: when called, different numbers of rows, or class ids in place of the teacher's embeddings.
+
+    Source: Park, Kim, Lu, Cho, Relational Knowledge Distillation, CVPR 2019, section 3.2.2; here the mean over triplets
+    in place of their sum.
     """
 
     def __init__(self, **options: Unpack[LossOptions]) -> None:

@@ -16,27 +16,7 @@ def similarity_preserving(teacher: Tensor, student: Tensor) -> Tensor:
 
     (1/B) |G_T,i - G_S,i|^2,  G_i = (x_i . x_1, ..., x_i . x_B) / |(x_i . x_1, ..., x_i . x_B)|
 
-    The mean over the B examples is the paper's |G_T - G_S|_F^2 / B^2.
-
-    See also: `SimilarityPreservingLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> teacher, student = [[1.0, 0.0], [0.0, 1.0]], [[2.0], [2.0]]  # rows (1, 0), (0, 1) and (1, 1) / sqrt(2)
-        >>> np.asarray(tfdml.losses.similarity_preserving(teacher, student), float).round(4).tolist()
-        [0.2929, 0.2929]
-
-    Args:
-        teacher: `(batch, teacher_dim)` embeddings, as they are: dot products, that of an example with itself included.
-        student: `(batch, dim)` embeddings, as they are.
-
-    Returns:
-        `(batch,)`, at most 4 / B. A zero vector has a zero row. A batch of one example gives 0.
-
-    Raises:
-        ValueError: different numbers of rows, or class ids in place of the teacher's embeddings.
-
-    Source: Tung, Mori, Similarity-Preserving Knowledge Distillation, ICCV 2019, eq. 4.
+    See `SimilarityPreservingLoss`.
     """
     teacher, student = teacher_and_student(teacher, student)
     rows = normalized_rows(dot(as_batch(teacher))), normalized_rows(dot(as_batch(student)))
@@ -45,23 +25,29 @@ def similarity_preserving(teacher: Tensor, student: Tensor) -> Tensor:
 
 @serializable
 class SimilarityPreservingLoss(DistillationLoss):
-    """Similarity-preserving loss: see `tfdml.losses.similarity_preserving` for the formula and its source.
+    """Similarity-preserving loss: rows of similarities of teacher and student are alike.
 
-    `loss(teacher, student)`: the labels of Keras are the teacher's embeddings, of any dimension.
+    (1/B) |G_T,i - G_S,i|^2,  G_i = (x_i . x_1, ..., x_i . x_B) / |(x_i . x_1, ..., x_i . x_B)|
+
+    The mean over the B examples is the paper's |G_T - G_S|_F^2 / B^2. `loss(teacher, student)`: the labels of Keras are
+    the teacher's embeddings, of any dimension. Both are used as they are, and the dot product of an example with itself
+    counts. Values are at most 4 / B. A zero vector has a zero row. A batch of one example gives 0.
 
     Also called: SP, similarity-preserving knowledge distillation.
-
-    See also: `RelationalDistanceLoss`, on distances. `CosineDistillationLoss`, which needs equal dimensions.
 
     Example:
 
         >>> teacher, student = [[1.0, 0.0], [0.0, 1.0]], [[2.0], [2.0]]  # rows (1, 0), (0, 1) and (1, 1) / sqrt(2)
         >>> loss = tfdml.losses.SimilarityPreservingLoss()
-        >>> round(float(loss(teacher, student)), 4)
+        >>> round(float(loss(teacher, student)), 4)  # (0.2929^2 + 0.7071^2) / 2
         0.2929
 
-    Args:
-        **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
+    See also: `RelationalDistanceLoss`, on distances. `CosineDistillationLoss`, which needs equal dimensions.
+
+    Raises:
+        ValueError: when called, different numbers of rows, or class ids in place of the teacher's embeddings.
+
+    Source: Tung, Mori, Similarity-Preserving Knowledge Distillation, ICCV 2019, eq. 4.
     """
 
     def __init__(self, **options: Unpack[LossOptions]) -> None:

@@ -12,28 +12,7 @@ from tfdml.pairs.base import Tensor
 def pair_hinge(labels: Tensor, scores: Tensor) -> Tensor:
     """Hinge loss, one value per score: max(0, 1 - y o).
 
-    See also: `PairHingeLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> values = tfdml.losses.pair_hinge([1, -1, -1], [0.25, -2.0, 0.5])  # 1 - 0.25, 0 and 1 + 0.5
-        >>> np.asarray(values, float).tolist()
-        [0.75, 0.0, 1.5]
-
-    Args:
-        labels: y, in the shape of the scores: 1 for a pair that matches, -1 (or 0) for one that does not. Any number
-            above 0 counts as 1, any other as -1.
-        scores: o, floats of any shape, such as `(batch,)` of `tfdml.models.PairModel`.
-
-    Returns:
-        The shape of the scores. A score that is not finite gives NaN.
-
-    Raises:
-        ValueError: masked entries, or labels of another shape.
-
-    Source: Zagoruyko, Komodakis, Learning to Compare Image Patches via Convolutional Neural Networks, CVPR 2015, eq. 1.
-    Its penalty (lambda / 2) ||w||^2 belongs to the weights: `kernel_regularizer=keras.regularizers.L2(lambda / 2)` in
-    the layers of the model. The paper sums over pairs, Keras takes the mean.
+    See `PairHingeLoss`.
     """
     signed = signed_scores(labels, scores)
     return propagate_non_finite(ops.relu(1.0 - signed), signed)
@@ -41,14 +20,15 @@ def pair_hinge(labels: Tensor, scores: Tensor) -> Tensor:
 
 @serializable
 class PairHingeLoss(ScoreLoss):
-    """Hinge loss of the scores of a model of pairs: see `tfdml.losses.pair_hinge` for the formula and its source.
+    """Hinge loss of the scores of a model of pairs: max(0, 1 - y o).
 
     For `tfdml.models.PairModel`. The squared L2 penalty of the paper, (lambda / 2) ||w||^2, is
     `kernel_regularizer=keras.regularizers.L2(lambda / 2)` in the layers of the network; `fit` adds it to the loss.
 
-    Also called: max-margin loss, SVM loss; `keras.losses.Hinge`, which averages over the last axis of the scores.
+    The labels y, in the shape of the scores o, are 1 for a pair that matches and -1 (or 0) for one that does not. Any
+    number above 0 counts as 1, any other as -1. A score that is not finite gives NaN.
 
-    See also: `PairLogisticLoss`, its smooth form. `ContrastiveLoss`, of embeddings in place of scores.
+    Also called: max-margin loss, SVM loss; `keras.losses.Hinge`, which averages over the last axis of the scores.
 
     Example:
 
@@ -56,8 +36,14 @@ class PairHingeLoss(ScoreLoss):
         >>> round(float(loss([1, -1, -1], [0.25, -2.0, 0.5])), 4)  # 0.75, 0 and 1.5
         0.75
 
-    Args:
-        **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
+    See also: `PairLogisticLoss`, its smooth form. `ContrastiveLoss`, of embeddings in place of scores.
+
+    Raises:
+        ValueError: when called, masked entries, or labels of another shape.
+
+    Source: Zagoruyko, Komodakis, Learning to Compare Image Patches via Convolutional Neural Networks, CVPR 2015, eq. 1.
+    Its penalty (lambda / 2) ||w||^2 belongs to the weights: `kernel_regularizer=keras.regularizers.L2(lambda / 2)` in
+    the layers of the model. The paper sums over pairs, Keras takes the mean.
     """
 
     def __init__(self, **options: Unpack[LossOptions]) -> None:

@@ -12,27 +12,7 @@ from tfdml.pairs.base import Tensor
 def pair_logistic(labels: Tensor, scores: Tensor) -> Tensor:
     """Logistic loss, one value per score: log(1 + exp(-y o)).
 
-    See also: `PairLogisticLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> values = tfdml.losses.pair_logistic([1, -1], [2.0, 0.0])  # log(1 + exp(-2)) and log 2
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.1269, 0.6931]
-
-    Args:
-        labels: y, in the shape of the scores: 1 for a pair that matches, -1 (or 0) for one that does not. Any number
-            above 0 counts as 1, any other as -1.
-        scores: o, floats of any shape: `(batch,)` of `tfdml.models.PairModel`, or maps of scores `(batch, h, w)`.
-
-    Returns:
-        The shape of the scores. A score that is not finite gives NaN.
-
-    Raises:
-        ValueError: masked entries, or labels of another shape.
-
-    Source: Bertinetto, Valmadre, Henriques, Vedaldi, Torr, Fully-Convolutional Siamese Networks for Object Tracking,
-    ECCV 2016 workshops, eq. 3.
+    See `PairLogisticLoss`.
     """
     signed = signed_scores(labels, scores)
     return propagate_non_finite(ops.softplus(-signed), signed)
@@ -40,15 +20,16 @@ def pair_logistic(labels: Tensor, scores: Tensor) -> Tensor:
 
 @serializable
 class PairLogisticLoss(ScoreLoss):
-    """Logistic loss of the scores of pairs: see `tfdml.losses.pair_logistic` for the formula and its source.
+    """Logistic loss of the scores of pairs: log(1 + exp(-y o)).
 
     For `tfdml.models.PairModel`, whose score is then the logarithm of the odds that a pair matches, and for maps of
     scores. Weights of a map, such as equal weights for both labels, are `sample_weight` of the same shape;
     `reduction="mean_with_sample_weight"` divides by their sum, the default by the number of scores.
 
-    Also called: binary cross-entropy from logits, with labels 0 and 1; softplus loss.
+    The labels y, in the shape of the scores o, are 1 for a pair that matches and -1 (or 0) for one that does not. Any
+    number above 0 counts as 1, any other as -1. A score that is not finite gives NaN.
 
-    See also: `PairHingeLoss`, 0 beyond a margin. `DistanceLogisticLoss`, of distances between embeddings.
+    Also called: binary cross-entropy from logits, with labels 0 and 1; softplus loss.
 
     Example:
 
@@ -56,8 +37,13 @@ class PairLogisticLoss(ScoreLoss):
         >>> round(float(loss([1, -1], [2.0, 0.0])), 4)  # log(1 + exp(-2)) and log 2
         0.41
 
-    Args:
-        **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
+    See also: `PairHingeLoss`, 0 beyond a margin. `DistanceLogisticLoss`, of distances between embeddings.
+
+    Raises:
+        ValueError: when called, masked entries, or labels of another shape.
+
+    Source: Bertinetto, Valmadre, Henriques, Vedaldi, Torr, Fully-Convolutional Siamese Networks for Object Tracking,
+    ECCV 2016 workshops, eq. 3.
     """
 
     def __init__(self, **options: Unpack[LossOptions]) -> None:

@@ -17,25 +17,7 @@ def circle(pairs: Pairs, *, margin: float = 0.4, scale: float = 80.0) -> Tensor:
     log(1 + sum_n exp(scale w_an (s_an - margin)) * sum_p exp(-scale w_ap (s_ap - 1 + margin)))
     w_ap = max(0, 1 + margin - s_ap),  w_an = max(0, s_an + margin), constants in the gradient
 
-    See also: `CircleLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> values = tfdml.losses.circle(pairs, margin=0.4, scale=8.0)  # row 1: log(1 + exp(8 * 1.2 * 0.4))
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.2453, 3.8613, 0.0]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        margin: relaxation m: positives aim at 1 - m, negatives at m.
-        scale: gamma.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Sun et al., Circle Loss: A Unified Perspective of Pair Similarity Optimization, CVPR 2020, eqs. 6 and 8; the
-    defaults are its fine-grained retrieval setting (0.25 and 256 for faces, 0.25 and 128 for re-identification).
+    See `CircleLoss`.
     """
     s = cosine(pairs)
     fixed = ops.stop_gradient(s)
@@ -46,23 +28,29 @@ def circle(pairs: Pairs, *, margin: float = 0.4, scale: float = 80.0) -> Tensor:
 
 @serializable
 class CircleLoss(PairLoss):
-    """Circle loss: see `tfdml.losses.circle` for the formula and its source.
+    """Circle loss: similarities weighted by their distance from the optimum.
 
-    See also: `MultiSimilarityLoss`, with fixed sharpness instead of weights that vanish at the optimum. `NTXentLoss`,
-    without margin.
+    log(1 + sum_n exp(scale w_an (s_an - margin)) * sum_p exp(-scale w_ap (s_ap - 1 + margin)))
+    w_ap = max(0, 1 + margin - s_ap),  w_an = max(0, s_an + margin), constants in the gradient
+
+    s is the cosine similarity; embeddings need not be normalized. An anchor without a positive or a negative gives 0.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
         >>> loss = tfdml.losses.CircleLoss(margin=0.4, scale=8.0)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0.2453, log(1 + exp(8 * 1.2 * 0.4)) and 0
         1.3689
 
+    See also: `MultiSimilarityLoss`, with fixed sharpness instead of weights that vanish at the optimum. `NTXentLoss`,
+    without margin.
+
     Args:
-        margin: relaxation, in [0, 1].
-        scale: above 0.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        margin: relaxation m, in [0, 1]: positives aim at 1 - m, negatives at m.
+        scale: gamma, above 0.
+
+    Source: Sun et al., Circle Loss: A Unified Perspective of Pair Similarity Optimization, CVPR 2020, eqs. 6 and 8; the
+    defaults are its fine-grained retrieval setting (0.25 and 256 for faces, 0.25 and 128 for re-identification).
     """
 
     def __init__(self, *, margin: float = 0.4, scale: float = 80.0, **options: Unpack[PairOptions]) -> None:

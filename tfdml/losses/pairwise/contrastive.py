@@ -24,29 +24,7 @@ def contrastive(
 
     (1 / pairs) (sum_p max(0, d_ap - positive_margin)^2 + sum_n max(0, negative_margin - d_an)^2)
 
-    See also: `ContrastiveLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
-        >>> values = tfdml.losses.contrastive(pairs, negative_margin=2.0)  # (0.25 + 0.25) / 2, (0.25 + 1) / 2, ...
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.25, 0.625, 0.625]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
-        positive_margin: positive pairs closer than this have zero loss.
-        negative_margin: negative pairs farther apart than this have zero loss.
-        distance: "euclidean", "squared" (the double-margin form on squared distances), "cosine" (1 - s), "snr", or a
-            function of `Pairs`.
-
-    Returns:
-        `(A,)`. An anchor without pairs gives 0; duplicates of another class have a loss of negative_margin^2 with
-        gradient 0.
-
-    Source: Hadsell, Chopra, LeCun, Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006, eq. 4, without
-    its factor 1/2; the mean over ordered pairs is eq. 23 of Hong, Park, Kim, Deep Metric Learning via Weighted
-    Contrastive Loss.
+    See `ContrastiveLoss`.
     """
     losses = contrastive_pair_losses(
         pairs, positive_margin=positive_margin, negative_margin=negative_margin, distance=distance
@@ -75,27 +53,7 @@ def weighted_contrastive(
 
     (1 / pairs) (sum_p g(d_ap) + sum_n eta_an h(d_an))
 
-    See also: `WeightedContrastiveLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
-        >>> costs = {"positive_cost": lambda d: d, "negative_cost": lambda d: 2.0 - d}
-        >>> values = tfdml.losses.weighted_contrastive(pairs, eta=0.5, **costs)  # (0.5 + 0.5 * 0.5) / 2, ...
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.375, 0.5, 0.375]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references, used as they are.
-        positive_cost: g, an increasing function of an array of distances, the loss of a positive pair.
-        negative_cost: h, a decreasing function of an array of distances, the loss of a negative pair.
-        eta: weight of negative pairs: a number, 0 or more, or a function of `Pairs` that returns `(A, R)`.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
-
-    Returns:
-        `(A,)`. An anchor without pairs gives 0.
-
-    Source: Hong, Park, Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. 10, as the mean of eq. 23.
+    See `WeightedContrastiveLoss`.
     """
     costs = {"positive_cost": positive_cost, "negative_cost": negative_cost}
     return mean_over_pairs(weighted_pair_losses(pairs, **costs, eta=eta, distance=distance), pairs)
@@ -131,34 +89,7 @@ def balanced_contrastive(
     (1 / pairs) (sum_p d_ap^2 + sum_n eta_an max(0, margin - d_an)^2)
     eta_an = lambda / (L - 1) * (N_a - 1) / N_n
 
-    N_a and N_n are the numbers of training examples in the classes of the anchor and the negative, L the number of
-    classes, lambda the number of negatives per positive.
-
-    See also: `BalancedContrastiveLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
-        >>> options = {"class_counts": [3, 2], "negatives_per_positive": 1.0}  # eta: 2 / 2 for class 0, 1 / 3 for 1
-        >>> np.asarray(tfdml.losses.balanced_contrastive(pairs, margin=2.0, **options), float).round(4).tolist()
-        [0.25, 0.625, 0.2083]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references with integer class ids, used as they are.
-        class_counts: training examples of each class: an array indexed by class id, or a dict of id to count.
-        negatives_per_positive: lambda.
-        margin: negative pairs farther apart than this have zero loss.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
-
-    Returns:
-        `(A,)`. An anchor without pairs gives 0. Inside a compiled function, where no error can be raised, a class
-        without a count makes the loss NaN.
-
-    Raises:
-        ValueError: a label that `class_counts` does not cover, where labels can be read; labels that are not class ids.
-
-    Source: Hong, Park, Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. 15. Its eq. 16 prints N_a in the
-    denominator; 15 and the derivation have N_n.
+    See `BalancedContrastiveLoss`.
     """
     losses = balanced_pair_losses(
         pairs,
@@ -194,23 +125,7 @@ def cosine_contrastive(pairs: Pairs, *, threshold: float = 0.5) -> Tensor:
 
     (1 / pairs) (sum_p -s_ap + sum_n max(0, s_an - threshold))
 
-    See also: `CosineContrastiveLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> values = tfdml.losses.cosine_contrastive(pairs, threshold=0.5)  # (-0.6 + 0) / 2, (-0.6 + 0.3) / 2, ...
-        >>> np.asarray(values, float).round(4).tolist()
-        [-0.3, -0.15, 0.15]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        threshold: negative pairs less similar than this have zero loss, in [-1, 1].
-
-    Returns:
-        `(A,)`, down to -1 where positives coincide. An anchor without pairs gives 0.
-
-    Source: A Unified View of Deep Metric Learning via Gradient Analysis, eq. 5.
+    See `CosineContrastiveLoss`.
     """
     return mean_over_pairs(cosine_contrastive_pair_losses(pairs, threshold=threshold), pairs)
 
@@ -226,21 +141,7 @@ def cosine_regression(pairs: Pairs) -> Tensor:
 
     (1 / pairs) (sum_p (1 - s_ap)^2 / 2 + sum_n s_an^2 / 2)
 
-    See also: `CosineRegressionLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> np.asarray(tfdml.losses.cosine_regression(pairs), float).round(4).tolist()  # (0.4^2 / 2 + 0) / 2, ...
-        [0.04, 0.2, 0.16]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-
-    Returns:
-        `(A,)`. An anchor without pairs gives 0.
-
-    Source: Serrat, Deep Metric Learning, course slides 2021-22, "Cosine distance".
+    See `CosineRegressionLoss`.
     """
     return mean_over_pairs(cosine_regression_pair_losses(pairs), pairs)
 
@@ -289,26 +190,34 @@ _HINGE = HingeSquared(margin=1.0)
 
 @serializable
 class ContrastiveLoss(PairLoss):
-    """Contrastive loss: see `tfdml.losses.contrastive` for the formula and its source.
+    """Contrastive loss: positives are pulled within one margin, negatives pushed beyond another.
+
+    (1 / pairs) (sum_p max(0, d_ap - positive_margin)^2 + sum_n max(0, negative_margin - d_an)^2)
+
+    Embeddings are used as they are, not normalized. An anchor without pairs gives 0. Duplicates of another class have a
+    loss of negative_margin^2, with gradient 0.
 
     Also called: pairwise loss, Siamese loss; with `positive_margin`, double-margin contrastive loss.
-
-    See also: `MarginLoss`, whose pull and push do not grow with the violation. `BalancedContrastiveLoss` for classes of
-    uneven size. `MultiSimilarityLoss` for large batches, in which most pairs are easy.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
         >>> loss = tfdml.losses.ContrastiveLoss(negative_margin=2.0)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of (0.25 + 0.25) / 2, (0.25 + 1) / 2 and 0.625
         0.5
+
+    See also: `MarginLoss`, whose pull and push do not grow with the violation. `BalancedContrastiveLoss` for classes of
+    uneven size. `MultiSimilarityLoss` for large batches, in which most pairs are easy.
 
     Args:
         positive_margin: positive pairs closer than this have zero loss; 0 or more.
         negative_margin: negative pairs farther apart than this have zero loss; above `positive_margin`.
-        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        distance: "euclidean", "squared" (the double-margin form on squared distances), "cosine" (1 - s), "snr", or a
+            function of `Pairs`.
+
+    Source: Hadsell, Chopra, LeCun, Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006, eq. 4, without
+    its factor 1/2; the mean over ordered pairs is eq. 23 of Hong, Park, Kim, Deep Metric Learning via Weighted
+    Contrastive Loss.
     """
 
     def __init__(
@@ -337,26 +246,30 @@ class ContrastiveLoss(PairLoss):
 
 @serializable
 class WeightedContrastiveLoss(PairLoss):
-    """Weighted contrastive loss: see `tfdml.losses.weighted_contrastive` for the formula and its source.
+    """Weighted contrastive loss.
 
-    See also: `ContrastiveLoss`, the same with squares and hinges. `BalancedContrastiveLoss`, whose eta follows the
-    sizes of the classes.
+    (1 / pairs) (sum_p g(d_ap) + sum_n eta_an h(d_an))
+
+    Embeddings are used as they are, not normalized. An anchor without pairs gives 0.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
         >>> loss = tfdml.losses.WeightedContrastiveLoss(negative_cost=tfdml.losses.HingeSquared(margin=2.0), eta=0.5)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of (0.25 + 0.5 * 0.25) / 2, 0.375 and 0.3125
         0.2917
 
+    See also: `ContrastiveLoss`, the same with squares and hinges. `BalancedContrastiveLoss`, whose eta follows the
+    sizes of the classes.
+
     Args:
-        positive_cost: loss of a positive pair, an increasing function of an array of distances; d^2 by default.
-        negative_cost: loss of a negative pair, a decreasing function of an array of distances; max(0, 1 - d)^2 by
-            default. Your own functions are saved with the loss if they are registered with Keras.
+        positive_cost: g, the loss of a positive pair, an increasing function of an array of distances; d^2 by default.
+        negative_cost: h, the loss of a negative pair, a decreasing function of an array of distances; max(0, 1 - d)^2
+            by default. Your own functions are saved with the loss if they are registered with Keras.
         eta: weight of negative pairs: a number, 0 or more, or a function of `Pairs` that returns `(A, R)`.
-        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+
+    Source: Hong, Park, Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. 10, as the mean of eq. 23.
     """
 
     def __init__(
@@ -382,25 +295,38 @@ class WeightedContrastiveLoss(PairLoss):
 
 @serializable
 class BalancedContrastiveLoss(PairLoss):
-    """Balanced contrastive loss: see `tfdml.losses.balanced_contrastive` for the formula and its source.
+    """Balanced contrastive loss: negatives are reweighted to a fixed number per positive pair.
 
-    See also: `ContrastiveLoss` for classes of even size. `tfdml.samplers.GroupSampler`, which draws small classes as
-    often as large ones.
+    (1 / pairs) (sum_p d_ap^2 + sum_n eta_an max(0, margin - d_an)^2)
+    eta_an = lambda / (L - 1) * (N_a - 1) / N_n
+
+    N_a and N_n are the numbers of training examples in the classes of the anchor and the negative, L the number of
+    classes, lambda the number of negatives per positive. Embeddings are used as they are, not normalized. An anchor
+    without pairs gives 0.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
         >>> loss = tfdml.losses.BalancedContrastiveLoss(class_counts=[3, 2], negatives_per_positive=1.0, margin=2.0)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # eta: 2 / 2 for anchors of class 0, 1 / 3 for class 1
         0.3611
+
+    See also: `ContrastiveLoss` for classes of even size. `tfdml.samplers.GroupSampler`, which draws small classes as
+    often as large ones.
 
     Args:
         class_counts: training examples of each class: an array indexed by class id, or a dict of id to count.
         negatives_per_positive: lambda, above 0; 256 in the paper.
         margin: negative pairs farther apart than this have zero loss, above 0.
-        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+
+    Raises:
+        ValueError: when called, a label that `class_counts` does not cover, where labels can be read; labels that are
+            not class ids. Inside a compiled function, where no error can be raised, a class without a count makes the
+            loss NaN.
+
+    Source: Hong, Park, Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. 15. Its eq. 16 prints N_a in the
+    denominator; 15 and the derivation have N_n.
     """
 
     def __init__(
@@ -433,24 +359,29 @@ class BalancedContrastiveLoss(PairLoss):
 
 @serializable
 class CosineContrastiveLoss(PairLoss):
-    """Contrastive loss on cosine similarities: see `tfdml.losses.cosine_contrastive` for the formula and its source.
+    """Contrastive loss on cosine similarities.
+
+    (1 / pairs) (sum_p -s_ap + sum_n max(0, s_an - threshold))
+
+    s is the cosine similarity; embeddings need not be normalized. The loss is down to -1 where positives coincide. An
+    anchor without pairs gives 0.
 
     Also called: cosine embedding loss (PyTorch), which adds 1 to the loss of each positive.
-
-    See also: `CosineRegressionLoss`, whose similarities read as scores. `MarginLoss(distance="cosine")`, which leaves
-    positives alone that are similar enough.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
         >>> loss = tfdml.losses.CosineContrastiveLoss(threshold=0.5)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of (-0.6 + 0) / 2, (-0.6 + 0.3) / 2 and 0.15
         -0.1
+
+    See also: `CosineRegressionLoss`, whose similarities read as scores. `MarginLoss(distance="cosine")`, which leaves
+    positives alone that are similar enough.
 
     Args:
         threshold: negative pairs less similar than this have zero loss, in [-1, 1].
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: A Unified View of Deep Metric Learning via Gradient Analysis, eq. 5.
     """
 
     def __init__(self, *, threshold: float = 0.5, **options: Unpack[PairOptions]) -> None:
@@ -464,22 +395,24 @@ class CosineContrastiveLoss(PairLoss):
 
 @serializable
 class CosineRegressionLoss(PairLoss):
-    """Regression of cosine similarities to 1 and 0: see `tfdml.losses.cosine_regression`.
+    """Regression of cosine similarities to 1 and 0.
+
+    (1 / pairs) (sum_p (1 - s_ap)^2 / 2 + sum_n s_an^2 / 2)
+
+    s is the cosine similarity; embeddings need not be normalized. An anchor without pairs gives 0.
 
     Also called: cosine similarity loss (sentence-transformers), without its scores between 0 and 1.
-
-    See also: `CosineContrastiveLoss`, which leaves negatives alone below a threshold.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
         >>> loss = tfdml.losses.CosineRegressionLoss()
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of (0.4^2 / 2 + 0) / 2, 0.2 and 0.16
         0.1333
 
-    Args:
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+    See also: `CosineContrastiveLoss`, which leaves negatives alone below a threshold.
+
+    Source: Serrat, Deep Metric Learning, course slides 2021-22, "Cosine distance".
     """
 
     def __init__(self, **options: Unpack[PairOptions]) -> None:

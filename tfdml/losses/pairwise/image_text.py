@@ -24,29 +24,7 @@ def clip(pairs: Pairs, *, temperature: Number = 0.07) -> Tensor:
 
     (l(a_i, r) + l(r_i, a)) / 2,  l(a_i, r) = mean_p -log(exp(s_ip / t) / (exp(s_ip / t) + sum_n exp(s_in / t)))
 
-    Value i is that of anchor i and of reference i, so that the mean is that of both directions. Of the positives of an
-    anchor, each is alone among its negatives: a caption that occurs twice is no negative of its images.
-
-    See also: `CLIPLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> images, texts = [[1.0, 0.0], [0.6, 0.8]], [[1.0, 0.0], [0.0, 1.0]]  # cosines 1, 0, 0.6 and 0.8
-        >>> pairs = tfdml.pairs.pairs_with([0, 1], images, [0, 1], texts)
-        >>> np.asarray(tfdml.losses.clip(pairs, temperature=0.5), float).round(4).tolist()
-        [0.249, 0.3485]
-
-    Args:
-        pairs: `Pairs` of A anchors and as many references; cosine similarity, so embeddings need not be normalized.
-        temperature: t, or a function `Pairs -> ()`.
-
-    Returns:
-        `(A,)`. A direction without a positive or without a negative gives 0.
-
-    Raises:
-        ValueError: numbers of anchors and references that differ, or references that the anchors do not share.
-
-    Source: Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021, figure 3.
+    See `CLIPLoss`.
     """
     require_shared_references(pairs, "the loss of CLIP")
     require_whole_batch(pairs, "the function clip", "use CLIPLoss, which takes one direction after the other")
@@ -73,28 +51,7 @@ def sigmoid(
 
     sum_p -log sigmoid(scale s_ap + bias) + sum_n -log sigmoid(-(scale s_an + bias))
 
-    The mean over anchors is the paper's loss. Equal labels are positive, also off the diagonal: a caption that occurs
-    twice is no negative of its images.
-
-    See also: `SigmoidLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> images, texts = [[1.0, 0.0], [0.6, 0.8]], [[1.0, 0.0], [0.0, 1.0]]  # cosines 1, 0, 0.6 and 0.8
-        >>> pairs = tfdml.pairs.pairs_with([0, 1], images, [0, 1], texts)
-        >>> values = tfdml.losses.sigmoid(pairs, scale=10.0, bias=-5.0)  # row 0: 2 log(1 + exp(-5))
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.0134, 1.3618]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        scale: the paper's t, or a function `Pairs -> ()`.
-        bias: b, or a function `Pairs -> ()`; as most pairs are negative, it starts well below 0.
-
-    Returns:
-        `(A,)`. An anchor without pairs gives 0.
-
-    Source: Zhai, Mustafa, Kolesnikov, Beyer, Sigmoid Loss for Language Image Pre-Training, ICCV 2023, eq. 1.
+    See `SigmoidLoss`.
     """
     s = cosine(pairs)
     logits = _number(scale, pairs, s.dtype) * s + _number(bias, pairs, s.dtype)
@@ -108,31 +65,42 @@ def _number(number, pairs, dtype):
 
 @serializable
 class CLIPLoss(PairLoss):
-    """Symmetric softmax loss with a learned temperature: see `tfdml.losses.clip` for the formula and its source.
+    """Symmetric softmax loss with a learned temperature: NT-Xent of anchors to references, and the other way around.
 
-    For `tfdml.models.TwoTowers`, such as pictures and texts. The default temperature is a
-    `tfdml.layers.LearnedNumber`, which `EmbeddingModel` trains: 0.07 at first, and at least 0.01, so that similarities
-    are multiplied by 100 at most, as in the paper.
+    (l(a_i, r) + l(r_i, a)) / 2,  l(a_i, r) = mean_p -log(exp(s_ip / t) / (exp(s_ip / t) + sum_n exp(s_in / t)))
+
+    Value i belongs to anchor i and to reference i, so that the mean covers both directions. Each positive of an anchor
+    is alone among its negatives: a caption that occurs twice is not a negative of its images.
+
+    For `tfdml.models.TwoTowers`, such as pictures and texts. The default temperature is a `tfdml.layers.LearnedNumber`,
+    which `EmbeddingModel` trains: 0.07 at first, and at least 0.01, so that similarities are multiplied by 100 at most,
+    as in the paper. s is the cosine similarity; embeddings need not be normalized. A direction without a positive or
+    without a negative gives 0.
 
     Also called: contrastive language-image pre-training, ConVIRT, symmetric InfoNCE, multiple negatives symmetric
     ranking loss.
-
-    See also: `SigmoidLoss`, in which pairs are independent. `NTXentLoss(pairing=tfdml.pairs.two_towers)`, queries to
-    gallery only.
 
     Example:
 
         >>> labels = np.arange(2)  # image i belongs to text i
         >>> towers = np.array([[[1.0, 0.0], [1.0, 0.0]], [[0.6, 0.8], [0.0, 1.0]]])  # cosines 1, 0, 0.6 and 0.8
         >>> loss = tfdml.losses.CLIPLoss(temperature=0.5)
-        >>> round(float(loss(labels, towers)), 4)
+        >>> round(float(loss(labels, towers)), 4)  # the mean of 0.249 and 0.3485
         0.2987
         >>> loss = tfdml.losses.CLIPLoss()  # a learned temperature, in an EmbeddingModel
 
+    See also: `SigmoidLoss`, in which pairs are independent. `NTXentLoss(pairing=tfdml.pairs.two_towers)`, queries to
+    gallery only.
+
     Args:
-        temperature: above 0; or a function of `Pairs`, such as a `LearnedNumber`. None for a learned one.
+        temperature: t, above 0; or a function `Pairs -> ()`, such as a `LearnedNumber`. None for a learned one.
         pairing: `two_towers`, or another pairing of as many references as anchors.
-        **options: `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of `PairLoss`.
+
+    Raises:
+        ValueError: when called, numbers of anchors and references that differ, or references that the anchors do not
+            share.
+
+    Source: Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021, figure 3.
     """
 
     def __init__(
@@ -171,30 +139,38 @@ class CLIPLoss(PairLoss):
 
 @serializable
 class SigmoidLoss(PairLoss):
-    """Sigmoid loss with learned scale and bias: see `tfdml.losses.sigmoid` for the formula and its source.
+    """Sigmoid loss with learned scale and bias: the log-likelihood of a logistic classification of each pair.
+
+    sum_p -log sigmoid(scale s_ap + bias) + sum_n -log sigmoid(-(scale s_an + bias))
+
+    The mean over anchors is the paper's loss. Equal labels are positive, also off the diagonal: a caption that occurs
+    twice is not a negative of its images.
 
     For `tfdml.models.TwoTowers`, such as pictures and texts. The default scale and bias are
-    `tfdml.layers.LearnedNumber`, which `EmbeddingModel` trains: 10 and -10 at first, the scale by its logarithm.
+    `tfdml.layers.LearnedNumber`, which `EmbeddingModel` trains: 10 and -10 at first, the scale by its logarithm. s is
+    the cosine similarity; embeddings need not be normalized. An anchor without pairs gives 0.
 
     Also called: SigLIP loss, pairwise sigmoid loss.
-
-    See also: `CLIPLoss`, a softmax over the batch. `BinomialDevianceLoss`, the same with a scale for each sign, and
-    means in place of sums.
 
     Example:
 
         >>> labels = np.arange(2)  # image i belongs to text i
         >>> towers = np.array([[[1.0, 0.0], [1.0, 0.0]], [[0.6, 0.8], [0.0, 1.0]]])  # cosines 1, 0, 0.6 and 0.8
         >>> loss = tfdml.losses.SigmoidLoss(scale=10.0, bias=-5.0)
-        >>> round(float(loss(labels, towers)), 4)
+        >>> round(float(loss(labels, towers)), 4)  # the mean of 2 log(1 + exp(-5)) and 1.3618
         0.6876
         >>> loss = tfdml.losses.SigmoidLoss()  # learned scale and bias, in an EmbeddingModel
 
+    See also: `CLIPLoss`, a softmax over the batch. `BinomialDevianceLoss`, the same with a scale for each sign, and
+    means in place of sums.
+
     Args:
-        scale: above 0; or a function of `Pairs`, such as a `LearnedNumber`. None for a learned one.
-        bias: a number; or such a function. None for a learned one.
+        scale: the paper's t, above 0; or a function `Pairs -> ()`, such as a `LearnedNumber`. None for a learned one.
+        bias: b, a number; or such a function. None for a learned one. It starts well below 0, as most pairs are
+            negative.
         pairing: `two_towers`, or any other.
-        **options: `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of `PairLoss`.
+
+    Source: Zhai, Mustafa, Kolesnikov, Beyer, Sigmoid Loss for Language Image Pre-Training, ICCV 2023, eq. 1.
     """
 
     def __init__(

@@ -28,32 +28,7 @@ def lifted_structure(
     J_ap = d_ap + log(sum_n exp(margin - d_an) + sum_n exp(margin - d_pn))
     (A / (2 P)) sum_p max(0, J_ap)^2
 
-    With `hard`, the largest of all margin - d_an and margin - d_pn replaces the logarithm. Without `squared`, the loss
-    is (A / P) sum_p max(0, J_ap). P is the number of (ordered) positive pairs in the batch, so that the mean over the A
-    anchors is the paper's loss.
-
-    See also: `LiftedStructureLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
-        >>> values = tfdml.losses.lifted_structure(pairs, margin=1.0)  # J = 0.9741, 3 / 4 J^2
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.7116, 0.7116, 0.0]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references that all anchors share, used as they are (not normalized).
-            Negatives of p are the anchors that have p as a negative.
-        margin: distance up to which negatives count, with a soft threshold.
-        hard: use the nested maximum, which the smooth form bounds from above.
-        squared: square the hinge, as in the paper.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
-
-    Returns:
-        `(A,)`. A positive pair without negatives at either end has zero loss.
-
-    Source: Oh Song, Xiang, Jegelka, Savarese, Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016,
-    eqs. 3 (hard) and 4; without the square, Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017, eq. 7.
+    See `LiftedStructureLoss`.
     """
     require_shared_references(pairs, "the lifted structured loss")
     d = distance_function(distance)(pairs)
@@ -87,28 +62,7 @@ def generalized_lifted(pairs: Pairs, *, margin: float = 1.0, distance: Distance 
 
     max(0, log sum_p exp(d_ap) + log sum_n exp(margin - d_an))
 
-    With `distance="cosine"` this is the form on similarities, max(0, log sum_p exp(-s) + log sum_n exp(margin + s)).
-
-    See also: `GeneralizedLiftedLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
-        >>> values = tfdml.losses.generalized_lifted(pairs, margin=1.0)  # 0.5 + 1 - 1.5, 0.5 + 1 - 1
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.0, 0.5, 0.0]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
-        margin: how much farther negatives must be.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017, eq. 8; on similarities, A Unified View of Deep
-    Metric Learning via Gradient Analysis, eq. 9. Its printed signs contradict the weights of eqs. 10 and 11; the signs
-    here agree with them.
+    See `GeneralizedLiftedLoss`.
     """
     d = distance_function(distance)(pairs)
     return ops.maximum(log_sum_exp(d, pairs.positive) + log_sum_exp(margin - d, pairs.negative), 0.0)
@@ -116,27 +70,36 @@ def generalized_lifted(pairs: Pairs, *, margin: float = 1.0, distance: Distance 
 
 @serializable
 class LiftedStructureLoss(PairLoss):
-    """Lifted structured loss: see `tfdml.losses.lifted_structure` for the formula and its source.
+    """Lifted structured loss: each positive pair against all negatives of both of its ends.
+
+    J_ap = d_ap + log(sum_n exp(margin - d_an) + sum_n exp(margin - d_pn))
+    (A / (2 P)) sum_p max(0, J_ap)^2
+
+    With `hard`, the largest of all margin - d_an and margin - d_pn replaces the logarithm. Without `squared`, the loss
+    is (A / P) sum_p max(0, J_ap). P is the number of (ordered) positive pairs in the batch, so that the mean over the A
+    anchors is the paper's loss. Embeddings are used as they are, not normalized. Negatives of p are the anchors that
+    have p as a negative. A positive pair without negatives at either end has zero loss.
 
     Also called: lifted structured embedding, LiftedStruct.
-
-    See also: `GeneralizedLiftedLoss`, with all positives of an anchor jointly. `MultiSimilarityLoss`, usually the
-    better first choice.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
         >>> loss = tfdml.losses.LiftedStructureLoss(margin=1.0)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # J is 0.9741: the mean of 3 / 4 J^2, 3 / 4 J^2 and 0
         0.4744
 
+    See also: `GeneralizedLiftedLoss`, with all positives of an anchor jointly. `MultiSimilarityLoss`, usually the
+    better first choice.
+
     Args:
-        margin: distance up to which negatives count, above 0.
+        margin: distance up to which negatives count, with a soft threshold; above 0.
         hard: use the nested maximum instead of its smooth upper bound.
         squared: square the hinge, as in the paper.
-        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+
+    Source: Oh Song, Xiang, Jegelka, Savarese, Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016,
+    eqs. 3 (hard) and 4; without the square, Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017, eq. 7.
     """
 
     def __init__(
@@ -155,25 +118,32 @@ class LiftedStructureLoss(PairLoss):
 
 @serializable
 class GeneralizedLiftedLoss(PairLoss):
-    """Generalized lifted loss: see `tfdml.losses.generalized_lifted` for the formula and its source.
+    """Generalized lifted loss: all positives of an anchor against all of its negatives.
+
+    max(0, log sum_p exp(d_ap) + log sum_n exp(margin - d_an))
+
+    With `distance="cosine"` this is the form on similarities, max(0, log sum_p exp(-s) + log sum_n exp(margin + s)).
+    Embeddings are used as they are, not normalized. An anchor without a positive or a negative gives 0.
 
     Also called: generalized lifted structure loss, LG loss.
-
-    See also: `LiftedStructureLoss`, for each positive pair by itself. `MultiSimilarityLoss` and `CircleLoss`, smooth
-    losses of similarities.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
         >>> loss = tfdml.losses.GeneralizedLiftedLoss(margin=1.0)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0, 0.5 + 1 - 1 and 0
         0.1667
+
+    See also: `LiftedStructureLoss`, for each positive pair by itself. `MultiSimilarityLoss` and `CircleLoss`, smooth
+    losses of similarities.
 
     Args:
         margin: how much farther negatives must be, 0 or more.
-        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+
+    Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017, eq. 8; on similarities, A Unified View of Deep
+    Metric Learning via Gradient Analysis, eq. 9. Its printed signs contradict the weights of eqs. 10 and 11; the signs
+    here agree with them.
     """
 
     def __init__(

@@ -16,24 +16,7 @@ def distance_logistic(pairs: Pairs, *, margin: float = 1.0, distance: Distance =
 
     (1 / pairs) (sum_p -log P(d_ap) + sum_n -log(1 - P(d_an))),  P(d) = (1 + e^-margin) / (1 + e^(d - margin))
 
-    See also: `DistanceLogisticLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
-        >>> np.asarray(tfdml.losses.distance_logistic(pairs, margin=1.0), float).round(4).tolist()  # P(0.5) is 0.8515
-        [0.4437, 0.6563, 0.9392]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
-        margin: distance around which the probability drops; P(0) = 1.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
-
-    Returns:
-        `(A,)`. An anchor without pairs gives 0. The loss of coincident negatives is infinite; it is capped at about
-        41, with gradient 0.
-
-    Source: Vo, Hays, Localizing and Orienting Street Views Using Overhead Imagery, ECCV 2016, eqs. 4 and 5.
+    See `DistanceLogisticLoss`.
     """
     return mean_over_pairs(distance_logistic_pair_losses(pairs, margin=margin, distance=distance), pairs)
 
@@ -51,25 +34,7 @@ def binomial_deviance(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, t
 
     mean_p log(1 + exp(alpha (threshold - s_ap))) + mean_n log(1 + exp(beta (s_an - threshold)))
 
-    See also: `BinomialDevianceLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> np.asarray(tfdml.losses.binomial_deviance(pairs), float).round(4).tolist()  # log(1 + exp(-0.2)), and + 15
-        [0.5981, 15.5981, 7.5]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        alpha: sharpness on positives.
-        beta: sharpness on negatives.
-        threshold: similarity that separates positives from negatives, in [-1, 1].
-
-    Returns:
-        `(A,)`. An anchor with neither positives nor negatives gives 0.
-
-    Source: Yi, Lei, Li, Deep Metric Learning for Practical Person Re-Identification, 2014; with two sharpness
-    parameters and means per anchor, A Unified View of Deep Metric Learning via Gradient Analysis, eq. 12.
+    See `BinomialDevianceLoss`.
     """
     losses = binomial_pair_losses(pairs, alpha=alpha, beta=beta, threshold=threshold)
     return sum(weighted_mean(losses, weights, pairs.counts) for weights in (pairs.positive, pairs.negative))
@@ -83,25 +48,30 @@ def binomial_pair_losses(pairs: Pairs, *, alpha: float, beta: float, threshold: 
 
 @serializable
 class DistanceLogisticLoss(PairLoss):
-    """Distance-based logistic loss: see `tfdml.losses.distance_logistic` for the formula and its source.
+    """Distance-based logistic loss: cross-entropy of the probability that a pair is positive.
+
+    (1 / pairs) (sum_p -log P(d_ap) + sum_n -log(1 - P(d_an))),  P(d) = (1 + e^-margin) / (1 + e^(d - margin))
+
+    Embeddings are used as they are, not normalized. An anchor without pairs gives 0. The loss of coincident negatives
+    is infinite; it is capped at about 41, with gradient 0.
 
     Also called: distance-based logistic loss, DBL.
-
-    See also: `ContrastiveLoss`, with hinges at two distances. `BinomialDevianceLoss`, the logistic loss of cosine
-    similarities.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
         >>> loss = tfdml.losses.DistanceLogisticLoss(margin=1.0)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0.4437, 0.6563 and 0.9392; P(0.5) is 0.8515
         0.6797
 
+    See also: `ContrastiveLoss`, with hinges at two distances. `BinomialDevianceLoss`, the logistic loss of cosine
+    similarities.
+
     Args:
-        margin: distance around which the probability of a match falls, above 0.
-        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        margin: distance around which the probability of a match falls, above 0; P(0) = 1.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+
+    Source: Vo, Hays, Localizing and Orienting Street Views Using Overhead Imagery, ECCV 2016, eqs. 4 and 5.
     """
 
     def __init__(
@@ -118,27 +88,33 @@ class DistanceLogisticLoss(PairLoss):
 
 @serializable
 class BinomialDevianceLoss(PairLoss):
-    """Binomial deviance loss: see `tfdml.losses.binomial_deviance` for the formula and its source.
+    """Binomial deviance loss.
+
+    mean_p log(1 + exp(alpha (threshold - s_ap))) + mean_n log(1 + exp(beta (s_an - threshold)))
+
+    s is the cosine similarity; embeddings need not be normalized. An anchor with neither positives nor negatives gives
+    0.
 
     Also called: deviance loss, logistic loss; the sigmoid loss of SigLIP has this form, with one learned
     sharpness and threshold.
-
-    See also: `MultiSimilarityLoss`, in which the weight of a pair also depends on the other pairs of its anchor.
-    `DistanceLogisticLoss` for euclidean distances. `BoostedLoss`, an ensemble trained with this loss.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
         >>> loss = tfdml.losses.BinomialDevianceLoss(alpha=2.0, beta=50.0, threshold=0.5)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of log(1 + exp(-0.2)), 15.5981 and 7.5
         7.8988
+
+    See also: `MultiSimilarityLoss`, in which the weight of a pair also depends on the other pairs of its anchor.
+    `DistanceLogisticLoss` for euclidean distances. `BoostedLoss`, an ensemble trained with this loss.
 
     Args:
         alpha: sharpness on positives, above 0.
         beta: sharpness on negatives, above 0.
         threshold: cosine similarity that separates positives from negatives, in [-1, 1].
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Yi, Lei, Li, Deep Metric Learning for Practical Person Re-Identification, 2014; with two sharpness
+    parameters and means per anchor, A Unified View of Deep Metric Learning via Gradient Analysis, eq. 12.
     """
 
     def __init__(

@@ -26,34 +26,7 @@ def margin(
 
     (A / N) (sum_p max(0, margin + d_ap - beta_a) + sum_n max(0, margin + beta_a - d_an)) + nu beta_a
 
-    d is the distance of embeddings scaled to norm 1. N is the number of pairs in the batch with a nonzero loss, or of
-    all pairs with `normalize="all"`, so that the mean over the A anchors is the paper's loss.
-
-    See also: `MarginLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> values = tfdml.losses.margin(pairs, margin=0.2, boundary=0.5, distance="cosine")  # 0.1 * 3 / 4, ...
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.075, 0.45, 0.375]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; embeddings are normalized here.
-        margin: how far each pair must be from the boundary.
-        boundary: the distance beta that separates positives from negatives, or a function `Pairs -> (A,)` that returns
-            one for each anchor.
-        nu: regularization weight of the boundary. At the optimum of a boundary that all anchors share, nu is the
-            share of active positives minus the share of active negatives among the N pairs.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
-        normalize: "active" divides by the number of pairs with a nonzero loss, "all" by the number of all pairs.
-
-    Returns:
-        `(A,)`. An anchor without pairs, or every anchor if no pair has a nonzero loss, gives nu beta_a.
-
-    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4. With
-    `distance="cosine"` and a boundary of 1 - lambda it is the margin loss on similarities, max(0, m + y (lambda - s)),
-    of A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.3.
+    See `MarginLoss`.
     """
     beta = _boundaries(boundary, pairs)
     losses = margin_pair_losses(pairs, margin=margin, boundary=beta, distance=distance)
@@ -82,31 +55,42 @@ def _boundaries(boundary, pairs):
 
 @serializable
 class MarginLoss(PairLoss):
-    """Margin loss: see `tfdml.losses.margin` for the formula and its source.
+    """Margin loss: positives must be nearer than a boundary, negatives farther, by a margin.
+
+    (A / N) (sum_p max(0, margin + d_ap - beta_a) + sum_n max(0, margin + beta_a - d_an)) + nu beta_a
+
+    d is the distance of embeddings scaled to norm 1. N is the number of pairs in the batch with a nonzero loss, or of
+    all pairs with `normalize="all"`, so that the mean over the A anchors is the paper's loss. An anchor without pairs,
+    or every anchor if no pair has a nonzero loss, gives nu beta_a.
 
     Also called: margin-based loss; distance-weighted margin loss with `miner=tfdml.miners.DistanceWeighted()`.
-
-    See also: `ContrastiveLoss`, which squares the hinges and pulls positives to distance 0. `TripletLoss`, which needs
-    no boundary, but gives no threshold for "same or not" either.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
         >>> loss = tfdml.losses.MarginLoss(margin=0.2, boundary=0.5, distance="cosine")
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0.1 * 3 / 4, 0.45 and 0.375
         0.3
         >>> boundaries = tfdml.layers.Boundaries(class_ids=labels)  # learned in an EmbeddingModel
         >>> loss = tfdml.losses.MarginLoss(boundary=boundaries)
 
+    See also: `ContrastiveLoss`, which squares the hinges and pulls positives to distance 0. `TripletLoss`, which needs
+    no boundary, but gives no threshold for "same or not" either.
+
     Args:
         margin: how far each pair must be from the boundary, 0 or more.
-        boundary: the distance that separates positives from negatives: a number in [0, 2], or `Boundaries`, which
-            `EmbeddingModel` trains and keeps in its files.
-        nu: regularization weight of a learned boundary, 0 or more.
-        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`, of embeddings scaled to norm 1.
-        normalize: "active" (the default) or "all".
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        boundary: the distance beta that separates positives from negatives: a number in [0, 2], or a function of
+            `Pairs` that returns one for each anchor, such as `Boundaries`, which `EmbeddingModel` trains and keeps in
+            its files.
+        nu: regularization weight of a learned boundary, 0 or more. At the optimum of a boundary that all anchors share,
+            nu is the share of active positives minus the share of active negatives among the N pairs.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`, of embeddings scaled to
+            norm 1.
+        normalize: "active" divides by the number of pairs with a nonzero loss, "all" by the number of all pairs.
+
+    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4. With
+    `distance="cosine"` and a boundary of 1 - lambda it is the margin loss on similarities, max(0, m + y (lambda - s)),
+    of A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.3.
     """
 
     def __init__(

@@ -16,27 +16,7 @@ def multi_similarity(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, th
 
     (1/alpha) log(1 + sum_p exp(-alpha (s_ap - threshold))) + (1/beta) log(1 + sum_n exp(beta (s_an - threshold)))
 
-    See also: `MultiSimilarityLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> values = tfdml.losses.multi_similarity(pairs)  # log(1 + exp(-0.2)) / 2, and + 15 / 50
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.2991, 0.5991, 0.3]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        alpha: sharpness on positives.
-        beta: sharpness on negatives.
-        threshold: similarity that separates positives from negatives, in [-1, 1].
-
-    Returns:
-        `(A,)`. An anchor with neither positives nor negatives gives 0.
-
-    Source: Wang, Han, Huang, Dong, Scott, Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning,
-    CVPR 2019, eq. 15. The threshold of 0.5 is from A Unified View of Deep Metric Learning via Gradient Analysis,
-    section 6.
+    See `MultiSimilarityLoss`.
     """
     s = cosine(pairs)
     pull = softplus_sum_exp(-alpha * (s - threshold), pairs.positive) / alpha
@@ -46,28 +26,34 @@ def multi_similarity(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, th
 
 @serializable
 class MultiSimilarityLoss(PairLoss):
-    """Multi-similarity loss: see `tfdml.losses.multi_similarity` for the formula and its source.
+    """Multi-similarity loss.
 
-    With `miner=tfdml.miners.ValidTriplets(margin=0.1)` this is the full method of the paper.
+    (1/alpha) log(1 + sum_p exp(-alpha (s_ap - threshold))) + (1/beta) log(1 + sum_n exp(beta (s_an - threshold)))
+
+    With `miner=tfdml.miners.ValidTriplets(margin=0.1)` this is the full method of the paper. s is the cosine
+    similarity; embeddings need not be normalized. An anchor with neither positives nor negatives gives 0.
 
     Also called: MS loss.
-
-    See also: `RAWLoss`, the same with a miner. `BinomialDevianceLoss`, in which the weight of a pair depends on this
-    pair alone. `NTXentLoss`, which compares each positive with the negatives instead of a threshold.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
         >>> loss = tfdml.losses.MultiSimilarityLoss(alpha=2.0, beta=50.0, threshold=0.5)
+        >>> # the mean of log(1 + exp(-0.2)) / 2, 0.2991 + 15 / 50 and 15 / 50
         >>> round(float(loss(labels, embeddings)), 4)
         0.3994
+
+    See also: `RAWLoss`, the same with a miner. `BinomialDevianceLoss`, in which the weight of a pair depends on this
+    pair alone. `NTXentLoss`, which compares each positive with the negatives instead of a threshold.
 
     Args:
         alpha: sharpness on positives, above 0.
         beta: sharpness on negatives, above 0.
         threshold: cosine similarity that separates positives from negatives, in [-1, 1].
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Wang, Han, Huang, Dong, Scott, Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning,
+    CVPR 2019, eq. 15. The threshold of 0.5 is from A Unified View of Deep Metric Learning via Gradient Analysis,
+    section 6.
     """
 
     def __init__(

@@ -16,26 +16,7 @@ def n_pairs(pairs: Pairs, *, l2: float = 0.0) -> Tensor:
 
     mean_p -log(exp(s_ap) / (exp(s_ap) + sum_n exp(s_an))) + l2 * (|a|^2 + mean_r |r|^2) / 2
 
-    See also: `NPairsLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> values = tfdml.losses.n_pairs(pairs)  # log(1 + exp(0 - 0.6)), log(1 + exp(0.8 - 0.6))
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.4375, 0.7981, 0.0]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references, used as they are; s is their dot product. For embeddings of norm 1
-            prefer `nt_xent`, which has a temperature.
-        l2: weight of the mean squared norm of the embeddings; with 0, norms may grow without bound.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives only the L2 term.
-
-    Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016; eq. 2 of Hong, Park,
-    Kim, Deep Metric Learning via Weighted Contrastive Loss. With `pairs.even_against_odd` on batches of two examples
-    per class this is Sohn's multi-class N-pair loss.
+    See `NPairsLoss`.
     """
     values = positives_among_negatives(dot(pairs), pairs)
     if l2 == 0:
@@ -47,25 +28,32 @@ def n_pairs(pairs: Pairs, *, l2: float = 0.0) -> Tensor:
 
 @serializable
 class NPairsLoss(PairLoss):
-    """N-pair loss: see `tfdml.losses.n_pairs` for the formula and its source.
+    """N-pair loss: cross-entropy of each positive among the negatives, on dot products.
+
+    mean_p -log(exp(s_ap) / (exp(s_ap) + sum_n exp(s_an))) + l2 * (|a|^2 + mean_r |r|^2) / 2
+
+    s is the dot product of embeddings as they are. An anchor without a positive or without a negative gives only the L2
+    term.
 
     Also called: multi-class N-pair loss, N-pair-mc.
-
-    See also: `NTXentLoss`, the same with a temperature: prefer it for embeddings of norm 1. `AngularLoss`, which the
-    paper of that loss adds to this one.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
-        >>> loss = tfdml.losses.NPairsLoss()
+        >>> loss = tfdml.losses.NPairsLoss()  # the mean of log(1 + exp(0 - 0.6)), log(1 + exp(0.8 - 0.6)) and 0
         >>> round(float(loss(labels, embeddings)), 4)
         0.4119
         >>> listed = tfdml.losses.NPairsLoss(pairing=tfdml.pairs.even_against_odd)  # the paper's two examples per class
 
+    See also: `NTXentLoss`, the same with a temperature: prefer it for embeddings of norm 1. `AngularLoss`, which the
+    paper of that loss adds to this one.
+
     Args:
-        l2: weight of the mean squared norm of the embeddings, 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        l2: weight of the mean squared norm of the embeddings, 0 or more; with 0, norms may grow without bound.
+
+    Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016; eq. 2 of Hong, Park,
+    Kim, Deep Metric Learning via Weighted Contrastive Loss. With `pairs.even_against_odd` on batches of two examples
+    per class this is Sohn's multi-class N-pair loss.
     """
 
     def __init__(self, *, l2: float = 0.0, **options: Unpack[PairOptions]) -> None:

@@ -15,24 +15,7 @@ def nca(pairs: Pairs, *, log: bool = False) -> Tensor:
 
     p_ar = exp(-d_ar^2) / sum_r exp(-d_ar^2), r != a;   1 - sum_p p_ap, or -log sum_p p_ap with `log`
 
-    See also: `NCALoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
-        >>> np.asarray(tfdml.losses.nca(pairs), float).round(4).tolist()  # row 0: 1 - 1 / (1 + exp(0.25 - 2.25))
-        [0.1192, 0.3208, 0.0]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references, used as they are. Embeddings of norm 1 give a nearly flat softmax,
-            because their squared distances are at most 4; multiply them by a scale.
-        log: the negative log-likelihood, whose gradient does not vanish for anchors far from their class.
-
-    Returns:
-        `(A,)`. An anchor without positives gives 0.
-
-    Source: Goldberger, Roweis, Hinton, Salakhutdinov, Neighborhood Components Analysis, NIPS 2004, eqs. 2 to 4 and 6.
-    Serrat's slides print k != j under the sum; the correct condition is k != i.
+    See `NCALoss`.
     """
     logits = -squared(pairs)
     among_positives = log_sum_exp(logits, pairs.positive)
@@ -42,23 +25,30 @@ def nca(pairs: Pairs, *, log: bool = False) -> Tensor:
 
 @serializable
 class NCALoss(PairLoss):
-    """Neighborhood components analysis: see `tfdml.losses.nca` for the formula and its source.
+    """Neighborhood components analysis: the probability that a random neighbor has another class.
+
+    p_ar = exp(-d_ar^2) / sum_r exp(-d_ar^2), r != a;   1 - sum_p p_ap, or -log sum_p p_ap with `log`
+
+    Embeddings are used as they are. Those of norm 1 give a nearly flat softmax, because their squared distances are at
+    most 4; multiply them by a scale. An anchor without positives gives 0.
 
     Also called: NCA; with `log=True`, soft nearest neighbor loss.
-
-    See also: `SupConLoss`, which pulls all positives instead of the nearest. `ProxyNCALoss`, against class centers.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
         >>> loss = tfdml.losses.NCALoss(log=False)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of 1 - 1 / (1 + exp(0.25 - 2.25)), 0.3208 and 0
         0.1467
 
+    See also: `SupConLoss`, which pulls all positives instead of the nearest. `ProxyNCALoss`, against class centers.
+
     Args:
-        log: use the negative log-likelihood instead of the expected error.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        log: use the negative log-likelihood instead of the expected error: its gradient does not vanish for anchors far
+            from their class.
+
+    Source: Goldberger, Roweis, Hinton, Salakhutdinov, Neighborhood Components Analysis, NIPS 2004, eqs. 2 to 4 and 6.
+    Serrat's slides print k != j under the sum; the correct condition is k != i.
     """
 
     def __init__(self, *, log: bool = False, **options: Unpack[PairOptions]) -> None:

@@ -17,25 +17,7 @@ def nt_xent(pairs: Pairs, *, temperature: float = 0.07) -> Tensor:
 
     mean_p -log(exp(s_ap / t) / (exp(s_ap / t) + sum_n exp(s_an / t)))
 
-    See also: `NTXentLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> values = tfdml.losses.nt_xent(pairs, temperature=0.5)  # row 0: log(1 + exp((0 - 0.6) / 0.5))
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.2633, 0.913, 0.0]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        temperature: t; small values emphasize the hardest negatives.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Chen, Kornblith, Norouzi, Hinton, A Simple Framework for Contrastive Learning of Visual Representations,
-    ICML 2020, eq. 1, for any number of positives; InfoNCE of van den Oord et al., 2018. The temperature is from
-    Wu et al., Unsupervised Feature Learning via Non-Parametric Instance Discrimination, CVPR 2018.
+    See `NTXentLoss`.
     """
     return positives_among_negatives(cosine(pairs) / temperature, pairs)
 
@@ -45,22 +27,7 @@ def sup_con(pairs: Pairs, *, temperature: float = 0.1) -> Tensor:
 
     mean_p -log(exp(s_ap / t) / sum_r exp(s_ar / t))
 
-    See also: `SupConLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 0], [[1.0, 0.0]] * 3)  # two positives each, all with cosine 1
-        >>> np.asarray(tfdml.losses.sup_con(pairs), float).round(4).tolist()  # log 2
-        [0.6931, 0.6931, 0.6931]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        temperature: t.
-
-    Returns:
-        `(A,)`, at least log(number of positives). An anchor without positives gives 0.
-
-    Source: Khosla et al., Supervised Contrastive Learning, NeurIPS 2020, eq. 2 (the sum outside of the logarithm).
+    See `SupConLoss`.
     """
     s = cosine(pairs) / temperature
     over_all = log_sum_exp(s, pairs.positive + pairs.negative)[:, None]
@@ -72,27 +39,7 @@ def instance(pairs: Pairs, *, scale: float = 64.0) -> Tensor:
 
     log(1 + sum_n exp(scale (s_an - 1)))
 
-    It is the softmax cross-entropy over the anchor's similarity to itself, 1, and its similarities to its negatives.
-
-    See also: `InstanceLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> np.asarray(tfdml.losses.instance(pairs, scale=1.0), float).round(4).tolist()  # row 0: log(1 + exp(0 - 1))
-        [0.3133, 0.5981, 0.7824]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized. Positives
-            are ignored: they neither attract nor repel.
-        scale: sharpness of the softmax, gamma.
-
-    Returns:
-        `(A,)`. An anchor without negatives gives 0.
-
-    Source: Zheng, Zheng, Garrett, Yang, Xu, Shen, Dual-Path Convolutional Image-Text Embeddings with Instance Loss, ACM
-    TOMM 2020, in the form of pytorch-metric-learning, whose classifier weights are the embeddings of the batch. The
-    paper learns the weights: `NormalizedSoftmaxLoss(classes=number_of_examples)`, with numbers of examples as labels.
+    See `InstanceLoss`.
     """
     return softplus_sum_exp(scale * (cosine(pairs) - 1.0), pairs.negative)
 
@@ -134,25 +81,31 @@ def positives_among_negatives(
 
 @serializable
 class NTXentLoss(PairLoss):
-    """Normalized, temperature-scaled cross-entropy: see `tfdml.losses.nt_xent` for the formula and its source.
+    """Normalized, temperature-scaled cross-entropy: each positive among the negatives.
+
+    mean_p -log(exp(s_ap / t) / (exp(s_ap / t) + sum_n exp(s_an / t)))
+
+    s is the cosine similarity; embeddings need not be normalized. An anchor without a positive or a negative gives 0.
 
     Also called: InfoNCE with in-batch negatives, SimCLR loss, multiple negatives ranking loss.
-
-    See also: `SupConLoss`, whose positives compete with each other. `CLIPLoss`, both directions of two towers.
-    `NPairsLoss`, on dot products. `TupletMarginLoss`,
-    with a margin. `CosFaceLoss`, a softmax over classes instead of the batch.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
         >>> loss = tfdml.losses.NTXentLoss(temperature=0.5)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of log(1 + exp((0 - 0.6) / 0.5)), 0.913 and 0
         0.3921
 
+    See also: `SupConLoss`, whose positives compete with each other. `CLIPLoss`, both directions of two towers.
+    `NPairsLoss`, on dot products. `TupletMarginLoss`,
+    with a margin. `CosFaceLoss`, a softmax over classes instead of the batch.
+
     Args:
-        temperature: above 0.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        temperature: t, above 0; small values emphasize the hardest negatives.
+
+    Source: Chen, Kornblith, Norouzi, Hinton, A Simple Framework for Contrastive Learning of Visual Representations,
+    ICML 2020, eq. 1, for any number of positives; InfoNCE of van den Oord et al., 2018. The temperature is from Wu et
+    al., Unsupervised Feature Learning via Non-Parametric Instance Discrimination, CVPR 2018.
     """
 
     def __init__(self, *, temperature: float = 0.07, **options: Unpack[PairOptions]) -> None:
@@ -162,12 +115,14 @@ class NTXentLoss(PairLoss):
 
 @serializable
 class SupConLoss(PairLoss):
-    """Supervised contrastive loss: see `tfdml.losses.sup_con` for the formula and its source.
+    """Supervised contrastive loss: each positive among all other references, positives included.
+
+    mean_p -log(exp(s_ap / t) / sum_r exp(s_ar / t))
+
+    s is the cosine similarity; embeddings need not be normalized. The loss is at least log(number of positives). An
+    anchor without positives gives 0.
 
     Also called: supervised contrastive loss (its L_out), SupCon.
-
-    See also: `NTXentLoss`, whose minimum is 0 for any number of positives: prefer it for two views.
-    `MultiSimilarityLoss`, with a threshold in place of the softmax.
 
     Example:
 
@@ -176,10 +131,13 @@ class SupConLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)
         0.6931
 
+    See also: `NTXentLoss`, whose minimum is 0 for any number of positives: prefer it for two views.
+    `MultiSimilarityLoss`, with a threshold in place of the softmax.
+
     Args:
-        temperature: above 0.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        temperature: t, above 0.
+
+    Source: Khosla et al., Supervised Contrastive Learning, NeurIPS 2020, eq. 2 (the sum outside of the logarithm).
     """
 
     def __init__(self, *, temperature: float = 0.1, **options: Unpack[PairOptions]) -> None:
@@ -189,22 +147,30 @@ class SupConLoss(PairLoss):
 
 @serializable
 class InstanceLoss(PairLoss):
-    """Instance loss: see `tfdml.losses.instance` for the formula and its source.
+    """Instance loss: each example is its own class; the other references are its negatives.
 
-    See also: `NTXentLoss`, which also pulls two views of an example together. `NormalizedSoftmaxLoss`, with learned
-    weights per example or class.
+    log(1 + sum_n exp(scale (s_an - 1)))
+
+    It is the softmax cross-entropy over the anchor's similarity to itself, 1, and its similarities to its negatives. s
+    is the cosine similarity; embeddings need not be normalized. Positives are ignored: they neither attract nor repel.
+    An anchor without negatives gives 0.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
         >>> loss = tfdml.losses.InstanceLoss(scale=1.0)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of log(1 + exp(0 - 1)), 0.5981 and 0.7824
         0.5646
 
+    See also: `NTXentLoss`, which also pulls two views of an example together. `NormalizedSoftmaxLoss`, with learned
+    weights per example or class.
+
     Args:
-        scale: above 0.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        scale: sharpness of the softmax, gamma, above 0.
+
+    Source: Zheng, Zheng, Garrett, Yang, Xu, Shen, Dual-Path Convolutional Image-Text Embeddings with Instance Loss, ACM
+    TOMM 2020, in the form of pytorch-metric-learning, whose classifier weights are the embeddings of the batch. The
+    paper learns the weights: `NormalizedSoftmaxLoss(classes=number_of_examples)`, with numbers of examples as labels.
     """
 
     def __init__(self, *, scale: float = 64.0, **options: Unpack[PairOptions]) -> None:

@@ -16,24 +16,7 @@ def intra_pair_variance(pairs: Pairs, *, positive_epsilon: float = 0.01, negativ
 
     mean_ap max(0, (1 - positive_epsilon) m_p - s_ap)^2 + mean_an max(0, s_an - (1 + negative_epsilon) m_n)^2
 
-    m_p and m_n are the mean similarities of the positive and of the negative pairs of the batch.
-
-    See also: `IntraPairVarianceLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> np.asarray(tfdml.losses.intra_pair_variance(pairs), float).round(4).tolist()  # (0.8 - 1.01 * 0.4)^2 * 3 / 4
-        [0.0, 0.1176, 0.1176]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        positive_epsilon, negative_epsilon: how far from its mean a similarity may be, relative to the mean.
-
-    Returns:
-        `(A,)`, whose mean over anchors is the loss. An anchor without pairs gives 0.
-
-    Source: Yu, Tao, Deep Metric Learning with Tuplet Margin Loss, ICCV 2019.
+    See `IntraPairVarianceLoss`.
     """
     s = cosine(pairs)
     mean_p, mean_n = ops.unstack(batch_means((s, s), (pairs.positive, pairs.negative), pairs), 2)
@@ -54,27 +37,7 @@ def threshold_consistency(
 
     positive_weight mean_ap (positive_threshold - s_ap) + negative_weight mean_an (s_an - negative_threshold)
 
-    over the pairs of the batch on the wrong side: s_ap <= positive_threshold, s_an >= negative_threshold.
-
-    See also: `ThresholdConsistencyLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> np.asarray(tfdml.losses.threshold_consistency(pairs), float).round(4).tolist()  # 0.9 - 0.6 and 0.8 - 0.5
-        [0.45, 0.9, 0.45]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        positive_threshold: positives more similar than this are left out.
-        negative_threshold: negatives less similar than this are left out.
-        positive_weight, negative_weight: weights of the two terms.
-
-    Returns:
-        `(A,)`, whose mean over anchors is the loss. An anchor without pairs on the wrong side gives 0.
-
-    Source: Zhang, Xu, Tang, Fang, Wu, Tighe, Xing, Threshold-Consistent Margin Loss for Open-World Deep Metric
-    Learning, ICLR 2024.
+    See `ThresholdConsistencyLoss`.
     """
     s = cosine(pairs)
     hard = pairs.drop(positive=s > positive_threshold, negative=s < negative_threshold)
@@ -90,23 +53,28 @@ def _batch_mean(values, weights, pairs):
 
 @serializable
 class IntraPairVarianceLoss(PairLoss):
-    """Intra-pair variance loss: see `tfdml.losses.intra_pair_variance` for the formula and its source.
+    """Intra-pair variance loss: positives are not much less similar than their mean, negatives not much more.
 
-    See also: `TupletMarginLoss`, to which the paper adds this regularizer by a `WeightedSumLoss`.
-    `ThresholdConsistencyLoss`, with fixed thresholds.
+    mean_ap max(0, (1 - positive_epsilon) m_p - s_ap)^2 + mean_an max(0, s_an - (1 + negative_epsilon) m_n)^2
+
+    m_p and m_n are the mean similarities of the positive and of the negative pairs of the batch. s is the cosine
+    similarity; embeddings need not be normalized. An anchor without pairs gives 0.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
         >>> loss = tfdml.losses.IntraPairVarianceLoss()
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # 2 / 3 of (0.8 - 1.01 * 0.4)^2 * 3 / 4
         0.0784
         >>> total = tfdml.losses.WeightedSumLoss([tfdml.losses.TupletMarginLoss(), loss], weights=[1.0, 0.5])
 
+    See also: `TupletMarginLoss`, to which the paper adds this regularizer by a `WeightedSumLoss`.
+    `ThresholdConsistencyLoss`, with fixed thresholds.
+
     Args:
-        positive_epsilon, negative_epsilon: allowed relative distance from the mean similarity, 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        positive_epsilon, negative_epsilon: how far from its mean a similarity may be, relative to the mean; 0 or more.
+
+    Source: Yu, Tao, Deep Metric Learning with Tuplet Margin Loss, ICCV 2019.
     """
 
     def __init__(
@@ -120,27 +88,34 @@ class IntraPairVarianceLoss(PairLoss):
 
 @serializable
 class ThresholdConsistencyLoss(PairLoss):
-    """Threshold-consistent margin loss: see `tfdml.losses.threshold_consistency` for the formula and its source.
+    """Threshold-consistent margin loss: positives above one threshold and negatives below another, for all classes.
+
+    positive_weight mean_ap (positive_threshold - s_ap) + negative_weight mean_an (s_an - negative_threshold)
+
+    over the pairs of the batch on the wrong side: s_ap <= positive_threshold, s_an >= negative_threshold.
+
+    s is the cosine similarity; embeddings need not be normalized. An anchor without pairs on the wrong side gives 0.
 
     Also called: threshold-consistent margin loss, TCM.
-
-    See also: `IntraPairVarianceLoss`, relative to the means of the batch. `ContrastiveLoss`, which sets thresholds
-    without another loss. Add this one to a loss that orders, by a `WeightedSumLoss`.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
         >>> loss = tfdml.losses.ThresholdConsistencyLoss()
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # (0.9 - 0.6) + (0.8 - 0.5)
         0.6
         >>> total = tfdml.losses.WeightedSumLoss([tfdml.losses.SmoothAPLoss(), loss])
+
+    See also: `IntraPairVarianceLoss`, relative to the means of the batch. `ContrastiveLoss`, which sets thresholds
+    without another loss. Add this one to a loss that orders, by a `WeightedSumLoss`.
 
     Args:
         positive_threshold: positives more similar than this have zero loss, in [-1, 1].
         negative_threshold: negatives less similar than this have zero loss, in [-1, 1].
         positive_weight, negative_weight: weights of the two terms, 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Zhang, Xu, Tang, Fang, Wu, Tighe, Xing, Threshold-Consistent Margin Loss for Open-World Deep Metric
+    Learning, ICLR 2024.
     """
 
     def __init__(

@@ -17,24 +17,7 @@ def tuplet_margin(pairs: Pairs, *, margin_degrees: float = 5.73, scale: float = 
 
     mean_p log(1 + sum_n exp(scale (cos t_an - cos(t_ap - margin))))
 
-    See also: `TupletMarginLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> values = tfdml.losses.tuplet_margin(pairs, scale=1.0)  # cos(acos(0.6) - 0.1) is 0.6769
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.4109, 0.7566, 0.0]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; t is the angle between embeddings, which need not be normalized.
-        margin_degrees: slack m, in degrees.
-        scale: sharpness.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Yu, Tao, Deep Metric Learning with Tuplet Margin Loss, ICCV 2019, eq. 6.
+    See `TupletMarginLoss`.
     """
     s = cosine(pairs)
     sine = ops.sqrt(ops.maximum(1.0 - ops.square(s), 1e-12))
@@ -45,22 +28,26 @@ def tuplet_margin(pairs: Pairs, *, margin_degrees: float = 5.73, scale: float = 
 
 @serializable
 class TupletMarginLoss(PairLoss):
-    """Tuplet margin loss: see `tfdml.losses.tuplet_margin` for the formula and its source.
+    """Tuplet margin loss: each positive, with an angular margin, among the negatives.
 
-    See also: `NTXentLoss`, without margin. `IntraPairVarianceLoss`, the regularizer of the same paper.
+    mean_p log(1 + sum_n exp(scale (cos t_an - cos(t_ap - margin))))
+
+    t is the angle between embeddings, which need not be normalized. An anchor without a positive or a negative gives 0.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
         >>> loss = tfdml.losses.TupletMarginLoss(margin_degrees=5.73, scale=64.0)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # log(1 + exp(64 (0.8 - cos(acos(0.6) - 0.1)))) / 3
         2.6268
+
+    See also: `NTXentLoss`, without margin. `IntraPairVarianceLoss`, the regularizer of the same paper.
 
     Args:
         margin_degrees: angular margin between the positive and the negatives, in [0, 180) degrees.
-        scale: above 0.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        scale: sharpness, above 0.
+
+    Source: Yu, Tao, Deep Metric Learning with Tuplet Margin Loss, ICCV 2019, eq. 6.
     """
 
     def __init__(self, *, margin_degrees: float = 5.73, scale: float = 64.0, **options: Unpack[PairOptions]) -> None:

@@ -17,29 +17,7 @@ def global_distances(pairs: Pairs, *, margin: float = 0.4, weight: float = 0.8) 
 
     var_p + var_n + weight max(0, mean_p - mean_n + margin)
 
-    mean and var are those of the distances |x - y|^2 / 4 of unit vectors, in [0, 1], over all positive pairs of the
-    batch, and over all negative pairs.
-
-    See also: `GlobalLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> values = tfdml.losses.global_distances(pairs)  # 0 + 0.04 + 0.8 (0.2 - 0.3 + 0.4)
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.28, 0.28, 0.28]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; embeddings are normalized here.
-        margin: how much smaller the mean distance of positives must be, in [0, 1].
-        weight: weight of the means.
-
-    Returns:
-        `(A,)`. A batch without pairs of one sign gives the variance of the other sign; one without pairs gives 0.
-
-    Source: Kumar, Carneiro, Reid, Learning Local Image Descriptors with Deep Siamese and Triplet Convolutional Networks
-    by Minimizing Global Loss Functions, CVPR 2016; Harwood et al., Smart Mining for Deep Metric Learning, ICCV 2017,
-    add it to a triplet loss.
+    See `GlobalLoss`.
     """
     d = (1.0 - cosine(pairs)) / 2.0
     signs = (pairs.positive, pairs.negative)
@@ -53,10 +31,13 @@ def global_distances(pairs: Pairs, *, margin: float = 0.4, weight: float = 0.8) 
 
 @serializable
 class GlobalLoss(PairLoss):
-    """Global loss: see `tfdml.losses.global_distances` for the formula and its source.
+    """Global loss of a batch, the same value for every anchor: narrow distributions of distances, with means apart.
 
-    See also: `HistogramLoss`, which compares whole distributions. `WeightedSumLoss`, to add it to a `TripletLoss`.
-    `miners.AdaptiveNegatives`, the other part of smart mining.
+    var_p + var_n + weight max(0, mean_p - mean_n + margin)
+
+    mean and var are those of the distances |x - y|^2 / 4 of unit vectors, in [0, 1], over all positive pairs of the
+    batch, and over all negative pairs. A batch without pairs of one sign gives the variance of the other sign; one
+    without pairs gives 0.
 
     Example:
 
@@ -65,11 +46,16 @@ class GlobalLoss(PairLoss):
         >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
         0.2457
 
+    See also: `HistogramLoss`, which compares whole distributions. `WeightedSumLoss`, to add it to a `TripletLoss`.
+    `miners.AdaptiveNegatives`, the other part of smart mining.
+
     Args:
         margin: how much smaller the mean distance of positives must be, in [0, 1].
         weight: weight of the means, 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Kumar, Carneiro, Reid, Learning Local Image Descriptors with Deep Siamese and Triplet Convolutional Networks
+    by Minimizing Global Loss Functions, CVPR 2016; Harwood et al., Smart Mining for Deep Metric Learning, ICCV 2017,
+    add it to a triplet loss.
     """
 
     def __init__(self, *, margin: float = 0.4, weight: float = 0.8, **options: Unpack[PairOptions]) -> None:

@@ -18,25 +18,7 @@ def histogram(pairs: Pairs, *, bins: int = 200) -> Tensor:
 
     sum_r h_n[r] sum_{q <= r} h_p[q]
 
-    h_p and h_n are histograms of the similarities of all positive and all negative pairs of the batch, with linear
-    interpolation between the nodes.
-
-    See also: `HistogramLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> np.asarray(tfdml.losses.histogram(pairs, bins=20), float).round(4).tolist()  # 0.8 is above 0.6, 0 is not
-        [0.5, 0.5, 0.5]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        bins: number of intervals between -1 and 1; 200 intervals have a width of 0.01.
-
-    Returns:
-        `(A,)`, the loss of the batch, repeated for every anchor. 0 where the batch has no positive or no negative pair.
-
-    Source: Ustinova, Lempitsky, Learning Deep Embeddings with Histogram Loss, NIPS 2016, eqs. 1 to 4.
+    See `HistogramLoss`.
     """
     s = cosine(pairs)
     weights = [pairs.positive, pairs.negative]
@@ -52,25 +34,7 @@ def fast_ap(pairs: Pairs, *, bins: int = 10) -> Tensor:
 
     1 - (1 / N_p) sum_j H_p[j] h_p[j] / H[j]
 
-    h_p and h are histograms of the squared distances of normalized embeddings to positives and to all references, with
-    linear interpolation between the nodes; H_p and H are their cumulative sums from the smallest distance.
-
-    See also: `FastAPLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1], [[0.0, 1.0], [0.8, 0.6]])
-        >>> np.asarray(tfdml.losses.fast_ap(pairs), float).round(4).tolist()  # the positive has rank 2
-        [0.5]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; embeddings are normalized here.
-        bins: number of intervals between 0 and 4.
-
-    Returns:
-        `(A,)`. An anchor without positives gives 0.
-
-    Source: Cakir, He, Xia, Kulis, Sclaroff, Deep Metric Learning to Rank, CVPR 2019, eqs. 6 to 8.
+    See `FastAPLoss`.
     """
     d = 2.0 - 2.0 * cosine(pairs)
     h_p, h_n = ops.unstack(soft_histograms(d, [pairs.positive, pairs.negative], bins, 0.0, 4.0), 2, axis=1)
@@ -83,7 +47,13 @@ def fast_ap(pairs: Pairs, *, bins: int = 10) -> Tensor:
 
 @serializable
 class HistogramLoss(PairLoss):
-    """Histogram loss: see `tfdml.losses.histogram` for the formula and its source.
+    """Histogram loss: the probability that a random negative pair is more similar than a random positive pair.
+
+    sum_r h_n[r] sum_{q <= r} h_p[q]
+
+    h_p and h_n are histograms of the similarities of all positive and all negative pairs of the batch, with linear
+    interpolation between the nodes. Embeddings need not be normalized. The value is the same for every anchor, and 0
+    where the batch has no positive or no negative pair.
 
     Also called: histogram loss of Ustinova and Lempitsky.
 
@@ -91,15 +61,15 @@ class HistogramLoss(PairLoss):
 
         >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
         >>> loss = tfdml.losses.HistogramLoss(bins=10)
-        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
+        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)  # one of four negatives is above 0.8
         0.25
 
     See also: `FastAPLoss`, whose histograms are per anchor.
 
     Args:
-        bins: number of intervals between cosine similarities -1 and 1, at least 1.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        bins: number of intervals between cosine similarities -1 and 1, at least 1; 200 intervals have a width of 0.01.
+
+    Source: Ustinova, Lempitsky, Learning Deep Embeddings with Histogram Loss, NIPS 2016, eqs. 1 to 4.
     """
 
     def __init__(self, *, bins: int = 200, **options: Unpack[PairOptions]) -> None:
@@ -109,14 +79,20 @@ class HistogramLoss(PairLoss):
 
 @serializable
 class FastAPLoss(PairLoss):
-    """FastAP: see `tfdml.losses.fast_ap` for the formula and its source.
+    """FastAP: 1 minus average precision, computed from a histogram of distances.
+
+    1 - (1 / N_p) sum_j H_p[j] h_p[j] / H[j]
+
+    h_p and h are histograms of the squared distances of normalized embeddings to positives and to all references, with
+    linear interpolation between the nodes; H_p and H are their cumulative sums from the smallest distance. An anchor
+    without positives gives 0.
 
     Also called: FastAP.
 
     Example:
 
         >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
-        >>> loss = tfdml.losses.FastAPLoss()
+        >>> loss = tfdml.losses.FastAPLoss()  # 1 - 1 / 2 for the two anchors whose nearest reference is negative
         >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
         0.25
 
@@ -124,8 +100,8 @@ class FastAPLoss(PairLoss):
 
     Args:
         bins: number of intervals between squared distances 0 and 4, at least 1.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Cakir, He, Xia, Kulis, Sclaroff, Deep Metric Learning to Rank, CVPR 2019, eqs. 6 to 8.
     """
 
     def __init__(self, *, bins: int = 10, **options: Unpack[PairOptions]) -> None:

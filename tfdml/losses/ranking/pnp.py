@@ -6,9 +6,7 @@ from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import (
-    count,
-)
+from tfdml.losses.reductions import count
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
@@ -21,35 +19,7 @@ def pnp(
 
     mean_p f(R_p),  R_p = sum_n 1 / (1 + exp(-(s_an - s_ap) / temperature))
 
-    R_p is the number of negatives that are more similar to the anchor than p. f is, with the
-    paper's letters in brackets, R for "original" (O). It grows more slowly with R, which leaves outliers alone, for
-    "decreasing_log" (Ds), log(1 + R), and "decreasing_power" (Dq), 1 - (1 + R)^-alpha. It grows faster, which pulls the
-    farthest positives most, for "increasing_unbounded" (Iu), (1 + R) log(1 + R), and "increasing_bounded" (Ib),
-    (b R - log(1 + b R)) / b^2.
-
-    See also: `PNPLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> references = [[0.6, 0.8], [0.8, 0.6], [0.0, 1.0]]  # cosines 0.6, 0.8 and 0
-        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1, 1], references)
-        >>> np.asarray(tfdml.losses.pnp(pairs), float).round(4).tolist()  # one negative is before the positive
-        [1.0]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        variant: name of f, as above.
-        temperature: temperature of the sigmoid that replaces the step function.
-        alpha: exponent of "decreasing_power".
-        b: factor of "increasing_bounded".
-
-    Returns:
-        `(A,)`. An anchor without positives or without negatives gives 0.
-
-    Time grows with A R K for up to K positives per anchor, memory with A R.
-
-    Source: Li, Min, Song, Rethinking the Optimization of Average Precision: Only Penalizing Negative Instances before
-    Positive Ones is Enough, AAAI 2022. Here the anchor is not a positive of its own.
+    See `PNPLoss`.
     """
     s = cosine(pairs)
     fixed, penalty = ops.stop_gradient(s), _penalties(alpha, b)[variant]
@@ -79,7 +49,18 @@ def _penalties(alpha, b):
 
 @serializable
 class PNPLoss(PairLoss):
-    """Loss of the negatives before a positive (PNP): see `tfdml.losses.pnp` for the formula and its source.
+    """Loss of the negatives before a positive (PNP): they alone lower average precision.
+
+    mean_p f(R_p),  R_p = sum_n 1 / (1 + exp(-(s_an - s_ap) / temperature))
+
+    R_p is the number of negatives that are more similar to the anchor than p. f, with the paper's letters in brackets,
+    is R for "original" (O). It grows more slowly with R, which leaves outliers alone, for
+    "decreasing_log" (Ds), log(1 + R), and "decreasing_power" (Dq), 1 - (1 + R)^-alpha. It grows faster, which pulls the
+    farthest positives most, for "increasing_unbounded" (Iu), (1 + R) log(1 + R), and "increasing_bounded" (Ib),
+    (b R - log(1 + b R)) / b^2.
+
+    s is the cosine similarity; embeddings need not be normalized. An anchor without positives or without negatives
+    gives 0. Time grows with A R K for up to K positives per anchor, memory with A R.
 
     Also called: PNP-O, PNP-D and PNP-I by `variant`.
 
@@ -87,18 +68,20 @@ class PNPLoss(PairLoss):
 
         >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
         >>> loss = tfdml.losses.PNPLoss(temperature=0.1)
-        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
+        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)  # the mean of R = 0.1195 and R = 0.9512
         0.5354
 
     See also: `SmoothAPLoss`, which also orders the positives among each other.
 
     Args:
-        variant: "original", "decreasing_log", "decreasing_power", "increasing_unbounded" or "increasing_bounded".
-        temperature: above 0.
+        variant: name of f: "original", "decreasing_log", "decreasing_power", "increasing_unbounded" or
+            "increasing_bounded".
+        temperature: temperature of the sigmoid that replaces the step function, above 0.
         alpha: exponent of "decreasing_power", above 0.
         b: factor of "increasing_bounded", above 0.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Li, Min, Song, Rethinking the Optimization of Average Precision: Only Penalizing Negative Instances before
+    Positive Ones is Enough, AAAI 2022. Here the anchor is not a positive of its own.
     """
 
     def __init__(

@@ -23,31 +23,7 @@ def ranked_list(
 
     (1 - balance) sum_p w_p (d_ap - boundary + margin) / sum_p w_p + balance sum_n w_n (boundary - d_an) / sum_n w_n
 
-    over the pairs that violate, d_ap > boundary - margin and d_an < boundary. d is the euclidean distance of normalized
-    embeddings, w_n = exp(scale (boundary - d_an)) and w_p = exp(positive_scale (d_ap - boundary + margin)),
-    both constants in the gradient.
-
-    See also: `RankedListLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> np.asarray(tfdml.losses.ranked_list(pairs), float).round(4).tolist()  # row 0: (0.8944 - 1.2 + 0.4) / 2
-        [0.0472, 0.331, 0.2838]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; embeddings are normalized here.
-        margin: width between positives and negatives.
-        boundary: negatives farther away than this have zero loss, in [0, 2].
-        scale: sharpness of the weights of negatives; 0 for equal weights.
-        positive_scale: sharpness of the weights of positives.
-        balance: weight of negatives, in [0, 1].
-
-    Returns:
-        `(A,)`. An anchor without violating pairs gives 0.
-
-    Source: Wang, Hua, Kodirov, Hu, Garnier, Robertson, Ranked List Loss for Deep Metric Learning, CVPR 2019, section 3,
-    with its defaults; the paper also weights positives equally.
+    See `RankedListLoss`.
     """
     d = euclidean(normalized(pairs))
     pull, push = ops.maximum(d - (boundary - margin), 0.0), ops.maximum(boundary - d, 0.0)
@@ -70,7 +46,15 @@ def _mean_of_violations(violation, scale, weights):
 
 @serializable
 class RankedListLoss(PairLoss):
-    """Ranked list loss: see `tfdml.losses.ranked_list` for the formula and its source.
+    """Ranked list loss: positives inside a ball, negatives outside a boundary.
+
+    (1 - balance) sum_p w_p (d_ap - boundary + margin) / sum_p w_p + balance sum_n w_n (boundary - d_an) / sum_n w_n
+
+    over the pairs that violate, d_ap > boundary - margin and d_an < boundary. d is the euclidean distance of normalized
+    embeddings, w_n = exp(scale (boundary - d_an)) and w_p = exp(positive_scale (d_ap - boundary + margin)),
+    both constants in the gradient.
+
+    An anchor without violating pairs gives 0.
 
     Also called: RLL.
 
@@ -78,7 +62,7 @@ class RankedListLoss(PairLoss):
 
         >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
         >>> loss = tfdml.losses.RankedListLoss()
-        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
+        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)  # the mean of (1.2 - 0.8944) / 2 and 0.4579
         0.3053
 
     See also: `ContrastiveLoss` has the same two hinges with equal weights.
@@ -86,11 +70,12 @@ class RankedListLoss(PairLoss):
     Args:
         margin: width between positives and negatives, from 0 to `boundary`.
         boundary: negatives farther away than this have zero loss, in [0, 2].
-        scale: sharpness of the weights of negatives, 0 or more.
+        scale: sharpness of the weights of negatives, 0 or more; 0 for equal weights.
         positive_scale: sharpness of the weights of positives, 0 or more.
         balance: weight of negatives, in [0, 1].
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Wang, Hua, Kodirov, Hu, Garnier, Robertson, Ranked List Loss for Deep Metric Learning, CVPR 2019, section 3,
+    with its defaults; the paper also weights positives equally.
     """
 
     def __init__(

@@ -18,26 +18,7 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
     1 - mean_p (1 + sum_{q != p} g(s_aq - s_ap)) / (1 + sum_{q != p} g(s_aq - s_ap) + sum_n g(s_an - s_ap))
     g(x) = 1 / (1 + exp(-x / temperature)), q and p positives, n negatives
 
-    See also: `SmoothAPLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> references = [[0.6, 0.8], [0.8, 0.6], [0.0, 1.0]]  # cosines 0.6, 0.8 and 0
-        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 1, 1], references)
-        >>> np.asarray(tfdml.losses.smooth_ap(pairs), float).round(4).tolist()  # the positive has rank 2: 1 - 1 / 2
-        [0.5]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity, so embeddings need not be normalized.
-        temperature: temperature of the sigmoid that replaces the step function.
-
-    Returns:
-        `(A,)`, in [0, 1). An anchor without positives gives 0.
-
-    Time grows with A R K for up to K positives per anchor, memory with A R.
-
-    Source: Brown, Xie, Kalogeiton, Zisserman, Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval, ECCV
-    2020, eqs. 4 to 6. Here the anchor itself is excluded from the ranking.
+    See `SmoothAPLoss`.
     """
     s = cosine(pairs)
     fixed = ops.stop_gradient(s)
@@ -61,7 +42,13 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
 
 @serializable
 class SmoothAPLoss(PairLoss):
-    """Smooth average precision: see `tfdml.losses.smooth_ap` for the formula and its source.
+    """Smooth average precision: 1 minus average precision, with sigmoids for comparisons.
+
+    1 - mean_p (1 + sum_{q != p} g(s_aq - s_ap)) / (1 + sum_{q != p} g(s_aq - s_ap) + sum_n g(s_an - s_ap))
+    g(x) = 1 / (1 + exp(-x / temperature)), q and p positives, n negatives
+
+    s is the cosine similarity; embeddings need not be normalized. An anchor without positives gives 0. Time grows with
+    A R K for up to K positives per anchor, memory with A R.
 
     Also called: Smooth-AP.
 
@@ -69,15 +56,16 @@ class SmoothAPLoss(PairLoss):
 
         >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
         >>> loss = tfdml.losses.SmoothAPLoss(temperature=0.1)
-        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
+        >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)  # the mean of 1 - 1 / rank, for ranks of 1.1195 and 1.9512
         0.2971
 
     See also: `PNPLoss` ignores the order of positives; `FastAPLoss` takes histograms in place of pairs of scores.
 
     Args:
-        temperature: above 0.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        temperature: temperature of the sigmoid that replaces the step function, above 0.
+
+    Source: Brown, Xie, Kalogeiton, Zisserman, Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval, ECCV
+    2020, eqs. 4 to 6. Here the anchor itself is excluded from the ranking.
     """
 
     def __init__(self, *, temperature: float = 0.01, **options: Unpack[PairOptions]) -> None:

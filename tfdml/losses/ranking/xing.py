@@ -16,30 +16,7 @@ def xing(pairs: Pairs) -> Tensor:
 
     mean_p d_ap^2 - log mean_n d_an
 
-    over all pairs of the batch, with euclidean distances. The paper minimizes sum_p d_ap^2 subject to
-    sum_n d_an >= 1, over metrics (x - y)^T A (x - y) with A positive semidefinite. Scaling A by c multiplies the
-    first sum by c and the second by the root of c, so that for any metric the best scale can be computed, and both
-    forms have the same minimum up to the scale of A and a constant. The constraint on sums of d, rather than d^2, keeps
-    the solution from always having rank 1.
-
-    See also: `XingLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
-        >>> np.asarray(tfdml.losses.xing(pairs), float).round(4).tolist()  # 0.25 - log(1.25)
-        [0.0269, 0.0269, 0.0269]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
-
-    Returns:
-        `(A,)`, which may be negative. A batch without pairs of one sign gives the term of the other sign; one without
-        pairs gives 0. The logarithm of collapsed negatives is bounded, with gradient 0.
-
-    Source: Xing, Ng, Jordan, Russell, Distance Metric Learning with Application to Clustering with Side-Information,
-    NIPS 2002, the function g of its section on diagonal A, here for any A; Serrat, Deep Metric Learning, course slides
-    2021-22, whose constraint has the squared distance.
+    See `XingLoss`.
     """
     has_negatives = batch_sum(ops.sum(pairs.negative), pairs) > 0
     means = batch_means((squared(pairs), euclidean(pairs)), (pairs.positive, pairs.negative), pairs)
@@ -49,12 +26,21 @@ def xing(pairs: Pairs) -> Tensor:
 
 @serializable
 class XingLoss(PairLoss):
-    """The objective of Xing et al.: see `tfdml.losses.xing` for the formula and its source.
+    """The objective of Xing et al. in logarithmic form, the same value for every anchor.
+
+    mean_p d_ap^2 - log mean_n d_an
+
+    over all pairs of the batch, with euclidean distances. The paper minimizes sum_p d_ap^2 subject to
+    sum_n d_an >= 1, over metrics (x - y)^T A (x - y) with A positive semidefinite. Scaling A by c multiplies the
+    first sum by c and the second by the root of c, so that for any metric the best scale can be computed, and both
+    forms have the same minimum up to the scale of A and a constant. The constraint on sums of d, rather than d^2, keeps
+    the solution from always having rank 1.
+
+    Embeddings are used as they are, not normalized. The loss may be negative. A batch without pairs of one sign gives
+    the term of the other sign; one without pairs gives 0. The logarithm of collapsed negatives is bounded, with
+    gradient 0.
 
     Also called: MMC (Mahalanobis metric for clustering).
-
-    See also: `layers.Mahalanobis`, the metric that it was made for. `LMNNLoss`, which compares neighbors only.
-    `ContrastiveLoss`, with a margin for each negative pair.
 
     Example:
 
@@ -63,9 +49,12 @@ class XingLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)
         0.0269
 
-    Args:
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+    See also: `layers.Mahalanobis`, the metric that it was made for. `LMNNLoss`, which compares neighbors only.
+    `ContrastiveLoss`, with a margin for each negative pair.
+
+    Source: Xing, Ng, Jordan, Russell, Distance Metric Learning with Application to Clustering with Side-Information,
+    NIPS 2002, the function g of its section on diagonal A, here for any A; Serrat, Deep Metric Learning, course slides
+    2021-22, whose constraint has the squared distance.
     """
 
     def __init__(self, **options: Unpack[PairOptions]) -> None:

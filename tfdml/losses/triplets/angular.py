@@ -19,26 +19,7 @@ def angular(pairs: Pairs, *, angle_degrees: float = 45.0) -> Tensor:
 
     (1 / P) sum_a sum_p log(1 + sum_n exp(4 tan^2(angle) (s_an + s_pn) - 2 (1 + tan^2(angle)) s_ap))
 
-    See also: `AngularLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> values = tfdml.losses.angular(pairs, angle_degrees=45.0)  # log(1 + exp(4 (0 + 0.8) - 4 * 0.6))
-        >>> np.asarray(values, float).round(4).tolist()
-        [1.1711, 1.1711, 1.1711]
-
-    Args:
-        pairs: `Pairs` of a batch with itself; embeddings are normalized here, so s is their cosine similarity.
-        angle_degrees: upper bound of the angle at the negative, in degrees, in (0, 90).
-
-    Returns:
-        `(A,)`, the loss of the batch, repeated for every anchor because it also depends on the similarities s_pn. 0
-        where no anchor has both a positive and a negative.
-
-    Time grows with A R K for up to K positives per anchor, memory with A R.
-
-    Source: Wang, Zhou, Wen, Liu, Lin, Deep Metric Learning with Angular Loss, ICCV 2017, eqs. 5 and 8.
+    See `AngularLoss`.
     """
     require_same_rows(pairs, "the angular loss")
     require_whole_batch(
@@ -70,22 +51,28 @@ def angular(pairs: Pairs, *, angle_degrees: float = 45.0) -> Tensor:
 
 @serializable
 class AngularLoss(PairLoss):
-    """Angular loss: see `tfdml.losses.angular` for the formula and its source.
+    """Angular loss, over each positive pair and all negatives of its anchor.
 
-    See also: `NPairsLoss`, to which the paper adds this loss by a `WeightedSumLoss`. `TripletLoss`, with a margin of
-    distances.
+    (1 / P) sum_a sum_p log(1 + sum_n exp(4 tan^2(angle) (s_an + s_pn) - 2 (1 + tan^2(angle)) s_ap))
+
+    A batch is compared with itself. s is the cosine similarity; embeddings need not be normalized. The value is the
+    same for every anchor, because it also depends on the similarities s_pn; it is 0 where no anchor has both a positive
+    and a negative. Time grows with A R K for up to K positives per anchor, memory with A R.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
         >>> loss = tfdml.losses.AngularLoss(angle_degrees=45.0)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # log(1 + exp(4 (0 + 0.8) - 4 * 0.6))
         1.1711
+
+    See also: `NPairsLoss`, to which the paper adds this loss by a `WeightedSumLoss`. `TripletLoss`, with a margin of
+    distances.
 
     Args:
         angle_degrees: upper bound of the angle at the negative, in degrees, in (0, 90).
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Wang, Zhou, Wen, Liu, Lin, Deep Metric Learning with Angular Loss, ICCV 2017, eqs. 5 and 8.
     """
 
     def __init__(self, *, angle_degrees: float = 45.0, **options: Unpack[PairOptions]) -> None:

@@ -25,33 +25,7 @@ def batch_hard_triplet(
 
     max(0, margin + max_p d_ap - min_n d_an)
 
-    with `soft`, log(1 + exp(max_p d_ap - min_n d_an)) instead.
-
-    See also: `BatchHardTripletLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
-        >>> values = tfdml.losses.batch_hard_triplet(pairs, margin=1.0)  # row 1: 1 + 0.5 - 1
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.0, 0.5, 0.0]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references, used as they are (not normalized). Only whether a weight
-            is 0 matters.
-        margin: how much nearer the farthest positive must be, in units of the distance; not used by `soft`.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
-        soft: the soft margin.
-        swap: compare with the smaller of d_an and d_pn, for n the nearest negative of a; d_pn has the positive first,
-            also where the distance is not symmetric. The references must be the batch itself.
-        normalize: "all" for the mean over all anchors, "active" for the mean over anchors with a nonzero loss.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss for Person Re-Identification, 2017, eq. 5. Eq. 29 of A
-    Simple and Effective Framework for Pairwise Deep Metric Learning prints the largest and smallest similarity
-    swapped.
+    See `BatchHardTripletLoss`.
     """
     d = distance_function(distance)(pairs)
     to_positives = ops.where(pairs.positive > 0, d, -float("inf"))
@@ -73,28 +47,38 @@ def batch_hard_triplet(
 
 @serializable
 class BatchHardTripletLoss(PairLoss):
-    """Batch-hard triplet loss: see `tfdml.losses.batch_hard_triplet` for the formula and its source.
+    """Batch-hard triplet loss: the farthest positive of an anchor against its nearest negative.
+
+    max(0, margin + max_p d_ap - min_n d_an)
+
+    with `soft`, log(1 + exp(max_p d_ap - min_n d_an)) instead.
+
+    Embeddings are used as they are, not normalized. Only whether a weight is 0 matters. An anchor without a positive or
+    a negative gives 0.
 
     Also called: hard triplet loss, TriHard.
-
-    See also: `TripletLoss(normalize="active")` or `HAP2SLoss` for noisy labels, since here a single wrong label decides
-    the value of its anchor.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
         >>> loss = tfdml.losses.BatchHardTripletLoss(margin=1.0)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0, 1 + 0.5 - 1 and 0
         0.1667
 
+    See also: `TripletLoss(normalize="active")` or `HAP2SLoss` for noisy labels, since here a single wrong label decides
+    the value of its anchor.
+
     Args:
-        margin: how much nearer the farthest positive must be than the nearest negative; 0 or more.
-        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        soft: the soft margin, log(1 + exp(d_ap - d_an)).
-        swap: compare with the nearer of anchor and positive.
+        margin: how much nearer the farthest positive must be than the nearest negative, in units of the distance; 0 or
+            more, not used by `soft`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+        soft: the soft margin.
+        swap: compare with the smaller of d_an and d_pn, for n the nearest negative of a; d_pn has the positive first,
+            also where the distance is not symmetric. The references must be the batch itself.
         normalize: "all" for the mean over all anchors, "active" for the mean over anchors with a nonzero loss.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss for Person Re-Identification, 2017, eq. 5. Eq. 29 of A
+    Simple and Effective Framework for Pairwise Deep Metric Learning prints the largest and smallest similarity swapped.
     """
 
     def __init__(

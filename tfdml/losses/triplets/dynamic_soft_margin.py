@@ -32,34 +32,9 @@ def dynamic_soft_margin(
 
     (A / N) sum_p sum_n C(d_ap - d_an) (d_ap - d_an)
 
-    C(x) is the share of triplets whose difference is smaller: the histogram of the batch, mixed into the histogram of
-    earlier batches. It is a constant in the gradient. Hard triplets have weights near 1, easy triplets near 0, so there
-    is no margin to tune. N is the number of triplets in the batch.
+    `history`, `(bins + 1,)`, is the histogram of earlier batches; None or zeros before the first.
 
-    See also: `DynamicSoftMarginLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> values = tfdml.losses.dynamic_soft_margin(pairs, bins=4)  # differences of -0.5198 and 0.2620
-        >>> np.asarray(values, float).round(4).tolist()
-        [-0.2026, 0.3415, 0.0]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; d is the euclidean distance of embeddings scaled to norm 1. The
-            weight of a triplet is the product of the weights of its two pairs.
-        bins: number of intervals of the histogram between -2 and 2.
-        momentum: weight of this batch in the histogram.
-        negatives: a function that selects one negative per positive, as in `triplet`; None for all negatives.
-        history: `(bins + 1,)`, the histogram of earlier batches; None or zeros before the first.
-
-    Returns:
-        `(A,)`, negative where most positives are nearer than the negatives. An anchor without triplets gives 0.
-
-    Time grows with A R K for up to K positives per anchor, memory with A R.
-
-    Source: Zhang, Rusinkiewicz, Learning Local Descriptors With a CDF-Based Dynamic Soft Margin, ICCV 2019. There, the
-    negative is the nearest to either end of a positive pair.
+    See `DynamicSoftMarginLoss`.
     """
     d = euclidean(normalized(pairs))
     fixed = ops.stop_gradient(d)
@@ -116,28 +91,38 @@ class _History(RunningHistogram):
 
 @serializable
 class DynamicSoftMarginLoss(PairLoss):
-    """Dynamic soft margin loss: see `tfdml.losses.dynamic_soft_margin` for the formula and its source.
+    """Dynamic soft margin loss: differences of distances, weighted by their cumulative share.
+
+    (A / N) sum_p sum_n C(d_ap - d_an) (d_ap - d_an)
+
+    C(x) is the share of triplets whose difference is smaller: the histogram of the batch, mixed into the histogram of
+    earlier batches. It is a constant in the gradient. Hard triplets have weights near 1, easy triplets near 0, so there
+    is no margin to tune. N is the number of triplets in the batch.
 
     The histogram of earlier batches is the state of a layer, which `EmbeddingModel` keeps in its files. `update` mixes
-    a batch into it; `EmbeddingModel` calls it once per training step. A call of the loss leaves it as it is.
+    a batch into it; `EmbeddingModel` calls it once per training step. A call of the loss leaves it as it is. d is the
+    euclidean distance of embeddings scaled to norm 1. The weight of a triplet is the product of the weights of its two
+    pairs. Values are negative where most positives are nearer than the negatives. An anchor without triplets gives 0.
+    Time grows with A R K for up to K positives per anchor, memory with A R.
 
     Also called: CDF-based dynamic soft margin, DSM.
-
-    See also: `TripletLoss(soft=True)` and `BatchHardTripletLoss(soft=True)`, also without a margin and without state.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
         >>> loss = tfdml.losses.DynamicSoftMarginLoss(bins=4)  # trained with an EmbeddingModel
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of -0.2026, 0.3415 and 0
         0.0463
+
+    See also: `TripletLoss(soft=True)` and `BatchHardTripletLoss(soft=True)`, also without a margin and without state.
 
     Args:
         bins: number of intervals of the histogram between -2 and 2, at least 1.
         momentum: weight of a batch in the histogram, above 0 and at most 1.
         negatives: a selector of negatives, as in `TripletLoss`; None for all of them.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Zhang, Rusinkiewicz, Learning Local Descriptors With a CDF-Based Dynamic Soft Margin, ICCV 2019. There, the
+    negative is the nearest to either end of a positive pair.
     """
 
     def __init__(

@@ -26,32 +26,7 @@ def hap2s(
     exponential: q_p = exp(d_ap / temperature),  q_n = exp(-d_an / temperature)
     polynomial: q_p = (1 + d_ap)^alpha,  q_n = (1 + d_an)^(-2 alpha)
 
-    The weights q are constants in the gradient. With d = 1 - s, it is max(0, S_n - S_p + margin) of the weighted means
-    of similarities.
-
-    See also: `HAP2SLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> np.asarray(tfdml.losses.hap2s(pairs, margin=0.2), float).round(4).tolist()  # row 1: 0.8 - 0.6 + 0.2
-        [0.0, 0.4, 0.0]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references. The cosine distance scales embeddings to norm 1; other distances
-            use them as they are.
-        margin: how much nearer the positives must be.
-        temperature: of exponential weights: small values emphasize the hardest pairs.
-        weighting: "exponential" or "polynomial".
-        alpha: degree of polynomial weights: large values emphasize the hardest pairs.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Yu et al., Hard-Aware Point-to-Set Deep Metric for Person Re-Identification, ECCV 2018, with euclidean
-    distances; on similarities, A Simple and Effective Framework for Pairwise Deep Metric Learning, eqs. 30 to 32, which
-    names both weightings and gives the exponential one.
+    See `HAP2SLoss`.
     """
     d = distance_function(distance)(pairs)
     if weighting == "polynomial":
@@ -74,28 +49,38 @@ def _soft_mean(values, logits, weights):
 
 @serializable
 class HAP2SLoss(PairLoss):
-    """Hard-aware point-to-set loss: see `tfdml.losses.hap2s` for the formula and its source.
+    """Hard-aware point-to-set loss.
+
+    max(0, D_p - D_n + margin),  D_p = sum_p q_p d_ap / sum_p q_p,  D_n = sum_n q_n d_an / sum_n q_n
+    exponential: q_p = exp(d_ap / temperature),  q_n = exp(-d_an / temperature)
+    polynomial: q_p = (1 + d_ap)^alpha,  q_n = (1 + d_an)^(-2 alpha)
+
+    The weights q are constants in the gradient. With d = 1 - s, it is max(0, S_n - S_p + margin) of the weighted means
+    of similarities. The cosine distance scales embeddings to norm 1; other distances use them as they are. An anchor
+    without a positive or a negative gives 0.
 
     Also called: HAP2S_E, with exponential weights, the default; HAP2S_P with `weighting="polynomial"`.
-
-    See also: `BatchHardTripletLoss`, its limit for a small temperature. `RobustLoss` with `GroupedKL`, the same weights
-    on other losses.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
         >>> loss = tfdml.losses.HAP2SLoss(margin=0.2, temperature=0.5)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0, 0.8 - 0.6 + 0.2 and 0
         0.1333
+
+    See also: `BatchHardTripletLoss`, its limit for a small temperature. `RobustLoss` with `GroupedKL`, the same weights
+    on other losses.
 
     Args:
         margin: how much nearer the positives must be, 0 or more.
-        temperature: of exponential weights, above 0.
+        temperature: of exponential weights, above 0: small values emphasize the hardest pairs.
         weighting: "exponential" or "polynomial".
-        alpha: degree of polynomial weights, above 0.
-        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        alpha: degree of polynomial weights, above 0: large values emphasize the hardest pairs.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+
+    Source: Yu et al., Hard-Aware Point-to-Set Deep Metric for Person Re-Identification, ECCV 2018, with euclidean
+    distances; on similarities, A Simple and Effective Framework for Pairwise Deep Metric Learning, eqs. 30 to 32, which
+    names both weightings and gives the exponential one.
     """
 
     def __init__(

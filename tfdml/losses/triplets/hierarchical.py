@@ -17,31 +17,7 @@ def hierarchical_triplet(pairs: Pairs, *, tree: ClassTree, margin: float = 0.1) 
 
     (A / N) sum_p sum_n max(0, d_ap - d_an + margin + H(y_a, y_n) - s(y_a))
 
-    d is the squared distance of embeddings scaled to norm 1, N the number of triplets in the batch. H(y_a, y_n) is the
-    height at which the two classes are merged in the tree, and s(y_a) the mean squared distance within the class of the
-    anchor. The margin of a pair of classes grows with their distance in the tree; even sibling classes are separated by
-    more than their spread.
-
-    See also: `HierarchicalTripletLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosines 0.6, 0 and 0.8
-        >>> tree = tfdml.layers.ClassTree([0, 0, 1])  # before its first refresh: a margin for all
-        >>> values = tfdml.losses.hierarchical_triplet(pairs, tree=tree, margin=0.1)  # row 1: (0.8 - 0.4 + 0.1) 3 / 2
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.0, 0.75, 0.0]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references.
-        tree: a `tfdml.layers.ClassTree`. Before its first refresh, H and s are 0.
-        margin: the constant part of the margin.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Source: Ge, Huang, Dong, Scott, Deep Metric Learning with Hierarchical Triplet Loss, ECCV 2018, without the factor
-    of 1/2.
+    See `HierarchicalTripletLoss`.
     """
     d = squared(normalized(pairs))
     extra = ops.cast(ops.stop_gradient(tree(pairs)), d.dtype)
@@ -50,26 +26,34 @@ def hierarchical_triplet(pairs: Pairs, *, tree: ClassTree, margin: float = 0.1) 
 
 @serializable
 class HierarchicalTripletLoss(PairLoss):
-    """Hierarchical triplet loss: see `tfdml.losses.hierarchical_triplet` for the formula and its source.
+    """Hierarchical triplet loss: the margin grows with the distance of two classes in a tree.
+
+    (A / N) sum_p sum_n max(0, d_ap - d_an + margin + H(y_a, y_n) - s(y_a))
+
+    d is the squared distance of embeddings scaled to norm 1, N the number of triplets in the batch. H(y_a, y_n) is the
+    height at which the two classes are merged in the tree, and s(y_a) the mean squared distance within the class of the
+    anchor. The margin of a pair of classes grows with their distance in the tree; even sibling classes are separated by
+    more than their spread. An anchor without a positive or a negative gives 0.
 
     Also called: HTL.
-
-    See also: `TripletLoss`, with one margin: train with it first. `tfdml.samplers.HardClassSampler`, which draws
-    batches of near classes.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]  # cosines 0.6, 0 and 0.8
         >>> loss = tfdml.losses.HierarchicalTripletLoss(tfdml.layers.ClassTree(labels))  # before any RefreshCenters
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # (0.8 - 0.4 + 0.1) / 2
         0.25
+
+    See also: `TripletLoss`, with one margin: train with it first. `tfdml.samplers.HardClassSampler`, which draws
+    batches of near classes.
 
     Args:
         tree: a `tfdml.layers.ClassTree` of the training classes. `EmbeddingModel` saves it, and
-            `tfdml.callbacks.RefreshCenters` rebuilds it.
+            `tfdml.callbacks.RefreshCenters` rebuilds it. Before its first refresh, H and s are 0.
         margin: the constant part of the margin, 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Ge, Huang, Dong, Scott, Deep Metric Learning with Hierarchical Triplet Loss, ECCV 2018, without the factor
+    of 1/2.
     """
 
     def __init__(self, tree: ClassTree, *, margin: float = 0.1, **options: Unpack[PairOptions]) -> None:

@@ -20,27 +20,7 @@ def lmnn(pairs: Pairs, *, margin: float = 1.0, mu: float = 0.5) -> Tensor:
 
     (1 - mu) sum_p d_ap + mu sum_p sum_n max(0, d_ap - d_an + margin)
 
-    d is the squared distance. The positives p are the target neighbors of the anchor: a miner selects them.
-
-    See also: `LMNNLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
-        >>> values = tfdml.losses.lmnn(pairs, margin=1.0)  # (0.25 + 0) / 2, (0.25 + 0.25 - 1 + 1) / 2
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.125, 0.25, 0.0]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references, used as they are (not normalized).
-        margin: how much nearer target neighbors must be than negatives, in squared distance.
-        mu: weight of the push of negatives, in [0, 1]; the pull of target neighbors has the rest.
-
-    Returns:
-        `(A,)`. An anchor without positives gives 0; one without negatives gives the pull.
-
-    Source: Weinberger, Saul, Distance Metric Learning for Large Margin Nearest Neighbor Classification, JMLR 2009;
-    divided by the number of anchors where the paper has a sum.
+    See `LMNNLoss`.
     """
     d = squared(pairs)
     pull = ops.sum(pairs.positive * d, axis=1)
@@ -49,30 +29,37 @@ def lmnn(pairs: Pairs, *, margin: float = 1.0, mu: float = 0.5) -> Tensor:
 
 @serializable
 class LMNNLoss(PairLoss):
-    """Large margin nearest neighbor loss: see `tfdml.losses.lmnn` for the formula and its source.
+    """Large margin nearest neighbor loss.
+
+    (1 - mu) sum_p d_ap + mu sum_p sum_n max(0, d_ap - d_an + margin)
+
+    d is the squared distance. The positives p are the target neighbors of the anchor: a miner selects them.
 
     The target neighbors are the positives that the miner keeps. `miners.TargetNeighbors` keeps those that are nearest
     in fixed features, as in the paper. The default takes the nearest ones of the batch as it is now embedded, so they
-    may change during the training.
+    may change during the training. Embeddings are used as they are, not normalized. An anchor without positives gives
+    0; one without negatives gives the pull.
 
     Also called: LMNN.
-
-    See also: `layers.Mahalanobis`, the metric that it was made for. `TripletLoss`, without the pull. `NCALoss`, a
-    softmax over all neighbors.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # squared distances 0.25, 2.25 and 1
         >>> loss = tfdml.losses.LMNNLoss(margin=1.0)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of (0.25 + 0) / 2, (0.25 + 0.25 - 1 + 1) / 2 and 0
         0.125
+
+    See also: `layers.Mahalanobis`, the metric that it was made for. `TripletLoss`, without the pull. `NCALoss`, a
+    softmax over all neighbors.
 
     Args:
         margin: how much nearer target neighbors must be, in squared distance; 0 or more.
-        mu: weight of the push of negatives, in [0, 1].
+        mu: weight of the push of negatives, in [0, 1]; the pull of target neighbors has the rest.
         miner: selects the target neighbors: `EasyPositives(k=3)`, or `TargetNeighbors`, with labels `(batch, 2)` of
             class ids and indices of examples; None for all positives.
-        **options: `pairing`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of `PairLoss`.
+
+    Source: Weinberger, Saul, Distance Metric Learning for Large Margin Nearest Neighbor Classification, JMLR 2009;
+    divided by the number of anchors where the paper has a sum.
     """
 
     def __init__(  # type: ignore[misc]  # miner has its own default here

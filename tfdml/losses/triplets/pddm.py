@@ -27,33 +27,7 @@ def pddm(
     max(0, margin + S_an - S_ap) + max(0, margin + S_pm - S_ap)
     + weight (max(0, distance_margin + D_ap - D_an) + max(0, distance_margin + D_ap - D_pm))
 
-    p is the positive of the anchor a with the smallest S, n the negative of a with the largest S, and m the negative of
-    p with the largest S; D is the squared distance of embeddings scaled to norm 1.
-
-    See also: `PDDMLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1, 1], [[1.0, 0.0]] * 4)  # all alike: 2 * 0.5 + 0.5 * 2 * 1
-        >>> np.asarray(tfdml.losses.pddm(pairs, metric=tfdml.layers.PositionDependentMetric()), float).round(4).tolist()
-        [2.0, 2.0, 2.0, 2.0]
-
-    Args:
-        pairs: `Pairs` of a batch with itself. Only whether a weight is 0 matters.
-        metric: S, a `tfdml.layers.PositionDependentMetric`.
-        margin: how much more similar positives must be than negatives.
-        distance_margin: how much nearer positives must be than negatives, in squared distances.
-        weight: weight of the distances.
-
-    Returns:
-        `(A,)`. An anchor without a positive or a negative, or whose positive p has no negative, gives 0.
-
-    S is evaluated for all pairs of the batch, row by row and without gradient; memory does not grow with the number of
-    pairs times the dimension.
-
-    Source: Huang, Loy, Tang, Local Similarity-Aware Deep Feature Embedding, NIPS 2016. There one quadruplet is taken
-    per batch, the positive pair of the smallest S with its two negatives; here one per anchor. Weight decay is left to
-    the optimizer.
+    See `PDDMLoss`.
     """
     require_same_rows(pairs, "the PDDM loss")
     require_whole_batch(pairs, "the PDDM loss", "it needs the negatives of the positives of an anchor")
@@ -84,12 +58,18 @@ def _quadruplets(s, pairs):
 
 @serializable
 class PDDMLoss(PairLoss):
-    """PDDM loss: see `tfdml.losses.pddm` for the formula and its source.
+    """PDDM loss: hinges on the learned similarity S of a hard quadruplet, and on distances D.
+
+    max(0, margin + S_an - S_ap) + max(0, margin + S_pm - S_ap)
+    + weight (max(0, distance_margin + D_ap - D_an) + max(0, distance_margin + D_ap - D_pm))
+
+    p is the positive of the anchor a with the smallest S, n the negative of a with the largest S, and m the negative of
+    p with the largest S; D is the squared distance of embeddings scaled to norm 1. A batch is compared with itself.
+    Only whether a weight is 0 matters. An anchor without a positive or a negative, or whose positive p has no negative,
+    gives 0. S is evaluated for all pairs of the batch, row by row and without gradient; memory does not grow with the
+    number of pairs times the dimension.
 
     Also called: position-dependent deep metric; local similarity-aware embedding.
-
-    See also: `BatchHardTripletLoss`, whose hard examples are chosen by distance. `QuadrupletLoss`, with distances
-    alone.
 
     Example:
 
@@ -97,14 +77,19 @@ class PDDMLoss(PairLoss):
         >>> round(float(loss([0, 0, 1, 1], [[1.0, 0.0]] * 4)), 4)
         2.0
 
+    See also: `BatchHardTripletLoss`, whose hard examples are chosen by distance. `QuadrupletLoss`, with distances
+    alone.
+
     Args:
-        metric: a `tfdml.layers.PositionDependentMetric`; None for one with the default settings. An
-            `EmbeddingModel` trains it.
+        metric: S, a `tfdml.layers.PositionDependentMetric`; None for one with the default settings. An `EmbeddingModel`
+            trains it.
         margin: how much more similar positives must be than negatives, 0 or more.
-        distance_margin: how much nearer positives must be than negatives, 0 or more.
+        distance_margin: how much nearer positives must be than negatives, in squared distances; 0 or more.
         weight: weight of the distances, 0 or more.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+
+    Source: Huang, Loy, Tang, Local Similarity-Aware Deep Feature Embedding, NIPS 2016. There one quadruplet is taken
+    per batch, the positive pair of the smallest S with its two negatives; here one per anchor. Weight decay is left to
+    the optimizer.
     """
 
     def __init__(

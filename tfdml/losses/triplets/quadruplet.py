@@ -24,32 +24,7 @@ def quadruplet(
 
     mean_apn max(0, d_ap - d_an + margin) + mean_apnm max(0, d_ap - d_nm + second_margin)
 
-    n and m have different classes, and neither has the class of a.
-
-    See also: `QuadrupletLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1, 2], [[0.0], [0.5], [1.5], [3.5]])
-        >>> values = tfdml.losses.quadruplet(pairs, margin=4.0, second_margin=4.0)  # 2 + 0.25, ...
-        >>> np.asarray(values, float).round(4).tolist()
-        [2.25, 3.5, 0.25, 0.25]
-
-    Args:
-        pairs: `Pairs` of a batch with itself, used as they are (not normalized).
-        margin: how much farther a negative of the anchor must be than its positive.
-        second_margin: how much farther apart two negatives of the anchor must be; less than `margin`.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
-
-    Returns:
-        `(A,)`, the triplet term of each anchor plus the quadruplet term of the batch; 0 for a term without entries. The
-        weight of a quadruplet is the product of the weights of the pairs (a, p) and (n, m).
-
-    Quadruplets are summed by binary search of all distances in the distances of positive pairs, one positive per anchor
-    at a time: time grows with A^2 K log A for up to K positives per anchor, memory with A^2.
-
-    Source: Chen, Chen, Zhang, Huang, Beyond Triplet Loss: A Deep Quadruplet Network for Person Re-identification, CVPR
-    2017, eq. 5, as means, with fixed margins.
+    See `QuadrupletLoss`.
     """
     require_same_rows(pairs, "the quadruplet loss")
     require_whole_batch(
@@ -148,10 +123,15 @@ def _sums_above(values, rank):
 
 @serializable
 class QuadrupletLoss(PairLoss):
-    """Quadruplet loss: see `tfdml.losses.quadruplet` for the formula and its source.
+    """Quadruplet loss, over all triplets (a, p, n) and all quadruplets (a, p, n, m) of a batch.
 
-    See also: `TripletLoss`, faster, if only the order of neighbors matters. `ThresholdConsistencyLoss`, a cheaper way
-    to one threshold for all classes.
+    mean_apn max(0, d_ap - d_an + margin) + mean_apnm max(0, d_ap - d_nm + second_margin)
+
+    n and m have different classes, and neither has the class of a. A batch is compared with itself. Embeddings are used
+    as they are, not normalized. The weight of a quadruplet is the product of the weights of the pairs (a, p) and (n,
+    m). A term without entries is 0. Quadruplets are summed by binary search of all distances in the distances of
+    positive pairs, one positive per anchor at a time: time grows with A^2 K log A for up to K positives per anchor,
+    memory with A^2.
 
     Example:
 
@@ -160,12 +140,16 @@ class QuadrupletLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)
         1.5625
 
+    See also: `TripletLoss`, faster, if only the order of neighbors matters. `ThresholdConsistencyLoss`, a cheaper way
+    to one threshold for all classes.
+
     Args:
         margin: how much farther a negative of the anchor must be than its positive, above 0.
         second_margin: how much farther apart two negatives must be, in [0, margin].
-        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+
+    Source: Chen, Chen, Zhang, Huang, Beyond Triplet Loss: A Deep Quadruplet Network for Person Re-identification, CVPR
+    2017, eq. 5, as means, with fixed margins.
     """
 
     def __init__(

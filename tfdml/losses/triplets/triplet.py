@@ -29,44 +29,7 @@ def triplet(
 
     (A / N) sum_p sum_n max(0, d_ap - d_an + margin)
 
-    With `soft`, the term is log(1 + exp(d_ap - d_an)); with `ratio`, max(0, 1 - d_an / (margin + d_ap)). N is the
-    number of triplets in the batch, or of triplets with a nonzero loss, so that the mean over the A anchors is the
-    paper's loss. With `negatives` there is one triplet per positive that has a selected negative.
-
-    See also: `TripletLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
-        >>> np.asarray(tfdml.losses.triplet(pairs, margin=1.0), float).round(4).tolist()  # row 1: (0.25 - 1 + 1) 3 / 2
-        [0.0, 0.375, 0.0]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references, used as they are; the margin of 0.2 is for embeddings of norm 1.
-            The weight of a triplet is the product of the weights of its two pairs.
-        margin: how much nearer positives must be, in units of the distance; not used by `soft`.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
-        soft: the soft margin.
-        ratio: the ratio of distances.
-        swap: max(0, d_ap - min(d_an, d_pn) + margin): the distance to the negative is measured from the nearer end
-            of (a, p). d_pn has the positive first, as d_an has the anchor, also if the distance is not symmetric. The
-            loss of a triplet counts for the row of the nearer end. The references must be the batch itself, with
-            symmetric weights.
-        negatives: None for all, or a function that selects one negative per positive, such as
-            `tfdml.miners.hardest_negatives`: `(pairs, d) -> choose`, where `choose(p)` takes the column of one positive
-            per anchor, `(A,)`, and returns the column of the selected negative, or -1 for none.
-        normalize: "all" divides by the number of triplets, "active" by the number of triplets with a nonzero loss.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
-
-    Time grows with A R K for up to K positives per anchor, memory with A R: triplets are summed one positive at a time.
-
-    Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, eq. 3, as the mean of eq. 1 of Hong, Park, Kim, Deep
-    Metric Learning via Weighted Contrastive Loss; plain distances, Wu et al., Sampling Matters in Deep Embedding
-    Learning; soft margin and mean of active triplets, Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017;
-    ratio, Serrat, Deep Metric Learning, course slides; swap, Balntas et al., Learning Local Feature Descriptors with
-    Triplets and Shallow Convolutional Neural Networks, BMVC 2016.
+    See `TripletLoss`.
     """
     if swap:
         require_same_rows(pairs, "swap=True")
@@ -236,32 +199,52 @@ def _ratio(margin):
 
 @serializable
 class TripletLoss(PairLoss):
-    """Triplet loss: see `tfdml.losses.triplet` for the formula and its source.
+    """Triplet loss: positives nearer than negatives by a margin, over all triplets.
+
+    (A / N) sum_p sum_n max(0, d_ap - d_an + margin)
+
+    With `soft`, the term is log(1 + exp(d_ap - d_an)); with `ratio`, max(0, 1 - d_an / (margin + d_ap)). N is the
+    number of triplets in the batch, or of triplets with a nonzero loss, so that the mean over the A anchors is the
+    paper's loss. With `negatives` there is one triplet per positive that has a selected negative.
+
+    Embeddings are used as they are; the margin of 0.2 is for embeddings of norm 1. The weight of a triplet is the
+    product of the weights of its two pairs. An anchor without a positive or a negative gives 0. Time grows with A R K
+    for up to K positives per anchor, memory with A R: triplets are summed one positive at a time.
 
     Also called: FaceNet loss, triplet margin loss; with `negatives=tfdml.miners.semi_hard_negatives`, semi-hard triplet
     loss.
-
-    See also: `BatchHardTripletLoss`, one triplet per anchor, for clean labels. `DynamicSoftMarginLoss`, without a
-    margin. `QuadrupletLoss`, if one threshold must serve all classes.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
         >>> loss = tfdml.losses.TripletLoss(margin=1.0)
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0, (0.25 - 1 + 1) 3 / 2 and 0
         0.125
         >>> semi_hard = tfdml.losses.TripletLoss(negatives=tfdml.miners.semi_hard_negatives)
 
+    See also: `BatchHardTripletLoss`, one triplet per anchor, for clean labels. `DynamicSoftMarginLoss`, without a
+    margin. `QuadrupletLoss`, if one threshold must serve all classes.
+
     Args:
-        margin: how much nearer positives must be, in units of the distance; 0 or more, above 0 with `ratio`.
-        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        soft: the soft margin, log(1 + exp(d_ap - d_an)).
-        ratio: the ratio of distances, max(0, 1 - d_an / (margin + d_ap)).
-        swap: compare with the nearer of anchor and positive.
-        negatives: None for all negatives, or a function that selects one per positive: see `tfdml.miners`.
-        normalize: "all" or "active".
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
+        margin: how much nearer positives must be, in units of the distance; 0 or more, above 0 with `ratio`, not used
+            by `soft`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+        soft: the soft margin.
+        ratio: the ratio of distances.
+        swap: max(0, d_ap - min(d_an, d_pn) + margin): the distance to the negative is measured from the nearer end of
+            (a, p). d_pn has the positive first, as d_an has the anchor, also if the distance is not symmetric. The loss
+            of a triplet counts for the row of the nearer end. The references must be the batch itself, with symmetric
+            weights.
+        negatives: None for all negatives, or a function that selects one per positive, such as
+            `tfdml.miners.hardest_negatives`: `(pairs, d) -> choose`, where `choose(p)` takes the column of one positive
+            per anchor, `(A,)`, and returns the column of the selected negative, or -1 for none.
+        normalize: "all" divides by the number of triplets, "active" by the number of triplets with a nonzero loss.
+
+    Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, eq. 3, as the mean of eq. 1 of Hong, Park, Kim, Deep
+    Metric Learning via Weighted Contrastive Loss; plain distances, Wu et al., Sampling Matters in Deep Embedding
+    Learning; soft margin and mean of active triplets, Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017;
+    ratio, Serrat, Deep Metric Learning, course slides; swap, Balntas et al., Learning Local Feature Descriptors with
+    Triplets and Shallow Convolutional Neural Networks, BMVC 2016.
     """
 
     def __init__(

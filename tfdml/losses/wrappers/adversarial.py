@@ -21,38 +21,7 @@ def adversarial(
 
     base + weight sum_{k < m} mean over columns of (u_k g_km(u_m))^2
 
-    u_m is the embedding of the anchor by learner m, scaled to norm 1, and g_km a small network. The gradient of the
-    term is reversed at the networks: they increase it, by finding what u_m tells of u_k, while the learners decrease
-    it. In training, the loss may therefore rise while all is well, also at the default weight: watch another metric.
-
-    See also: `AdversarialLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> x = [[1.0, 0.0, 1.0, 0.0], [0.6, 0.8, 0.6, 0.8], [0.0, 1.0, 0.0, 1.0]]  # two equal learners
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], x)  # cosines 0.6, 0 and 0.8
-        >>> settings = {"dims": (2, 2), "regressors": tfdml.layers.Regressors((2, 2), units=4, seed=0)}
-        >>> values = tfdml.losses.adversarial(pairs, base=tfdml.losses.BoostedLoss(dims=(2, 2)), weight=0.0, **settings)
-        >>> np.asarray(values, float).round(4).tolist()  # the base
-        [0.4337, 15.4337, 7.5]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references.
-        base: any loss over pairs, of the whole embedding, such as `BoostedLoss`.
-        dims: numbers of columns of the learners.
-        regressors: the networks g.
-        weight: weight of the term.
-
-    Returns:
-        `(A,)`. An anchor without pairs gives 0.
-
-    Raises:
-        ValueError: embeddings with another number of columns.
-
-    Source: Opitz, Waltner, Possegger, Bischof, Deep Metric Learning with BIER: Boosting Independent Embeddings
-    Robustly, TPAMI 2018 (A-BIER), which two papers name: A Unified View of Deep Metric Learning via Gradient Analysis
-    and A Simple and Effective Framework for Pairwise Deep Metric Learning. The form of the term follows the code of its
-    authors, where learners are not scaled to norm 1 and only their last layers receive its gradient.
+    See `AdversarialLoss`.
     """
     learners = [learner.anchors for learner in by_learner(pairs, dims)]
     seen = regressors.similarity([ops.stop_gradient(u) for u in learners], trained=True)
@@ -63,15 +32,18 @@ def adversarial(
 
 @serializable
 class AdversarialLoss(LossOverBase):
-    """A loss of learners with the adversarial term of A-BIER: see `tfdml.losses.adversarial` for the formula.
+    """A loss of learners with the adversarial term of A-BIER.
+
+    base + weight sum_{k < m} mean over columns of (u_k g_km(u_m))^2
+
+    u_m is the embedding of the anchor by learner m, scaled to norm 1, and g_km a small network. The gradient of the
+    term is reversed at the networks: they increase it, by finding what u_m tells of u_k, while the learners decrease
+    it. In training, the loss may therefore rise while all is well, also at the default weight: watch another metric.
 
     `EmbeddingModel` trains the regressors beside the network, by the same optimizer: they increase the term, the
-    learners decrease it.
+    learners decrease it. An anchor without pairs gives 0.
 
     Also called: A-BIER, over `BoostedLoss`.
-
-    See also: `BoostedLoss`, its usual base. `DivergenceLoss`, which pushes the learners of an example apart without a
-    network.
 
     Example:
 
@@ -79,15 +51,26 @@ class AdversarialLoss(LossOverBase):
         >>> base = tfdml.losses.BoostedLoss(dims=(2, 2))
         >>> regressors = tfdml.layers.Regressors((2, 2), units=4, seed=0)
         >>> loss = tfdml.losses.AdversarialLoss(base, dims=(2, 2), regressors=regressors, weight=0.0)
-        >>> round(float(loss(labels, embeddings)), 4)  # that of the base
+        >>> round(float(loss(labels, embeddings)), 4)  # the value of the base
         7.7891
+
+    See also: `BoostedLoss`, its usual base. `DivergenceLoss`, which pushes the learners of an example apart without a
+    network.
 
     Args:
         base: any loss over pairs, of the whole embedding. Its `pairing`, `miner`, `importance` and `match` are used.
         dims: numbers of columns of the learners, two or more.
-        regressors: a `tfdml.layers.Regressors` of the same dims; None for one with the default settings.
+        regressors: the networks g, a `tfdml.layers.Regressors` of the same dims; None for one with the default
+            settings.
         weight: weight of the term, 0 or more.
-        **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
+
+    Raises:
+        ValueError: when called, embeddings with another number of columns.
+
+    Source: Opitz, Waltner, Possegger, Bischof, Deep Metric Learning with BIER: Boosting Independent Embeddings
+    Robustly, TPAMI 2018 (A-BIER), which two papers name: A Unified View of Deep Metric Learning via Gradient Analysis
+    and A Simple and Effective Framework for Pairwise Deep Metric Learning. The form of the term follows the code of its
+    authors, where learners are not scaled to norm 1 and only their last layers receive its gradient.
     """
 
     def __init__(

@@ -28,33 +28,7 @@ def cascade(pairs: Pairs, *, base: PairLoss, dims: Sequence[int], shares: Sequen
 
     sum_k base(learner k on H_k),  H_1 = all pairs,  H_k+1 = the pairs of H_k with the largest losses of learner k
 
-    H_k+1 has the share h_k of the positive pairs of the batch, and the same share of its negative pairs. A pair whose
-    loss is not above 0 is not hard; pairs tied with the last one are kept.
-
-    See also: `CascadeLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> x = [[1.0, 0.0, 1.0, 0.0], [0.6, 0.8, 0.6, 0.8], [0.0, 1.0, 0.0, 1.0]]  # two equal learners
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], x)  # cosines 0.6, 0 and 0.8
-        >>> values = tfdml.losses.cascade(pairs, base=tfdml.losses.CosineRegressionLoss(), dims=(2, 2), shares=(0.5,))
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.12, 0.4, 0.48]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references.
-        base: a loss with `pair_losses(pairs)`, which returns the loss of each pair, `(A, R)`.
-        dims: numbers of columns of the learners.
-        shares: h_1, h_2, ... of the second learner, the third, and so on, in (0, 1].
-
-    Returns:
-        `(A,)`. An anchor without pairs gives 0.
-
-    Raises:
-        ValueError: embeddings with another number of columns.
-
-    Source: Yuan, Yang, Zhang, Hard-Aware Deeply Cascaded Embedding, ICCV 2017, with the contrastive loss and shares of
-    0.5 and 0.2. Here the base reduces the pairs of each anchor, usually to their mean.
+    See `CascadeLoss`.
     """
     require_whole_batch(pairs, "the cascade", "it selects the hardest pairs of all anchors")
     first, *others = by_learner(pairs, dims)
@@ -86,34 +60,7 @@ def boosted(
     w_1 = 1,  w_m+1 = sigmoid(alpha (threshold - S_m)) for positives, sigmoid(beta (S_m - threshold)) for negatives
     S_m = (1 - eta_m) S_m-1 + eta_m s_m,  eta_m = 2 / (m + 1)
 
-    s_m is the cosine similarity of learner m, and S_m the similarity of the ensemble of the first m learners. The
-    weights are the negative derivative of the deviance log(1 + exp(-z)) by z at S_m, and constants in the gradient.
-
-    See also: `BoostedLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> x = [[1.0, 0.0, 1.0, 0.0], [0.6, 0.8, 0.6, 0.8], [0.0, 1.0, 0.0, 1.0]]  # two equal learners
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], x)  # cosines 0.6, 0 and 0.8
-        >>> np.asarray(tfdml.losses.boosted(pairs, dims=(2, 2)), float).round(4).tolist()
-        [0.4337, 15.4337, 7.5]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references.
-        dims: numbers of columns of the M learners.
-        alpha: sharpness on positives.
-        beta: sharpness on negatives.
-        threshold: similarity that separates positives from negatives, in [-1, 1].
-
-    Returns:
-        `(A,)`. An anchor without pairs gives 0.
-
-    Raises:
-        ValueError: embeddings with another number of columns.
-
-    Source: Opitz, Waltner, Possegger, Bischof, BIER - Boosting Independent Embeddings Robustly, ICCV 2017; weights
-    without the sharpness, and the factor 1 / M, as in the code of its authors. The auxiliary losses on the last layer
-    are not part of it.
+    See `BoostedLoss`.
     """
     sharpness = {"alpha": alpha, "beta": beta, "threshold": threshold}
     total, similarity, weights = 0.0, 0.0, 1.0
@@ -132,32 +79,7 @@ def divergence(
 
     sum_m base(learner m) + weight sum_{m < l} max(0, margin - |u_m - u_l|^2)
 
-    u_m is the embedding of the anchor by learner m.
-
-    See also: `DivergenceLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> x = [[1.0, 0.0, 1.0, 0.0], [0.6, 0.8, 0.6, 0.8], [0.0, 1.0, 0.0, 1.0]]  # two equal learners
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], x)  # cosines 0.6, 0 and 0.8
-        >>> values = tfdml.losses.divergence(pairs, base=tfdml.losses.CosineRegressionLoss(), dims=(2, 2))
-        >>> np.asarray(values, float).round(4).tolist()  # 2 * 0.04 + 1, ...
-        [1.08, 1.4, 1.32]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references.
-        base: any loss over pairs.
-        dims: numbers of columns of the learners, all equal.
-        margin: squared distance from which two embeddings of an example are far enough apart, in (0, 4].
-        weight: weight of the push.
-
-    Returns:
-        `(A,)`. An anchor without pairs gives 0.
-
-    Raises:
-        ValueError: embeddings with another number of columns.
-
-    Source: Kim, Goyal, Chawla, Lee, Kwon, Attention-based Ensemble for Deep Metric Learning, ECCV 2018.
+    See `DivergenceLoss`.
     """
     learners = by_learner(pairs, dims)
     both = itertools.combinations([learner.anchors for learner in learners], 2)
@@ -168,26 +90,36 @@ def divergence(
 
 @serializable
 class CascadeLoss(LossOverBase):
-    """Loss of a hard-aware cascade (HDC): see `tfdml.losses.cascade` for the formula and its source.
+    """Loss of a hard-aware cascade (HDC): each learner trains on the hardest pairs of the one before.
+
+    sum_k base(learner k on H_k),  H_1 = all pairs,  H_k+1 = the pairs of H_k with the largest losses of learner k
+
+    H_k+1 has the share h_k of the positive pairs of the batch, and the same share of its negative pairs. A pair whose
+    loss is not above 0 is not hard; pairs tied with the last one are kept. An anchor without pairs gives 0.
 
     Also called: HDC, hard-aware deeply cascaded embedding.
-
-    See also: `BoostedLoss`, which reweights pairs instead of dropping them. `RobustLoss`, hard pairs for one learner.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0, 1.0, 0.0], [0.6, 0.8, 0.6, 0.8], [0.0, 1.0, 0.0, 1.0]]
         >>> loss = tfdml.losses.CascadeLoss(tfdml.losses.CosineRegressionLoss(), dims=(2, 2), shares=(0.5,))
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0.12, 0.4 and 0.48
         0.3333
+
+    See also: `BoostedLoss`, which reweights pairs instead of dropping them. `RobustLoss`, hard pairs for one learner.
 
     Args:
         base: a loss with `pair_losses(pairs)`, such as `ContrastiveLoss`, `MarginLoss` or `BinomialDevianceLoss`. Its
             `pairing`, `miner`, `importance` and `match` are used.
         dims: numbers of columns of the learners, the shallowest first.
-        shares: share of the pairs of the batch on which the second learner trains, the third, and so on: in (0, 1] and
-            not increasing.
-        **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
+        shares: h_1, h_2, ...: share of the pairs of the batch on which the second learner trains, the third, and so on;
+            in (0, 1] and not increasing.
+
+    Raises:
+        ValueError: when called, embeddings with another number of columns.
+
+    Source: Yuan, Yang, Zhang, Hard-Aware Deeply Cascaded Embedding, ICCV 2017, with the contrastive loss and shares of
+    0.5 and 0.2. Here the base reduces the pairs of each anchor, usually to their mean.
     """
 
     def __init__(
@@ -208,30 +140,43 @@ class CascadeLoss(LossOverBase):
 
 @serializable
 class BoostedLoss(PairLoss):
-    """Loss of boosted embeddings (BIER): see `tfdml.losses.boosted` for the formula and its source.
+    """Loss of boosted embeddings (BIER): more weight on errors of the learners before.
+
+    (1 / M) sum_m binomial deviance of learner m, with the weight w_m of each pair
+    w_1 = 1,  w_m+1 = sigmoid(alpha (threshold - S_m)) for positives, sigmoid(beta (S_m - threshold)) for negatives
+    S_m = (1 - eta_m) S_m-1 + eta_m s_m,  eta_m = 2 / (m + 1)
+
+    s_m is the cosine similarity of learner m, and S_m the similarity of the ensemble of the first m learners. The
+    weights are the negative derivative of the deviance log(1 + exp(-z)) by z at S_m, and constants in the gradient. An
+    anchor without pairs gives 0.
 
     Also called: BIER.
-
-    See also: `CascadeLoss`, in which learners see fewer and harder pairs. `DivergenceLoss`, in which all learners see
-    all pairs and are pushed apart. `BinomialDevianceLoss`, the loss of one learner.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0, 1.0, 0.0], [0.6, 0.8, 0.6, 0.8], [0.0, 1.0, 0.0, 1.0]]
         >>> loss = tfdml.losses.BoostedLoss(dims=(2, 2))  # tfdml.models.ensemble takes its dims and shares
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0.4337, 15.4337 and 7.5
         7.7891
 
+    See also: `CascadeLoss`, in which learners see fewer and harder pairs. `DivergenceLoss`, in which all learners see
+    all pairs and are pushed apart. `BinomialDevianceLoss`, the loss of one learner.
+
     Args:
-        dims: numbers of columns of the learners. The paper gives later learners more.
+        dims: numbers of columns of the M learners. The paper gives later learners more.
         alpha: sharpness on positives, above 0.
         beta: sharpness on negatives, above 0.
         threshold: cosine similarity that separates positives from negatives, in [-1, 1].
-        **options: `pairing`, `miner`, `importance`, `match`, `anchors_per_block`, `name`, `reduction`, `dtype` of
-            `PairLoss`.
 
     Attributes:
         shares: share of each learner in the similarity of the ensemble, 2 m / (M (M + 1)); their sum is 1.
+
+    Raises:
+        ValueError: when called, embeddings with another number of columns.
+
+    Source: Opitz, Waltner, Possegger, Bischof, BIER - Boosting Independent Embeddings Robustly, ICCV 2017; weights
+    without the sharpness, and the factor 1 / M, as in the code of its authors. The auxiliary losses on the last layer
+    are not part of it.
     """
 
     def __init__(
@@ -257,11 +202,13 @@ class BoostedLoss(PairLoss):
 
 @serializable
 class DivergenceLoss(LossOverBase):
-    """Loss of diverse learners (ABE): see `tfdml.losses.divergence` for the formula and its source.
+    """Loss of diverse learners (ABE): the base loss of each, and a push between them.
+
+    sum_m base(learner m) + weight sum_{m < l} max(0, margin - |u_m - u_l|^2)
+
+    u_m is the embedding of the anchor by learner m. An anchor without pairs gives 0.
 
     Also called: ABE.
-
-    See also: `BoostedLoss` and `CascadeLoss`, in which learners differ by the pairs they learn from.
 
     Example:
 
@@ -271,12 +218,18 @@ class DivergenceLoss(LossOverBase):
         >>> round(float(loss(labels, embeddings)), 4)
         1.2667
 
+    See also: `BoostedLoss` and `CascadeLoss`, in which learners differ by the pairs they learn from.
+
     Args:
         base: any loss over pairs. Its `pairing`, `miner`, `importance` and `match` are used.
         dims: numbers of columns of the learners, all equal.
         margin: squared distance from which two learners are far enough apart, in (0, 4].
         weight: weight of the push between learners, 0 or more.
-        **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
+
+    Raises:
+        ValueError: when called, embeddings with another number of columns.
+
+    Source: Kim, Goyal, Chawla, Lee, Kwon, Attention-based Ensemble for Deep Metric Learning, ECCV 2018.
     """
 
     def __init__(

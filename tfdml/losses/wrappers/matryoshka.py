@@ -18,30 +18,7 @@ def matryoshka(
 
     sum_k weight_k base(a[:dim_k], r[:dim_k])
 
-    See also: `MatryoshkaLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0, 0.0], [0.0, 0.5], [1.5, 2.0]])
-        >>> base = tfdml.losses.ContrastiveLoss(negative_margin=2.0)
-        >>> values = tfdml.losses.matryoshka(pairs, base=base, dims=(1, 2))  # 0.125 + 0.125, ...
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.25, 0.25, 0.25]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references.
-        base: any loss over pairs. A loss that does not normalize receives the first columns as they are.
-        dims: numbers of columns.
-        weights: weight of each, None for 1.
-
-    Returns:
-        `(A,)`. An anchor without pairs gives what the base gives, usually 0.
-
-    Raises:
-        ValueError: embeddings with fewer columns than the largest of `dims`.
-
-    Source: Kusupati et al., Matryoshka Representation Learning, NeurIPS 2022, where the base is a softmax with its own
-    classifier per prefix, or one whose columns are shared, as proxies are here.
+    See `MatryoshkaLoss`.
     """
     require(
         max(dims) <= pairs.anchors.shape[1],
@@ -54,26 +31,36 @@ def matryoshka(
 
 @serializable
 class MatryoshkaLoss(LossOverBase):
-    """Matryoshka loss: see `tfdml.losses.matryoshka` for the formula and its source.
+    """Matryoshka loss: the base loss of several prefixes of the embeddings.
+
+    sum_k weight_k base(a[:dim_k], r[:dim_k])
+
+    A base that does not normalize receives the first columns as they are. An anchor without pairs gives what the base
+    gives, usually 0.
 
     Also called: Matryoshka representation learning, MRL; nested embeddings.
-
-    See also: `tfdml.metrics.quantized_retrieval`, which measures short embeddings. `BoostedLoss`, whose learners do not
-    share columns.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[0.0, 0.0], [0.0, 0.5], [1.5, 2.0]]
         >>> loss = tfdml.losses.MatryoshkaLoss(tfdml.losses.ContrastiveLoss(negative_margin=2.0), dims=(1, 2))
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # 0.125 + 0.125
         0.25
+
+    See also: `tfdml.metrics.quantized_retrieval`, which measures short embeddings. `BoostedLoss`, whose learners do not
+    share columns.
 
     Args:
         base: any loss over pairs, also over proxies or a memory. Its `pairing`, `miner`, `importance` and `match` are
             used; a miner sees all columns.
         dims: numbers of columns, in ascending order. The last one is usually the dimension of the embeddings.
         weights: weight of each, above 0; None for 1.
-        **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
+
+    Raises:
+        ValueError: when called, embeddings with fewer columns than the largest of `dims`.
+
+    Source: Kusupati et al., Matryoshka Representation Learning, NeurIPS 2022, where the base is a softmax with its own
+    classifier per prefix, or one whose columns are shared, as proxies are here.
     """
 
     def __init__(

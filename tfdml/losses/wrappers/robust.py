@@ -18,31 +18,7 @@ def robust(pairs: Pairs, *, base: PairLoss, uncertainty: Callable[[Tensor, Pairs
 
     A sum_r p*_ar l_ar,  p* = argmax_{p in U} sum_ij p_ij l_ij
 
-    l_ij is the loss of a pair under the base loss, times its weight. The uncertainty set U bounds how far p may be
-    from uniform weights. p* is held constant in the gradient, which therefore equals the gradient of the maximum. Pairs
-    whose loss is not above 0 are left out.
-
-    See also: `RobustLoss`, the Keras loss of this function.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])  # distances 0.5, 1.5 and 1
-        >>> base = tfdml.losses.ContrastiveLoss(negative_margin=2.0)  # 1 for the last two rows, 0.25 for other pairs
-        >>> values = tfdml.losses.robust(pairs, base=base, uncertainty=tfdml.losses.uncertainty.TopK(2))  # 3 * 1 / 2
-        >>> np.asarray(values, float).round(4).tolist()
-        [0.0, 1.5, 1.5]
-
-    Args:
-        pairs: `Pairs` of A anchors and R references.
-        base: a loss with `pair_losses(pairs)`, which returns the loss of each pair, `(A, R)`.
-        uncertainty: function of the losses `(A, R)` and of `pairs` that returns p*, `(A, R)`: `TopK`, `TopKBalanced`,
-            `KL`, `GroupedKL`, `Variance`, `Maximal`, or your own.
-
-    Returns:
-        `(A,)`, whose mean is sum_ij p*_ij l_ij. A batch in which no pair has a loss above 0 gives 0.
-
-    Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, eq. 1 and lemma 1. Pairs of an example
-    with itself are left out here.
+    See `RobustLoss`.
     """
     losses = (pairs.positive + pairs.negative) * base.pair_losses(pairs)
     p = ops.stop_gradient(uncertainty(ops.stop_gradient(losses), pairs))
@@ -51,29 +27,38 @@ def robust(pairs: Pairs, *, base: PairLoss, uncertainty: Callable[[Tensor, Pairs
 
 @serializable
 class RobustLoss(LossOverBase):
-    """Distributionally robust loss: see `tfdml.losses.robust` for the formula and its source.
+    """Distributionally robust loss.
+
+    A sum_r p*_ar l_ar,  p* = argmax_{p in U} sum_ij p_ij l_ij
+
+    l_ij is the loss of a pair under the base loss, times its weight. The uncertainty set U bounds how far p may be from
+    uniform weights. p* is held constant in the gradient, which therefore equals the gradient of the maximum. Pairs
+    whose loss is not above 0 are left out. The mean over anchors is sum_ij p*_ij l_ij. A batch in which no pair has a
+    loss above 0 gives 0.
 
     Also called: distributionally robust optimization, DRO (DRO-TopK, DRO-KL).
-
-    See also: `tfdml.losses.uncertainty`, the sets. `tfdml.miners`, which select pairs by rules. `MultiSimilarityLoss`,
-    which has the gradient of the margin loss under `GroupedKL`.
 
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[0.0], [0.5], [1.5]]  # distances 0.5, 1.5 and 1
         >>> base = tfdml.losses.ContrastiveLoss(negative_margin=2.0)  # losses 1, 1, and four of 0.25
         >>> loss = tfdml.losses.RobustLoss(base, uncertainty=tfdml.losses.uncertainty.TopK(4))
-        >>> round(float(loss(labels, embeddings)), 4)
+        >>> round(float(loss(labels, embeddings)), 4)  # (1 + 1 + 2 * 0.25) / 4
         0.625
+
+    See also: `tfdml.losses.uncertainty`, the sets. `tfdml.miners`, which select pairs by rules. `MultiSimilarityLoss`,
+    which has the gradient of the margin loss under `GroupedKL`.
 
     Args:
         base: a loss that is a sum over pairs: `ContrastiveLoss`, `WeightedContrastiveLoss`, `BalancedContrastiveLoss`,
             `CosineContrastiveLoss`, `CosineRegressionLoss`, `DistanceLogisticLoss`, `BinomialDevianceLoss` or
-            `MarginLoss`, or your own with `pair_losses(pairs)`. Its normalization is ignored. Its `pairing`,
-            `miner`, `importance` and `match` are used.
-        uncertainty: `TopK`, `TopKBalanced`, `KL`, `GroupedKL`, `Variance`, `Maximal`, or your own
-            function `(losses, pairs) -> p*`.
-        **options: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
+            `MarginLoss`, or your own with `pair_losses(pairs)`. Its normalization is ignored. Its `pairing`, `miner`,
+            `importance` and `match` are used.
+        uncertainty: `TopK`, `TopKBalanced`, `KL`, `GroupedKL`, `Variance`, `Maximal`, or your own function of the
+            losses `(A, R)` and of `pairs` that returns p*, `(A, R)`.
+
+    Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, eq. 1 and lemma 1. Pairs of an example
+    with itself are left out here.
     """
 
     def __init__(

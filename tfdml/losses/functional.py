@@ -1,0 +1,73 @@
+"""The losses as pure functions: of `Pairs`, one value per anchor, `(anchors,)`; each is described by its class.
+
+The functions of a teacher take `(teacher, student)`, the functions of scores `(labels, scores)`. They return one value
+per example or score.
+"""
+
+from tfdml.losses.classification.arcface import arcface as arcface
+from tfdml.losses.classification.arcface import sub_center_arcface as sub_center_arcface
+from tfdml.losses.classification.cosface import cosface as cosface
+from tfdml.losses.classification.large_margin_softmax import large_margin_softmax as large_margin_softmax
+from tfdml.losses.classification.magface import magface as magface
+from tfdml.losses.classification.manifold import manifold as manifold
+from tfdml.losses.classification.normalized_softmax import normalized_softmax as normalized_softmax
+from tfdml.losses.classification.p2s_grad import p2s_grad as p2s_grad
+from tfdml.losses.classification.proxy_anchor import proxy_anchor as proxy_anchor
+from tfdml.losses.classification.proxy_nca import proxy_nca as proxy_nca
+from tfdml.losses.classification.soft_triple import soft_triple as soft_triple
+from tfdml.losses.classification.sphereface import sphereface as sphereface
+from tfdml.losses.clusters.center import center as center
+from tfdml.losses.clusters.centroid_triplet import centroid_triplet as centroid_triplet
+from tfdml.losses.clusters.clustering import clustering as clustering
+from tfdml.losses.clusters.coupled_clusters import coupled_clusters as coupled_clusters
+from tfdml.losses.clusters.prototypical import prototypical as prototypical
+from tfdml.losses.distillation.cosine_distillation import cosine_distillation as cosine_distillation
+from tfdml.losses.distillation.relational import relational_angle as relational_angle
+from tfdml.losses.distillation.relational import relational_distance as relational_distance
+from tfdml.losses.distillation.similarity_preserving import similarity_preserving as similarity_preserving
+from tfdml.losses.pair_scores.hinge import pair_hinge as pair_hinge
+from tfdml.losses.pair_scores.logistic import pair_logistic as pair_logistic
+from tfdml.losses.pairwise.circle import circle as circle
+from tfdml.losses.pairwise.contrastive import balanced_contrastive as balanced_contrastive
+from tfdml.losses.pairwise.contrastive import contrastive as contrastive
+from tfdml.losses.pairwise.contrastive import cosine_contrastive as cosine_contrastive
+from tfdml.losses.pairwise.contrastive import cosine_regression as cosine_regression
+from tfdml.losses.pairwise.contrastive import weighted_contrastive as weighted_contrastive
+from tfdml.losses.pairwise.image_text import clip as clip
+from tfdml.losses.pairwise.image_text import sigmoid as sigmoid
+from tfdml.losses.pairwise.lifted import generalized_lifted as generalized_lifted
+from tfdml.losses.pairwise.lifted import lifted_structure as lifted_structure
+from tfdml.losses.pairwise.logistic import binomial_deviance as binomial_deviance
+from tfdml.losses.pairwise.logistic import distance_logistic as distance_logistic
+from tfdml.losses.pairwise.margin import margin as margin
+from tfdml.losses.pairwise.multi_similarity import multi_similarity as multi_similarity
+from tfdml.losses.pairwise.n_pairs import n_pairs as n_pairs
+from tfdml.losses.pairwise.nca import nca as nca
+from tfdml.losses.pairwise.nt_xent import instance as instance
+from tfdml.losses.pairwise.nt_xent import nt_xent as nt_xent
+from tfdml.losses.pairwise.nt_xent import sup_con as sup_con
+from tfdml.losses.pairwise.similarity_regularizers import intra_pair_variance as intra_pair_variance
+from tfdml.losses.pairwise.similarity_regularizers import threshold_consistency as threshold_consistency
+from tfdml.losses.pairwise.tuplet_margin import tuplet_margin as tuplet_margin
+from tfdml.losses.ranking.global_distances import global_distances as global_distances
+from tfdml.losses.ranking.histogram import fast_ap as fast_ap
+from tfdml.losses.ranking.histogram import histogram as histogram
+from tfdml.losses.ranking.pnp import pnp as pnp
+from tfdml.losses.ranking.ranked_list import ranked_list as ranked_list
+from tfdml.losses.ranking.smooth_ap import smooth_ap as smooth_ap
+from tfdml.losses.ranking.xing import xing as xing
+from tfdml.losses.triplets.angular import angular as angular
+from tfdml.losses.triplets.batch_hard_triplet import batch_hard_triplet as batch_hard_triplet
+from tfdml.losses.triplets.dynamic_soft_margin import dynamic_soft_margin as dynamic_soft_margin
+from tfdml.losses.triplets.hap2s import hap2s as hap2s
+from tfdml.losses.triplets.hierarchical import hierarchical_triplet as hierarchical_triplet
+from tfdml.losses.triplets.lmnn import lmnn as lmnn
+from tfdml.losses.triplets.pddm import pddm as pddm
+from tfdml.losses.triplets.quadruplet import quadruplet as quadruplet
+from tfdml.losses.triplets.triplet import triplet as triplet
+from tfdml.losses.wrappers.adversarial import adversarial as adversarial
+from tfdml.losses.wrappers.ensembles import boosted as boosted
+from tfdml.losses.wrappers.ensembles import cascade as cascade
+from tfdml.losses.wrappers.ensembles import divergence as divergence
+from tfdml.losses.wrappers.matryoshka import matryoshka as matryoshka
+from tfdml.losses.wrappers.robust import robust as robust
