@@ -76,6 +76,4 @@ def require_peers(*packages):
     """Exit with the command that installs what is missing."""
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
-        raise SystemExit(
-            f"Missing {', '.join(missing)}: run `make bench`, or pip install -r requirements/peers.lock."
-        )
+        raise SystemExit(f"Missing {', '.join(missing)}: run `make bench`, or pip install -r requirements/peers.lock.")
