@@ -3,7 +3,6 @@
 from functools import partial
 
 import numpy as np
-import pytest
 
 from tests.miners import loops
 from tfdml import miners
@@ -69,15 +68,8 @@ RANDOM = {
     "composition": lambda: miners.compose(miners.EasyPositives(), miners.BalancedPairs(seed=3)),
 }
 MINERS = {**{name: make for name, (make, _) in EXACT.items()}, **RANDOM}
-# Rows that compute something else, and not the same with another number.
+# Rows that compute something else, and not the same with another number: one row per law is enough.
 DISTINCT = [name for name in MINERS if not name.endswith(("wider", "stricter", "plain distances", "cosine distances"))]
-
-
-def each(names):
-    """Run a test for each miner; CI runs the rows that differ from another by a number alone."""
-    slow = {False: [pytest.mark.slow], True: []}
-    return pytest.mark.parametrize("name", [pytest.param(name, marks=slow[name in DISTINCT]) for name in names])
-
 
 LABELS = np.repeat(np.arange(7), [1, 2, 3, 4, 5, 3, 2])
 

@@ -1,6 +1,9 @@
-"""What every miner promises on every backend. Adding a miner is adding a row to `table`."""
+"""What every miner promises, and what it refuses. Adding a miner is adding a row to `table`."""
 
+import dataclasses
 import functools
+import inspect
+import json
 from typing import NamedTuple
 
 import keras
@@ -8,12 +11,11 @@ import numpy as np
 import pytest
 
 from tests.backend import XLA, compiled, fast, gradient_of, numbers, spec
-from tests.miners.table import EXACT, LABELS, MINERS, RANDOM, batch, each
+from tests.miners.table import DISTINCT, EXACT, LABELS, MINERS, RANDOM, batch
 from tfdml import losses, miners, models, pairs
 
-pytestmark = pytest.mark.backends
-
-every_miner, every_random_miner = each(MINERS), each(RANDOM)
+on_every_backend = pytest.mark.backends
+every_miner = pytest.mark.parametrize("name", DISTINCT)
 
 
 class Mined(NamedTuple):
@@ -57,6 +59,14 @@ def mine(name, x, labels=LABELS, state=None):
     return Mined(*map(numbers, found[:4]), list(found[4]))
 
 
+def weights(mined):
+    return numbers(mined.positive), numbers(mined.negative)
+
+
+# Rules.
+
+
+@on_every_backend
 @pytest.mark.parametrize("name", EXACT)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_weights_are_those_of_loops_over_the_rule(name, seed):
@@ -65,22 +75,19 @@ def test_the_weights_are_those_of_loops_over_the_rule(name, seed):
         np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5)
 
 
-@each(name for name in EXACT if "distance weighted" not in name)
-def test_every_rule_keeps_some_pairs_of_the_batch_and_drops_others(name):
-    mined = mine(name, batch())
-    assert 0 < mined.positive.sum() + mined.negative.sum() < len(LABELS) * (len(LABELS) - 1)
-
-
+@on_every_backend
 @every_miner
-def test_only_pairs_have_weights_and_no_gradient_flows_through_the_selection(name):
+def test_some_pairs_and_nothing_else_keep_weights_and_no_gradient_flows_through_the_selection(name):
     mined, same = mine(name, batch()), LABELS[:, None] == LABELS
     assert not mined.positive[~same | np.eye(len(LABELS), dtype=bool)].any()
     assert not mined.negative[same].any()
     assert (mined.positive >= 0).all()
     assert (mined.negative >= 0).all()
+    assert 0 < mined.positive.sum() + mined.negative.sum() < len(LABELS) * (len(LABELS) - 1)
     np.testing.assert_array_equal(mined.gradient, np.zeros_like(batch()))
 
 
+@on_every_backend
 @every_miner
 @pytest.mark.parametrize("labels", [np.zeros(20, int), np.arange(20)], ids=["one class", "classes of one"])
 def test_batches_without_one_kind_of_pairs_are_mined_too(name, labels):
@@ -88,50 +95,53 @@ def test_batches_without_one_kind_of_pairs_are_mined_too(name, labels):
         assert np.isfinite(part).all()
 
 
-def mined_spec(name, made):
-    """Shape and type of the negative weights of the pairs that `made` makes of a batch."""
+@on_every_backend
+@pytest.mark.parametrize("labels", [np.zeros(20, int), np.arange(20)], ids=["no negatives", "no positives"])
+@pytest.mark.parametrize("name", ["valid triplets", "triplet violations", "angular"])
+def test_an_anchor_without_both_kinds_of_pairs_is_in_no_triplet(name, labels):
+    mined = mine(name, batch(labels), labels)
+    assert not mined.positive.any()
+    assert not mined.negative.any()
+
+
+@every_miner
+def test_a_batch_of_one_row_is_mined_too(name):
+    loss = losses.ContrastiveLoss(miner=MINERS[name]())
+    assert numbers(loss(np.zeros(1, int), batch()[:1])) == 0
+
+
+@on_every_backend
+@every_miner
+def test_other_references_in_half_precision_are_mined_in_float32(name):
     miner = MINERS[name]()
-    return spec(lambda x, state: stateless(miner, made(x), state)[0].negative, batch(), state_of(name))
+
+    def negative(x, state):
+        anchors, references = (keras.ops.cast(v, "bfloat16") for v in (x, batch(seed=1)))
+        made = pairs.pairs_with(LABELS[:9], anchors[:9], LABELS, references)
+        if name == "angular":
+            made = pairs.all_pairs(LABELS, anchors)
+        return stateless(miner, made, state)[0].negative
+
+    assert spec(negative, batch(), state_of(name)) == ((20 if name == "angular" else 9, 20), "float32")
 
 
 @every_miner
-def test_half_precision_embeddings_are_mined_in_float32(name):
-    def made(x):
-        return pairs.all_pairs(LABELS, keras.ops.cast(x, "bfloat16"))
-
-    assert mined_spec(name, made) == ((20, 20), "float32")
-
-
-@every_miner
-def test_anchors_may_have_other_references(name):
-    def made(x):
-        return pairs.pairs_with(LABELS[:9], x[:9], LABELS, batch(seed=1))
-
-    if name.startswith("angular"):
+def test_a_copy_of_the_batch_as_references_is_mined_like_the_batch_itself(name):
+    x, not_itself = batch(), 1 - np.eye(len(LABELS), dtype="float32")
+    against = pairs.pairs_with(LABELS, x, LABELS, x).scale(positive=not_itself)
+    itself = MINERS[name]()(pairs.all_pairs(LABELS, x))
+    assert itself.is_self
+    if name == "angular":
         with pytest.raises(ValueError, match="a batch against itself"):
-            mined_spec(name, made)
-    else:
-        assert mined_spec(name, made) == ((9, 20), "float32")
+            MINERS[name]()(against)
+        return
+    mined = MINERS[name]()(against)
+    assert not mined.is_self
+    for ours, expected in zip(weights(mined), weights(itself), strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5)
 
 
-@every_random_miner
-def test_draws_of_one_seed_are_the_same_and_differ_from_batch_to_batch(name):
-    first, same = mine(name, batch()), mine(name, batch())
-    following = mine(name, batch(), state=first.state)
-    np.testing.assert_array_equal(first.negative, same.negative)
-    assert (first.negative != following.negative).any()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["angular", "distance weighted", "composition"])
-def test_a_model_trains_with_it(name):
-    inputs = keras.Input((4,))
-    model = models.EmbeddingModel(inputs, keras.layers.UnitNormalization()(keras.layers.Dense(4)(inputs)))
-    model.compile("sgd", loss=losses.MarginLoss(miner=MINERS[name]()), jit_compile=XLA)
-    history = model.fit(batch(), LABELS, batch_size=len(LABELS), epochs=2, verbose=0, shuffle=False)
-    assert np.isfinite(history.history["loss"]).all()
-
-
+@on_every_backend
 def test_weights_of_kept_pairs_do_not_change():
     @compiled
     def mine(x):
@@ -143,9 +153,128 @@ def test_weights_of_kept_pairs_do_not_change():
     assert set(np.unique(negative)) == {0, 0.5}
 
 
-@pytest.mark.parametrize("labels", [np.zeros(20, int), np.arange(20)], ids=["no negatives", "no positives"])
-@pytest.mark.parametrize("name", ["valid triplets", "triplet violations", "angular"])
-def test_an_anchor_without_both_kinds_of_pairs_is_in_no_triplet(name, labels):
-    mined = mine(name, batch(labels), labels)
-    assert not mined.positive.any()
-    assert not mined.negative.any()
+@on_every_backend
+@pytest.mark.parametrize("name", RANDOM)
+def test_draws_of_one_seed_are_the_same_and_differ_from_batch_to_batch(name):
+    first, same = mine(name, batch()), mine(name, batch())
+    following = mine(name, batch(), state=first.state)
+    np.testing.assert_array_equal(first.negative, same.negative)
+    assert (first.negative != following.negative).any()
+
+
+# Compiled, saved and trained.
+
+
+@pytest.fixture(scope="module")
+def by_xla():
+    """The weights of the miners for one batch, computed by one compiled function."""
+    made = {name: MINERS[name]() for name in DISTINCT}
+    return compiled(lambda x: {name: made[name](pairs.all_pairs(LABELS, x))[4:6] for name in made})(batch())
+
+
+@pytest.mark.slow
+@every_miner
+def test_compiled_by_xla_it_selects_the_same(name, by_xla):
+    found = [numbers(part) for part in by_xla[name]]
+    if name in RANDOM:  # XLA has other random numbers
+        assert np.isfinite(found).all()
+    else:
+        expected = weights(MINERS[name]()(pairs.all_pairs(LABELS, batch())))
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@every_miner
+def test_a_miner_comes_back_from_its_config(name):
+    text = json.dumps(keras.saving.serialize_keras_object(MINERS[name]()))
+    again = keras.saving.deserialize_keras_object(json.loads(text))
+    made = pairs.all_pairs(LABELS, batch())
+    for one, other in zip(weights(again(made)), weights(MINERS[name]()(made)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+@on_every_backend
+@pytest.mark.parametrize("name", ["angular", "distance weighted", "composition"])
+def test_a_model_trains_with_it(name):
+    inputs = keras.Input((4,))
+    model = models.EmbeddingModel(inputs, keras.layers.UnitNormalization()(keras.layers.Dense(4)(inputs)))
+    model.compile("sgd", loss=losses.MarginLoss(miner=MINERS[name]()), jit_compile=XLA)
+    history = model.fit(batch(), LABELS, batch_size=len(LABELS), epochs=2, verbose=0, shuffle=False)
+    assert np.isfinite(history.history["loss"]).all()
+
+
+# Settings.
+
+
+@pytest.mark.parametrize("make", [getattr(miners, name) for name in miners.__all__ if name[0].isupper()])
+def test_options_are_keyword_only(make):
+    parameters = inspect.signature(make).parameters.values()
+    positional = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    assert positional == (["miners"] if make is miners.Composition else [])
+
+
+def test_miners_with_the_same_settings_are_equal():
+    assert miners.ValidTriplets(margin=0.25) == miners.ValidTriplets(margin=0.25) != miners.ValidTriplets()
+    assert all(dataclasses.is_dataclass(EXACT[name][0].func) for name in ("valid triplets", "angular", "pair margin"))
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: miners.SemiHard(min_distance=-1.0), "min_distance=-1.0"),
+        (lambda: miners.SemiHard(min_distance="hard"), "min_distance='hard'"),
+        (lambda: miners.SemiHard(margin=0.0), "margin=0.0"),
+        (lambda: miners.SemiHard(distance="manhattan"), "distance='manhattan'"),
+        (lambda: miners.PairMargin(positive_margin=-0.1), "positive_margin=-0.1"),
+        (lambda: miners.PairMargin(negative_margin=0.0), "negative_margin=0.0"),
+        (lambda: miners.TripletViolations(margin=float("nan")), "margin=nan"),
+        (lambda: miners.Angular(angle_degrees=90.0), "angle_degrees=90.0"),
+        (lambda: miners.HardestNegatives(distance="far"), "distance='far'"),
+        (lambda: miners.HardestNegativesOfBatch(fraction=0), "fraction=0"),
+        (lambda: miners.EasyPositives(k=0), "k=0"),
+        (lambda: miners.ModeratePositives(distance="far"), "distance='far'"),
+        (lambda: miners.AdaptiveNegatives(target=0), "target=0"),
+        (lambda: miners.AdaptiveNegatives(initial=2.0), "initial=2.0"),
+        (lambda: miners.AdaptiveNegatives(minimum=0.6), "minimum=0.6, expected a share above 0, at most initial=0.5"),
+        (lambda: miners.AdaptiveNegatives(rate=0), "rate=0"),
+        (lambda: miners.AdaptiveNegatives(margin=-1), "margin=-1"),
+        (lambda: miners.DistanceWeighted(cutoff=1.5, max_distance=1.4), "cutoff=1.5 and max_distance=1.4"),
+        (lambda: miners.DistanceWeighted(max_distance=2.1), "max_distance=2.1"),
+        (lambda: miners.DistanceWeightedNegatives(clip=0), "clip=0"),
+        (lambda: miners.SemiHardNegatives(margin=0), "Received margin=0, expected a distance above 0"),
+        (lambda: miners.UniformHistogram(bins=0), "bins=0"),
+        (lambda: miners.UniformHistogram(negatives_per_bin=1.5), "negatives_per_bin=1.5"),
+        (lambda: miners.compose(), "one or more functions"),
+        (lambda: miners.compose(miners.BalancedPairs(), 3), "functions of Pairs"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_at_once(make, error):
+    with pytest.raises(ValueError, match=error):
+        make()
+
+
+SELECTORS = [miners.hardest_negatives, miners.SemiHardNegatives(), miners.RandomNegatives(seed=0)]
+
+
+@pytest.mark.parametrize("selector", SELECTORS, ids=["function", "settings", "layer"])
+def test_a_selector_of_negatives_is_refused_as_a_miner(selector):
+    for make in (
+        lambda: losses.ContrastiveLoss(miner=selector),
+        lambda: losses.ContrastiveLoss(importance=selector),
+        lambda: miners.compose(miners.ValidTriplets(), selector),
+    ):
+        with pytest.raises(ValueError, match=r"expected a function Pairs -> Pairs. A selector .* is for TripletLoss"):
+            make()
+
+
+@pytest.mark.parametrize("miner", [miners.HardestNegatives(), lambda pairs: pairs, miners.BalancedPairs(seed=0)])
+def test_a_miner_is_refused_as_a_selector_of_negatives(miner):
+    with pytest.raises(ValueError, match=r"Received negatives=.*, expected a selector, .* is for miner="):
+        losses.TripletLoss(negatives=miner)
+
+
+def test_functions_of_ones_own_are_taken_for_both():
+    losses.TripletLoss(negatives=lambda pairs, d: lambda p: p, miner=lambda pairs: pairs)
+    losses.TripletLoss(
+        negatives=lambda *both: lambda p: p, miner=lambda pairs, weight=2.0: pairs.scale(negative=weight)
+    )

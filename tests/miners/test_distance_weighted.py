@@ -8,6 +8,7 @@ from tests.backend import fast, numbers, traced
 from tests.losses.loops import others_of
 from tests.miners import loops
 from tfdml import losses, miners, models, pairs
+from tfdml.miners.distance_weighted import inverse_density
 
 backends = pytest.mark.backends
 
@@ -83,7 +84,7 @@ def test_weights_of_pairs_make_draws_likelier():
     made = pairs.all_pairs(LABELS, on_sphere(len(LABELS), 6))
     tripled = np.ones(tuple(made.negative.shape), dtype="float32")
     tripled[:, -1] = 3.0
-    plain, weighted = (numbers(miners.inverse_density(some)) for some in (made, made.scale(negative=tripled)))
+    plain, weighted = (numbers(inverse_density(some)) for some in (made, made.scale(negative=tripled)))
     np.testing.assert_allclose(weighted, plain * tripled, rtol=1e-5)
 
 
@@ -91,7 +92,7 @@ def test_weights_of_pairs_make_draws_likelier():
 def test_each_positive_of_a_triplet_has_its_own_negative_with_these_probabilities():
     x = on_sphere(len(LABELS), 6)
     made, d = pairs.all_pairs(LABELS, x), pairs.euclidean(pairs.all_pairs(LABELS, x))
-    expected = numbers(miners.inverse_density(made))
+    expected = numbers(inverse_density(made))
     expected = expected / expected.sum(axis=1, keepdims=True)
     selector = miners.DistanceWeightedNegatives(seed=5)
     columns = np.array([numbers(selector(made, d)(np.full(len(x), 1, dtype="int32"))) for _ in range(300)])

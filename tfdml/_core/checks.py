@@ -58,7 +58,7 @@ def require_miner_or_none(option: str, value: Any) -> None:
 
 
 def require_selector_or_none(option: str, value: Any) -> None:
-    """Raise a ValueError unless the value is a selector of negatives or None, see `tfdml.miners.negatives`."""
+    """Raise a ValueError unless the value is a selector of negatives or None, see `tfdml.miners.selectors`."""
     require_function_or_none(option, value)
     require(
         value is None or _takes(value, "pairs", "d"),

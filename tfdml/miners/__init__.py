@@ -1,28 +1,23 @@
-"""Miners: functions `Pairs -> Pairs` that select or reweight the pairs of a loss; and selectors of negatives."""
+"""Miners: functions `Pairs -> Pairs` that select or reweight the pairs of a loss; and selectors of negatives.
+
+A miner is an object of settings, and calling it is the rule. The pairs that it drops have weight 0 afterwards. No
+gradient flows through the selection.
+"""
 
 from tfdml.miners.adaptive import AdaptiveNegatives
 from tfdml.miners.balanced import BalancedPairs, UniformHistogram
-from tfdml.miners.bands import PairMargin, SemiHard, pair_margin, semi_hard
+from tfdml.miners.bands import PairMargin, SemiHard
 from tfdml.miners.composition import Composition, compose
-from tfdml.miners.distance_weighted import (
-    DistanceWeighted,
-    DistanceWeightedNegatives,
-    inverse_density,
-    log_sphere_density,
-)
+from tfdml.miners.distance_weighted import DistanceWeighted, log_sphere_density
 from tfdml.miners.hardest import (
     EasyPositives,
     HardestNegatives,
     HardestNegativesOfBatch,
     HardestPositives,
     ModeratePositives,
-    easy_positives,
-    hardest_negatives_of_batch,
-    hardest_negatives_per_positive,
-    hardest_positives,
-    moderate_positives,
 )
-from tfdml.miners.negatives import (
+from tfdml.miners.selectors import (
+    DistanceWeightedNegatives,
     RandomNegatives,
     SemiHardNegatives,
     hardest_negatives,
@@ -30,14 +25,7 @@ from tfdml.miners.negatives import (
     semi_hard_negatives,
 )
 from tfdml.miners.target_neighbors import TargetNeighbors
-from tfdml.miners.triplets import (
-    Angular,
-    TripletViolations,
-    ValidTriplets,
-    angular,
-    triplet_violations,
-    valid_triplets,
-)
+from tfdml.miners.triplets import Angular, TripletViolations, ValidTriplets
 
 __all__ = [
     "AdaptiveNegatives",
@@ -59,22 +47,11 @@ __all__ = [
     "TripletViolations",
     "UniformHistogram",
     "ValidTriplets",
-    "angular",
     "compose",
-    "easy_positives",
     "hardest_negatives",
-    "hardest_negatives_of_batch",
-    "hardest_negatives_per_positive",
-    "hardest_positives",
-    "inverse_density",
     "log_sphere_density",
-    "moderate_positives",
-    "pair_margin",
     "random_negatives",
-    "semi_hard",
     "semi_hard_negatives",
-    "triplet_violations",
-    "valid_triplets",
 ]
 
 

@@ -4,74 +4,99 @@ from dataclasses import dataclass
 
 from tfdml._core.backends import ops
 from tfdml._core.checks import require
-from tfdml._core.serialization import Settings, serializable
-from tfdml.pairs import Pairs, distance_function
-from tfdml.pairs.base import Distance
+from tfdml._core.serialization import serializable
+from tfdml.miners.base import ByDistance
+from tfdml.pairs import Pairs
 from tfdml.pairs.positives import at, for_each_positive, nearest, pairs_of_triplets, put
 from tfdml.pairs.sampling import num_positives, with_sampled_negatives
 
 
-def pair_margin(
-    pairs: Pairs, *, positive_margin: float = 0.2, negative_margin: float = 0.8, distance: Distance = "euclidean"
-) -> Pairs:
+@serializable
+@dataclass(frozen=True, kw_only=True)
+class PairMargin(ByDistance):
     """Keep the positives beyond one margin and the negatives within another.
+
+    See also: `ValidTriplets`, whose limits follow from the other pairs of the anchor.
 
     Example:
 
         >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1], [[0.1], [0.5], [0.6], [0.9]])
-        >>> mined = tfdml.miners.pair_margin(pairs, positive_margin=0.2, negative_margin=0.8)
+        >>> mined = tfdml.miners.PairMargin(positive_margin=0.2, negative_margin=0.8)(pairs)
         >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()
         ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
 
     Args:
-        pairs: `Pairs` of A anchors and R references.
-        positive_margin: positives up to this distance are dropped.
-        negative_margin: negatives at or beyond this distance are dropped.
+        positive_margin: positives up to this distance are dropped; 0 or more.
+        negative_margin: negatives at or beyond this distance are dropped; above 0.
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
-
-    Returns:
-        `Pairs` with weight 0 on all other pairs. No gradient flows through the selection.
     """
-    d = ops.stop_gradient(distance_function(distance)(pairs))
-    return pairs.drop(positive=d <= positive_margin, negative=d >= negative_margin)
+
+    positive_margin: float = 0.2
+    negative_margin: float = 0.8
+
+    def __post_init__(self):
+        super().__post_init__()
+        require(self.positive_margin >= 0, f"positive_margin={self.positive_margin}", "a distance of 0 or more")
+        require(self.negative_margin > 0, f"negative_margin={self.negative_margin}", "a distance above 0")
+
+    def __call__(self, pairs: Pairs) -> Pairs:
+        """`Pairs -> Pairs`."""
+        d = self.distances(pairs)
+        return pairs.drop(positive=d <= self.positive_margin, negative=d >= self.negative_margin)
 
 
-def semi_hard(
-    pairs: Pairs, *, min_distance: float | str = 0.5, margin: float | None = None, distance: Distance = "euclidean"
-) -> Pairs:
+@serializable
+@dataclass(frozen=True, kw_only=True)
+class SemiHard(ByDistance):
     """Keep the negatives just beyond a distance: hard, but not the hardest.
+
+    Without a margin, the weight and the count of a negative become the number of positives it was selected for, and
+    ties share the weight. An anchor without such a negative keeps no negatives.
+
+    See also: `HardestNegatives`, `DistanceWeighted`; `SemiHardNegatives` for `TripletLoss(negatives=...)`.
 
     Example:
 
         >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 1, 1, 1], [[0.7], [0.4], [0.6], [0.9]])
-        >>> np.asarray(tfdml.miners.semi_hard(pairs).negative, int).tolist()  # the nearest beyond 0.5
+        >>> np.asarray(tfdml.miners.SemiHard()(pairs).negative, int).tolist()  # the nearest beyond 0.5
         [[0, 0, 1, 0]]
-        >>> np.asarray(tfdml.miners.semi_hard(pairs, margin=0.5).negative, int).tolist()  # all from 0.5 to 1
+        >>> np.asarray(tfdml.miners.SemiHard(margin=0.5)(pairs).negative, int).tolist()  # all from 0.5 to 1
         [[0, 0, 1, 1]]
+        >>> np.asarray(tfdml.miners.SemiHard(min_distance="positive")(pairs).negative, int).tolist()  # beyond 0.7
+        [[0, 0, 0, 1]]
 
     Args:
-        pairs: `Pairs` of A anchors and R references.
-        min_distance: the distance that a negative must exceed: a number, or "positive" for the distance of each
-            positive of the anchor in turn.
+        min_distance: the distance that a negative must exceed: a number, 0 or more, or "positive" for the distance of
+            each positive of the anchor in turn. A negative at the distance of the positive, such as a copy of it with
+            another label, is not farther; in blocks of anchors on PyTorch, it may be by rounding.
         margin: None for the nearest negative beyond `min_distance`, once per positive of the anchor; or the width of a
-            band, for all negatives with min_distance < d_an < min_distance + margin, with their weights. With
+            band, above 0, for all negatives with min_distance < d_an < min_distance + margin, with their weights. With
             "positive" and a width, positives without such a negative are dropped too.
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
-
-    Returns:
-        `Pairs` with weight 0 on all other negatives. Without a margin, the weight and the count of a negative become
-        the number of positives it was selected for. An anchor without such a negative keeps no negatives. No gradient
-        flows through the selection.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2. The nearest beyond 0.5 for losses over
     pairs: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 5.1.
     """
-    d = ops.stop_gradient(distance_function(distance)(pairs))
-    if isinstance(min_distance, str):
-        return _nearest_beyond_positives(pairs, d) if margin is None else _bands_beyond_positives(pairs, d, margin)
-    if margin is None:
-        return _nearest_beyond(pairs, d, min_distance)
-    return pairs.drop(negative=ops.logical_not((d > min_distance) & (d < min_distance + margin)))
+
+    min_distance: float | str = 0.5
+    margin: float | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        start = self.min_distance
+        is_distance = isinstance(start, (int, float)) and start >= 0
+        expected = 'a distance of 0 or more, or "positive"'
+        require(is_distance or start == "positive", f"min_distance={start!r}", expected)
+        require(self.margin is None or self.margin > 0, f"margin={self.margin}", "a distance above 0, or None")
+
+    def __call__(self, pairs: Pairs) -> Pairs:
+        """`Pairs -> Pairs`."""
+        d, start, margin = self.distances(pairs), self.min_distance, self.margin
+        if isinstance(start, str):
+            return _nearest_beyond_positives(pairs, d) if margin is None else _bands_beyond_positives(pairs, d, margin)
+        if margin is None:
+            return _nearest_beyond(pairs, d, start)
+        return pairs.drop(negative=ops.logical_not((d > start) & (d < start + margin)))
 
 
 def _nearest_beyond(pairs, d, min_distance):
@@ -103,76 +128,3 @@ def _bands_beyond_positives(pairs, d, margin):
         return (d_an > d_ap) & (d_an < d_ap + margin)
 
     return pairs_of_triplets(pairs, in_band)
-
-
-@serializable
-@dataclass(frozen=True, kw_only=True)
-class PairMargin(Settings):
-    """Positives beyond one margin and negatives within another: see `tfdml.miners.pair_margin`.
-
-    See also: `ValidTriplets`, whose limits follow from the other pairs of the anchor.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1], [[0.1], [0.5], [0.6], [0.9]])
-        >>> mined = tfdml.miners.PairMargin(positive_margin=0.2, negative_margin=0.8)(pairs)
-        >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()
-        ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
-
-    Args:
-        positive_margin: positives up to this distance are dropped; 0 or more.
-        negative_margin: negatives at or beyond this distance are dropped; above 0.
-        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-    """
-
-    positive_margin: float = 0.2
-    negative_margin: float = 0.8
-    distance: Distance = "euclidean"
-
-    def __post_init__(self):
-        distance_function(self.distance)
-        require(self.positive_margin >= 0, f"positive_margin={self.positive_margin}", "a distance of 0 or more")
-        require(self.negative_margin > 0, f"negative_margin={self.negative_margin}", "a distance above 0")
-
-    def __call__(self, pairs: Pairs) -> Pairs:
-        """`Pairs -> Pairs`."""
-        return pair_margin(pairs, **self.get_config())
-
-
-@serializable
-@dataclass(frozen=True, kw_only=True)
-class SemiHard(Settings):
-    """Negatives just beyond a distance: see `tfdml.miners.semi_hard`.
-
-    See also: `HardestNegatives`, `DistanceWeighted`; `SemiHardNegatives` for `TripletLoss(negatives=...)`.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 1, 1, 1], [[0.7], [0.6], [0.8], [1.2]])
-        >>> np.asarray(tfdml.miners.SemiHard(min_distance=0.5)(pairs).negative, int).tolist()
-        [[0, 1, 0, 0]]
-        >>> np.asarray(tfdml.miners.SemiHard(min_distance="positive")(pairs).negative, int).tolist()
-        [[0, 0, 1, 0]]
-
-    Args:
-        min_distance: a distance of 0 or more, or "positive". A negative at the distance of the positive, such as a copy
-            of it with another label, is not farther; in blocks of anchors on PyTorch, it may be by rounding.
-        margin: None for the nearest negative beyond `min_distance`, once per positive; or the width of a band, above 0.
-        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-    """
-
-    min_distance: float | str = 0.5
-    margin: float | None = None
-    distance: Distance = "euclidean"
-
-    def __post_init__(self):
-        distance_function(self.distance)
-        start = self.min_distance
-        is_distance = isinstance(start, (int, float)) and start >= 0
-        expected = 'a distance of 0 or more, or "positive"'
-        require(is_distance or start == "positive", f"min_distance={start!r}", expected)
-        require(self.margin is None or self.margin > 0, f"margin={self.margin}", "a distance above 0, or None")
-
-    def __call__(self, pairs: Pairs) -> Pairs:
-        """`Pairs -> Pairs`."""
-        return semi_hard(pairs, **self.get_config())

@@ -1,7 +1,6 @@
 """Distance-weighted sampling: negatives drawn uniformly by distance."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import Seeded
-from tfdml.miners.negatives import random_negatives
 from tfdml.pairs import Pairs, dot
 from tfdml.pairs.base import Tensor, value_of
 from tfdml.pairs.conditions import note_embeddings
@@ -66,24 +64,12 @@ def inverse_density(
 ) -> Tensor:
     """Sampling weights that make the distance of a negative uniform: w_an min(lambda, 1 / q(max(d_an, cutoff))).
 
-    Example:
-
-        >>> references = [[0.875, 0.4841, 0.0], [0.5, 0.866, 0.0], [-1.0, 0.0, 0.0]]
-        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0, 0.0]], [1, 1, 1], references)  # at 0.5, 1 and 2
-        >>> np.asarray(tfdml.miners.inverse_density(pairs), float).round(3).tolist()  # 1 / q(d) = 2 / d; 0 beyond 1.4
-        [[1.0, 0.5, 0.0]]
-
     Args:
         pairs: `Pairs` of A anchors and R references, embeddings of norm 1.
-        cutoff: distance below which the weight no longer grows, in [0, 2).
-        max_distance: negatives at or beyond this distance have weight 0; up to 2.
-        clip: lambda, the largest value of 1 / q; None for no limit except the cutoff.
+        cutoff, max_distance, clip: see `DistanceWeighted`.
 
     Returns:
         `(A, R)`: 0 for pairs that are never drawn, scaled so that 1 / q is at most 1 in each row. No gradient.
-
-    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4. The
-    cutoff, and the limit of 1.4 beyond which the margin loss has no gradient, follow the authors' code.
     """
     dim = pairs.anchors.shape[-1]
     require_dimension(dim)
@@ -178,7 +164,8 @@ class DistanceWeighted(Seeded):
         ValueError: when called with embeddings that do not have norm 1 or have fewer than 3 dimensions. A compiled
             function cannot raise for the norm: there the loss is NaN.
 
-    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4.
+    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4. The
+    cutoff, and the limit of 1.4 beyond which the margin loss has no gradient, follow the authors' code.
     """
 
     saved_arguments = ("cutoff", "max_distance", "clip", "expectation")
@@ -194,7 +181,7 @@ class DistanceWeighted(Seeded):
         **options: Any,
     ) -> None:
         super().__init__(seed=seed, draws=not expectation, **options)
-        _require_limits(cutoff, max_distance, clip)
+        require_limits(cutoff, max_distance, clip)
         self.cutoff, self.max_distance, self.clip, self.expectation = cutoff, max_distance, clip, expectation
 
     def call(self, pairs: Pairs) -> Pairs:
@@ -209,48 +196,8 @@ class DistanceWeighted(Seeded):
         return with_sampled_negatives(pairs, systematic_sample(weights, num_draws, offset))
 
 
-@serializable
-class DistanceWeightedNegatives(Seeded):
-    """Distance-weighted selector for `tfdml.losses.TripletLoss(negatives=...)`: one independent draw per positive.
-
-    See also: `RandomNegatives` for draws without regard to distance; `DistanceWeighted` for losses over pairs.
-
-    Example:
-
-        >>> references = [[0.6, 0.8, 0.0], [-1.0, 0.0, 0.0], [0.5, 0.866, 0.0]]
-        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0, 0.0]], [0, 1, 1], references)  # negatives at 2 and 1
-        >>> select = tfdml.miners.DistanceWeightedNegatives(seed=0)(pairs, tfdml.pairs.euclidean(pairs))
-        >>> np.asarray(select(np.array([0]))).tolist()  # a negative beyond 1.4 is never drawn
-        [2]
-
-    Args:
-        cutoff, max_distance, clip: as in `DistanceWeighted`.
-        seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
-    """
-
-    saved_arguments = ("cutoff", "max_distance", "clip")
-
-    def __init__(
-        self,
-        *,
-        cutoff: float = 0.5,
-        max_distance: float = 1.4,
-        clip: float | None = None,
-        seed: int | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(seed=seed, **options)
-        _require_limits(cutoff, max_distance, clip)
-        self.cutoff, self.max_distance, self.clip = cutoff, max_distance, clip
-
-    def call(self, pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
-        """The function that selects negatives of these pairs, see `tfdml.miners.random_negatives`."""
-        pairs = on_sphere(pairs)
-        weights = inverse_density(pairs, cutoff=self.cutoff, max_distance=self.max_distance, clip=self.clip)
-        return random_negatives(pairs._replace(negative=weights), d, seed=self.seed_generator)
-
-
-def _require_limits(cutoff, max_distance, clip):
+def require_limits(cutoff: float, max_distance: float, clip: float | None) -> None:
+    """Raise a ValueError for limits out of range."""
     require(
         0 <= cutoff < max_distance <= 2,
         f"cutoff={cutoff} and max_distance={max_distance}",

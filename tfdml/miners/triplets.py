@@ -6,117 +6,20 @@ from dataclasses import dataclass
 from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import Settings, serializable
-from tfdml.pairs import Pairs, cosine, distance_function, squared
+from tfdml.miners.base import ByDistance
+from tfdml.pairs import Pairs, cosine, squared
 from tfdml.pairs.base import Distance
 from tfdml.pairs.blocks import require_whole_batch
 from tfdml.pairs.positives import at, pairs_of_triplets
 
 
-def valid_triplets(pairs: Pairs, *, margin: float = 0.1) -> Pairs:
-    """Keep the pairs that belong to at least one triplet that violates a margin on similarities.
-
-    A negative is kept if s_an > min_p s_ap - margin, a positive if s_ap < max_n s_an + margin.
-
-    Example:
-
-        >>> references = [[0.96, 0.28], [0.6, 0.8], [0.8, 0.6], [0.28, 0.96]]  # similarities 0.96, 0.6, 0.8 and 0.28
-        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 0, 1, 1], references)
-        >>> mined = tfdml.miners.valid_triplets(pairs, margin=0.1)  # positives below 0.9, negatives above 0.5
-        >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()
-        ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
-
-    Args:
-        pairs: `Pairs` of A anchors and R references; cosine similarity.
-        margin: a pair counts as informative if it is easier than the hardest pair of the other sign by less than this.
-
-    Returns:
-        `Pairs` with weight 0 on all other pairs. An anchor without positives or without negatives keeps no pairs. No
-        gradient flows through the selection.
-
-    Source: A Unified View of Deep Metric Learning via Gradient Analysis, section 5.1 (VTHM); Wang et al.,
-    Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning, CVPR 2019, eqs. 11 and 12.
-    """
-    s = ops.stop_gradient(cosine(pairs))
-    hardest_positive = ops.amin(ops.where(pairs.positive > 0, s, float("inf")), axis=1, keepdims=True)
-    hardest_negative = ops.amax(ops.where(pairs.negative > 0, s, -float("inf")), axis=1, keepdims=True)
-    # Comparisons are False for a NaN similarity, so its pair is kept and the loss becomes NaN.
-    return pairs.drop(positive=s >= hardest_negative + margin, negative=s <= hardest_positive - margin)
-
-
-def triplet_violations(pairs: Pairs, *, margin: float = 0.2, distance: Distance = "squared") -> Pairs:
-    """Keep the pairs that belong to at least one triplet of nonzero triplet loss, d_an < d_ap + margin.
-
-    A negative is kept if d_an < max_p d_ap + margin, a positive if d_ap > min_n d_an - margin.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1], [[0.1], [1.0], [1.1], [2.0]])
-        >>> mined = tfdml.miners.triplet_violations(pairs, margin=0.3)  # squared distances 0.01, 1, 1.21 and 4
-        >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()
-        ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
-
-    Args:
-        pairs: `Pairs` of A anchors and R references.
-        margin: the margin of the triplet loss, in units of the distance.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
-
-    Returns:
-        `Pairs` with weight 0 on all other pairs. An anchor without positives or without negatives keeps no pairs. No
-        gradient flows through the selection.
-
-    Source: the triplets of Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, eq. 1.
-    """
-    d = ops.stop_gradient(distance_function(distance)(pairs))
-    farthest_positive = ops.amax(ops.where(pairs.positive > 0, d, -float("inf")), axis=1, keepdims=True)
-    nearest_negative = ops.amin(ops.where(pairs.negative > 0, d, float("inf")), axis=1, keepdims=True)
-    return pairs.drop(positive=d <= nearest_negative - margin, negative=d >= farthest_positive + margin)
-
-
-def angular(pairs: Pairs, *, angle_degrees: float = 20.0) -> Pairs:
-    """Keep the pairs that belong to at least one triplet with a wide angle at the negative.
-
-    A triplet counts if |a - p| > 2 tan(angle) |n - c| for the midpoint c = (a + p) / 2 of anchor and positive.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 0, 1, 2], [[0.0, 0.0], [2.0, 0.0], [1.0, 0.5], [1.0, 3.0]])
-        >>> mined = tfdml.miners.angular(pairs, angle_degrees=45)  # |a - p| = 2; 2 |n - c| = 1 for row 2, 6 for row 3
-        >>> np.asarray(mined.positive, int).tolist()
-        [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
-        >>> np.asarray(mined.negative, int).tolist()
-        [[0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
-
-    Args:
-        pairs: `Pairs` of a batch against itself (`all_pairs`): positives are compared with negatives.
-        angle_degrees: the angle, between 0 and 90 degrees.
-
-    Returns:
-        `Pairs` with weight 0 on all other pairs. An anchor without positives or without negatives keeps no pairs. No
-        gradient flows through the selection. Time grows with the number of positives per anchor, memory does not.
-
-    Raises:
-        ValueError: anchors against other references.
-
-    Source: Wang, Zhou, Wen, Liu, Lin, Deep Metric Learning with Angular Loss, ICCV 2017, section 3.2.
-    """
-    what = "angular mining"
-    require_whole_batch(pairs, what, "it needs the distances of the positives of an anchor to all others")
-    require(
-        pairs.is_self,
-        f"anchors against other references for {what}",
-        "a batch against itself (pairing=all_pairs), because positives are compared with negatives",
-    )
-    d = ops.stop_gradient(squared(pairs))
-    d_an = ops.where(pairs.negative > 0, d, float("inf"))
-    # |n - c|^2 = (d_an + d_pn) / 2 - d_ap / 4 for squared distances d.
-    bound = 2.0 / (4.0 * math.tan(math.radians(angle_degrees)) ** 2) + 0.5
-    return pairs_of_triplets(pairs, lambda p: d_an + ops.take(d, p, axis=0) < bound * at(p, d))
-
-
 @serializable
 @dataclass(frozen=True, kw_only=True)
 class ValidTriplets(Settings):
-    """Valid-triplet mining: see `tfdml.miners.valid_triplets`.
+    """Keep the pairs that belong to at least one triplet that violates a margin on similarities.
+
+    A negative is kept if s_an > min_p s_ap - margin, a positive if s_ap < max_n s_an + margin. An anchor without
+    positives or without negatives keeps no pairs.
 
     See also: `TripletViolations` for distances; `tfdml.losses.RAWLoss`, which mines by it.
 
@@ -124,12 +27,16 @@ class ValidTriplets(Settings):
 
         >>> references = [[0.96, 0.28], [0.6, 0.8], [0.8, 0.6], [0.28, 0.96]]  # similarities 0.96, 0.6, 0.8 and 0.28
         >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0]], [0, 0, 1, 1], references)
-        >>> mined = tfdml.miners.ValidTriplets(margin=0.1)(pairs)
+        >>> mined = tfdml.miners.ValidTriplets(margin=0.1)(pairs)  # positives below 0.9, negatives above 0.5
         >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()
         ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
 
     Args:
-        margin: 0.1 in both papers; a negative margin is stricter.
+        margin: a pair counts as informative if it is easier than the hardest pair of the other sign by less than this
+            cosine similarity; 0.1 in both papers. A negative margin is stricter.
+
+    Source: A Unified View of Deep Metric Learning via Gradient Analysis, section 5.1 (VTHM); Wang et al.,
+    Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning, CVPR 2019, eqs. 11 and 12.
     """
 
     margin: float = 0.1
@@ -139,56 +46,79 @@ class ValidTriplets(Settings):
 
     def __call__(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
-        return valid_triplets(pairs, margin=self.margin)
+        s = ops.stop_gradient(cosine(pairs))
+        hardest_positive = ops.amin(ops.where(pairs.positive > 0, s, float("inf")), axis=1, keepdims=True)
+        hardest_negative = ops.amax(ops.where(pairs.negative > 0, s, -float("inf")), axis=1, keepdims=True)
+        # Comparisons are False for a NaN similarity, so its pair is kept and the loss becomes NaN.
+        return pairs.drop(positive=s >= hardest_negative + self.margin, negative=s <= hardest_positive - self.margin)
 
 
 @serializable
 @dataclass(frozen=True, kw_only=True)
-class TripletViolations(Settings):
-    """Pairs of triplets that violate a margin: see `tfdml.miners.triplet_violations`.
+class TripletViolations(ByDistance):
+    """Keep the pairs that belong to at least one triplet of nonzero triplet loss, d_an < d_ap + margin.
+
+    A negative is kept if d_an < max_p d_ap + margin, a positive if d_ap > min_n d_an - margin. An anchor without
+    positives or without negatives keeps no pairs.
 
     See also: `ValidTriplets` for cosine similarities; `SemiHard` for negatives that are not the hardest.
 
     Example:
 
         >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1], [[0.1], [1.0], [1.1], [2.0]])
-        >>> mined = tfdml.miners.TripletViolations(margin=0.2, distance="euclidean")(pairs)
-        >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()  # 1 and 1.1 only
+        >>> mined = tfdml.miners.TripletViolations(margin=0.3)(pairs)  # squared distances 0.01, 1, 1.21 and 4
+        >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()
         ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
 
     Args:
         margin: the margin of the triplet loss, in units of the distance.
-        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
+
+    Source: the triplets of Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, eq. 1.
     """
 
     margin: float = 0.2
     distance: Distance = "squared"
 
     def __post_init__(self):
-        distance_function(self.distance)
+        super().__post_init__()
         require(math.isfinite(self.margin), f"margin={self.margin}", "a finite difference of distances")
 
     def __call__(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
-        return triplet_violations(pairs, **self.get_config())
+        d = self.distances(pairs)
+        farthest_positive = ops.amax(ops.where(pairs.positive > 0, d, -float("inf")), axis=1, keepdims=True)
+        nearest_negative = ops.amin(ops.where(pairs.negative > 0, d, float("inf")), axis=1, keepdims=True)
+        return pairs.drop(positive=d <= nearest_negative - self.margin, negative=d >= farthest_positive + self.margin)
 
 
 @serializable
 @dataclass(frozen=True, kw_only=True)
 class Angular(Settings):
-    """Pairs of triplets with a wide angle at the negative: see `tfdml.miners.angular`.
+    """Keep the pairs that belong to at least one triplet with a wide angle at the negative.
+
+    A triplet counts if |a - p| > 2 tan(angle) |n - c| for the midpoint c = (a + p) / 2 of anchor and positive. An
+    anchor without positives or without negatives keeps no pairs. Time grows with the number of positives per anchor,
+    memory does not.
 
     See also: `ValidTriplets`, `TripletViolations`, which compare distances instead of angles.
 
     Example:
 
         >>> pairs = tfdml.pairs.all_pairs([0, 0, 1, 2], [[0.0, 0.0], [2.0, 0.0], [1.0, 0.5], [1.0, 3.0]])
-        >>> mined = tfdml.miners.Angular(angle_degrees=45)(pairs)  # row 2 sees rows 0 and 1 at 127 degrees
+        >>> mined = tfdml.miners.Angular(angle_degrees=45)(pairs)  # |a - p| = 2; 2 |n - c| = 1 for row 2, 6 for row 3
+        >>> np.asarray(mined.positive, int).tolist()
+        [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
         >>> np.asarray(mined.negative, int).tolist()
         [[0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
 
     Args:
         angle_degrees: the angle, between 0 and 90 degrees.
+
+    Raises:
+        ValueError: when called, anchors against other references: positives are compared with negatives.
+
+    Source: Wang, Zhou, Wen, Liu, Lin, Deep Metric Learning with Angular Loss, ICCV 2017, section 3.2.
     """
 
     angle_degrees: float = 20.0
@@ -198,4 +128,15 @@ class Angular(Settings):
 
     def __call__(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
-        return angular(pairs, angle_degrees=self.angle_degrees)
+        what = "angular mining"
+        require_whole_batch(pairs, what, "it needs the distances of the positives of an anchor to all others")
+        require(
+            pairs.is_self,
+            f"anchors against other references for {what}",
+            "a batch against itself (pairing=all_pairs), because positives are compared with negatives",
+        )
+        d = ops.stop_gradient(squared(pairs))
+        d_an = ops.where(pairs.negative > 0, d, float("inf"))
+        # |n - c|^2 = (d_an + d_pn) / 2 - d_ap / 4 for squared distances d.
+        bound = 2.0 / (4.0 * math.tan(math.radians(self.angle_degrees)) ** 2) + 0.5
+        return pairs_of_triplets(pairs, lambda p: d_an + ops.take(d, p, axis=0) < bound * at(p, d))

@@ -358,7 +358,7 @@ def _resumed(folder, images):
     require(not missing, f"{FILE} without {', '.join(missing)}", "the settings that the run wrote")
     settings = TrainingSettings(**{name: record[name] for name in NAMES})
     images = _read_for(images, settings)
-    is_same = record.get("fingerprint") in (images.fingerprint(portable=True), images.fingerprint())
+    is_same = record.get("fingerprint") == images.fingerprint(portable=True)
     expected = (
         "the set of the run: the same files by name, folder and size, with the same labels, boxes and background, here "
         "or copied elsewhere. Begin a new run for another set"

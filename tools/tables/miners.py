@@ -1,7 +1,6 @@
 """The table of miners and selectors of negatives: what they keep of a small batch."""
 
 import inspect
-import re
 
 import keras
 import numpy as np
@@ -25,13 +24,6 @@ ARGUMENTS = {
     miners.Composition: {"miners": [miners.EasyPositives(), miners.PairMargin()]},
     miners.TargetNeighbors: {"neighbors": np.arange(60)[:, None] // 5 * 5},  # the first of each class
 }
-
-
-def summary(member):
-    """The first sentence of a docstring, or of that of the function which it names as its definition."""
-    line = inspect.getdoc(member).splitlines()[0]
-    function = re.search(r"see `tfdml\.miners\.(\w+)`", line)
-    return summary(getattr(miners, function[1])) if function else line.rstrip(".")
 
 
 def make_miner(miner_class):
@@ -83,7 +75,7 @@ def dependence_on_norms(miner_class):
 def miner_row(miner_class):
     """Cells of a miner."""
     miner = make_miner(miner_class)
-    row = {"miner": f"`{miner_class.__name__}`", "selects": summary(miner_class)}
+    row = {"miner": f"`{miner_class.__name__}`", "selects": inspect.getdoc(miner_class).splitlines()[0].rstrip(".")}
     row |= {"needs": ", ".join(required_arguments(miner_class))}
     if is_selector(miner):
         row |= {"used as": "`negatives=` of `TripletLoss`"}

@@ -9,7 +9,7 @@ from tfdml.layers.histogram import RunningHistogram, mix_histograms
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.ranking.soft_histograms import soft_histogram
 from tfdml.losses.reductions import batch_mean_per_anchor
-from tfdml.miners.negatives import NegativeSelector, hardest_negatives
+from tfdml.miners.selectors import NegativeSelector, hardest_negatives
 from tfdml.pairs import Pairs, euclidean, normalized
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.blocks import batch_sum

@@ -7,7 +7,7 @@ from tfdml._core.checks import require, require_one_of, require_selector_or_none
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import batch_mean_per_anchor, require_same_rows
-from tfdml.miners.negatives import NegativeSelector
+from tfdml.miners.selectors import NegativeSelector
 from tfdml.pairs import Pairs, distance_function
 from tfdml.pairs.base import Distance, Tensor
 from tfdml.pairs.blocks import require_whole_batch

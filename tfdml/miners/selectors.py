@@ -6,7 +6,7 @@ takes the column of one positive per anchor, `(anchors,)`, and returns the colum
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import keras
 
@@ -14,6 +14,7 @@ from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import Settings, serializable
 from tfdml.layers.base import Seeded
+from tfdml.miners.distance_weighted import inverse_density, on_sphere, require_limits
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.positives import at, nearest
@@ -47,8 +48,10 @@ def hardest_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 @serializable
-def semi_hard_negatives(pairs: Pairs, d: Tensor, *, margin: float | None = None) -> Callable[[Tensor], Tensor]:
+def semi_hard_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
     """The nearest negative that is farther than the positive; the farthest negative if there is none.
+
+    See also: `SemiHardNegatives`, which takes none in place of the farthest.
 
     Example:
 
@@ -62,8 +65,6 @@ def semi_hard_negatives(pairs: Pairs, d: Tensor, *, margin: float | None = None)
     Args:
         pairs: `Pairs` of A anchors and R references.
         d: `(A, R)` distances.
-        margin: None; or the width of a band, in which case only negatives with d_ap < d_an < d_ap + margin are
-            selected, without a fallback.
 
     Returns:
         A function that takes the column of one positive per anchor, `(A,)`, and returns the column of the selected
@@ -72,16 +73,11 @@ def semi_hard_negatives(pairs: Pairs, d: Tensor, *, margin: float | None = None)
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2; eq. of n*_ap in Wu et al., Sampling Matters
     in Deep Embedding Learning, section 3. Falling back to the farthest negative follows TensorFlow Addons.
     """
-    is_negative = pairs.negative > 0
-    farthest = -1 if margin is not None else nearest(-d, is_negative)
-    d_an = ops.where(is_negative, d, float("inf"))
+    farthest = nearest(-d, pairs.negative > 0)
+    d_an = ops.where(pairs.negative > 0, d, float("inf"))
 
     def select(p):
-        d_ap = at(p, d)
-        is_semi_hard = d_an > d_ap
-        if margin is not None:
-            is_semi_hard = is_semi_hard & (d_an < d_ap + margin)
-        selected = nearest(d_an, is_semi_hard)
+        selected = nearest(d_an, d_an > at(p, d))
         return ops.where(selected < 0, farthest, selected)
 
     return select
@@ -90,7 +86,7 @@ def semi_hard_negatives(pairs: Pairs, d: Tensor, *, margin: float | None = None)
 @serializable
 @dataclass(frozen=True, kw_only=True)
 class SemiHardNegatives(Settings):
-    """Semi-hard negatives inside a margin: see `tfdml.miners.semi_hard_negatives`.
+    """The nearest negative that is farther than the positive, by less than a margin; none if there is no such negative.
 
     See also: `semi_hard_negatives`, which falls back to another negative; `DistanceWeightedNegatives`.
 
@@ -103,6 +99,8 @@ class SemiHardNegatives(Settings):
 
     Args:
         margin: width of the band d_ap < d_an < d_ap + margin, above 0; usually the margin of the loss.
+
+    Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2.
     """
 
     margin: float = 0.2
@@ -112,7 +110,13 @@ class SemiHardNegatives(Settings):
 
     def __call__(self, pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
         """The function that selects negatives of these pairs."""
-        return semi_hard_negatives(pairs, d, margin=self.margin)
+        d_an = ops.where(pairs.negative > 0, d, float("inf"))
+
+        def select(p):
+            d_ap = at(p, d)
+            return nearest(d_an, (d_an > d_ap) & (d_an < d_ap + self.margin))
+
+        return select
 
 
 @serializable
@@ -171,3 +175,44 @@ class RandomNegatives(Seeded):
     def call(self, pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
         """The function that selects negatives of these pairs."""
         return random_negatives(pairs, d, seed=self.seed_generator)
+
+
+@serializable
+class DistanceWeightedNegatives(Seeded):
+    """Distance-weighted selector for `tfdml.losses.TripletLoss(negatives=...)`: one independent draw per positive.
+
+    See also: `RandomNegatives` for draws without regard to distance; `DistanceWeighted` for losses over pairs.
+
+    Example:
+
+        >>> references = [[0.6, 0.8, 0.0], [-1.0, 0.0, 0.0], [0.5, 0.866, 0.0]]
+        >>> pairs = tfdml.pairs.pairs_with([0], [[1.0, 0.0, 0.0]], [0, 1, 1], references)  # negatives at 2 and 1
+        >>> select = tfdml.miners.DistanceWeightedNegatives(seed=0)(pairs, tfdml.pairs.euclidean(pairs))
+        >>> np.asarray(select(np.array([0]))).tolist()  # a negative beyond 1.4 is never drawn
+        [2]
+
+    Args:
+        cutoff, max_distance, clip: as in `DistanceWeighted`.
+        seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
+    """
+
+    saved_arguments = ("cutoff", "max_distance", "clip")
+
+    def __init__(
+        self,
+        *,
+        cutoff: float = 0.5,
+        max_distance: float = 1.4,
+        clip: float | None = None,
+        seed: int | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(seed=seed, **options)
+        require_limits(cutoff, max_distance, clip)
+        self.cutoff, self.max_distance, self.clip = cutoff, max_distance, clip
+
+    def call(self, pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
+        """The function that selects negatives of these pairs, see `random_negatives`."""
+        pairs = on_sphere(pairs)
+        weights = inverse_density(pairs, cutoff=self.cutoff, max_distance=self.max_distance, clip=self.clip)
+        return random_negatives(pairs._replace(negative=weights), d, seed=self.seed_generator)
