@@ -5,7 +5,7 @@ matching 56.5%; the difference of 4.2 points is 3.1 to 5.3 over seeds, and -0.6 
 seconds of processor time (AMD EPYC), and both trackers follow 52 frames a second on one core.
 
     python -m recipes.tracking              # one seed, test clips
-    python -m recipes.tracking --seeds 5    # the numbers of the page
+    python -m recipes.tracking --seeds 5    # the tables of README.md, with --choose
     python -m recipes.tracking --choose     # the settings of both trackers, on validation clips
     python -m recipes.tracking --quick      # smoke test, under a minute
     python -m recipes.tracking --data ROOT --dataset got10k    # train on ROOT/GOT-10k, measure its validation part

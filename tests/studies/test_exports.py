@@ -27,6 +27,16 @@ def test_a_recipe_or_study_uses_only_what_tfdml_exports(path):
             assert node.attr in dir(getattr(tfdml, room))
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "recipes").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_recipe_is_whole_in_its_file_or_folder(path):
+    recipe = path.relative_to(ROOT / "recipes").parts[0]
+    nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+    imported = {f"{node.module}.{name.name}" for node in nodes for name in node.names}
+    inside = {name for name in imported if f"{name}.".startswith(f"recipes.{recipe}.")}
+    others = {"benchmarks", "docs", "recipes", "studies", "tests", "tools"}
+    assert not [name for name in imported - inside if name.partition(".")[0] in others]
+
+
 def room_of(node, imported):
     """ "losses" for the nodes of `tfdml.losses`, and of `losses` where it is imported from tfdml; else None."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "tfdml":
