@@ -26,15 +26,10 @@ def contrastive(
 
     See `ContrastiveLoss`.
     """
-    losses = contrastive_pair_losses(
-        pairs, positive_margin=positive_margin, negative_margin=negative_margin, distance=distance
-    )
-    return mean_over_pairs(losses, pairs)
+    return mean_over_pairs(_contrastive_pair_losses(pairs, positive_margin, negative_margin, distance), pairs)
 
 
-def contrastive_pair_losses(
-    pairs: Pairs, *, positive_margin: float, negative_margin: float, distance: Distance
-) -> Tensor:
+def _contrastive_pair_losses(pairs, positive_margin, negative_margin, distance):
     """The loss of each pair in `contrastive`, `(A, R)`, as a positive or a negative pair."""
     d = distance_function(distance)(pairs)
     violation = ops.where(pairs.positive > 0, d - positive_margin, negative_margin - d)
@@ -55,18 +50,10 @@ def weighted_contrastive(
 
     See `WeightedContrastiveLoss`.
     """
-    costs = {"positive_cost": positive_cost, "negative_cost": negative_cost}
-    return mean_over_pairs(weighted_pair_losses(pairs, **costs, eta=eta, distance=distance), pairs)
+    return mean_over_pairs(_weighted_pair_losses(pairs, positive_cost, negative_cost, eta, distance), pairs)
 
 
-def weighted_pair_losses(
-    pairs: Pairs,
-    *,
-    positive_cost: Callable[[Tensor], Tensor],
-    negative_cost: Callable[[Tensor], Tensor],
-    eta: float | Callable[[Pairs], Tensor],
-    distance: Distance,
-) -> Tensor:
+def _weighted_pair_losses(pairs, positive_cost, negative_cost, eta, distance):
     """The loss of each pair in `weighted_contrastive`, `(A, R)`, as a positive or a negative pair.
 
     The loss of a negative includes its weight eta.
@@ -91,24 +78,11 @@ def balanced_contrastive(
 
     See `BalancedContrastiveLoss`.
     """
-    losses = balanced_pair_losses(
-        pairs,
-        class_counts=class_counts,
-        negatives_per_positive=negatives_per_positive,
-        margin=margin,
-        distance=distance,
-    )
+    losses = _balanced_pair_losses(pairs, class_counts, negatives_per_positive, margin, distance)
     return mean_over_pairs(losses, pairs)
 
 
-def balanced_pair_losses(
-    pairs: Pairs,
-    *,
-    class_counts: Mapping[int, int] | ArrayLike,
-    negatives_per_positive: float,
-    margin: float,
-    distance: Distance,
-) -> Tensor:
+def _balanced_pair_losses(pairs, class_counts, negatives_per_positive, margin, distance):
     """The loss of each pair in `balanced_contrastive`, `(A, R)`. The loss of a negative includes its weight eta."""
     ids, counts = positive_counts(class_counts)
     counts = counts.astype(keras.backend.standardize_dtype(pairs.positive.dtype))
@@ -116,8 +90,7 @@ def balanced_pair_losses(
         look_up(ids, counts, labels, source="class_counts") for labels in (pairs.anchor_labels, pairs.reference_labels)
     )
     eta = negatives_per_positive / max(len(ids) - 1, 1) * (anchor_counts[:, None] - 1.0) / reference_counts
-    costs = {"positive_cost": square, "negative_cost": HingeSquared(margin)}
-    return weighted_pair_losses(pairs, **costs, eta=lambda _: eta, distance=distance)
+    return _weighted_pair_losses(pairs, square, HingeSquared(margin), lambda _: eta, distance)
 
 
 def cosine_contrastive(pairs: Pairs, *, threshold: float = 0.5) -> Tensor:
@@ -127,10 +100,10 @@ def cosine_contrastive(pairs: Pairs, *, threshold: float = 0.5) -> Tensor:
 
     See `CosineContrastiveLoss`.
     """
-    return mean_over_pairs(cosine_contrastive_pair_losses(pairs, threshold=threshold), pairs)
+    return mean_over_pairs(_cosine_contrastive_pair_losses(pairs, threshold), pairs)
 
 
-def cosine_contrastive_pair_losses(pairs: Pairs, *, threshold: float) -> Tensor:
+def _cosine_contrastive_pair_losses(pairs, threshold):
     """The loss of each pair in `cosine_contrastive`, `(A, R)`: negative for a positive of positive similarity."""
     s = cosine(pairs)
     return ops.where(pairs.positive > 0, -s, ops.maximum(s - threshold, 0.0))
@@ -241,7 +214,7 @@ class ContrastiveLoss(PairLoss):
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
         """The loss of each pair, `(anchors, references)`."""
-        return contrastive_pair_losses(pairs, **self.settings)
+        return _contrastive_pair_losses(pairs, **self.settings)
 
 
 @serializable
@@ -290,7 +263,7 @@ class WeightedContrastiveLoss(PairLoss):
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
         """The loss of each pair, `(anchors, references)`."""
-        return weighted_pair_losses(pairs, **self.settings)
+        return _weighted_pair_losses(pairs, **self.settings)
 
 
 @serializable
@@ -354,7 +327,7 @@ class BalancedContrastiveLoss(PairLoss):
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
         """The loss of each pair, `(anchors, references)`."""
-        return balanced_pair_losses(pairs, **self.settings)
+        return _balanced_pair_losses(pairs, **self.settings)
 
 
 @serializable
@@ -390,7 +363,7 @@ class CosineContrastiveLoss(PairLoss):
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
         """The loss of each pair, `(anchors, references)`."""
-        return cosine_contrastive_pair_losses(pairs, **self.settings)
+        return _cosine_contrastive_pair_losses(pairs, **self.settings)
 
 
 @serializable

@@ -18,10 +18,10 @@ def distance_logistic(pairs: Pairs, *, margin: float = 1.0, distance: Distance =
 
     See `DistanceLogisticLoss`.
     """
-    return mean_over_pairs(distance_logistic_pair_losses(pairs, margin=margin, distance=distance), pairs)
+    return mean_over_pairs(_distance_logistic_pair_losses(pairs, margin, distance), pairs)
 
 
-def distance_logistic_pair_losses(pairs: Pairs, *, margin: float, distance: Distance) -> Tensor:
+def _distance_logistic_pair_losses(pairs, margin, distance):
     """The loss of each pair in `distance_logistic`, `(A, R)`, as a positive or a negative pair."""
     d = distance_function(distance)(pairs)
     pull = ops.softplus(d - margin) - ops.softplus(ops.cast(-margin, d.dtype))
@@ -36,11 +36,11 @@ def binomial_deviance(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, t
 
     See `BinomialDevianceLoss`.
     """
-    losses = binomial_pair_losses(pairs, alpha=alpha, beta=beta, threshold=threshold)
+    losses = _binomial_pair_losses(pairs, alpha, beta, threshold)
     return sum(weighted_mean(losses, weights, pairs.counts) for weights in (pairs.positive, pairs.negative))
 
 
-def binomial_pair_losses(pairs: Pairs, *, alpha: float, beta: float, threshold: float) -> Tensor:
+def _binomial_pair_losses(pairs, alpha, beta, threshold):
     """The loss of each pair in `binomial_deviance`, `(A, R)`, as a positive or a negative pair."""
     s = cosine(pairs)
     return ops.softplus(ops.where(pairs.positive > 0, alpha * (threshold - s), beta * (s - threshold)))
@@ -83,7 +83,7 @@ class DistanceLogisticLoss(PairLoss):
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
         """The loss of each pair, `(anchors, references)`."""
-        return distance_logistic_pair_losses(pairs, **self.settings)
+        return _distance_logistic_pair_losses(pairs, **self.settings)
 
 
 @serializable
@@ -126,4 +126,4 @@ class BinomialDevianceLoss(PairLoss):
 
     def pair_losses(self, pairs: Pairs) -> Tensor:
         """The loss of each pair, `(anchors, references)`."""
-        return binomial_pair_losses(pairs, **self.settings)
+        return _binomial_pair_losses(pairs, **self.settings)

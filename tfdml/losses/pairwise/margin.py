@@ -29,7 +29,7 @@ def margin(
     See `MarginLoss`.
     """
     beta = _boundaries(boundary, pairs)
-    losses = margin_pair_losses(pairs, margin=margin, boundary=beta, distance=distance)
+    losses = _margin_pair_losses(pairs, margin, beta, distance)
     weights = pairs.positive + pairs.negative
     terms = weights if normalize == "all" else weights * ops.cast(losses > 0, losses.dtype)
     values = batch_mean_per_anchor(ops.sum(weights * losses, axis=1), count(terms, pairs.counts), pairs)
@@ -39,9 +39,7 @@ def margin(
 _margin = margin  # where an argument has the same name
 
 
-def margin_pair_losses(
-    pairs: Pairs, *, margin: float, boundary: float | Tensor | Callable[[Pairs], Tensor], distance: Distance
-) -> Tensor:
+def _margin_pair_losses(pairs, margin, boundary, distance):
     """The loss of each pair in `margin`, `(A, R)`, as a positive or a negative pair."""
     d = distance_function(distance)(normalized(pairs))
     beta = ops.cast(_boundaries(boundary, pairs), d.dtype)
@@ -119,4 +117,4 @@ class MarginLoss(PairLoss):
     def pair_losses(self, pairs: Pairs) -> Tensor:
         """The loss of each pair, `(anchors, references)`, without the term nu * beta."""
         options = {option: self.settings[option] for option in ("margin", "boundary", "distance")}
-        return margin_pair_losses(pairs, **options)
+        return _margin_pair_losses(pairs, **options)
