@@ -4,8 +4,8 @@
     python tools/stale.py --record    # after a measurement: note the code of results that have changed, write the page
 
 `benchmarks/results/measured.json` has for each file of results its hash, the day, and a digest of each room of `tfdml`
-that its script names, and of its folder in `recipes`. Digests leave out docstrings, comments and layout. A room that is
-gone counts as changed. `docs/numbers.md` is the list for readers.
+that its script names, and of each folder of `recipes` that it uses. Digests leave out docstrings, comments and layout.
+A room that is gone counts as changed. `docs/numbers.md` is the list for readers.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def rooms_of(root, name):
     scripts = sources(root, name)
     text = "\n".join(path.read_text() for path in scripts)
     called = re.findall(
-        r"^\s*(?:import|from) (\w+)|\b(_\w+)\.py|\brecipes[. ](?:import )?(\w+)", text, flags=re.MULTILINE
+        r"^\s*(?:import|from) (?!recipes)(\w+)|\b(_\w+)\.py|\brecipes[. ](?:import )?(\w+)", text, flags=re.MULTILINE
     )
     stems = set(sum(called, ())) - {""}
     paths = [folder / f"{stem}.py" for stem in stems for folder in (scripts[0].parent, root / "recipes")]
@@ -83,8 +83,8 @@ def rooms_of(root, name):
     text += "\n".join(path.read_text() for path in paths if path.is_file())
     named = set(re.findall(r"\btfdml(?:\.| import )(\w+)", text))
     rooms = [room for room in named if (root / "tfdml" / room).is_dir() or (root / "tfdml" / f"{room}.py").exists()]
-    recipe = Path("recipes", name.split("/")[0])
-    return [*sorted(rooms), *[str(recipe)] * (root / recipe).is_dir()] or [ALL]
+    folders = [f"recipes/{stem}" for stem in {*stems, name.split("/")[0]} if (root / "recipes" / stem).is_dir()]
+    return [*sorted(rooms), *sorted(folders)] or [ALL]
 
 
 def digest(root, room):
