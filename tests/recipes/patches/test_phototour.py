@@ -7,7 +7,7 @@ from PIL import Image
 import tfdml
 from recipes.patches import phototour
 from recipes.patches.data import phototour as reader
-from tests.datasets.readers.miniatures import PATCHES, PIXELS, pair_line, write_scene
+from tests.recipes.patches.miniatures import PATCHES, PIXELS, pair_line, write_scene
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from recipes.patches import __main__ as recipe
 from recipes.patches.data import phototour as reader
-from tests.datasets.readers.miniatures import write_scene
+from tests.recipes.patches.miniatures import write_scene
 
 
 def run(monkeypatch, output, *words):
