@@ -30,6 +30,9 @@ class Composition(LossLayer):
 
     Args:
         miners: functions `Pairs -> Pairs`, in the order in which they are applied.
+
+    Raises:
+        ValueError: no miners, or an entry that is not a function of `Pairs`.
     """
 
     def __init__(self, miners: Sequence[Miner], **options: Any) -> None:
@@ -57,7 +60,7 @@ class Composition(LossLayer):
 
 
 def compose(*miners: Miner) -> Composition:
-    """One miner from several: `compose(a, b)` applies `a`, then `b`.
+    """One miner from several: `compose(a, b)` applies `a`, then `b`, as the `Composition` of a list does.
 
     Example:
 
@@ -66,14 +69,5 @@ def compose(*miners: Miner) -> Composition:
         >>> mined = miner(pairs)  # the farthest positive; negatives nearer than 0.8
         >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()
         ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
-
-    Args:
-        miners: functions `Pairs -> Pairs`.
-
-    Returns:
-        A `Composition`, a function `Pairs -> Pairs` that is saved with the loss.
-
-    Raises:
-        ValueError: no miners, or an argument that is not a function of `Pairs`.
     """
     return Composition(miners)

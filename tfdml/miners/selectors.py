@@ -36,12 +36,11 @@ def hardest_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
         [[2], [2]]
 
     Args:
-        pairs: `Pairs` of A anchors and R references.
-        d: `(A, R)` distances.
+        pairs, d: `Pairs` of A anchors and R references, and their distances, `(A, R)`.
 
     Returns:
-        A function that takes the column of one positive per anchor, `(A,)`, and returns the column of the selected
-        negative per anchor, `(A,)`; -1 without negatives.
+        A function from the column of one positive per anchor, `(A,)`, to the column of the selected negative, `(A,)`;
+        -1 without negatives.
     """
     hardest = nearest(d, pairs.negative > 0)
     return lambda p: hardest
@@ -63,12 +62,11 @@ def semi_hard_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
         [3]
 
     Args:
-        pairs: `Pairs` of A anchors and R references.
-        d: `(A, R)` distances.
+        pairs, d: `Pairs` of A anchors and R references, and their distances, `(A, R)`.
 
     Returns:
-        A function that takes the column of one positive per anchor, `(A,)`, and returns the column of the selected
-        negative per anchor, `(A,)`; -1 without negatives.
+        A function from the column of one positive per anchor, `(A,)`, to the column of the selected negative, `(A,)`;
+        -1 without negatives.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2; eq. of n*_ap in Wu et al., Sampling Matters
     in Deep Embedding Learning, section 3. Falling back to the farthest negative follows TensorFlow Addons.
@@ -134,14 +132,13 @@ def random_negatives(
         [2]
 
     Args:
-        pairs: `Pairs` of A anchors and R references.
-        d: `(A, R)` distances, not used.
+        pairs, d: `Pairs` of A anchors and R references, and their distances, `(A, R)`, which are not used.
         seed: an integer, or a `keras.random.SeedGenerator`; None for the global generator of Keras, which JAX does not
             allow in compiled functions: use `RandomNegatives` there.
 
     Returns:
-        A function that takes the column of one positive per anchor, `(A,)`, and returns the column of the selected
-        negative per anchor, `(A,)`; -1 without negatives.
+        A function from the column of one positive per anchor, `(A,)`, to the column of the selected negative, `(A,)`;
+        -1 without negatives.
     """
     uniform = keras.random.uniform(ops.shape(d), dtype=d.dtype, seed=seed)
     cumulative = ops.cumsum(pairs.negative, axis=1)
