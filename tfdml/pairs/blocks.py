@@ -1,4 +1,4 @@
-"""Numbers of a whole batch inside a block of its anchors.
+"""Reductions over the whole batch, for losses that are computed in blocks of anchors.
 
 A loss over pairs needs a few rows of the matrix of pairs at a time, so a large batch is compared a block of anchors at
 a time. What a loss or a miner needs of all anchors, such as a number of pairs to divide by, it takes through
@@ -157,7 +157,7 @@ def batch_max(term: Tensor, pairs: Pairs) -> Tensor:
 
 
 def batch_largest(values: Tensor, k: int, pairs: Pairs) -> Tensor:
-    """The k largest of the values of the batch, `(k,)` in ascending order, of those of these anchors, `(k,)`.
+    """The k largest values of the whole batch, `(k,)` ascending, from the k largest values of this block.
 
     See also: `batch_max` for the largest alone.
 

@@ -186,7 +186,7 @@ def _finished(folder, history, settings, images, splits, command, say):
 
 @contextlib.contextmanager
 def _without_retracing_advice():
-    """Hide advice of TensorFlow, which takes two networks on batches of a few sizes for a loop that traces again."""
+    """Hide TensorFlow's retracing warning: two networks on batches of a few sizes are traced again by design."""
     logger = logging.getLogger("tensorflow")
 
     def is_other(record):

@@ -1,4 +1,4 @@
-"""One TensorFlow function from pixels to all answers, and the folder in which a runtime finds what it became."""
+"""The TensorFlow function that runtimes convert, and the layout of an export folder."""
 
 import contextlib
 import dataclasses
