@@ -2,9 +2,9 @@
 
 from tfdml.cleaning.calibration import Calibration, Recall, calibrate
 from tfdml.cleaning.clean import clean
-from tfdml.cleaning.copies import COPIES
 from tfdml.cleaning.copy_scores import CopyScores, score_copies
 from tfdml.cleaning.findings import Finding, Findings, write_report
+from tfdml.cleaning.made_copies import COPIES
 from tfdml.cleaning.network import Centered, copy_network
 from tfdml.cleaning.registration import Registration, Thumbnail, register, thumbnail
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdml._core.checks import require_fraction
-from tfdml.cleaning.copies import COPIES, Copy
 from tfdml.cleaning.copy_scores import score_copies
+from tfdml.cleaning.made_copies import COPIES, Copy
 from tfdml.cleaning.verification import Thumbnails, verified
 from tfdml.datasets import LabeledSet
 from tfdml.search.duplicates.binomial import binomial_interval

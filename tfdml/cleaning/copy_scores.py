@@ -7,7 +7,7 @@ import numpy as np
 
 from tfdml import embedding
 from tfdml._core.checks import require, require_seed, require_whole
-from tfdml.cleaning.copies import COPIES, Copy
+from tfdml.cleaning.made_copies import COPIES, Copy
 from tfdml.cleaning.registration import thumbnail
 from tfdml.cleaning.verification import CANDIDATES, Thumbnails, pixels_of, verified
 from tfdml.datasets import LabeledSet

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfdml._core.checks import require
 from tfdml.export.graph_search.base import neighbor_count
-from tfdml.export.graph_search.search import Search
+from tfdml.export.graph_search.search_option import Search
 from tfdml.typing import VectorIndex
 
 UNKNOWN, UNKNOWN_NUMBER = "unknown", -1

@@ -15,7 +15,7 @@ from tfdml._core.checksums import fingerprint, is_listable, listed_files, requir
 from tfdml._core.environment import environment
 from tfdml.datasets import Preprocessing
 from tfdml.export.graph_index import GraphIndex
-from tfdml.export.graph_search.search import Search, as_search
+from tfdml.export.graph_search.search_option import Search, as_search
 from tfdml.export.serving_config import newest_version
 from tfdml.export.signatures import PAIR_INPUTS, archive_of, pair_archive_of
 from tfdml.export.warm_up import write_warm_up

@@ -76,7 +76,7 @@ def efficientnet_lite0(
         for first in [True] + [False] * (count - 1)
     ]
     for number, block in enumerate(blocks):
-        x = _block(x, f"blocks.{number}", *block, drop_connect_rate * number / len(blocks))
+        x = _inverted_residual(x, f"blocks.{number}", *block, drop_connect_rate * number / len(blocks))
     x = _convolution(x, "conv_head", "bn1", _HEAD)
     if include_top:
         x = layers.GlobalAveragePooling2D(name="avg_pool")(x)
@@ -87,7 +87,7 @@ def efficientnet_lite0(
     return network
 
 
-def _block(x, name, kernel, strides, expansion, channels, drop_rate):
+def _inverted_residual(x, name, kernel, strides, expansion, channels, drop_rate):
     """An inverted residual: expansion, depthwise convolution, projection, and the input added where it fits."""
     inputs = x
     if expansion > 1:

@@ -12,7 +12,7 @@ from tfdml.export.graph_index import GraphIndex
 from tfdml.export.graph_search import exact, partitioned
 from tfdml.export.graph_search.cells import center_ranks, k_means
 from tfdml.export.graph_search.quantized import StoredVectors
-from tfdml.export.graph_search.search import as_search
+from tfdml.export.graph_search.search_option import as_search
 
 METRICS = ["cosine", "dot", "euclidean"]
 

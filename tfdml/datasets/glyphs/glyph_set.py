@@ -101,7 +101,7 @@ def glyphs(
             )
     kind = {"class": "class-disjoint", "script": "script-disjoint"}[split]
     return tuple(
-        _records(arrays, rows, face_names, designs, _protocol(name, kind, part_name))
+        _part(arrays, rows, face_names, designs, _protocol(name, kind, part_name))
         for part_name, rows in rows_by_split.items()
     )
 
@@ -224,7 +224,7 @@ def _is_test(code_point, split):
     return not unicodedata.name(chr(code_point), "").startswith("LATIN")
 
 
-def _records(arrays, rows, face_names, designs, protocol):
+def _part(arrays, rows, face_names, designs, protocol):
     classes, labels = np.unique(arrays["classes"][rows], return_inverse=True)
     design_names = tuple(dict.fromkeys(designs))
     faces = arrays["faces"][rows]

@@ -16,7 +16,7 @@ from tfdml._core.environment import version
 from tfdml.datasets import Preprocessing
 from tfdml.export.graph_index import are_kept
 from tfdml.export.graph_search.quantized import StoredVectors
-from tfdml.export.graph_search.search import Search
+from tfdml.export.graph_search.search_option import Search
 from tfdml.export.saved_model import (
     as_graph_index,
     descriptions,
