@@ -84,6 +84,15 @@ KEPT, OPEN = named("method", "all pairs, zero losses kept", "a margin of 4, no l
 WEIGHTS = {name: {"method": name} for name in ("RAW", "binomial deviance", "RAW, valid triplets")}
 ROBUST = named("mining", "top k", "top k balanced", "KL")
 PUBLIC = "needs the pictures of a public set"
+WHOLE = study("leaderboard", "whole")  # all layers of a network of ImageNet, on photo patches
+ON_PHOTOS = "all layers of a network of ImageNet, on photo patches"
+
+
+def whole(loss):
+    """The test of a method on the board of whole networks."""
+    return {"loss": loss, "part": "test"}
+
+
 CLAIMS = (
     Claim(
         "weighted contrastive",
@@ -108,6 +117,13 @@ CLAIMS = (
         **study("importance_sampling", "whole_network"),
         effects=over(FROM_TRAINED, {"delta": 1.0}, {"delta": 0.0}),
         why="the spread over designs shrinks to 0.34 and 0.39, in the paper to 0.36",
+    ),
+    Claim(
+        "weighted contrastive",
+        "Table 1",
+        f"weights help balanced batches, {ON_PHOTOS}",
+        **WHOLE,
+        effects=each(whole("balanced contrastive"), [whole("balanced contrastive, no weights")]),
     ),
     Claim(
         "weighted contrastive",
@@ -186,6 +202,13 @@ CLAIMS = (
         why=PUBLIC,
     ),
     Claim(
+        "weighted contrastive",
+        "Tables 2 to 4",
+        f"balanced contrastive is better than contrastive, triplet and n-pairs, {ON_PHOTOS}",
+        **WHOLE,
+        effects=each(whole("balanced contrastive"), map(whole, ("contrastive", "triplet", "n-pairs"))),
+    ),
+    Claim(
         "gradient analysis",
         "Figure 1",
         "weights over the similarity of a pair",
@@ -198,6 +221,13 @@ CLAIMS = (
         "RAW is better than binomial deviance",
         **study("mining", "weights"),
         effects=((WEIGHTS["RAW"], WEIGHTS["binomial deviance"]),),
+    ),
+    Claim(
+        "gradient analysis",
+        "Table 1",
+        f"the same, {ON_PHOTOS}",
+        **WHOLE,
+        effects=((whole("RAW"), whole("binomial deviance")),),
     ),
     Claim(
         "gradient analysis",
@@ -262,9 +292,31 @@ CLAIMS = (
     Claim(
         "sampling matters",
         "Table 1",
+        f"the same, {ON_PHOTOS}",
+        **WHOLE,
+        effects=(
+            (whole("margin"), whole("margin, random")),
+            (whole("contrastive, distance weighted"), whole("contrastive, random")),
+            (whole("triplet, distance weighted"), whole("triplet, random")),
+        ),
+    ),
+    Claim(
+        "sampling matters",
+        "Table 1",
         "distance-weighted sampling is better than semi-hard",
         **study("mining", "samplings"),
         effects=over(FOUR, DISTANCE, SEMI),
+    ),
+    Claim(
+        "sampling matters",
+        "Table 1",
+        f"the same, {ON_PHOTOS}",
+        **WHOLE,
+        effects=(
+            (whole("margin"), whole("margin, semi-hard")),
+            (whole("triplet, distance weighted"), whole("semi-hard triplet")),
+        ),
+        why="it holds for margin, and not for triplet",
     ),
     Claim(
         "sampling matters",
@@ -273,6 +325,14 @@ CLAIMS = (
         **study("mining", "samplings"),
         effects=each({**FOUR[3], **DISTANCE}, [{**one, **DISTANCE} for one in FOUR[:3]]),
         why="its boundary of 1.2 is too large here: see Table 3",
+    ),
+    Claim(
+        "sampling matters",
+        "Table 1",
+        f"the same, {ON_PHOTOS}",
+        **WHOLE,
+        effects=each(whole("margin"), map(whole, ("contrastive, distance weighted", "triplet, distance weighted"))),
+        why="with a learned boundary for each class",
     ),
     Claim(
         "sampling matters",
@@ -366,6 +426,20 @@ CLAIMS = (
         "studies mining robust_others",
         "mining/robust_others.csv mining/temperatures.csv",
         tuple((one, SIMILARITY) for one in named("method", "TopK, margin", "TopK, binomial", "TopK-PN, binomial")),
+    ),
+    Claim(
+        "robust pairs",
+        "Table 1",
+        f"robust losses are better than multi-similarity, {ON_PHOTOS}",
+        **WHOLE,
+        effects=tuple((whole(one), whole("multi-similarity")) for one in ("TopK", "TopK-PN", "KL", "grouped KL")),
+    ),
+    Claim(
+        "robust pairs",
+        "Table 1",
+        f"TopK over binomial deviance is better than multi-similarity, {ON_PHOTOS}",
+        **WHOLE,
+        effects=((whole("TopK of binomial"), whole("multi-similarity")),),
     ),
     Claim(
         "robust pairs",
