@@ -6,10 +6,10 @@ from dataclasses import asdict, fields
 
 import pytest
 
-from tfdml.training.recommended import Facts, recommended_split, recommended_steps, recommended_training
+from tfdml.training.options import TrainingOptions
+from tfdml.training.recommended import SPLIT, TRAINING, Facts, recommended, recommended_steps
 from tfdml.training.settings import (
     FILE,
-    TrainingOptions,
     TrainingSettings,
     read_record,
     read_settings,
@@ -20,7 +20,7 @@ from tfdml.training.settings import (
 
 def settings(**options):
     facts = Facts(images=300, classes=20, device="cpu")
-    chosen = recommended_split(facts, {}) | recommended_training(facts, {"backbone": "EfficientNetLite0"})
+    chosen = recommended(SPLIT, facts, {}) | recommended(TRAINING, facts, {"backbone": "EfficientNetLite0"})
     values = {name: setting.value for name, setting in chosen.items()}
     return TrainingSettings(**{**values, "steps": 100, "epochs": 8, **options})
 
@@ -81,17 +81,17 @@ def test_values_out_of_range_are_errors(options, message):
 
 
 def test_few_classes_are_split_by_image_and_a_small_set_has_no_test_part():
-    few = recommended_split(Facts(images=100, classes=7, device="cpu"), {})
-    many = recommended_split(Facts(images=500, classes=40, device="cpu"), {"validation": 0.3})
+    few = recommended(SPLIT, Facts(images=100, classes=7, device="cpu"), {})
+    many = recommended(SPLIT, Facts(images=500, classes=40, device="cpu"), {"validation": 0.3})
     assert (few["split_by"].value, few["test"].value) == ("image", 0.0)
     assert (many["split_by"].value, many["test"].value, many["validation"]) == ("class", 0.2, (0.3, "as given"))
 
 
 def test_settings_follow_from_those_before_them_and_from_the_set():
     small, large = Facts(300, 5, "cpu"), Facts(30_000, 500, "gpu")
-    random = recommended_training(small, {"backbone": "residual"})
-    pretrained = recommended_training(small, {"backbone": "ResNet50"})
-    on_gpu = recommended_training(large, {"backbone": "ResNet50"})
+    random = recommended(TRAINING, small, {"backbone": "residual"})
+    pretrained = recommended(TRAINING, small, {"backbone": "ResNet50"})
+    on_gpu = recommended(TRAINING, large, {"backbone": "ResNet50"})
     values = [
         (each["weights"].value, each["tuning"].value, each["learning_rate"].value) for each in (random, pretrained)
     ]

