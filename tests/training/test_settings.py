@@ -32,7 +32,7 @@ def test_every_setting_is_an_option_of_the_same_type():
 
 def test_a_file_has_the_settings_and_their_reasons(tmp_path):
     written = settings(learning_rate=1e-05, weights='a "quoted" \\ path.h5\n', mirror=False)
-    write_settings(tmp_path / FILE, written, {"size": "a third"}, {"fingerprint": "abc"})
+    write_settings(tmp_path / FILE, written, {"size": "a third"}, "abc")
     assert re.search(r"^size = 128 +# a third$", (tmp_path / FILE).read_text(), flags=re.MULTILINE)
     assert read_settings(tmp_path / FILE) == asdict(written)
     assert read_record(tmp_path / FILE)["fingerprint"] == "abc"

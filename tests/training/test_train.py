@@ -169,8 +169,8 @@ def test_the_export_finds_a_photo_by_itself(run, photos):
 def without_outputs(monkeypatch):
     """Runs that end with the best epoch, without the seconds of an export."""
 
-    def write(folder, best, best_epoch, settings, images, splits, command):
-        values = tfdml.evaluate(best, splits.reported, gallery=splits.gallery)
+    def write(folder, best, best_epoch, plan, command):
+        values = tfdml.evaluate(best, plan.splits.reported, gallery=plan.splits.gallery)
         return best, {"trained network": values, "frozen network": values}, ""
 
     monkeypatch.setattr(module, "write_outputs", write)
@@ -272,7 +272,7 @@ def test_a_run_inside_its_set_is_an_error(photos):
 
 
 def test_a_run_that_diverges_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_planned", lambda folder, images, *_: (None, None, images))
+    monkeypatch.setattr(module, "_begun", lambda *_: None)
     monkeypatch.setattr(module, "_fit", lambda folder, *_: History(tmp_path / "history.csv"))
     with pytest.raises(ValueError, match=r"diverged.*lower learning_rate"):
         training.train(labeled([4] * 10), tmp_path / "run", say=lambda _: None)

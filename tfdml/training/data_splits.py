@@ -1,11 +1,12 @@
 """The parts of a set: images to train on, to choose the best epoch on, and to measure once."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from tfdml._core.checks import require
-from tfdml.datasets import LabeledSet, splits
+from tfdml.datasets import LabeledSet, Preprocessing, splits
 from tfdml.training.options import Split
 
 LEAST_IMAGES = 8
@@ -31,6 +32,17 @@ class DataSplits(NamedTuple):
     split_by: Split
     train_rows: np.ndarray
     reported_rows: np.ndarray
+
+    @property
+    def parts(self) -> dict[str, LabeledSet]:
+        """The parts that there are, by name."""
+        parts = {"training": self.train, "validation": self.validation, "test": self.test}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    def read_by(self, load: Preprocessing) -> "DataSplits":
+        """The same parts, read in another way."""
+        train, validation, *test = [replace(part, load=load) for part in self.parts.values()]
+        return self._replace(train=train, validation=validation, test=test[0] if test else None)
 
     @property
     def gallery(self) -> LabeledSet | None:

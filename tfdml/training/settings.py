@@ -5,7 +5,7 @@ import inspect
 import json
 import math
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -153,7 +153,7 @@ def read_settings(path: FilePath) -> TrainingOptions:
 
 
 def read_record(path: FilePath) -> dict[str, Any]:
-    """The settings in a file, and the facts about the set beside them (`data` and `fingerprint`).
+    """The settings in a file, and the `fingerprint` of the set beside them.
 
     Raises:
         OSError, ValueError: see `read_settings`.
@@ -164,7 +164,7 @@ def read_record(path: FilePath) -> dict[str, Any]:
         require(
             version == FORMAT, f"format={version!r}", f"format = {FORMAT!r}: settings that this version of tfdml wrote"
         )
-        require_options({name: value for name, value in record.items() if name not in ("data", "fingerprint")})
+        require_options({name: value for name, value in record.items() if name != "fingerprint"})
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{str(path)!r}: {error}") from error
     return record
@@ -191,29 +191,11 @@ def require_no_run(data: FilePath) -> None:
     require(not is_training_run(data), f"{str(data)!r}, which is a run of tfdml train", expected)
 
 
-def write_settings(
-    path: Path, settings: TrainingSettings, reasons: Mapping[str, str], facts: Mapping[str, str]
-) -> None:
-    """Write settings, each with its reason as a comment, in one step.
-
-    Args:
-        path: the file.
-        settings: all settings.
-        reasons: text by name; "" for none.
-        facts: facts about the set by name, text.
-    """
-    lines = [_HEAD, f"format = {_toml(FORMAT)}", *(f"{name} = {_toml(text)}" for name, text in facts.items()), ""]
-    lines += _aligned((f"{name} = {_toml(value)}", reasons.get(name, "")) for name, value in asdict(settings).items())
-    with atomic_write(path) as new:
+def write_settings(path: Path, settings: TrainingSettings, reasons: Mapping[str, str], fingerprint: str) -> None:
+    """Write settings, each with its reason by name as a comment, and the fingerprint of the set, in one step."""
+    texts = {name: f"{name} = {json.dumps(value)}" for name, value in asdict(settings).items()}
+    width = max(map(len, texts.values()))
+    rows = [f"{text:{width}}  # {reasons[name]}" if reasons.get(name) else text for name, text in texts.items()]
+    lines = [_HEAD, f"format = {json.dumps(FORMAT)}", f"fingerprint = {json.dumps(fingerprint)}", "", *rows]
+    with atomic_write(path) as new:  # text and numbers are written in TOML as in JSON
         new.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _aligned(rows: Iterable[tuple[str, str]]) -> list[str]:
-    rows = list(rows)
-    width = max(len(text) for text, _ in rows)
-    return [f"{text:{width}}  # {reason}" if reason else text for text, reason in rows]
-
-
-def _toml(value: Any) -> str:
-    """A value of a setting as TOML, whose strings are JSON's but for the delete character."""
-    return json.dumps(value, ensure_ascii=True) if not isinstance(value, float) else repr(value)

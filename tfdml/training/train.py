@@ -4,9 +4,9 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 import keras
 import numpy as np
@@ -20,25 +20,15 @@ from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.evaluation import Evaluation
 from tfdml.training import network
-from tfdml.training.data_splits import DataSplits, class_sizes, require_trainable, split_set
+from tfdml.training.data_splits import class_sizes, require_trainable
 from tfdml.training.options import TrainingOptions
 from tfdml.training.outputs import FROZEN, TRAINED, differences, write_outputs
+from tfdml.training.plan import new_plan, resumed_plan
 from tfdml.training.progress import History, KeepBest
-from tfdml.training.recommended import (
-    SPLIT,
-    TRAINING,
-    Facts,
-    Recommended,
-    default_minutes,
-    has_pretrained_weights,
-    recommended,
-    recommended_steps,
-)
+from tfdml.training.recommended import has_pretrained_weights
 from tfdml.training.settings import (
     FILE,
-    NAMES,
     TrainingSettings,
-    read_record,
     read_settings,
     require_no_run,
     require_options,
@@ -150,38 +140,36 @@ def train(
         if not resume:
             _say_network(overrides, say)
         images = _usable(_as_set(data, out), say)
-        if resume:
-            settings, splits, images = _resumed(folder, images)
-        else:
-            settings, splits, images = _planned(folder, images, overrides, max_minutes, say)
-        history = _fit(folder, settings, splits, max_minutes, say)
-        return _finished(folder, history, settings, images, splits, command, say)
+        plan = resumed_plan(folder, images) if resume else _begun(folder, images, overrides, max_minutes, say)
+        history = _fit(folder, plan, max_minutes, say)
+        return _finished(folder, history, plan, command, say)
 
 
-def _finished(folder, history, settings, images, splits, command, say):
+def _finished(folder, history, plan, command, say):
     """Write the outputs of the best epoch, and say what was measured."""
+    num_epochs, best_epoch = len(history.trained), history.best[1]
     require(
         (folder / _BEST).is_file(),
-        f"a run that diverged: its weights were not finite after any of {len(history.trained)} epochs",
+        f"a run that diverged: its weights were not finite after any of {num_epochs} epochs",
         "finite weights. Begin a new run with a lower learning_rate",
     )
     say("Measuring, indexing and exporting the best network")
     best = keras.saving.load_model(folder / _BEST, compile=False)
     with _without_retracing_advice():
-        model, evaluations, sentence = write_outputs(folder, best, history.best[1], settings, images, splits, command)
+        model, evaluations, sentence = write_outputs(folder, best, best_epoch, plan, command)
     trained, frozen = evaluations[TRAINED], evaluations[FROZEN]
-    part = "Validation" if splits.test is None else "Test"
+    part = "Validation" if plan.splits.test is None else "Test"
     say(f"{part} part: {trained.queries:,} queries of {trained.classes:,} classes among {trained.items:,} images")
     for line in [*differences(evaluations), sentence]:
         say(line)
     return TrainingRun(
         folder=folder,
-        settings=settings,
+        settings=plan.settings,
         model=model,
         evaluation=trained,
         frozen=frozen,
-        best_epoch=history.best[1],
-        epochs=len(history.trained),
+        best_epoch=best_epoch,
+        epochs=num_epochs,
     )
 
 
@@ -274,31 +262,6 @@ def _range(least, most):
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
-def _planned(folder, images, overrides, max_minutes, say):
-    """Settings of a new run, written into its folder; the parts of the set, and the set as the network reads it."""
-    device = network.device()
-    minutes = default_minutes(device) if max_minutes is None else max_minutes
-    require(minutes > 0, f"max_minutes={max_minutes}", "a number above 0")
-    chosen = recommended(SPLIT, _facts(images, device), overrides)
-    train_part = split_set(images, **_values(chosen)).train
-    facts = _facts(train_part, device)
-    chosen |= recommended(TRAINING, facts, overrides)
-    trial = TrainingSettings(**_values(chosen), steps=10, epochs=1)
-    images = _read_for(images, trial)
-    splits = _splits(images, trial)
-    _require_classes(splits.train, trial)
-    _require_memory(splits.train, trial, device)
-    seconds = {"step_seconds": None} if "steps" in overrides else network.step_seconds(trial, splits)
-    chosen |= recommended_steps(facts, overrides, batch_size=trial.batch_size, max_minutes=minutes, **seconds)
-    settings = TrainingSettings(**_values(chosen))
-    _say_plan(splits, chosen, say)
-    reasons = {name: setting.reason for name, setting in chosen.items()}
-    with atomic_write(folder, lambda _: ()) as new:  # a folder without settings could not be resumed
-        new.mkdir()
-        write_settings(new / FILE, settings, reasons, {"fingerprint": images.fingerprint(portable=True)})
-    return settings, splits, images
-
-
 def _say_network(overrides, say):
     """Say it at once where a small network is taken because the weights of a pretrained one are not installed."""
     if "backbone" not in overrides and not has_pretrained_weights():
@@ -308,90 +271,38 @@ def _say_network(overrides, say):
         )
 
 
-def _facts(images, device):
-    return Facts(len(images), int(np.count_nonzero(class_sizes(images) >= 2)), device)
-
-
-def _values(chosen: dict[str, Recommended]) -> dict[str, Any]:
-    return {name: setting.value for name, setting in chosen.items()}
-
-
-def _read_for(images, settings):
-    """The same set, read as the network needs it."""
-    return replace(images, load=network.preprocessing_of(settings, images))
-
-
-def _splits(images: LabeledSet, settings: TrainingSettings) -> DataSplits:
-    return split_set(
-        images, split_by=settings.split_by, validation=settings.validation, test=settings.test, seed=settings.seed
-    )
-
-
-def _require_classes(train_part, settings):
-    classes = len(np.unique(train_part.labels))
-    received = f"classes_per_batch={settings.classes_per_batch} and {classes} classes to train on"
-    require(settings.classes_per_batch <= classes, received, f"at most {classes}")
-
-
-def _require_memory(train_part, settings, device):
-    """Raise a MemoryError unless a batch fits; the memory of a GPU is not known."""
-    if device == "cpu":
-        model = network.new_model(settings, len(train_part.class_names))
-        network.require_memory(settings, model, network.free_memory())
-
-
-def _say_plan(splits, chosen, say):
-    """Print the parts, and the settings with their reasons."""
-    named = {"training": splits.train, "validation": splits.validation, "test": splits.test}
-    for name, part in named.items():
-        if part is not None:
-            say(f"{name:12}{len(part):7,} images of {len(np.unique(part.labels)):,} classes")
+def _begun(folder, images, overrides, max_minutes, say):
+    """The plan of a new run, printed and written into its folder."""
+    plan = new_plan(images, overrides, max_minutes)
+    for name, part in plan.splits.parts.items():
+        say(f"{name:12}{len(part):7,} images of {len(np.unique(part.labels)):,} classes")
     say("Settings, each an option:")
-    unused = set() if chosen["tuning"].value == "lora" else {"lora_rank"}
-    for name, setting in ((name, setting) for name, setting in chosen.items() if name not in unused):
-        say(f"  {name:20}{setting.value!s:20}{setting.reason}".rstrip())
+    for name, reason in plan.reasons.items():
+        if name != "lora_rank" or plan.settings.tuning == "lora":
+            say(f"  {name:20}{getattr(plan.settings, name)!s:20}{reason}".rstrip())
+    with atomic_write(folder, lambda _: ()) as new:  # a folder without settings could not be resumed
+        new.mkdir()
+        write_settings(new / FILE, plan.settings, plan.reasons, plan.images.fingerprint(portable=True))
+    return plan
 
 
-def _resumed(folder, images):
-    """Settings of a run, the parts of its set, and the set as the network reads it."""
-    record = read_record(folder / FILE)
-    missing = [name for name in NAMES if name not in record]
-    require(not missing, f"{FILE} without {', '.join(missing)}", "the settings that the run wrote")
-    settings = TrainingSettings(**{name: record[name] for name in NAMES})
-    images = _read_for(images, settings)
-    is_same = record.get("fingerprint") == images.fingerprint(portable=True)
-    expected = (
-        "the set of the run: the same files by name, folder and size, with the same labels, boxes and background, here "
-        "or copied elsewhere. Begin a new run for another set"
-    )
-    require(is_same, "resume=True and a set that has changed", expected)
-    return settings, _splits(images, settings), images
-
-
-def _fit(folder, settings, splits, max_minutes, say):
+def _fit(folder, plan, max_minutes, say):
     """Train from the last whole epoch on; the history of all epochs.
 
     Raises:
         KeyboardInterrupt: an interrupt before the first epoch has ended.
     """
-    checkpoint = folder / _CHECKPOINT
+    settings, splits, checkpoint = plan.settings, plan.splits, folder / _CHECKPOINT
     is_resumed = checkpoint.exists()
-    model = (
-        keras.saving.load_model(checkpoint)
-        if is_resumed
-        else network.new_model(settings, len(splits.train.class_names))
-    )
+    classes = len(splits.train.class_names)
+    model = keras.saving.load_model(checkpoint) if is_resumed else network.new_model(settings, classes)
     num_epochs = model.steps // settings.steps_per_epoch
     history = History(folder / _HISTORY, num_epochs)
     max_seconds = None if max_minutes is None else 60 * max_minutes
     evaluation = RetrievalEvaluation(splits.validation, gallery=splits.gallery, k=(1,))
     if not history.rows:
         _measure_before_training(settings, evaluation, history, say)
-    callbacks = [
-        evaluation,
-        KeepBest(history, folder / _BEST, max_seconds, say),
-        TrainingCheckpoint(checkpoint),
-    ]
+    keep_best = KeepBest(history, folder / _BEST, max_seconds, say)
     say(f"Training, {num_epochs} of {settings.epochs} epochs are done" if is_resumed else "Training")
     try:
         model.fit(
@@ -400,7 +311,7 @@ def _fit(folder, settings, splits, max_minutes, say):
             initial_epoch=num_epochs,
             epochs=settings.epochs,
             shuffle=False,
-            callbacks=callbacks,
+            callbacks=[evaluation, keep_best, TrainingCheckpoint(checkpoint)],
             verbose=0,
         )
     except KeyboardInterrupt:
