@@ -460,3 +460,11 @@ def _reweighted(option, function, pairs):
                 "pairs.scale(positive=..., negative=...)."
             )
     return reweighted
+
+
+class IndependentPairLoss(PairLoss):
+    """Base class: a loss over a function that `reductions.over_pairs` made. It may be the base of a `RobustLoss`."""
+
+    def pair_losses(self, pairs: Pairs) -> Tensor:
+        """The loss of each pair, `(anchors, references)`, as a positive or a negative pair."""
+        return inspect.unwrap(self.function)(pairs, **self.settings)

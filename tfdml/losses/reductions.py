@@ -1,13 +1,33 @@
 """Sums and means over the pairs of each anchor, and checks of pairs that losses share."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from tfdml._core.backends import custom_gradient, ops
 from tfdml._core.checks import require
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.blocks import batch_log_add_exp, batch_max, batch_sum, is_batch_with_itself, num_anchors_of_batch
+
+Function = TypeVar("Function", bound=Callable[..., Tensor])
+
+
+def over_pairs(reduce: Callable[[Tensor, Pairs], Tensor]) -> Callable[[Function], Function]:
+    """A decorator: a function that returns the loss of each pair, `(A, R)`, becomes one that returns `(A,)`.
+
+    Args:
+        reduce: `reduce(losses, pairs)` that returns one value per anchor, such as `mean_over_pairs`.
+    """
+
+    def reduced(function):
+        @functools.wraps(function)
+        def values(pairs, **settings):
+            return reduce(function(pairs, **settings), pairs)
+
+        return values
+
+    return reduced
 
 
 def mean_over_pairs(values: Tensor, pairs: Pairs) -> Tensor:

@@ -6,13 +6,18 @@ from numpy.typing import ArrayLike
 
 from tfdml._core.backends import ops
 from tfdml._core.serialization import serializable
-from tfdml.losses.base import PairOptions
+from tfdml.losses.base import IndependentPairLoss, PairOptions
 from tfdml.losses.classification.proxy_loss import ProxyLoss
-from tfdml.losses.pairwise.contrastive import cosine_regression_pair_losses
-from tfdml.pairs import Pairs
+from tfdml.losses.reductions import over_pairs
+from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 
 
+def _sum_over_pairs(losses, pairs):
+    return ops.sum((pairs.positive + pairs.negative) * losses, axis=1)
+
+
+@over_pairs(_sum_over_pairs)
 def p2s_grad(pairs: Pairs) -> Tensor:
     """P2SGrad loss (probability-to-similarity gradient), one value per anchor: regression of cosines to 1 and 0.
 
@@ -20,11 +25,12 @@ def p2s_grad(pairs: Pairs) -> Tensor:
 
     See `P2SGradLoss`.
     """
-    return ops.sum((pairs.positive + pairs.negative) * cosine_regression_pair_losses(pairs), axis=1)
+    s = cosine(pairs)
+    return ops.square(ops.where(pairs.positive > 0, 1.0 - s, s)) / 2
 
 
 @serializable
-class P2SGradLoss(ProxyLoss):
+class P2SGradLoss(IndependentPairLoss, ProxyLoss):
     """P2SGrad loss (probability-to-similarity gradient): regression of cosines to 1 and 0.
 
     sum_p (1 - cos t_ap)^2 / 2 + sum_n (cos t_an)^2 / 2
@@ -57,7 +63,3 @@ class P2SGradLoss(ProxyLoss):
         self, *, classes: int | ArrayLike | None = None, per_class: int = 1, **options: Unpack[PairOptions]
     ) -> None:
         super().__init__(p2s_grad, classes=classes, per_class=per_class, **options)
-
-    def pair_losses(self, pairs: Pairs) -> Tensor:
-        """The loss of each pair, which makes it a base of `RobustLoss`."""
-        return cosine_regression_pair_losses(pairs)

@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike
 from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import Settings, serializable
-from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import mean_over_pairs
+from tfdml.losses.base import IndependentPairLoss, PairOptions
+from tfdml.losses.reductions import mean_over_pairs, over_pairs
 from tfdml.pairs import Pairs, cosine, distance_function
 from tfdml.pairs.base import Distance, Tensor
 from tfdml.pairs.class_values import look_up, positive_counts
 
 
+@over_pairs(mean_over_pairs)
 def contrastive(
     pairs: Pairs, *, positive_margin: float = 0.0, negative_margin: float = 1.0, distance: Distance = "euclidean"
 ) -> Tensor:
@@ -26,16 +27,12 @@ def contrastive(
 
     See `ContrastiveLoss`.
     """
-    return mean_over_pairs(_contrastive_pair_losses(pairs, positive_margin, negative_margin, distance), pairs)
-
-
-def _contrastive_pair_losses(pairs, positive_margin, negative_margin, distance):
-    """The loss of each pair in `contrastive`, `(A, R)`, as a positive or a negative pair."""
     d = distance_function(distance)(pairs)
     violation = ops.where(pairs.positive > 0, d - positive_margin, negative_margin - d)
     return ops.square(ops.maximum(violation, 0.0))
 
 
+@over_pairs(mean_over_pairs)
 def weighted_contrastive(
     pairs: Pairs,
     *,
@@ -50,19 +47,12 @@ def weighted_contrastive(
 
     See `WeightedContrastiveLoss`.
     """
-    return mean_over_pairs(_weighted_pair_losses(pairs, positive_cost, negative_cost, eta, distance), pairs)
-
-
-def _weighted_pair_losses(pairs, positive_cost, negative_cost, eta, distance):
-    """The loss of each pair in `weighted_contrastive`, `(A, R)`, as a positive or a negative pair.
-
-    The loss of a negative includes its weight eta.
-    """
     d = distance_function(distance)(pairs)
     weight = eta(pairs) if callable(eta) else eta
     return ops.where(pairs.positive > 0, positive_cost(d), weight * negative_cost(d))
 
 
+@over_pairs(mean_over_pairs)
 def balanced_contrastive(
     pairs: Pairs,
     *,
@@ -78,21 +68,17 @@ def balanced_contrastive(
 
     See `BalancedContrastiveLoss`.
     """
-    losses = _balanced_pair_losses(pairs, class_counts, negatives_per_positive, margin, distance)
-    return mean_over_pairs(losses, pairs)
-
-
-def _balanced_pair_losses(pairs, class_counts, negatives_per_positive, margin, distance):
-    """The loss of each pair in `balanced_contrastive`, `(A, R)`. The loss of a negative includes its weight eta."""
     ids, counts = positive_counts(class_counts)
     counts = counts.astype(keras.backend.standardize_dtype(pairs.positive.dtype))
     anchor_counts, reference_counts = (
         look_up(ids, counts, labels, source="class_counts") for labels in (pairs.anchor_labels, pairs.reference_labels)
     )
     eta = negatives_per_positive / max(len(ids) - 1, 1) * (anchor_counts[:, None] - 1.0) / reference_counts
-    return _weighted_pair_losses(pairs, square, HingeSquared(margin), lambda _: eta, distance)
+    d = distance_function(distance)(pairs)
+    return ops.where(pairs.positive > 0, ops.square(d), eta * ops.square(ops.maximum(margin - d, 0.0)))
 
 
+@over_pairs(mean_over_pairs)
 def cosine_contrastive(pairs: Pairs, *, threshold: float = 0.5) -> Tensor:
     """Contrastive loss on cosine similarities, one value per anchor.
 
@@ -100,15 +86,11 @@ def cosine_contrastive(pairs: Pairs, *, threshold: float = 0.5) -> Tensor:
 
     See `CosineContrastiveLoss`.
     """
-    return mean_over_pairs(_cosine_contrastive_pair_losses(pairs, threshold), pairs)
-
-
-def _cosine_contrastive_pair_losses(pairs, threshold):
-    """The loss of each pair in `cosine_contrastive`, `(A, R)`: negative for a positive of positive similarity."""
     s = cosine(pairs)
     return ops.where(pairs.positive > 0, -s, ops.maximum(s - threshold, 0.0))
 
 
+@over_pairs(mean_over_pairs)
 def cosine_regression(pairs: Pairs) -> Tensor:
     """Regression of cosine similarities to 1 and 0, one value per anchor.
 
@@ -116,11 +98,6 @@ def cosine_regression(pairs: Pairs) -> Tensor:
 
     See `CosineRegressionLoss`.
     """
-    return mean_over_pairs(cosine_regression_pair_losses(pairs), pairs)
-
-
-def cosine_regression_pair_losses(pairs: Pairs) -> Tensor:
-    """The loss of each pair in `cosine_regression`, `(A, R)`, as a positive or a negative pair."""
     s = cosine(pairs)
     return ops.square(ops.where(pairs.positive > 0, 1.0 - s, s)) / 2
 
@@ -162,7 +139,7 @@ _HINGE = HingeSquared(margin=1.0)
 
 
 @serializable
-class ContrastiveLoss(PairLoss):
+class ContrastiveLoss(IndependentPairLoss):
     """Contrastive loss: positives are pulled within one margin, negatives pushed beyond another.
 
     (1 / pairs) (sum_p max(0, d_ap - positive_margin)^2 + sum_n max(0, negative_margin - d_an)^2)
@@ -212,13 +189,9 @@ class ContrastiveLoss(PairLoss):
             contrastive, positive_margin=positive_margin, negative_margin=negative_margin, distance=distance, **options
         )
 
-    def pair_losses(self, pairs: Pairs) -> Tensor:
-        """The loss of each pair, `(anchors, references)`."""
-        return _contrastive_pair_losses(pairs, **self.settings)
-
 
 @serializable
-class WeightedContrastiveLoss(PairLoss):
+class WeightedContrastiveLoss(IndependentPairLoss):
     """Weighted contrastive loss.
 
     (1 / pairs) (sum_p g(d_ap) + sum_n eta_an h(d_an))
@@ -261,13 +234,9 @@ class WeightedContrastiveLoss(PairLoss):
         distance_function(distance)
         super().__init__(weighted_contrastive, **costs, eta=eta, distance=distance, **options)
 
-    def pair_losses(self, pairs: Pairs) -> Tensor:
-        """The loss of each pair, `(anchors, references)`."""
-        return _weighted_pair_losses(pairs, **self.settings)
-
 
 @serializable
-class BalancedContrastiveLoss(PairLoss):
+class BalancedContrastiveLoss(IndependentPairLoss):
     """Balanced contrastive loss: negatives are reweighted to a fixed number per positive pair.
 
     (1 / pairs) (sum_p d_ap^2 + sum_n eta_an max(0, margin - d_an)^2)
@@ -325,13 +294,9 @@ class BalancedContrastiveLoss(PairLoss):
             **options,
         )
 
-    def pair_losses(self, pairs: Pairs) -> Tensor:
-        """The loss of each pair, `(anchors, references)`."""
-        return _balanced_pair_losses(pairs, **self.settings)
-
 
 @serializable
-class CosineContrastiveLoss(PairLoss):
+class CosineContrastiveLoss(IndependentPairLoss):
     """Contrastive loss on cosine similarities.
 
     (1 / pairs) (sum_p -s_ap + sum_n max(0, s_an - threshold))
@@ -361,13 +326,9 @@ class CosineContrastiveLoss(PairLoss):
         require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
         super().__init__(cosine_contrastive, threshold=threshold, **options)
 
-    def pair_losses(self, pairs: Pairs) -> Tensor:
-        """The loss of each pair, `(anchors, references)`."""
-        return _cosine_contrastive_pair_losses(pairs, **self.settings)
-
 
 @serializable
-class CosineRegressionLoss(PairLoss):
+class CosineRegressionLoss(IndependentPairLoss):
     """Regression of cosine similarities to 1 and 0.
 
     (1 / pairs) (sum_p (1 - s_ap)^2 / 2 + sum_n s_an^2 / 2)
@@ -390,7 +351,3 @@ class CosineRegressionLoss(PairLoss):
 
     def __init__(self, **options: Unpack[PairOptions]) -> None:
         super().__init__(cosine_regression, **options)
-
-    def pair_losses(self, pairs: Pairs) -> Tensor:
-        """The loss of each pair, `(anchors, references)`."""
-        return cosine_regression_pair_losses(pairs, **self.settings)

@@ -5,12 +5,13 @@ from typing import Unpack
 from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import serializable
-from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import mean_over_pairs, weighted_mean
+from tfdml.losses.base import IndependentPairLoss, PairOptions
+from tfdml.losses.reductions import mean_over_pairs, over_pairs, weighted_mean
 from tfdml.pairs import Pairs, cosine, distance_function
 from tfdml.pairs.base import Distance, Tensor
 
 
+@over_pairs(mean_over_pairs)
 def distance_logistic(pairs: Pairs, *, margin: float = 1.0, distance: Distance = "euclidean") -> Tensor:
     """Distance-based logistic loss, one value per anchor: cross-entropy of the probability that a pair is positive.
 
@@ -18,17 +19,17 @@ def distance_logistic(pairs: Pairs, *, margin: float = 1.0, distance: Distance =
 
     See `DistanceLogisticLoss`.
     """
-    return mean_over_pairs(_distance_logistic_pair_losses(pairs, margin, distance), pairs)
-
-
-def _distance_logistic_pair_losses(pairs, margin, distance):
-    """The loss of each pair in `distance_logistic`, `(A, R)`, as a positive or a negative pair."""
     d = distance_function(distance)(pairs)
     pull = ops.softplus(d - margin) - ops.softplus(ops.cast(-margin, d.dtype))
     push = ops.softplus(margin - d) - ops.log(-ops.expm1(-ops.maximum(d, 1e-18)))
     return ops.where(pairs.positive > 0, pull, push)
 
 
+def _mean_over_positives_plus_mean_over_negatives(losses, pairs):
+    return sum(weighted_mean(losses, weights, pairs.counts) for weights in (pairs.positive, pairs.negative))
+
+
+@over_pairs(_mean_over_positives_plus_mean_over_negatives)
 def binomial_deviance(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, threshold: float = 0.5) -> Tensor:
     """Binomial deviance loss, one value per anchor.
 
@@ -36,18 +37,12 @@ def binomial_deviance(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, t
 
     See `BinomialDevianceLoss`.
     """
-    losses = _binomial_pair_losses(pairs, alpha, beta, threshold)
-    return sum(weighted_mean(losses, weights, pairs.counts) for weights in (pairs.positive, pairs.negative))
-
-
-def _binomial_pair_losses(pairs, alpha, beta, threshold):
-    """The loss of each pair in `binomial_deviance`, `(A, R)`, as a positive or a negative pair."""
     s = cosine(pairs)
     return ops.softplus(ops.where(pairs.positive > 0, alpha * (threshold - s), beta * (s - threshold)))
 
 
 @serializable
-class DistanceLogisticLoss(PairLoss):
+class DistanceLogisticLoss(IndependentPairLoss):
     """Distance-based logistic loss: cross-entropy of the probability that a pair is positive.
 
     (1 / pairs) (sum_p -log P(d_ap) + sum_n -log(1 - P(d_an))),  P(d) = (1 + e^-margin) / (1 + e^(d - margin))
@@ -81,13 +76,9 @@ class DistanceLogisticLoss(PairLoss):
         distance_function(distance)
         super().__init__(distance_logistic, margin=margin, distance=distance, **options)
 
-    def pair_losses(self, pairs: Pairs) -> Tensor:
-        """The loss of each pair, `(anchors, references)`."""
-        return _distance_logistic_pair_losses(pairs, **self.settings)
-
 
 @serializable
-class BinomialDevianceLoss(PairLoss):
+class BinomialDevianceLoss(IndependentPairLoss):
     """Binomial deviance loss.
 
     mean_p log(1 + exp(alpha (threshold - s_ap))) + mean_n log(1 + exp(beta (s_an - threshold)))
@@ -123,7 +114,3 @@ class BinomialDevianceLoss(PairLoss):
         require_positive(alpha=alpha, beta=beta)
         require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
         super().__init__(binomial_deviance, alpha=alpha, beta=beta, threshold=threshold, **options)
-
-    def pair_losses(self, pairs: Pairs) -> Tensor:
-        """The loss of each pair, `(anchors, references)`."""
-        return _binomial_pair_losses(pairs, **self.settings)
