@@ -17,6 +17,7 @@ from tfdml.embedding.to_disk import embed_cached, remove_cached
 from tfdml.search import Exact, pair_groups, similar_pairs
 from tfdml.search.duplicates.groups import nearest_copies
 from tfdml.search.duplicates.pairs import SimilarPairs, TooManyPairsError
+from tfdml.search.nearest import without_self
 from tfdml.typing import Embedder, FilePath
 
 _AGREEING = 3  # neighbors of a label suspect
@@ -244,11 +245,4 @@ def _neighbors(vectors, rows, count):
     """The nearest neighbors of each vector, at most `count`, as rows, and their cosines."""
     count = min(count, len(rows) - 1)
     columns, cosines = Exact(vectors).search(vectors, count + 1)
-    return _without_self(rows[columns], cosines, rows)
-
-
-def _without_self(nearest, cosines, rows):
-    """Neighbor lists without the query itself, or without the last one if a copy ranks above the query."""
-    is_self = nearest == rows[:, None]
-    is_self[~is_self.any(axis=1), -1] = True
-    return tuple(array[~is_self].reshape(len(rows), -1) for array in (nearest, cosines))
+    return without_self(rows[columns], cosines, rows)

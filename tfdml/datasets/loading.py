@@ -9,12 +9,12 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tfdml._core.checks import INT64, as_unmasked
+from tfdml._core.checks import as_unmasked
 from tfdml._core.memory_maps import is_on_disk, read_rows
 
 _MAX_BATCHES_PER_GATHER = 64  # Small batches are gathered together, which spreads the overhead of an operation,
@@ -119,17 +119,10 @@ def gather(data: Any, rows: tf.Tensor) -> Any:
 def gathered(
     rows: tf.data.Dataset, data: Any, labels: tf.Tensor, *, prefetch: int, max_batches: int
 ) -> tf.data.Dataset:
-    """Examples gathered from memory.
+    """Dataset of `(examples, labels)` gathered from the tensors of `arrays` and labels `(examples,)`.
 
-    Args:
-        rows: dataset of row numbers `(batch,)`.
-        data: tensors from `arrays`.
-        labels: `(examples,)` int64.
-        prefetch: number of batches gathered ahead.
-        max_batches: maximum number of batches gathered by one call.
-
-    Returns:
-        Dataset of `(examples, labels)`.
+    `rows` is a dataset of row numbers `(batch,)`. One call gathers at most `max_batches`; `prefetch` are gathered
+    ahead.
     """
 
     @tf.autograph.experimental.do_not_convert
@@ -156,8 +149,7 @@ def loaded(
     labels: np.ndarray,
     *,
     augment: Callable[..., Any] | None = None,
-    classes: Any = None,
-    on_skip: Callable[[int], None] | None = None,
+    on_error: str | Callable[[int], None] = "error",
     prefetch: int,
 ) -> tf.data.Dataset:
     """Examples that are read and loaded, in whole batches and in order.
@@ -167,22 +159,13 @@ def loaded(
 
     Args:
         rows: dataset of row numbers `(batch,)`; with `augment`, of `(rows, seeds)` with int64 seeds `(batch, 2)`.
-        data: a source, or arrays: the keys.
-        load: function of one record or key that returns one example, or None: records are examples.
+        data, load, augment, on_error, prefetch: as in `Sampler.batches`.
         labels: `(examples,)` int64.
-        augment: function of one example and its seed `(2,)`, or None.
-        classes: `ClassTable` to draw replacements of rows from that cannot be loaded, or None: they are an error.
-        on_skip: function that is called with each row that is replaced, or None.
-        prefetch: number of batches loaded ahead, at least 1.
 
     Returns:
         Dataset of `(examples, labels)`.
-
-    Raises:
-        ValueError: data and labels of different lengths, or data that are neither arrays nor a source.
     """
-    fixed = load is None and augment is None
-    batch = _loader(data, _load_function(load, augment), labels, classes, on_skip, fixed=fixed).batch
+    batch = _loader(data, load, augment, labels, on_error).batch
 
     @tf.autograph.experimental.do_not_convert
     def stream(turn):
@@ -209,8 +192,8 @@ def loadable(
     rows = tf.data.Dataset.range(start, length).batch(batch_size)
     if load is None and not is_source(data):
         return gathered(rows, arrays(data, length), on_host(numbers), prefetch=_BATCHES_AHEAD, max_batches=1)
-    loader = _loader(data, _load_function(load, None), numbers, None, None, fixed=load is None)
-    return rows.flat_map(loader.loadable).prefetch(_BATCHES_AHEAD).with_options(stream_options())
+    examples = rows.flat_map(_loader(data, load, None, numbers).loadable)
+    return examples.prefetch(_BATCHES_AHEAD).with_options(stream_options())
 
 
 def stream_options() -> tf.data.Options:
@@ -221,64 +204,66 @@ def stream_options() -> tf.data.Options:
     return options
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+def _loader(data, load, augment, labels, on_error="error"):
+    """The `_Loader` for the arguments of `loaded`."""
+    example = _load_function(load, augment)
+    if is_source(data):
+        _require_length(data, len(labels))
+        source = _Source(data, fixed=load is None and augment is None)
+        return _Loader(on_host(labels), (), source.records, example, on_error)
+    keys = arrays(data, len(labels))
+
+    def records(rows):
+        return tf.data.Dataset.from_tensor_slices((gather(keys, rows),))
+
+    return _Loader(on_host(labels), keys, records, example, on_error)
+
+
+def _load_function(load, augment):
+    """A `tf.function` of a record, and of its seed with `augment`."""
+    load = load or (lambda record: record)
+    if augment is None:
+        return tf.function(load)
+    return tf.function(lambda record, seed: augment(load(record), seed))
+
+
+@dataclass(frozen=True, eq=False)
 class _Loader:
-    """Loads batches: `records` reads rows, `load` turns them into examples, `replacements` lists substitutes.
+    """Loads batches, and names the rows that cannot be loaded, or replaces them by others of their class.
 
     Attributes:
         labels: `(examples,)` int64 tensor.
+        keys: tensors from `arrays`, or () where there is a source.
+        records: function of rows `(n,)` that returns a dataset of their records, each in a tuple of one, because a
+            record may itself be a tuple.
         load: `tf.function` of one record and its seed, if the batch has seeds, that returns one example.
-        keys: tensors from `arrays`, which are the records, or () where there is a source.
-        source: `_Source`, or None.
-        classes: `ClassTable` of tensors to draw replacements from, or None: a row that fails is an error.
-        on_skip: function that is called with each skipped row, or None.
+        on_error: "error", "skip", or a function that is called with each row that is replaced.
     """
 
     labels: tf.Tensor
+    keys: Any
+    records: Callable[..., Any]
     load: Callable[..., Any]
-    keys: Any = ()
-    source: "_Source | None" = None
-    classes: Any = None
-    on_skip: Callable[[int], None] | None = None
+    on_error: str | Callable[[int], None]
 
-    def batch(self, rows, seeds=None):
+    def batch(self, rows, *seeds):
         """Dataset of one `(examples, labels)`: all rows in parallel, then row by row if that gives no whole batch."""
-        in_parallel = self._in_parallel(rows, seeds).flat_map(partial(self._fill_gaps, rows, seeds))
-        row_by_row = self._row_by_row(rows, seeds, tf.range(tf.size(rows)), shapes="")
+        in_parallel = self._in_parallel(rows, *seeds).flat_map(partial(self._fill_gaps, rows, seeds))
+        row_by_row = self._row_by_row(rows, seeds, tf.range(tf.size(rows)), "")
         labels = tf.data.Dataset.from_tensors(tf.gather(self.labels, rows))
         return tf.data.Dataset.zip(in_parallel.concatenate(row_by_row).take(1), labels).map(_with_static_size)
 
     def loadable(self, rows):
         """Dataset of one `(examples, rows)`, of the rows that can be loaded; empty if their shapes differ."""
-        return self._in_parallel(rows, None).map(lambda positions, examples: (examples, tf.gather(rows, positions)))
+        return self._in_parallel(rows).map(lambda positions, examples: (examples, tf.gather(rows, positions)))
 
-    def records(self, rows):
-        """Dataset of the records of `rows` `(n,)`, each in a tuple of one, because a record may itself be a tuple."""
-        if self.source is not None:
-            return _source_records(self.source, rows)
-        return tf.data.Dataset.from_tensor_slices((gather(self.keys, rows),))
-
-    def replacements(self, rows, position):
-        """Dataset of the rows to try instead of `rows[position]`: its classmates, in random order."""
-
-        def candidates_after_failures(position):
-            candidates = _shuffled_classmates(self.labels, self.classes, rows, position)
-            before = tf.concat([rows[position][None], candidates[:-1]], axis=0)
-            return tf.data.Dataset.from_tensor_slices((candidates, before))
-
-        # Evaluated only if a row fails.
-        attempts = tf.data.Dataset.from_tensors(position).flat_map(candidates_after_failures)
-        return attempts.map(self._report_skipped)
-
-    def _in_parallel(self, rows, seeds):
+    def _in_parallel(self, rows, *seeds):
         """Dataset of one `(positions, examples)`, of the rows that can be loaded; empty if their shapes differ."""
-
-        def load_at(position, record):
-            return position, self.load(*record, *_seed(seeds, position))
-
-        positions = tf.data.Dataset.from_tensor_slices(tf.range(tf.size(rows)))
+        positions = tf.data.Dataset.from_tensor_slices((tf.range(tf.size(rows)), *seeds))
         examples = tf.data.Dataset.zip(positions, self.records(rows)).map(
-            load_at, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+            lambda seeded, record: (seeded[0], self.load(*record, *seeded[1:])),
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
         )
         return examples.ignore_errors().batch(tf.size(rows, tf.int64)).ignore_errors()
 
@@ -287,11 +272,9 @@ class _Loader:
         missing = tf.sets.difference(tf.range(tf.size(rows))[None], positions[None]).values
         shapes = _shapes(tf.nest.map_structure(lambda tensor: tensor[0], examples))
         replaced = tf.data.Dataset.zip((self._row_by_row(rows, seeds, missing, shapes),))
-
-        def merge(replaced):
-            stitch = partial(tf.dynamic_stitch, [positions, missing])
-            return tf.nest.map_structure(lambda *tensors: stitch(tensors), examples, replaced)
-
+        merge = partial(
+            tf.nest.map_structure, lambda *tensors: tf.dynamic_stitch([positions, missing], tensors), examples
+        )
         complete = tf.data.Dataset.from_tensors(examples).take(tf.cast(tf.size(missing) == 0, tf.int64))
         return complete.concatenate(replaced.map(merge))
 
@@ -304,23 +287,36 @@ class _Loader:
 
     def _first_that_loads(self, rows, seeds, position):
         """Dataset of one `(row, example)`: of `rows[position]`, or of the first replacement that can be loaded."""
-        row = tf.data.Dataset.from_tensors(rows[position])
-        attempts = row if self.classes is None else row.concatenate(self.replacements(rows, position))
-        row_and_example = partial(self._row_and_example, _seed(seeds, position))
-        loaded = attempts.flat_map(row_and_example).ignore_errors(log_warning=True)
-        return loaded.concatenate(row.filter(self._give_up).flat_map(row_and_example)).take(1)
+        candidates = rows[position][None] if self.on_error == "error" else _classmates(self.labels, rows, position)
 
-    def _row_and_example(self, seed, row):
-        examples = self.records(row[None]).map(lambda *record: self.load(*record, *seed))
-        return tf.data.Dataset.zip(tf.data.Dataset.from_tensors(row), examples)
+        def row_and_example(row):
+            examples = self.records(row[None]).map(lambda *record: self.load(*record, *(x[position] for x in seeds)))
+            return tf.data.Dataset.zip(tf.data.Dataset.from_tensors(row), examples)
+
+        attempts = tf.data.Dataset.from_tensor_slices(
+            (candidates, tf.pad(candidates[:-1], [[1, 0]], constant_values=-1))
+        )
+        loaded = attempts.map(self._report_skipped).flat_map(row_and_example).ignore_errors(log_warning=True)
+        failed = tf.data.Dataset.from_tensors(rows[position]).filter(self._give_up).flat_map(row_and_example)
+        return loaded.concatenate(failed).take(1)
+
+    def _report_skipped(self, row, skipped):
+        """`row`, after `on_error` was called with the row that is skipped before it, if there is one."""
+
+        def report(row, skipped):
+            if skipped >= 0:
+                self.on_error(int(skipped))
+            return row
+
+        is_reported = callable(self.on_error)
+        return tf.ensure_shape(tf.numpy_function(report, [row, skipped], tf.int64), ()) if is_reported else row
 
     def _give_up(self, row):
         """Raise the error of a row that cannot be loaded."""
         advice = ", which cannot be loaded; the log says why. Repair it, leave it out, or pass on_error='skip'."
-        if self.classes is not None:
+        if self.on_error != "error":
             advice = ", and no example of its class can be loaded; the log says why. Leave the class out."
-        message = tf.strings.join(["Received ", self._name(row), advice])
-        with tf.control_dependencies([tf.debugging.Assert(row < 0, [message])]):
+        with tf.control_dependencies([tf.debugging.Assert(row < 0, ["Received " + self._name(row) + advice])]):
             return tf.constant(True)
 
     def _require_same_shapes(self, expected, row_and_example):
@@ -328,21 +324,10 @@ class _Loader:
         row, example = row_and_example
         shapes = _shapes(example)
         expected = tf.where(expected == "", shapes, expected)
-        text = ["Received examples of shape ", expected, " and ", shapes, ", the latter from ", self._name(row)]
-        text += [". Expected one shape: resize or crop in load or augment."]
-        with tf.control_dependencies([tf.debugging.Assert(expected == shapes, [tf.strings.join(text)])]):
+        text = "Received examples of shape " + expected + " and " + shapes + ", the latter from " + self._name(row)
+        text += ". Expected one shape: resize or crop in load or augment."
+        with tf.control_dependencies([tf.debugging.Assert(expected == shapes, [text])]):
             return expected, tf.nest.map_structure(tf.identity, example)
-
-    def _report_skipped(self, row, skipped):
-        """`row`, after `on_skip` was called with the row that is skipped before it."""
-        if self.on_skip is None:
-            return row
-
-        def report(row, skipped):
-            self.on_skip(int(skipped))
-            return row
-
-        return tf.ensure_shape(tf.numpy_function(report, [row, skipped], tf.int64), ())
 
     def _name(self, row):
         """How error messages identify a row: by its number, label and keys."""
@@ -351,33 +336,17 @@ class _Loader:
         return tf.strings.format(f"row {{}} (label {', key '.join(['{}'] * len(values))})", [row, *values])
 
 
-def _load_function(load, augment):
-    """A `tf.function` of a record, and of its seed with `augment`."""
-    load = load or (lambda record: record)
-    if augment is None:
-        return tf.function(load)
-    return tf.function(lambda record, seed: augment(load(record), seed))
+def _classmates(labels, rows, position):
+    """`rows[position]`, then the other rows of its class in random order, those that are in the batch already last.
 
-
-def _seed(seeds, position):
-    """The seed of a position in a tuple of one, or no seed in an empty tuple."""
-    return () if seeds is None else (seeds[position],)
-
-
-def _loader(data, load, labels, classes, on_skip, *, fixed):
-    """The `_Loader` for the arguments of `loaded`; with `fixed`, all records of a source have one shape."""
-    if is_source(data):
-        _require_length(data, len(labels))
-        origin = dict(source=_described(data, fixed=fixed))
-    else:
-        origin = dict(keys=arrays(data, len(labels)))
-    return _Loader(
-        labels=on_host(labels),
-        load=load,
-        classes=None if classes is None else tf.nest.map_structure(on_host, classes),
-        on_skip=on_skip,
-        **origin,
-    )
+    The order depends only on the batch and the position, so a resumed run makes the same replacements.
+    """
+    members = tf.where(labels == tf.gather(labels, rows[position]))[:, 0]
+    weights = tf.range(1, tf.size(rows, tf.int64) + 1, dtype=tf.int64)
+    seed = tf.stack([tf.reduce_sum(rows * weights), tf.cast(position, tf.int64)])
+    keys = tf.random.stateless_uniform(tf.shape(members), seed, 0, 2**62, tf.int64)
+    keys += tf.where(tf.reduce_any(members[:, None] == rows, axis=1), tf.constant(2**62, tf.int64), 0)
+    return tf.gather(members, tf.argsort(tf.where(members == rows[position], tf.constant(-1, tf.int64), keys)))
 
 
 def _with_static_size(examples, labels):
@@ -395,88 +364,51 @@ def _shapes(example):
     return tf.strings.join([tf.strings.format("{}", tf.shape(tensor)) for tensor in tf.nest.flatten(example)], " ")
 
 
-def _shuffled_classmates(labels, classes, rows, position):
-    """The other rows of the class of `rows[position]` in random order, those that are in the batch already last.
+class _Source:
+    """Records of a source, which have the structure of its first record.
 
-    The order depends only on the batch and the position, so a resumed run makes the same replacements.
-    """
-    c = tf.searchsorted(classes.ids, tf.gather(labels, rows[position])[None])[0]
-    members = classes.rows[classes.starts[c] :][: classes.counts[c]]
-    weights = tf.range(1, tf.size(rows, tf.int64) + 1, dtype=tf.int64)
-    seed = tf.stack([tf.reduce_sum(rows * weights), tf.cast(position, tf.int64)])
-    keys = tf.random.stateless_uniform(tf.shape(members), seed, 0, 2**62, tf.int64)
-    keys += tf.where(tf.reduce_any(members[:, None] == rows, axis=1), tf.constant(2**62, tf.int64), 0)
-    keys = tf.where(members == rows[position], INT64.max, keys)  # The row itself comes last and is cut off.
-    return tf.gather(members, tf.argsort(keys))[:-1]
+    A lock is held while the source is read: several batches are loaded at the same time, and few sources are
+    thread-safe.
 
-
-class _Source(NamedTuple):
-    """A source, with the structure of its records, taken from the first.
-
-    Attributes:
+    Args:
         source: object with `len(source)` and `source[row]`, or `source.__getitems__(rows)` for many at once.
-        first: its first record: an array, a number or text, or a tuple or dict of these.
-        types, shapes: types and shapes of the components of a record.
-        lock: held while the source is read: several batches are loaded at the same time, and few sources are
-            thread-safe.
+        fixed: whether all records have the shapes of the first, or only the same numbers of axes.
     """
 
-    source: Any
-    first: Any
-    types: list[tf.DType]
-    shapes: list[tf.TensorShape]
-    lock: threading.Lock
+    def __init__(self, source, *, fixed):
+        self._source, self._first, self._lock = source, source[0], threading.Lock()
+        parts = [np.asarray(part) for part in tf.nest.flatten(self._first)]
+        self._types = [tf.string if part.dtype.kind in "OSU" else tf.as_dtype(part.dtype) for part in parts]
+        self._shapes = [tf.TensorShape(part.shape if fixed else [None] * part.ndim) for part in parts]
 
+    def records(self, rows):
+        """Dataset of the records of `rows` `(n,)`, read in one Python call if the graph knows n, else one by one."""
+        calls = rows[None] if rows.shape[0] else rows[:, None]
+        return tf.data.Dataset.from_tensor_slices(calls).map(self._pack).unbatch().map(self._unpack)
 
-def _described(source, *, fixed):
-    """The `_Source`; with `fixed`, all records have the shapes of the first; without, only the same numbers of axes."""
-    first = source[0]
-    components = [np.asarray(component) for component in tf.nest.flatten(first)]
-    types = [tf.string if component.dtype.kind in "OSU" else tf.as_dtype(component.dtype) for component in components]
-    shapes = [tf.TensorShape(component.shape if fixed else [None] * component.ndim) for component in components]
-    return _Source(source, first, types, shapes, threading.Lock())
+    def _pack(self, rows):
+        """The records of `rows` as a tensor `(n,)` of Optionals.
 
+        Records of one batch may differ in shape, so their parts cannot be stacked; a tensor of Optionals holds them.
+        """
+        width = len(self._types)
+        parts = tf.numpy_function(self._read, [rows], self._types * rows.shape[0])
+        records = [parts[i : i + width] for i in range(0, len(parts), width)]
+        return tf.stack([tf.raw_ops.OptionalFromValue(components=record) for record in records])
 
-def _source_records(source, rows):
-    """Dataset of the records of `rows` `(n,)`, read in one Python call if the graph knows n, else one by one."""
-    calls = rows[None] if rows.shape[0] else rows[:, None]
-    packed = tf.data.Dataset.from_tensor_slices(calls).map(partial(_pack, source))
-    return packed.unbatch().map(partial(_unpack, source))
+    def _unpack(self, record):
+        """The record in an Optional, in a tuple of one."""
+        parts = tf.raw_ops.OptionalGetValue(optional=record, output_types=self._types, output_shapes=self._shapes)
+        return (tf.nest.pack_sequence_as(self._first, parts),)
 
-
-def _pack(source, rows):
-    """The records of `rows` as a tensor `(n,)` of Optionals.
-
-    Records of one batch may differ in shape, so their components cannot be stacked; a tensor of Optionals holds them.
-    """
-    width = len(source.types)
-    components = tf.numpy_function(partial(_read, source), [rows], source.types * rows.shape[0])
-    records = [components[i : i + width] for i in range(0, len(components), width)]
-    return tf.stack([tf.raw_ops.OptionalFromValue(components=record) for record in records])
-
-
-def _unpack(source, record):
-    """The record in an Optional, in a tuple of one."""
-    components = tf.raw_ops.OptionalGetValue(optional=record, output_types=source.types, output_shapes=source.shapes)
-    return (tf.nest.pack_sequence_as(source.first, components),)
-
-
-def _read(source, rows):
-    """Components of the records of `rows`, concatenated, as NumPy arrays."""
-    with source.lock:
-        records = _get(source.source, rows.tolist())
-    components = []
-    for row, record in zip(rows, records, strict=True):
-        record = tf.nest.flatten(record)
-        if len(record) != len(source.types):
-            raise ValueError(
-                f"Received a record of {len(record)} parts in row {row}, expected {len(source.types)} as in row 0."
-            )
-        components += [
-            np.asarray(component, dtype.as_numpy_dtype) for component, dtype in zip(record, source.types, strict=True)
-        ]
-    return components
-
-
-def _get(source, rows):
-    return source.__getitems__(rows) if hasattr(source, "__getitems__") else [source[row] for row in rows]
+    def _read(self, rows):
+        """Parts of the records of `rows`, concatenated, as NumPy arrays."""
+        many = getattr(self._source, "__getitems__", lambda rows: [self._source[row] for row in rows])
+        with self._lock:
+            records = [tf.nest.flatten(record) for record in many(rows.tolist())]
+        for row, record in zip(rows, records, strict=True):
+            if len(record) != len(self._types):
+                received, expected = f"a record of {len(record)} parts in row {row}", f"{len(self._types)} as in row 0"
+                raise ValueError(f"Received {received}, expected {expected}.")
+        types = [dtype.as_numpy_dtype for dtype in self._types]
+        return [np.asarray(*part) for record in records for part in zip(record, types, strict=True)]

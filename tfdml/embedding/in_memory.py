@@ -47,27 +47,16 @@ def embed(model: Embedder, data: Examples, *, batch_size: int = 256) -> np.ndarr
 
 
 def embedder(data: Any, batch_size: int, rows: np.ndarray | None = None) -> Callable[[Embedder], np.ndarray]:
-    """Function of a model that embeds the same rows of a set each time.
+    """Function of a model that returns the embeddings of the same rows of a set each time; None for all rows.
 
     The `tf.data` set of a labeled set is built at the first call and read again later: each has a graph of many MiB.
-
-    Args:
-        data, batch_size: as for `embed`.
-        rows: row numbers; None for all.
-
-    Returns:
-        Function of a model that returns `(rows, dim)` embeddings.
-
-    Raises:
-        ValueError: a batch size below 1; when called, the errors of `embed`.
     """
     require_whole("batch_size", batch_size, 1)
     if is_labeled_set(data):
         dataset = functools.cache(lambda: (data if rows is None else data.take(rows)).batches(batch_size))
         return lambda model: embed_batches(model, dataset())[0]
     numbers = np.arange(len(data)) if rows is None else rows
-    batches = [numbers[start : start + batch_size] for start in range(0, len(numbers), batch_size)]
-    return lambda model: embed_batches(model, ((data[batch], batch) for batch in batches))[0]
+    return lambda model: embed_batches(model, _batches_of_rows(data, numbers, batch_size))[0]
 
 
 def embed_blocks(
@@ -136,8 +125,13 @@ def _loadable(data, batch_size, start):
     """Batches `(examples, rows)`."""
     if is_labeled_set(data):
         return iter(data.loadable(batch_size, start))
-    batches = [np.arange(i, min(i + batch_size, len(data))) for i in range(start, len(data), batch_size)]
-    return ((data[rows], rows) for rows in batches)
+    return _batches_of_rows(data, np.arange(start, len(data)), batch_size)
+
+
+def _batches_of_rows(data, rows, batch_size):
+    """Batches `(examples, rows)` of what takes row numbers in brackets."""
+    batches = (rows[i : i + batch_size] for i in range(0, len(rows), batch_size))
+    return ((data[batch], batch) for batch in batches)
 
 
 def _require_finite(embeddings, rows):
@@ -150,17 +144,10 @@ def _require_finite(embeddings, rows):
 
 
 def embed_batches(model: Embedder, batches: Iterable[tuple[Any, Any]]) -> tuple[np.ndarray, np.ndarray]:
-    """Embed a set, one batch at a time.
-
-    Args:
-        model: model of one output `(batch, dim)`.
-        batches: examples of a batch, and one label (or row number) per example.
-
-    Returns:
-        `(examples, dim)` embeddings and `(examples,)` labels, in the order of the batches.
+    """Embeddings `(examples, dim)` and labels `(examples,)` of batches: examples, and one label or row number for each.
 
     Raises:
-        ValueError: no batch, or a model of other outputs.
+        ValueError: no batch, or a model of other outputs than one `(batch, dim)`.
     """
     results = [(_embed_batch(model, x, len(labels)), np.asarray(labels)) for x, labels in batches]
     if not results:

@@ -13,7 +13,7 @@ from tfdml.datasets import loading
 from tfdml.importance import ImportanceWeights, PairProbabilities
 from tfdml.pairs import all_pairs
 from tfdml.pairs.pairings import require_ids_that_fit
-from tfdml.samplers.class_table import class_table, drawable_classes
+from tfdml.samplers.class_table import drawable_classes
 from tfdml.samplers.draws import augmentation_seeds
 from tfdml.samplers.random_access import BatchSource, IndexSource, grain_dataset, part_of_batch, require_divided_once
 
@@ -286,7 +286,7 @@ class Sampler:
             data = loading.arrays(data, len(labels))
             batches = loading.gathered(rows, data, loading.on_host(labels), prefetch=prefetch, max_batches=block)
         else:
-            options = {"augment": augment, "prefetch": prefetch, **_replacements(on_error, labels)}
+            options = {"augment": augment, "on_error": on_error, "prefetch": prefetch}
             batches = loading.loaded(rows, data, load, labels, **options)
         batches = batches.with_options(loading.stream_options())
         batches.drawn_classes = lambda: self._drawn_classes(labels)  # `fit` checks them before the first step
@@ -376,13 +376,6 @@ def _part_of(rows, batch_size, num_parts, part_index):
         return taken if len(taken) > 1 else taken[0]
 
     return rows if num_parts == 1 else rows.map(take)
-
-
-def _replacements(on_error, labels):
-    """The options of `loading.loaded` for rows that cannot be loaded."""
-    if on_error == "error":
-        return {}
-    return {"classes": class_table(labels), "on_skip": on_error if callable(on_error) else None}
 
 
 def _require_batches(drawn, sampler):

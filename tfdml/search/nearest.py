@@ -108,3 +108,19 @@ def merged(ids, values, more_ids, more_values, k):
     ids, values = np.concatenate([ids, more_ids], axis=1), np.concatenate([values, more_values], axis=1)
     order = np.argsort(-values, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(ids, order, axis=1), np.take_along_axis(values, order, axis=1)
+
+
+def without_self(neighbors, scores, rows):
+    """Neighbor lists without the query itself, or without the last neighbor if copies rank above the query.
+
+    Args:
+        neighbors, scores: `(queries, k)` rows of the gallery, and their scores.
+        rows: `(queries,)` row of each query in the gallery.
+
+    Returns:
+        `(queries, k - 1)` neighbors and scores.
+    """
+    is_dropped = neighbors == rows[:, None]
+    is_dropped[~is_dropped.any(axis=1), -1] = True
+    shape = len(neighbors), neighbors.shape[1] - 1
+    return neighbors[~is_dropped].reshape(shape), scores[~is_dropped].reshape(shape)

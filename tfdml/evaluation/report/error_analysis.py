@@ -4,6 +4,7 @@ import numpy as np
 
 from tfdml.evaluation.report.records import Confusion, Example, HardQuery, LabelSuspect, NearDuplicate, Neighbor
 from tfdml.search import Exact
+from tfdml.search.nearest import without_self
 
 _NUM_NEIGHBORS = 8  # of a query
 _MIN_AGREEING = 3  # neighbors of a label suspect
@@ -27,7 +28,7 @@ class NeighborLists:
         k = min(_NUM_NEIGHBORS + finds_itself, len(items.labels))
         rows, similarities = Exact(items.vectors).search(queries.vectors, k)
         if finds_itself:
-            rows, similarities = _without_self(rows, similarities)
+            rows, similarities = without_self(rows, similarities, np.arange(len(rows)))
         self.rows, self.similarities = rows, similarities
         self.relevant = items.labels[rows] == queries.labels[:, None]
 
@@ -42,13 +43,6 @@ class NeighborLists:
             Neighbor(_example(self.items, item), round(float(similarity), 6), bool(relevant))
             for item, similarity, relevant in columns
         )
-
-
-def _without_self(rows, similarities):
-    """Neighbor lists without the query itself, or without the last neighbor if duplicates rank above the query."""
-    is_self = rows == np.arange(len(rows))[:, None]
-    is_self[~is_self.any(axis=1), -1] = True
-    return tuple(array[~is_self].reshape(len(rows), -1) for array in (rows, similarities))
 
 
 def _example(embedded, row):

@@ -6,6 +6,7 @@ import numpy.typing as npt
 from tfdml._core.checks import as_ids, as_vectors, require, require_whole
 from tfdml.search.blocks import MEMORY, slices
 from tfdml.search.exact import Exact
+from tfdml.search.nearest import without_self
 from tfdml.search.scores import l2_normalize
 
 
@@ -118,15 +119,7 @@ def _expanded(x, items, self_rows, k, alpha, memory):
     for rows in slices(len(x), max(1, memory // (8 * (k + 2) * (x.shape[1] + 8)))):
         neighbors, similarities = index.search(x[rows], k + finds_itself)
         if finds_itself:
-            neighbors, similarities = _without_self(neighbors, similarities, self_rows[rows])
+            neighbors, similarities = without_self(neighbors, similarities, self_rows[rows])
         weights = np.maximum(similarities, 0) ** alpha if alpha else np.ones_like(similarities)
         expanded[rows] = l2_normalize(x[rows] + np.einsum("qk,qkd->qd", weights, items[neighbors]))
     return expanded
-
-
-def _without_self(neighbors, similarities, self_rows):
-    """The lists without the query itself; where it is not in the list, without the last neighbor."""
-    is_dropped = neighbors == self_rows[:, None]
-    is_dropped[~is_dropped.any(axis=1), -1] = True
-    shape = len(neighbors), neighbors.shape[1] - 1
-    return neighbors[~is_dropped].reshape(shape), similarities[~is_dropped].reshape(shape)
