@@ -286,8 +286,7 @@ class Sampler:
             data = loading.arrays(data, len(labels))
             batches = loading.gathered(rows, data, loading.on_host(labels), prefetch=prefetch, max_batches=block)
         else:
-            options = {"augment": augment, "on_error": on_error, "prefetch": prefetch}
-            batches = loading.loaded(rows, data, load, labels, **options)
+            batches = loading.loaded(rows, data, load, labels, augment=augment, on_error=on_error, prefetch=prefetch)
         batches = batches.with_options(loading.stream_options())
         batches.drawn_classes = lambda: self._drawn_classes(labels)  # `fit` checks them before the first step
         return batches
