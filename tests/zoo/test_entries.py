@@ -14,7 +14,6 @@ import pytest
 from tests.zoo.conftest import ABOUT, DATA, IMAGES, LABELS, network
 from tfdml import evaluate, export, metrics, models, zoo
 from tfdml._core import checksums
-from tfdml.zoo.card import read_card
 from tfdml.zoo.entries import EntryRef, load_reference
 
 FILES = [
@@ -94,13 +93,6 @@ def test_a_card_has_the_numbers_of_an_evaluation(made, trained):
     assert card.preprocessing.shape == (8, 8, 1)
     assert card.timing.milliseconds > 0
     assert (card.timing.batch_size, card.timing.hardware) == (32, card.hardware)
-
-
-def test_a_card_of_an_earlier_version_reads_jpeg_files_as_the_model_was_trained(made, tmp_path):
-    values = json.loads((made / "squares" / "model.json").read_text())
-    assert values["preprocessing"].pop("inverse_dct") == "accurate"
-    (tmp_path / "model.json").write_text(json.dumps(values))
-    assert read_card(tmp_path).preprocessing.inverse_dct == "fast"
 
 
 def test_the_page_of_an_entry_says_what_the_card_says(made):
