@@ -445,10 +445,10 @@ def smallest(settings):
 def read(dataset, folder, settings, *, boxes=False):
     """The parts of a benchmark: train and test, or train, query and gallery."""
     readers = {
-        "cub": tfdml.datasets.cub200,
-        "cars": tfdml.datasets.cars196,
-        "sop": tfdml.datasets.stanford_online_products,
-        "in_shop": tfdml.datasets.in_shop,
+        "cub": tfdml.datasets.public.cub200,
+        "cars": tfdml.datasets.public.cars196,
+        "sop": tfdml.datasets.public.stanford_online_products,
+        "in_shop": tfdml.datasets.public.in_shop,
     }
     view = tfdml.datasets.Preprocessing(size=settings.size, resize=settings.resize, fit=settings.fit, boxes=boxes)
     return readers[dataset](folder, load=view)

@@ -110,8 +110,8 @@ def glyphs(options):
 
 def faces(options):
     """CASIA-WebFace to train on, LFW in one file to measure, both aligned, and the pairs of View 2."""
-    train = tfdml.datasets.casia_webface(options.data / "CASIA-WebFace")
-    test, pairs = tfdml.datasets.lfw(options.data / "LFW")
+    train = tfdml.datasets.public.casia_webface(options.data / "CASIA-WebFace")
+    test, pairs = tfdml.datasets.public.lfw(options.data / "LFW")
     return aligned(train, "casia", options), aligned(test, "lfw", options).cached(options.output / "lfw"), pairs
 
 

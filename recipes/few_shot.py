@@ -97,9 +97,9 @@ def arguments():
 def parts(options):
     """Training and test part, and perhaps a validation part in between."""
     if options.dataset == "omniglot":
-        return tfdml.datasets.omniglot(options.data)
+        return tfdml.datasets.public.omniglot(options.data)
     if options.dataset == "mini-imagenet":
-        return tfdml.datasets.mini_imagenet(options.data)
+        return tfdml.datasets.public.mini_imagenet(options.data)
     return [splittable(each, 100 if options.quick else None) for each in tfdml.datasets.glyphs(validation=True)]
 
 

@@ -185,7 +185,7 @@ def benchmark(options):
     size, steps = ((256, 128), 25_000) if options.dataset == "market1501" else ((224, 224), 40_000)
     size, steps, batch = ((64, 32), 4, 2) if options.quick else (size, steps, 18)
     view = tfdml.datasets.Preprocessing(size=size, resize=tuple(side * 9 // 8 for side in size))
-    readers = {"market1501": tfdml.datasets.market1501, "vehicle-id": tfdml.datasets.vehicle_id}
+    readers = {"market1501": tfdml.datasets.public.market1501, "vehicle-id": tfdml.datasets.public.vehicle_id}
     train, *tests = readers[options.dataset](options.data, load=view)
     sampler = tfdml.samplers.PKSampler(classes_per_batch=batch, examples_per_class=4, short_classes="repeat")
     batches = sampler.batches(train, load=view.uncropped, augment=tfdml.datasets.RandomCrop(size, mirror=True))

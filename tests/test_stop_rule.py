@@ -21,7 +21,7 @@ NAMES = {
     "a record that a function returns": """
         analysis.ActivePairs analysis.LabelNoise analysis.LossOverDistance analysis.PairHistogram cleaning.Calibration
         cleaning.CopyScores cleaning.Finding cleaning.Findings cleaning.Recall cleaning.Registration cleaning.Thumbnail
-        datasets.Vehicles distributed.EmbeddedShards evaluation.TestResult export.LoadedPairModel metrics.FoldDecisions
+        distributed.EmbeddedShards evaluation.TestResult export.LoadedPairModel metrics.FoldDecisions
         metrics.Roc search.HardPairs training.TrainingRun training.TrainingSettings zoo.Reproduction
     """,
     "a loss or a miner of a paper that no study compares": """
@@ -33,12 +33,12 @@ NAMES = {
     "a feature that its own page shows": """
         analysis.label_noise analysis.loss_over_distance analysis.plot_gradient_variance analysis.plot_pair_histogram
         callbacks.EmbeddingMetrics callbacks.PairDiagnostics callbacks.Projector callbacks.RefreshMinedPairs
-        datasets.archives datasets.compose datasets.face_template datasets.lfw_pairs datasets.mtcnn_detector
+        datasets.archives datasets.compose datasets.public.lfw_pairs
         distributed.read_shards evaluation.class_folds export.ScannSearch export.load_threshold export.next_version
         export.write_serving_config metrics.binary_codes metrics.binary_signs metrics.int8_scales metrics.knn_accuracy
         metrics.nearest_class_mean metrics.reidentification_from_neighbors metrics.reidentification_from_scores
         metrics.shared_labels metrics.shared_levels miners.compose models.PairMining networks.GeM
-        networks.load_pytorch_weights networks.unfreeze networks.vgg_m search.hardest_triplets search.load_adapter
+        networks.load_pytorch_weights networks.unfreeze search.hardest_triplets search.load_adapter
         search.upgrade visualize.pca visualize.tsne visualize.umap
     """,
 }
@@ -64,17 +64,17 @@ OPTIONS = {
     "cleaning.calibrate": "kinds",
     "cleaning.clean": "neighbors",
     "cleaning.copy_network": "weights",
-    "datasets.RandomResizedCrop": "aspect mirror",
+    "datasets.RandomResizedCrop": "aspect",
     "datasets.align_faces": "crop",
     "datasets.archives": "image label",
-    "datasets.casia_webface": "load",
-    "datasets.glyphs": "fonts cache",
-    "datasets.lfw": "pairs load",
-    "datasets.mini_imagenet": "load",
-    "datasets.omniglot": "split rotations",
+    "datasets.public.casia_webface": "load",
+    "datasets.glyphs": "cache",
+    "datasets.public.lfw": "pairs load",
+    "datasets.public.mini_imagenet": "load",
+    "datasets.public.omniglot": "split rotations",
     "datasets.photo_patches": "cache",
     "datasets.table": "root",
-    "datasets.vehicle_id": "test",
+    "datasets.public.vehicle_id": "test",
     "distributed.SearchActors": "cpus memory",
     "distributed.build_index": "metric cpus memory",
     "distributed.embed": "cpus gpus memory",
@@ -144,11 +144,9 @@ OPTIONS = {
     "search.near_duplicates": "memory",
     "search.neighborhood_similarity": "memory",
     "search.search_on_disk": "progress",
-    "visualize.animation": "seconds hold pixels",
     "visualize.embedding_map": "labels",
     "visualize.tsne": "perplexity",
     "visualize.umap": "neighbors min_dist seed",
-    "visualize.write_thumbnails": "quality",
     "zoo.pull": "revision token",
     "zoo.push": "revision token",
 }

@@ -30,12 +30,10 @@ class Entry:
 
 @cache
 def rooms() -> tuple[str, ...]:
-    """The modules with a page of the reference: tfdml, its rooms, and the rooms inside of losses."""
+    """The modules with a page of the reference: tfdml, its rooms, and the rooms inside of datasets and losses."""
     modules = [name for name in tfdml.__all__ if inspect.ismodule(getattr(tfdml, name))]
-    return (
-        "tfdml",
-        *sorted(f"tfdml.{name}" for name in [*modules, "losses.functional", "losses.uncertainty", "typing"]),
-    )
+    inside = ["datasets.public", "losses.functional", "losses.uncertainty", "typing"]
+    return ("tfdml", *sorted(f"tfdml.{name}" for name in [*modules, *inside]))
 
 
 @cache

@@ -28,7 +28,7 @@ import keras
 import numpy as np
 
 import tfdml
-from recipes import localization
+from recipes import localization, two_domains
 
 KS = (1, 5, "1%")
 KEYS = [f"recall@{k}" for k in KS]
@@ -65,9 +65,11 @@ def main():
         "results": results,
     }
     if not options.choose:
-        record["separate - shared, recall@1%"] = difference(values["separate"], values["shared"], queries.labels)
+        record["separate - shared, recall@1%"] = two_domains.difference(
+            values["separate"], values["shared"], queries.labels, "recall@1%"
+        )
     (options.output / "results.json").write_text(json.dumps(record, indent=1))
-    print_table(results)
+    two_domains.print_table(results, KEYS)
 
 
 def arguments():
@@ -151,23 +153,6 @@ def retrieval(x, y, queries, gallery):
 def means(values):
     """Means over queries."""
     return {key: float(np.nanmean(values[key])) for key in KEYS}
-
-
-def difference(first, second, labels):
-    """Mean difference of recall@1% over seeds, with its 95% interval over places."""
-    values = [np.mean([run["recall@1%"] for run in runs], axis=0) for runs in (first, second)]
-    gap = values[0] - values[1]
-    return [float(np.nanmean(gap)), *tfdml.metrics.bootstrap_interval(gap, labels)]
-
-
-def print_table(results):
-    """Mean over seeds and its 95% interval, in percent."""
-    print(f"{'':44}" + "".join(f"{key:>22}" for key in KEYS))
-    for name, runs in results.items():
-        values = [100 * np.array([run[key] for run in runs]) for key in KEYS]
-        bounds = [tfdml.metrics.seed_interval(row) if len(row) > 1 else (row[0], row[0]) for row in values]
-        cells = [f"{row.mean():.1f} [{low:.1f}, {high:.1f}]" for row, (low, high) in zip(values, bounds, strict=True)]
-        print(f"{name:44}" + "".join(f"{cell:>22}" for cell in cells))
 
 
 def draw(model, queries, gallery, path):

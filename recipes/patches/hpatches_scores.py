@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from recipes.patches.checks import require
+from recipes.checks import require
 
 TASKS = ("verification", "matching", "retrieval")
 POOLS = (100, 500, 1_000, 5_000, 10_000, 15_000, 20_000)  # patches from which five positives are retrieved

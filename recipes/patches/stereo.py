@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from recipes.patches.checks import require, require_whole
+from recipes.checks import require, require_whole
 
 _ROWS, _COLUMNS = np.arange(40, 433, 28), np.arange(112, 693, 20)
 _CANDIDATES = np.arange(73)  # disparities, in pixels

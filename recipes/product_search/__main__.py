@@ -37,7 +37,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfdml
-from recipes import product_search
+from recipes import product_search, two_domains
 
 KS = (1, 10, "1%")
 KEYS = [f"recall@{k}" for k in KS]
@@ -73,10 +73,10 @@ def main():
         "results": results,
     }
     if not options.choose:
-        record["D - A, recall@1"] = difference(values["D"], values["A"], scenes.labels)
+        record["D - A, recall@1"] = two_domains.difference(values["D"], values["A"], scenes.labels, "recall@1")
         draw(heads[0], scenes, products, options.output / "product-search.png")
     (options.output / "results.json").write_text(json.dumps(record, indent=1))
-    print_table(results)
+    two_domains.print_table(results, KEYS)
 
 
 def grid(kind):
@@ -168,23 +168,6 @@ def measured(head, scenes, products):
     queries, gallery = (tfdml.models.embed(head, part) for part in (scenes, products))
     options = {"gallery": gallery, "gallery_labels": products.labels, "metric": "euclidean", "full_map": False}
     return tfdml.metrics.retrieval(queries, scenes.labels, k=KS, per_query=True, **options)
-
-
-def difference(first, second, labels):
-    """Mean difference of recall@1 over seeds, with its 95% interval over classes."""
-    values = [np.mean([run["recall@1"] for run in runs], axis=0) for runs in (first, second)]
-    gap = values[0] - values[1]
-    return [float(np.nanmean(gap)), *tfdml.metrics.bootstrap_interval(gap, labels)]
-
-
-def print_table(results):
-    """Mean over seeds and its 95% interval, in percent."""
-    print(f"{'':40}" + "".join(f"{key:>22}" for key in KEYS))
-    for name, runs in results.items():
-        values = [100 * np.array([run[key] for run in runs]) for key in KEYS]
-        bounds = [tfdml.metrics.seed_interval(row) if len(row) > 1 else (row[0], row[0]) for row in values]
-        cells = [f"{row.mean():.1f} [{low:.1f}, {high:.1f}]" for row, (low, high) in zip(values, bounds, strict=True)]
-        print(f"{name:40}" + "".join(f"{cell:>22}" for cell in cells))
 
 
 def draw(head, scenes, products, path):

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from recipes.tracking.checks import require
+from recipes.checks import require
 from recipes.tracking.data.clip import Clip
 
 _COLORS = ("#ffffff", "#e69f00", "#56b4e9", "#cc79a7")  # of Okabe and Ito, and white

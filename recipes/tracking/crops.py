@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from recipes.tracking.checks import require
+from recipes.checks import require
 
 
 def crop_side(box: npt.ArrayLike) -> float:

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from skimage.feature import match_template
 
-from recipes.tracking.checks import require
+from recipes.checks import require
 
 
 class Matcher(Protocol):

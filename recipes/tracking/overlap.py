@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from recipes.tracking.checks import require
+from recipes.checks import require
 
 KEYS = ("success_area", "precision@20", "ao", "sr@0.5", "sr@0.75")
 _THRESHOLDS = np.linspace(0, 1, 21)

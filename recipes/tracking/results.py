@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from recipes.tracking.checks import require
+from recipes.checks import require
 
 
 def write_results(

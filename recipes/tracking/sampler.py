@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfdml
-from recipes.tracking.checks import require
+from recipes.checks import require
 from recipes.tracking.crops import as_box, as_frame, crop, crop_side
 from recipes.tracking.data.clip import Clip
 

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import layers, ops
 
-from recipes.tracking.checks import require
+from recipes.checks import require
 
 _CHANNELS = (96, 256, 384, 384, 256)
 _GROUPS = (1, 2, 1, 2, 2)  # groups of channels of each convolution, at width 1

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from recipes.tracking.checks import require
+from recipes.checks import require
 from recipes.tracking.crops import as_box, as_frame, crop, crop_side
 from recipes.tracking.data.clip import Clip
 from recipes.tracking.matchers import Matcher, SiameseMatcher

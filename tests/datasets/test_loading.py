@@ -3,7 +3,6 @@
 import functools
 import time
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -277,33 +276,7 @@ def test_a_class_of_which_nothing_can_be_loaded_is_an_error_that_names_it():
         batches_of(dataset, 40)
 
 
-def test_skipped_rows_are_counted_during_fit():
-    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
-    model.compile(loss="mse")
-    SKIPPED.clear()
-    dataset = skipping(GROUP).map(lambda x, labels: (tf.cast(x, tf.float32)[:, None], labels))
-    model.fit(dataset, steps_per_epoch=20, shuffle=False, verbose=0)
-    assert set(SKIPPED) == set(BAD)
-
-
 def test_random_augmentation_differs_from_batch_to_batch():
     tf.random.set_seed(0)
     found = batches_of(GROUP.batches(ROWS, LABELS, load=lambda key: tf.random.uniform(())), 8)
     assert len({float(x) for batch, _ in found for x in batch}) == 8 * GROUP.batch_size
-
-
-@pytest.mark.slow
-def test_one_service_for_each_shard_gives_the_whole_stream_in_order():
-    service = tf.data.experimental.service
-    servers, parts = [], []
-    for shard in range(2):
-        dispatcher = service.DispatchServer()
-        address = dispatcher.target.split("://")[1]
-        servers += [dispatcher, service.WorkerServer(service.WorkerConfig(dispatcher_address=address))]
-        part = GROUP.batches(ROWS, LABELS, load=lambda key: key, start=2, num_shards=2, shard_index=shard)
-        parts.append(part.apply(service.distribute("parallel_epochs", dispatcher.target)))
-    turns = tf.data.Dataset.range(2).repeat()
-    found = batches_of(tf.data.Dataset.choose_from_datasets(parts, turns), 20)
-    expected = rows_of(GROUP, 20, start=4)
-    np.testing.assert_array_equal([x for x, _ in found], expected)
-    np.testing.assert_array_equal([labels for _, labels in found], LABELS[expected])

@@ -224,17 +224,6 @@ def test_layerwise_decay_has_a_step_per_transformer_block(models):
     assert multipliers == steps
 
 
-def test_its_file_and_its_export_give_the_same_embeddings(preset, tmp_path):
-    model = from_backbone(preset[0], dim=4, pooling="token")
-    found = model.predict(IMAGES, verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(again.predict(IMAGES, verbose=0), found)
-    tfdml.export.saved_model(again, tmp_path / "export")
-    served = tf.saved_model.load(str(tmp_path / "export")).signatures["serving_default"]
-    np.testing.assert_allclose(served(images=tf.constant(IMAGES))["embedding"], found, atol=1e-5)
-
-
 def test_an_unknown_name_is_refused_with_all_that_is_known(models):
     with pytest.raises(ValueError, match=r"'ResNet5', expected the name of a network of keras.applications, .*preset"):
         from_backbone("ResNet5")

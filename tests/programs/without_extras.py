@@ -13,6 +13,7 @@ import keras
 import numpy as np
 
 import tfdml
+from tfdml.datasets.public import cars196
 
 EXTRAS = set(importlib.metadata.metadata("tfdml").get_all("Provides-Extra"))
 X = np.random.default_rng(0).normal(size=(24, 4)).astype("float32")
@@ -60,7 +61,7 @@ def calls(model, folder):
     tfdml.zoo.save(model, "small", data, **hub)
     return {
         "datasets.archives": ("tables", lambda: tfdml.datasets.archives(file(folder, "a.parquet"))),
-        "datasets.cars196": ("evaluation", lambda: tfdml.datasets.cars196(file(folder, "cars_annos.mat").parent)),
+        "datasets.public.cars196": ("evaluation", lambda: cars196(file(folder, "cars_annos.mat").parent)),
         "datasets.face_points": ("faces", lambda: tfdml.datasets.face_points(np.zeros((1, 64, 64, 3), "uint8"))),
         "datasets.glyphs": ("plots", lambda: tfdml.datasets.glyphs(cache=folder)),
         "datasets.photo_patches": ("samples", lambda: tfdml.datasets.photo_patches(cache=folder)),

@@ -24,7 +24,7 @@ PROTOCOLS = {
 def run(monkeypatch, root, dataset, *flags):
     """The folder of the results of a quick run on a miniature copy."""
     name, parts = getattr(miniature, dataset)(root / "data")
-    monkeypatch.setitem(tfdml.datasets.readers.public.retrieval.COUNTS, name, parts)
+    monkeypatch.setitem(tfdml.datasets.public.retrieval.COUNTS, name, parts)
     words = ["--dataset", dataset, "--data", str(root / "data"), "--output", str(root / "out"), "--quick"]
     monkeypatch.setattr("sys.argv", ["benchmarks", *words, *flags])
     recipe.main()
@@ -120,7 +120,7 @@ def test_the_list_has_each_table_and_a_table_chooses_its_methods(monkeypatch, ca
 @pytest.mark.slow
 def test_queries_of_in_shop_are_searched_in_the_gallery(tmp_path, monkeypatch):
     name, parts = miniature.in_shop(tmp_path)
-    monkeypatch.setitem(tfdml.datasets.readers.public.retrieval.COUNTS, name, parts)
+    monkeypatch.setitem(tfdml.datasets.public.retrieval.COUNTS, name, parts)
     settings = recipe.smallest(recipe.METHODS["raw"]("in_shop"))
     _, query, gallery = recipe.read("in_shop", tmp_path, settings)
     images = keras.Input((32, 32, 3))

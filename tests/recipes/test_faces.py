@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tfdml
-from tests.datasets.readers.miniatures import jpeg, write_casia, write_lfw
-from tfdml.datasets.readers.public import faces as benchmarks
+from tests.datasets.public.miniatures import jpeg, write_casia, write_lfw
+from tfdml.datasets.public import faces as benchmarks
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "faces.py"
 
@@ -43,7 +42,7 @@ def test_faces_are_read_aligned_and_decided_from_the_original_files(tmp_path, mo
     lfw, lists = write_lfw(data / "LFW", jpeg)
     monkeypatch.setattr(benchmarks, "COUNTS", casia | lfw)
     monkeypatch.setattr(benchmarks, "LISTS", lists)
-    detected = tfdml.datasets.face_template(size=24)  # where a detector would find the face
+    detected = np.array([[8.2, 11.1], [15.8, 11.0], [12.0, 15.4], [8.9, 19.8], [15.2, 19.8]])  # of a detector
     output.mkdir()
     np.save(output / "casia-points.npy", np.repeat(detected[None], 12, axis=0))
     np.save(output / "lfw-points.npy", np.where(np.arange(6)[:, None, None] == 1, np.nan, detected))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tfdml.datasets.readers.public import few_shot as readers
+from tfdml.datasets.public import few_shot as readers
 
 RECIPE = str(Path(__file__).parents[2] / "recipes" / "few_shot.py")
 

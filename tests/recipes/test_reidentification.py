@@ -9,7 +9,7 @@ import pytest
 import tfdml
 from recipes import reidentification as recipe
 from tests.recipes.miniature import photo, write
-from tfdml.datasets.readers.public import reidentification as benchmarks
+from tfdml.datasets.public import reidentification as benchmarks
 
 
 def run(monkeypatch, output, *words):

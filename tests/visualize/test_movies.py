@@ -36,13 +36,13 @@ def middle(image, color, upper=400):
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     path = tmp_path_factory.mktemp("gif") / "training.gif"
-    assert animation(path, FRAMES, LABELS, captions="abc", title="Title", seconds=0.2, hold=1.0) == path
+    assert animation(path, FRAMES, LABELS, captions="abc", title="Title", seconds=0.2) == path
     return read(path)
 
 
 def test_every_frame_is_there_for_its_time(written):
     images, times = written
-    assert times == [200, 200, 1000]
+    assert times == [200, 200, 2000]
     assert {image.shape for image in images} == {(480, 480, 3)}
 
 
@@ -70,8 +70,8 @@ def test_captions_differ_above_the_axes(written):
 
 def test_the_same_frames_give_the_same_file_whether_labels_are_of_a_set_or_not(tmp_path):
     part = LabeledSet(images=np.zeros((4, 1)), labels=LABELS // 8, class_names=("3", "8"))
-    animation(tmp_path / "a.gif", FRAMES[:2], LABELS, pixels=100)
-    animation(tmp_path / "b.gif", FRAMES[:2], part, pixels=100)
+    animation(tmp_path / "a.gif", FRAMES[:2], LABELS)
+    animation(tmp_path / "b.gif", FRAMES[:2], part)
     assert (tmp_path / "a.gif").read_bytes() == (tmp_path / "b.gif").read_bytes()
 
 
@@ -86,7 +86,6 @@ def test_the_same_frames_give_the_same_file_whether_labels_are_of_a_set_or_not(t
         ({"captions": ["one"]}, "1 captions of 3 frames"),
         ({"data": [1, 2]}, r"labels of shape \(2,\)"),
         ({"seconds": 0}, "seconds=0"),
-        ({"pixels": 10}, "pixels=10"),
         ({"path": "training.png"}, "training.png', expected a file name that ends in .gif"),
     ],
 )

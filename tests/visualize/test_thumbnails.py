@@ -99,7 +99,6 @@ def test_no_images_are_a_file_without_thumbnails(tmp_path):
         ([1], [np.zeros(3)], {}, "expected an image"),
         ([1], IMAGES[:1], {"size": 0}, "size=0"),
         ([1], IMAGES[:1], {"size": 10**6}, "size=1000000"),
-        ([1], IMAGES[:1], {"quality": 101}, "quality=101"),
     ],
 )
 def test_what_cannot_be_written_is_named_and_the_old_file_stays(path, ids, images, options, reason):

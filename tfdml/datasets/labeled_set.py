@@ -1,7 +1,6 @@
 """Labeled sets: what every function of `tfdml.datasets` returns, and what samplers, callbacks and metrics take."""
 
 import hashlib
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -9,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import as_ids, require_whole
+from tfdml._core.checks import as_ids, require, require_whole
 from tfdml._core.memory_maps import is_on_disk, rows_on_disk
 from tfdml.datasets import integrity, splits
 from tfdml.datasets.caches.set_cache import cached, fingerprint, fingerprint_of_source
 from tfdml.datasets.integrity import FileCheck
-from tfdml.datasets.readers.text import require_utf8
 from tfdml.datasets.summary import Description, describe
+from tfdml.datasets.text import require_utf8
+from tfdml.typing import FilePath
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -82,28 +82,22 @@ class LabeledSet:
     def __post_init__(self) -> None:
         """Raise the errors of the class."""
         origins = [name for name in ("paths", "images", "source") if getattr(self, name) is not None]
-        if len(origins) != 1:
-            raise ValueError(f"Received {' and '.join(origins) or 'no examples'}, expected paths, images or a source.")
+        require(len(origins) == 1, " and ".join(origins) or "no examples", "paths, images or a source")
         require_utf8("paths", [] if self.paths is None else np.asarray(self.paths).tolist())
         require_utf8("class_names", self.class_names)
         labels = as_ids(self.labels, "labels") if len(self.labels) else np.empty(0, np.int64)
         for name in _columns(self):
-            if len(getattr(self, name)) != len(labels):
-                raise ValueError(
-                    f"Received {len(getattr(self, name))} {name} and {len(labels)} labels, expected the same number."
-                )
-        if len(labels) and not 0 <= labels.min() <= labels.max() < len(self.class_names):
-            raise ValueError(
-                f"Received labels from {labels.min()} to {labels.max()} and {len(self.class_names)} class names, "
-                "expected indices into the names."
-            )
-        if self.paths is not None and self.load is None:
-            raise ValueError("Received paths without load, expected a function that reads a file: Preprocessing(...).")
-        if getattr(self.load, "boxes", False) and (self.boxes is None or self.source is not None):
-            raise ValueError(
-                f"Received a load that takes boxes, and {'no boxes' if self.boxes is None else 'a source'}, expected "
-                "paths or images with boxes. Pass boxes, or a load with boxes=False."
-            )
+            received = f"{len(getattr(self, name))} {name} and {len(labels)} labels"
+            require(len(getattr(self, name)) == len(labels), received, "the same number")
+        if len(labels):
+            received = f"labels from {labels.min()} to {labels.max()} and {len(self.class_names)} class names"
+            require(labels.min() >= 0 and labels.max() < len(self.class_names), received, "indices into the names")
+        expected = "a function that reads a file: Preprocessing(...)"
+        require(self.paths is None or self.load is not None, "paths without load", expected)
+        takes_boxes = getattr(self.load, "boxes", False)
+        received = f"a load that takes boxes, and {'no boxes' if self.boxes is None else 'a source'}"
+        expected = "paths or images with boxes. Pass boxes, or a load with boxes=False"
+        require(not takes_boxes or (self.boxes is not None and self.source is None), received, expected)
 
     def __len__(self) -> int:
         """Number of examples."""
@@ -300,7 +294,7 @@ class LabeledSet:
         """
         return fingerprint(self, portable)
 
-    def cached(self, folder: str | os.PathLike, *, load: Callable[..., Any] | None = None) -> Self:
+    def cached(self, path: FilePath, *, load: Callable[..., Any] | None = None) -> Self:
         """The set with all examples loaded once, in a file that is mapped into memory: for when decoding is slow.
 
             train = train.cached("cache/train", load=view.uncropped)
@@ -308,15 +302,14 @@ class LabeledSet:
         The file takes `examples * height * width * channels` bytes of disk for uint8 images, and no main memory:
         samplers and `batches` read the rows of a batch when they need them. Subsets and splits share it.
 
-        If the folder has a cache of this set, it is used. A cache is reused if paths, sizes and modification times of
-        all files (or the array of images, or the records, as in `fingerprint`), boxes and settings of `load` are the
-        same, some examples, loaded again, are equal, and all of its files have the checksums in `SHA256SUMS`. Any
-        other cache, also a damaged one, is replaced, with a warning.
-        The checksums are compared in this call only: the file is read once, at 1 to 2 GB per second of a core and not
-        faster than the disk. The folder is written in one step, also if several processes do it.
+        If the folder has a cache of this set, it is used: paths, sizes and modification times of all files (or the
+        array of images, or the records, as in `fingerprint`), boxes and settings of `load` are the same, some examples,
+        loaded again, are equal, and all of its files have the checksums in `SHA256SUMS`. Any other cache, also a
+        damaged one, is replaced, with a warning. The checksums are compared in this call only, at 1 to 2 GB per second
+        of a core. The folder is written in one step, also if several processes do it.
 
         Args:
-            folder: a new folder, or one that holds a cache. Each part of a data set needs its own.
+            path: a new folder, or one that holds a cache. Each part of a data set needs its own.
             load: what is applied before the examples are written; None for the set's `load`. It must give the same
                 example every time: random augmentation belongs to the sampler.
 
@@ -330,12 +323,11 @@ class LabeledSet:
             OSError: a missing file, a folder that cannot be written, or too little space on the disk.
             tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names; see `check_files`.
         """
-        return cached(self, folder, load)
+        return cached(self, path, load)
 
     def _require_batches(self, batch_size):
         require_whole("batch_size", batch_size, 1)
-        if not len(self):
-            raise ValueError("Received a set without examples, expected at least one. Check the rows or classes taken.")
+        require(len(self) > 0, "a set without examples", "at least one. Check the rows or classes taken")
 
     def _class_number(self, name):
         if isinstance(name, str) and name in self.class_names:

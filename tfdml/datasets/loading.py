@@ -40,11 +40,7 @@ def is_source(data: Any) -> bool:
 
 
 def arrays(data: Any, length: int) -> Any:
-    """`data` as tensors `(length, ...)`, which `gather` takes; memory maps as `OnDisk`.
-
-    Raises:
-        ValueError: other lengths, NaN, or data that are not arrays.
-    """
+    """`data` as tensors `(length, ...)`, which `gather` takes; memory maps as `OnDisk`."""
     if is_on_disk(data):
         _require_rows(data.shape, length)
         return OnDisk(data)
@@ -152,7 +148,7 @@ def loaded(
     on_error: str | Callable[[int], None] = "error",
     prefetch: int,
 ) -> tf.data.Dataset:
-    """Examples that are read and loaded, in whole batches and in order.
+    """Examples that are read and loaded, in whole batches and in order: a dataset of `(examples, labels)`.
 
     `prefetch` streams take turns. Each stream loads its next batch as soon as its last one is taken, so at most
     `prefetch` batches are loaded ahead.
@@ -161,9 +157,6 @@ def loaded(
         rows: dataset of row numbers `(batch,)`; with `augment`, of `(rows, seeds)` with int64 seeds `(batch, 2)`.
         data, load, augment, on_error, prefetch: as in `Sampler.batches`.
         labels: `(examples,)` int64.
-
-    Returns:
-        Dataset of `(examples, labels)`.
     """
     batch = _loader(data, load, augment, labels, on_error).batch
 

@@ -9,21 +9,14 @@ from typing import Any, Literal
 import numpy as np
 
 from tfdml._core.checks import require, require_seed
-from tfdml.datasets.readers.text import class_name
+from tfdml.datasets.text import class_name
 from tfdml.typing import Data
 
 
 def split(
     labeled_set: Any, validation: float, *, by: Literal["class", "image", "group"], seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the training and of the validation part, see `LabeledSet.split`.
-
-    Returns:
-        Two int64 arrays, each in the order of the set.
-
-    Raises:
-        ValueError: a share outside (0, 1), an unknown `by`, or a part that would have no example.
-    """
+    """Rows of the training and of the validation part, in the order of the set, see `LabeledSet.split`."""
     require(0 < validation < 1, f"validation={validation!r}", "a share between 0 and 1, both excluded")
     require(by in _DRAWS, f"by={by!r}", f"one of {', '.join(map(repr, _DRAWS))}")
     require_seed(seed)
@@ -127,12 +120,8 @@ def as_split_names(splits: Sequence[str]) -> tuple[str, ...]:
 def with_shared_names(sets: Sequence[Any], key: Callable[[str], Any] | None = None) -> tuple[Any, ...]:
     """Sets with the same labels for the same classes.
 
-    Sets that have a class in common, directly or through other sets, get the names of all their classes. A set that has
-    no class in common with another keeps its labels.
-
-    Args:
-        sets: labeled sets.
-        key: the names are sorted by this function; None for the order of text.
+    Sets that have a class in common, directly or through other sets, get the names of all their classes, sorted by
+    `key`. A set that has no class in common with another keeps its labels.
     """
     return tuple(_with_names(labeled_set, sorted(_connected(labeled_set, sets), key=key)) for labeled_set in sets)
 

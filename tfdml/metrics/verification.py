@@ -86,8 +86,8 @@ def verification(
 ) -> dict[str, float]:
     """Verification metrics of pairs of embeddings: `verification_from_scores` of their `pair_scores`.
 
-    With the pairs and ten folds of Labeled Faces in the Wild (`tfdml.datasets.lfw_pairs`), `accuracy` and `accuracy_se`
-    follow its View 2.
+    With the pairs and ten folds of Labeled Faces in the Wild (`tfdml.datasets.public.lfw_pairs`), `accuracy` and
+    `accuracy_se` follow its View 2.
 
     Example: of two matched pairs with cosines 1 and 0.6, and two mismatched ones with 0.8 and 0, three of four
     comparisons are won.

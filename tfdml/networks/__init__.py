@@ -8,7 +8,7 @@ from tfdml.networks.inception import bn_inception
 from tfdml.networks.lora import add_lora, merge_lora
 from tfdml.networks.papers.conv4 import conv4
 from tfdml.networks.papers.face_resnet import face_resnet
-from tfdml.networks.papers.vehicle import vehicle_network, vgg_m
+from tfdml.networks.papers.vehicle import vehicle_network
 from tfdml.networks.pooling import GeM
 from tfdml.networks.pytorch_weights import load_pytorch_weights
 
@@ -28,7 +28,6 @@ __all__ = [
     "residual_cnn",
     "unfreeze",
     "vehicle_network",
-    "vgg_m",
 ]
 
 

@@ -22,7 +22,7 @@ def freeze(model: keras.Model, until: str | float = 1.0) -> None:
 
     Compile the model afterwards. Files of the model keep what is frozen. `unfreeze` ends it.
 
-    See also: `unfreeze`, which ends it; `layerwise_decay` for slow first layers; `add_lora` for updates of low rank.
+    See also: `layerwise_decay` for slow first layers; `add_lora` for updates of low rank.
 
     Example:
 

@@ -10,20 +10,10 @@ from keras import layers, ops
 def from_preset(
     preset: str, weights: str | None, input_shape: tuple[int, int, int] | None = None
 ) -> tuple[keras.Model, Callable[[Any], Any]]:
-    """The backbone of a preset, and the layer that scales pixels in [0, 255] to its input.
+    """The backbone of a preset, and the layer that scales pixels in [0, 255] to its input; see `from_backbone`.
 
     Of a preset of images and text, it is the encoder of images. The image converter of KerasHub also resizes, and runs
     on a CPU; only its scale and offset are used.
-
-    Args:
-        preset: name or folder of the preset.
-        weights: None for random weights, "imagenet" for those of the preset, or the path of a weights file.
-        input_shape: `(height, width, channels)` of the images; None for the shape of the preset.
-
-    Raises:
-        ImportError: KerasHub is not installed.
-        ValueError: no such preset.
-        OSError: files that cannot be downloaded or are missing.
     """
     keras_hub = _keras_hub(preset)
     try:
@@ -56,9 +46,6 @@ def with_image_shape(network: keras.Model, image_shape: tuple[int, int, int]) ->
 
     The position embeddings of the patches are resized as an image, bicubic; those of a class token and of other tokens
     before the patches stay.
-
-    Raises:
-        ValueError: a size that the network does not take, such as one that its patches do not divide.
     """
     resized = type(network).from_config({**network.get_config(), "image_shape": tuple(image_shape)})
     for variable, source in zip(resized.weights, network.weights, strict=True):

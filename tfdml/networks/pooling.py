@@ -74,8 +74,7 @@ def pooled(features: KerasTensor, pooling: str, *, num_registers: int = 0) -> Ke
 
     Args:
         features: symbolic output of a network.
-        pooling: "avg", "max", "avg+max", "gem", "token" (the first token) or "token+avg" (the first token and the mean
-            of the patches, `(batch, 2 channels)`).
+        pooling: as in `from_backbone`.
         num_registers: number of tokens between the first one and the patches, for "token+avg".
 
     Raises:

@@ -65,11 +65,7 @@ def load_pytorch_weights(
 
 
 def read_weights(weights: FilePath | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Names and arrays or tensors of a PyTorch file, an `.npz` file or a dict.
-
-    Raises:
-        ValueError: a PyTorch file that is no state dict, or an `.npz` file of arrays above 16 times its length.
-    """
+    """Names and arrays or tensors of a PyTorch file, an `.npz` file or a dict."""
     if isinstance(weights, Mapping):
         return weights
     if Path(weights).suffix == ".npz":

@@ -32,16 +32,7 @@ SINGLE_COLOR = "#56707e"  # of points without labels, or of more classes than th
 def labels_and_names(
     data: Examples | None, labels: npt.ArrayLike | None, count: int
 ) -> tuple[np.ndarray | None, Callable[[int], str]]:
-    """Class ids `(count,)` or None, and a function from an id to the name of its class.
-
-    Args:
-        data: labeled set, sequence of examples, or None.
-        labels: `(count,)` ids that replace the labels of the set, or None.
-        count: number of embeddings.
-
-    Raises:
-        ValueError: not one example or one label per embedding.
-    """
+    """Class ids `(count,)` or None, and a function from an id to its name; `labels` replace the labels of a set."""
     if data is not None:
         require(len(data) == count, f"{count} embeddings of {len(data)} examples", "one embedding per example")
     if labels is not None:

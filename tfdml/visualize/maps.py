@@ -82,11 +82,7 @@ def embedding_map(
 
 
 def draw_points(axis: Axes, points: np.ndarray, labels: np.ndarray | None, name: Callable[[int], str]) -> list:
-    """Points `(n, 2)` in the colors of few classes, else in one color.
-
-    Returns:
-        list of a matplotlib collection and the rows of its points, `(n,)` bool; one pair per colored class.
-    """
+    """Points `(n, 2)` in the colors of few classes, else in one: pairs of a collection and its rows, `(n,)` bool."""
     styles = class_styles(labels)
     if not styles:
         x, y = points.T
@@ -100,11 +96,7 @@ def draw_points(axis: Axes, points: np.ndarray, labels: np.ndarray | None, name:
 
 
 def one_per_cell(points: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """The point nearest to the center of each square cell that has points.
-
-    Args:
-        points: `(n, 2)`.
-        cells: number of cells along the longer edge.
+    """The point nearest to the center of each square cell that has points; `cells` along the longer edge.
 
     Returns:
         `(shown,)` row numbers; `(shown, 2)` centers of their cells; and the width of a cell.

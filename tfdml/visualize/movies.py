@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.atomic import atomic_write
-from tfdml._core.checks import as_vectors, is_labeled_set, require, require_positive, require_whole
+from tfdml._core.checks import as_vectors, is_labeled_set, require, require_positive
 from tfdml._core.optional import new_figure, optional_import
 from tfdml.typing import Data, FilePath, Labels
 from tfdml.visualize.colors import labels_and_names
@@ -15,6 +15,8 @@ from tfdml.visualize.maps import draw_points, finish
 
 _COLORS = 256  # of the whole animation
 _INCH = 100  # pixels
+_SIDE = 4.8  # inches, 480 pixels
+_LAST = 2000  # milliseconds
 
 
 def animation(
@@ -25,8 +27,6 @@ def animation(
     captions: Sequence[str] | None = None,
     title: str | None = None,
     seconds: float = 0.15,
-    hold: float = 2.0,
-    pixels: int = 480,
 ) -> Path:
     """Write a GIF of moving embeddings, with the same axes in all frames.
 
@@ -46,9 +46,7 @@ def animation(
             markers.
         captions: one text per frame, written above it.
         title: text before each caption.
-        seconds: duration of a frame.
-        hold: duration of the last frame in seconds.
-        pixels: width and height.
+        seconds: duration of a frame; the last one stays for two seconds.
 
     Returns:
         The path.
@@ -61,12 +59,11 @@ def animation(
     """
     optional_import("PIL", feature="visualize.animation", extra="plots")
     require(Path(path).suffix == ".gif", f"path={str(path)!r}", "a file name that ends in .gif")
-    require_positive(seconds=seconds, hold=hold)
-    require_whole("pixels", pixels, _INCH)
+    require_positive(seconds=seconds)
     points = _stacked(frames)
     titles = _titles(captions, title, len(points))
-    pictures = _pictures(points, _labels(data, points.shape[1]), titles, pixels)
-    durations = [round(1000 * seconds)] * (len(points) - 1) + [round(1000 * hold)]
+    pictures = _pictures(points, _labels(data, points.shape[1]), titles)
+    durations = [round(1000 * seconds)] * (len(points) - 1) + [_LAST]
     with atomic_write(path) as new:
         pictures[0].save(new, save_all=True, append_images=pictures[1:], duration=durations, loop=0)
     return Path(path)
@@ -94,9 +91,9 @@ def _titles(captions, title, count):
     return [", ".join(filter(None, [title, caption])) for caption in captions]
 
 
-def _pictures(points, labels_and_name, titles, pixels):
+def _pictures(points, labels_and_name, titles):
     """The frames as images with one palette."""
-    figure = new_figure("visualize.animation", figsize=(pixels / _INCH, pixels / _INCH), dpi=_INCH)
+    figure = new_figure("visualize.animation", figsize=(_SIDE, _SIDE), dpi=_INCH)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas, axis = FigureCanvasAgg(figure), figure.subplots()

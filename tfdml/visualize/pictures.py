@@ -31,7 +31,7 @@ def shows_images(data: Examples | None) -> bool:
 
 
 def pictures(data: Examples, rows: Sequence[int] | np.ndarray, size: int) -> list[np.ndarray]:
-    """Examples as RGB pixels.
+    """Examples as RGB pixels: a list of uint8 `(height, width, 3)`.
 
     Integers are gray levels from 0 to 255, floats from 0 to 1. If a value is larger, the largest value of these
     examples becomes white; if a value is negative, the smallest one also becomes black. Gray levels are repeated, and
@@ -43,9 +43,6 @@ def pictures(data: Examples, rows: Sequence[int] | np.ndarray, size: int) -> lis
         rows: row numbers.
         size: maximum number of pixels of the longer edge; larger images are reduced.
 
-    Returns:
-        list of uint8 `(height, width, 3)`; empty without rows.
-
     Raises:
         ValueError: an example that is not an image, or has a value that is not finite.
         tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names.
@@ -56,19 +53,7 @@ def pictures(data: Examples, rows: Sequence[int] | np.ndarray, size: int) -> lis
 
 
 def iterate_pictures(images: Examples | Iterable[Any], size: int) -> Iterator[np.ndarray]:
-    """Images as RGB pixels, as `pictures`, one at a time.
-
-    Args:
-        images: labeled set or sequence of images, or an iterable that yields one at a time.
-        size: maximum number of pixels of the longer edge; larger images are reduced.
-
-    Yields:
-        uint8 `(height, width, 3)`; values outside the range are stretched image by image.
-
-    Raises:
-        ValueError: an example that is not an image, or has a value that is not finite.
-        tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names.
-    """
+    """As `pictures`, one at a time, also of an iterable; values outside the range are stretched image by image."""
     return (_as_pictures([row_and_example], size)[0] for row_and_example in enumerate(_all_examples(images)))
 
 
@@ -86,20 +71,9 @@ def _as_pictures(rows_and_examples, size):
 
 
 def thumbnails(data: Examples | None, rows: Collection[int]) -> dict[int, str]:
-    """Small pictures as data URIs by row.
+    """Small pictures as data URIs by row; none without a set, and of examples that are not images.
 
     The values of an image that is not uint8 are stretched: its smallest value is black, its largest one white.
-
-    Args:
-        data: labeled set or sequence of examples, or None.
-        rows: row numbers.
-
-    Returns:
-        dict of row to data URI; empty without a set, and without the examples that are not images.
-
-    Raises:
-        ImportError: Pillow is not installed.
-        tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names.
     """
     rows = sorted(set(rows))
     if data is None or not rows:

@@ -84,14 +84,7 @@ def write_examples(
     labels: npt.ArrayLike | None = None,
     thumbnail: int,
 ) -> int | None:
-    """Write metadata and thumbnails, which do not depend on the embeddings.
-
-    Args:
-        folder: folder of the projector.
-        data: labeled set or sequence of n examples, or None.
-        rows: `(n,)` row numbers of the examples in the metadata.
-        labels: `(n,)` ids that replace the labels of the set.
-        thumbnail: width and height of a thumbnail in pixels.
+    """Write metadata and thumbnails of the examples with these row numbers, `(n,)`.
 
     Returns:
         `thumbnail`; None without thumbnails.

@@ -21,12 +21,11 @@ _IDS, _OFFSETS, _JPEGS = "ids", "offsets", "jpegs"
 _LOCAL_HEADER = struct.Struct("<26xHH")  # of a file in a zip archive: lengths of its name and of its extra field
 _BEGIN, _END = b"\xff\xd8", b"\xff\xd9"  # of a JPEG
 _MAX_SIDE = 1024  # pixels
+_QUALITY = 80  # of the JPEGs, 1 to 100
 _ADVICE = "a file that write_thumbnails wrote. Write it again"
 
 
-def write_thumbnails(
-    path: FilePath, ids: npt.ArrayLike, images: Examples | Iterable[Any], *, size: int = 96, quality: int = 80
-) -> Path:
+def write_thumbnails(path: FilePath, ids: npt.ArrayLike, data: Examples | Iterable[Any], *, size: int = 96) -> Path:
     """Write small JPEGs of images to one file, in one step, for `Thumbnails.load`.
 
     One image at a time is in memory. Values are those of `tfdml.visualize.retrieval_grid`: integers from 0 to 255,
@@ -44,10 +43,9 @@ def write_thumbnails(
     Args:
         path: the file to write, such as `thumbnails.npz`; an older file is replaced.
         ids: `(n,)` distinct ids, whole numbers or text, such as those of an index.
-        images: n images `(height, width)`, or `(height, width, channels)` of 1, 3 or 4 channels: a labeled set, a
+        data: n images `(height, width)`, or `(height, width, channels)` of 1, 3 or 4 channels: a labeled set, a
             sequence, or an iterable that yields one at a time.
         size: maximum number of pixels of the longer edge, 1 to 1024; larger images are reduced.
-        quality: of the JPEGs, 1 to 100.
 
     Returns:
         `pathlib.Path` of the file. Without ids, it holds no thumbnails.
@@ -59,10 +57,9 @@ def write_thumbnails(
     """
     item_ids = _as_ids(ids)
     require_whole("size", size, 1, _MAX_SIDE)
-    require_whole("quality", quality, 1, 100)
     with atomic_write(path) as new, tempfile.TemporaryFile() as jpegs:
-        pictures = iterate_pictures(_originals(images, size), size)
-        lengths = [jpegs.write(_as_jpeg(pixels, quality)) for pixels in pictures]
+        pictures = iterate_pictures(_originals(data, size), size)
+        lengths = [jpegs.write(_as_jpeg(pixels)) for pixels in pictures]
         require(len(lengths) == len(item_ids), f"{len(lengths)} images for {len(item_ids)} ids", "one per id")
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
         _write(new, item_ids, offsets, jpegs)
@@ -173,10 +170,10 @@ def _as_ids(ids):
     return array
 
 
-def _as_jpeg(pixels, quality):
+def _as_jpeg(pixels):
     import tensorflow as tf
 
-    return tf.io.encode_jpeg(pixels, quality=quality).numpy()
+    return tf.io.encode_jpeg(pixels, quality=_QUALITY).numpy()
 
 
 def _write(path, ids, offsets, jpegs):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from recipes.patches.checks import require
+from recipes.checks import require
 
 Loader = Callable[..., Any]
 

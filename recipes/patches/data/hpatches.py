@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 import tfdml
-from recipes.patches.checks import require
+from recipes.checks import require
 from recipes.patches.data.files import Loader, existing_paths, read_lists
 
 COLUMN = {"column": True}  # a field with one entry per patch

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import tfdml
-from recipes.patches.checks import require
+from recipes.checks import require
 from recipes.patches.data.files import Loader, as_columns, existing_paths, read_lists
 
 # Patches of each scene.

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 import tfdml
-from recipes.patches.checks import require, require_whole
+from recipes.checks import require, require_whole
 
 _MARGIN = 8  # pixels around a strip, so that its border is not that of its pieces
 _REACH = 40  # pixels of texture beyond each end of a strip

@@ -3,7 +3,7 @@
 import keras
 from keras import layers, ops
 
-from recipes.patches.checks import require_whole
+from recipes.checks import require_whole
 
 
 def mc_cnn(*, depth: int = 5, width: int = 32, dim: int = 64) -> keras.Model:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import keras
 from keras import layers, ops
 
-from recipes.patches.checks import require
+from recipes.checks import require
 
 # Convolutions as (channels, kernel, stride), and max poolings, which halve the resolution: an odd size is rounded down
 # by "pool", up by "pool up".

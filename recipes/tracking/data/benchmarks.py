@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from recipes.tracking.checks import require
+from recipes.checks import require
 from recipes.tracking.data.clip import Clip
 
 # Sequences of each part; for OTB, tracks.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from recipes.tracking.checks import require
+from recipes.checks import require
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 import tfdml
-from recipes.tracking.checks import require
+from recipes.checks import require
 from recipes.tracking.data import motion
 from recipes.tracking.data.clip import Clip
 from recipes.tracking.data.drawing import Drawn

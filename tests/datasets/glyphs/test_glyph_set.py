@@ -1,6 +1,5 @@
 """The glyphs as users get them."""
 
-import collections
 import dataclasses
 import importlib.util
 import pathlib
@@ -13,7 +12,8 @@ import pytest
 
 from tests.datasets.conftest import spelled
 from tfdml.datasets import glyphs
-from tfdml.datasets.glyphs import distortion, glyph_set, selection, typefaces
+from tfdml.datasets.glyphs import distortion, glyph_set, typefaces
+from tools import make_glyphs_manifest
 
 REFERENCE = pathlib.Path(__file__).with_name("reference_glyphs.npz")
 CLASSES, IMAGES = {"train": 872, "test": 854}, {"train": 11_773, "test": 11_411}
@@ -25,10 +25,7 @@ def keys(part):
 
 def some(rows):
     """Some of the default drawings, by row of the manifest."""
-    chosen = selection.load_manifest(glyph_set._MANIFEST)
-    return selection.Selection(
-        classes=chosen.classes[rows], code_points=chosen.code_points[rows], faces=chosen.faces[rows], counts={}
-    )
+    return glyph_set.Selection(*(column[rows] for column in glyph_set.load_manifest()))
 
 
 def drawn(chosen, views=1):
@@ -157,7 +154,7 @@ def test_every_picture_is_drawn_from_the_key_of_its_character_and_face(parts):
 def test_pixels_agree_with_the_committed_reference(monkeypatch, tmp_path):
     with np.load(REFERENCE) as reference:
         rows, expected = reference["rows"], reference["images"].astype(int)
-    selection.save_manifest(tmp_path / "few.npz", some(rows))
+    make_glyphs_manifest.save_manifest(tmp_path / "few.npz", some(rows))
     monkeypatch.setattr(glyph_set, "_MANIFEST", tmp_path / "few.npz")
     difference = np.abs(in_manifest_order(glyphs(cache=tmp_path)).astype(int) - expected)
     # Rasterizers differ by a few gray levels at the edge of a stroke.
@@ -184,7 +181,7 @@ def test_the_first_view_is_the_default_set_and_the_others_differ():
 
 @pytest.mark.slow
 def test_raw_pixels_find_about_a_third_of_the_characters():
-    classes = selection.load_manifest(glyph_set._MANIFEST).classes
+    classes = glyph_set.load_manifest().classes
     test = some(np.array([zlib.crc32(f"glyphs:{c:x}".encode()) % 2 == 1 for c in classes.tolist()]))
     x = drawn(test).reshape(IMAGES["test"], -1).astype(np.float32)
     x -= x.mean(axis=1, keepdims=True)
@@ -197,61 +194,18 @@ def test_raw_pixels_find_about_a_third_of_the_characters():
     assert 100 * right / len(x) == pytest.approx(33.7, abs=0.5)
 
 
-@pytest.fixture(scope="module")
-def fonts():
-    folder = typefaces.wheel_folder()
-    return [folder / f"{name}.ttf" for name in ("STIXGeneral", "STIXGeneralBolIta", "cmr10")]
-
-
-@pytest.mark.slow
-def test_own_fonts_make_their_own_selection_under_their_own_protocol(fonts, tmp_path):
-    train, test = glyphs(fonts=fonts, views=2, cache=tmp_path)
-    assert test.face_names == ("STIXGeneral", "STIXGeneralBolIta", "cmr10")
-    assert test.design_names == ("STIXGeneral", "cmr10")
-    name, rest = test.protocol.split("/", maxsplit=1)
-    assert (name.startswith("glyphs-"), name.endswith("-views2")) == (True, True)
-    assert rest == "class-disjoint/exact-cosine/v1"
-    for part in (train, test):
-        # Mathematical letters are further faces of their letter, which is what makes classes of 8 images here.
-        for label, images in collections.Counter(part.labels.tolist()).items():
-            assert images >= 2 * 8
-            assert selection.fold(int(part.code_points[part.labels == label].max())) <= 0xFFFF
-        half = len(part) // 2
-        np.testing.assert_array_equal(part.code_points[:half], part.code_points[half:])
-        np.testing.assert_array_equal(part.views, np.repeat([0, 1], half))
-    again = glyphs(fonts=[str(font) for font in fonts], cache=False)[1]
-    np.testing.assert_array_equal(again.images, test.images[: len(again)])
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_the_protocol_of_own_fonts_depends_on_their_order_and_files(fonts, monkeypatch):
-    monkeypatch.setattr(glyph_set, "cached", lambda path, build: {})
-    names = {glyph_set._own_set(some_fonts, 1, False)[0] for some_fonts in (fonts, fonts[::-1], fonts[:2], fonts[:2])}
-    assert len(names) == 3
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"split": "random"}, r"Received split='random', expected 'class' or 'script'"),
         ({"views": 0}, r"Received views=0, expected a whole number of at least 1"),
         ({"views": 1.0}, r"Received views=1.0, expected a whole number of at least 1"),
-        ({"fonts": []}, r"expected for example fonts=\["),
-        ({"fonts": "a.ttf"}, r"expected for example fonts=\["),
-        ({"fonts": ["no/such.ttf"]}, r"font file no/such.ttf, which does not exist"),
-        ({"fonts": ["a/x.ttf", "b/x.ttf"]}, r"several font files named x, expected each once"),
-        ({"fonts": [__file__]}, r"test_glyph_set.py, which is not a font file"),
         ({"cache": True}, r"Received cache=True, expected a folder"),
     ],
 )
 def test_wrong_arguments_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         glyphs(**options)
-
-
-def test_too_few_fonts_say_so(fonts):
-    with pytest.raises(ValueError, match="1 fonts, in which no character has 8 different images"):
-        glyphs(fonts=fonts[2:], cache=False)
 
 
 def test_missing_libraries_are_named_with_the_remedy(monkeypatch):

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from skimage import data, transform
 
-from tfdml.datasets import LabeledSet, Preprocessing, align_faces, face_points, face_template
-from tfdml.datasets.images.alignment import similarity_transform
+from tfdml.datasets import LabeledSet, Preprocessing, align_faces, face_points
+from tfdml.datasets.images.alignment import face_template, similarity_transform
 
 # Eyes, nose and corners of the mouth of the astronaut, by eye.
 ASTRONAUT = np.array([[204.0, 100], [245, 102], [224, 126], [202, 139], [244, 140]])

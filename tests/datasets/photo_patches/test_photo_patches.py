@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 
 from tfdml.datasets import photo_patches, photograph
-from tfdml.datasets.photo_patches import keypoints as places
 from tfdml.datasets.photo_patches import photographs
 from tfdml.datasets.photo_patches import views as photo_views
 from tfdml.datasets.photo_patches.patches import PARTS, load_manifest
+from tools import make_photo_patches_manifest as places
 
 COINS = photographs.PHOTOGRAPHS["coins"]
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tfdml.datasets import LabeledSet, lfw_pairs, verification_pairs
+from tfdml.datasets import LabeledSet, verification_pairs
+from tfdml.datasets.public import lfw_pairs
 
 LIST = """2\t1
 Abel_Pacheco\t1\t4

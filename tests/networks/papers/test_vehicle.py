@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tfdml import losses, models, networks
+from tfdml.networks.papers.vehicle import vgg_m
 
 pytestmark = pytest.mark.backends
 
@@ -26,7 +27,7 @@ def photos(n=12, seed=0):
 @pytest.mark.slow
 def test_the_trunk_of_the_paper_has_its_layer_shapes_and_numbers():
     images = keras.Input((224, 224, 3))
-    trunk = keras.Model(images, networks.vgg_m(images))
+    trunk = keras.Model(images, vgg_m(images))
     convolutions = [layer for layer in trunk.layers if isinstance(layer, keras.layers.Conv2D)]
     shapes = [tuple(layer.output.shape[1:]) for layer in convolutions]
     assert shapes == [(109, 109, 96), (26, 26, 256), *3 * [(13, 13, 512)]]

@@ -11,15 +11,7 @@ from tfdml._core.atomic import atomic_write
 
 
 def cache_folder(cache):
-    """The folder of the cache.
-
-    Args:
-        cache: a folder; None for the default (`TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or `~/.cache`);
-            False for no cache.
-
-    Returns:
-        pathlib.Path, or None for no cache.
-    """
+    """The folder of a cache, or None: `cache`, else `TFDML_CACHE`, `tfdml` in `XDG_CACHE_HOME` or `~/.cache`."""
     if cache is False:
         return None
     if cache is True:
@@ -32,18 +24,11 @@ def cache_folder(cache):
 
 
 def cached(path, build):
-    """The arrays in a file; if there is no file, those that `build` returns, which are then written to it.
+    """The arrays in an .npz file; if there is no file, those that `build()` returns, which are then written to it.
 
     A file that does not match its checksum, or has another format, is rebuilt with a warning. If the file cannot be
     written, the arrays are returned with a warning. Several processes may build the same file: each returns what it
-    built, and the file is complete at all times.
-
-    Args:
-        path: pathlib.Path of an .npz file, or None to build without a cache.
-        build: function without arguments that returns a dict of arrays.
-
-    Returns:
-        dict of arrays.
+    built, and the file is complete at all times. Without a path, there is no cache.
     """
     if path is None:
         return build()

@@ -32,16 +32,7 @@ def mix(x: np.ndarray) -> np.ndarray:
 
 
 def image_keys(code_points: npt.ArrayLike, face_ids: npt.ArrayLike, view: int) -> np.ndarray:
-    """Key of each image.
-
-    Args:
-        code_points: `(n,)` integers.
-        face_ids: `(n,)` integers below 2^32, crc32 of the name of the face.
-        view: number of the distortion, an integer from 0.
-
-    Returns:
-        `(n,)` uint64.
-    """
+    """Key of each image, `(n,)` uint64, of code points and ids of faces below 2^32, `(n,)`, and a view."""
     drawing = mix((np.asarray(code_points).astype(np.uint64) << np.uint64(32)) | np.asarray(face_ids).astype(np.uint64))
     return mix(drawing + np.uint64(view))
 
@@ -66,16 +57,13 @@ def gaussian(w: np.ndarray) -> np.ndarray:
 
 
 def distort(drawings: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Distorts drawings and reduces them to 32 x 32.
+    """Distort drawings and reduce them to 32 x 32.
 
     image = 1/2 + c (blur(warp(drawing)) - 1/2) + texture + noise, clipped to [0, 1], where c is the contrast.
 
     Args:
         drawings: `(n, 64, 64)` float32 in [0, 1], ink is 1.
         keys: `(n,)` uint64, see `image_keys`.
-
-    Returns:
-        `(n, 32, 32)` uint8.
     """
     u = uniform(words(keys, 0, 10))
     contrast = CONTRAST + (1 - CONTRAST) * u[:, 6, None, None]

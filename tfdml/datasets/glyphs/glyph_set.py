@@ -1,20 +1,18 @@
 """Glyphs: a zero-shot retrieval set of characters that needs no download. See docs/glyphs.md."""
 
-import hashlib
 import os
 import pathlib
 import unicodedata
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tfdml._core.checks import require_whole
+from tfdml._core.checks import require, require_whole
 from tfdml._core.terminal import show_progress
 from tfdml.datasets.caches.array_cache import cache_folder, cached, digest
-from tfdml.datasets.glyphs import distortion, selection, typefaces
+from tfdml.datasets.glyphs import distortion, typefaces
 from tfdml.datasets.labeled_set import COLUMN, LabeledSet
 
 VERSION = "v1"  # covers the manifest, the drawing and the distortion
@@ -47,7 +45,6 @@ def glyphs(
     split: Literal["class", "script"] = "class",
     validation: bool = False,
     views: int = 1,
-    fonts: Sequence[str | os.PathLike[str]] | None = None,
     cache: str | os.PathLike[str] | Literal[False] | None = None,
 ) -> tuple[Glyphs, ...]:
     """Images of characters, 32 x 32 gray pixels, with disjoint classes for training and test.
@@ -74,8 +71,6 @@ def glyphs(
         validation: whether to split a validation part of about every fifth class from the training classes, also by a
             hash (crc32 of `glyphs-validation:<hex code point>` is divisible by 5). The test part does not change.
         views: number of distortions per drawing. View 0 comes first in every part and equals the images of `views=1`.
-        fonts: paths of font files to draw instead. Drawings are selected from them by the same rules, and the protocol
-            id names them.
         cache: folder of the cache. By default `TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or in `~/.cache`; False
             for no cache. A folder that cannot be written causes a warning.
 
@@ -85,23 +80,15 @@ def glyphs(
 
     Raises:
         ImportError: the arrays are not in the cache, and Pillow or matplotlib is not installed.
-        ValueError: an argument is wrong, a font file is not the expected one, or `fonts` give no class.
+        ValueError: an argument is wrong, or a font file is not the expected one.
     """
-    if split not in ("class", "script"):
-        raise ValueError(f"Received split={split!r}, expected 'class' or 'script'.")
+    require(split in ("class", "script"), f"split={split!r}", "'class' or 'script'")
     require_whole("views", views, 1)
-    name, face_names, designs, arrays = _default_set(views, cache) if fonts is None else _own_set(fonts, views, cache)
-    if views > 1:
-        name += f"-views{views}"
+    arrays = _arrays(views, cache)
+    name = f"glyphs-views{views}" if views > 1 else "glyphs"
     rows_by_split = _rows_by_split(arrays["classes"], split, validation)
-    for name_of_split, rows in rows_by_split.items():
-        if not rows.any():
-            raise ValueError(
-                f"The {name_of_split} part has no class with split={split!r}. Pass more fonts or another split."
-            )
-    kind = {"class": "class-disjoint", "script": "script-disjoint"}[split]
     return tuple(
-        _part(arrays, rows, face_names, designs, _protocol(name, kind, part_name))
+        _part(arrays, rows, _protocol(name, f"{split}-disjoint", part_name))
         for part_name, rows in rows_by_split.items()
     )
 
@@ -111,73 +98,33 @@ def _protocol(name, kind, split):
     return f"{name}/{kind if split == 'test' else f'{kind}-{split}'}/exact-cosine/{VERSION}"
 
 
-def _default_set(views, cache):
-    chosen = selection.load_manifest(_MANIFEST)
-    arrays = cached(
-        _cache_file(cache, "glyphs", chosen, views), lambda: _render(typefaces.wheel_faces(), chosen, views)
-    )
-    return "glyphs", typefaces.WHEEL_FACES, typefaces.WHEEL_DESIGNS, arrays
+class Selection(NamedTuple):
+    """The selected drawings, ordered by class, code point and face, which `tools/make_glyphs_manifest.py` chooses.
 
-
-def _own_set(fonts, views, cache):
-    faces = typefaces.file_faces(fonts)
-    fonts_id = hashlib.sha256("".join(f"{f.name} {typefaces.sha256(f.path)}\n" for f in faces).encode()).hexdigest()[:8]
-    name = f"glyphs-{fonts_id}"
-    arrays = cached(_cache_file(cache, name, None, views), lambda: _render(faces, select_glyphs(faces), views))
-    return name, tuple(f.name for f in faces), tuple(f.design for f in faces), arrays
-
-
-def _cache_file(cache, name, chosen, views):
-    folder = cache_folder(cache)
-    if folder is None:
-        return None
-    if chosen is not None:
-        arrays = {"classes": chosen.classes, "code_points": chosen.code_points, "faces": chosen.faces}
-        name += f"-{digest(arrays)[:8]}"
-    return folder / f"{name}-{VERSION}-views{views}.npz"
-
-
-def select_glyphs(faces: Sequence[typefaces.Face]) -> selection.Selection:
-    """Draws every letter and number of the faces once, and selects by the rules of `tfdml.datasets.glyphs.selection`.
-
-    Args:
-        faces: list of `Face`.
-
-    Returns:
-        `selection.Selection`.
-
-    Raises:
-        ValueError: no letter or number can be drawn, or no class has enough images.
+    Attributes:
+        classes: `(n,)` int64, the code point that identifies the class.
+        code_points: `(n,)` int64, the code point to draw.
+        faces: `(n,)` int64, index of the face to draw.
     """
-    pictures: list[np.ndarray] = []
-    code_points: list[int] = []
-    face_ids: list[int] = []
-    for face_id, face in enumerate(faces):
-        show_progress("Looking at the fonts", face_id, len(faces))
-        drawn = _drawn_characters(face)
-        if drawn:
-            pictures.append(typefaces.reduce(np.stack(list(drawn.values())), distortion.SIDE))
-            code_points += drawn
-            face_ids += [face_id] * len(drawn)
-    show_progress("Looking at the fonts", len(faces), len(faces))
-    if not pictures:
-        raise ValueError(
-            "Received fonts without a letter or number that fits, expected at least one. Pass other fonts."
-        )
-    chosen = selection.select(np.concatenate(pictures).reshape(len(face_ids), -1), code_points, face_ids)
-    if len(chosen.classes) == 0:
-        raise ValueError(
-            f"Received {len(faces)} fonts, in which no character has {selection.IMAGES} different images. "
-            "Pass more fonts."
-        )
-    return chosen
+
+    classes: np.ndarray
+    code_points: np.ndarray
+    faces: np.ndarray
 
 
-def _drawn_characters(face):
-    """Drawings of all letters and numbers of a face that have ink and fit: dict of code point -> `(128, 128)`."""
-    font = typefaces.open_font(face)
-    drawings = ((c, typefaces.draw(font, c)) for c in typefaces.code_points(face))
-    return {c: drawing for c, drawing in drawings if drawing is not None}
+def load_manifest() -> Selection:
+    """The selection that ships with the package: class labels, code points and bit masks of their faces."""
+    with np.load(_MANIFEST, allow_pickle=False) as arrays:
+        labels, code_points, masks = arrays["labels"], arrays["code_points"], arrays["faces"]
+    rows, faces = np.nonzero((masks[:, None] >> np.arange(32, dtype=np.uint32)) & 1)
+    return Selection(labels[rows].astype(np.int64), code_points[rows].astype(np.int64), faces)
+
+
+def _arrays(views, cache):
+    """The arrays of all parts, drawn or from the cache."""
+    chosen, folder = load_manifest(), cache_folder(cache)
+    path = folder and folder / f"glyphs-{digest(chosen._asdict())[:8]}-{VERSION}-views{views}.npz"
+    return cached(path, lambda: _render(typefaces.wheel_faces(), chosen, views))
 
 
 def _render(faces, chosen, views):
@@ -224,9 +171,9 @@ def _is_test(code_point, split):
     return not unicodedata.name(chr(code_point), "").startswith("LATIN")
 
 
-def _part(arrays, rows, face_names, designs, protocol):
+def _part(arrays, rows, protocol):
     classes, labels = np.unique(arrays["classes"][rows], return_inverse=True)
-    design_names = tuple(dict.fromkeys(designs))
+    design_names = tuple(dict.fromkeys(typefaces.WHEEL_DESIGNS))
     faces = arrays["faces"][rows]
     return Glyphs(
         images=arrays["images"][rows],
@@ -234,9 +181,9 @@ def _part(arrays, rows, face_names, designs, protocol):
         class_names=tuple(map(chr, classes.tolist())),
         code_points=arrays["code_points"][rows],
         faces=faces,
-        designs=np.array([design_names.index(design) for design in designs], np.int64)[faces],
+        designs=np.array([design_names.index(design) for design in typefaces.WHEEL_DESIGNS], np.int64)[faces],
         views=arrays["views"][rows],
-        face_names=face_names,
+        face_names=typefaces.WHEEL_FACES,
         design_names=design_names,
         protocol=protocol,
     )

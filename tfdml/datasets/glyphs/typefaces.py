@@ -6,9 +6,7 @@ import importlib.util
 import os
 import pathlib
 import string
-import unicodedata
 import zlib
-from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -124,18 +122,7 @@ def wheel_folder() -> pathlib.Path:
 
 
 def wheel_faces(folder: str | os.PathLike[str] | None = None) -> list[Face]:
-    """The 21 faces of the default set, each file checked.
-
-    Args:
-        folder: folder of font files; by default the folder of matplotlib.
-
-    Returns:
-        list of `Face`.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        ValueError: a file is missing or differs; the message names it.
-    """
+    """The 21 faces of the default set, each file checked, from the folder of matplotlib or another one."""
     folder = wheel_folder() if folder is None else pathlib.Path(folder)
     faces = []
     for design, characters, files in _WHEEL:
@@ -155,37 +142,6 @@ def _require_digest(path, digest):
         )
 
 
-def file_faces(paths: Sequence[str | os.PathLike[str]]) -> list[Face]:
-    """Faces of any font files; the design is the family name in the file.
-
-    Args:
-        paths: sequence of paths of font files that Pillow can read, with distinct file names.
-
-    Returns:
-        list of `Face`.
-
-    Raises:
-        ValueError: no path, a missing file, a file that is not a font, or two files with the same name.
-    """
-    files = [] if isinstance(paths, (str, bytes, pathlib.PurePath)) else [pathlib.Path(path) for path in paths]
-    if not files:
-        raise ValueError("Received fonts that are not a list of files, expected for example fonts=['a.ttf', 'b.otf'].")
-    names = [path.stem for path in files]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise ValueError(f"Received several font files named {', '.join(repeated)}, expected each once. Rename them.")
-    return [Face(name=path.stem, design=_family(path), path=path) for path in files]
-
-
-def _family(path):
-    if not path.is_file():
-        raise ValueError(f"Received the font file {path}, which does not exist. Check the path.")
-    try:
-        return image_font().truetype(path, 10).getname()[0]
-    except OSError as error:
-        raise ValueError(f"Received {path}, which is not a font file that Pillow can read ({error}).") from error
-
-
 def image_font() -> ModuleType:
     """Pillow's ImageFont module, imported when first needed."""
     try:
@@ -197,27 +153,6 @@ def image_font() -> ModuleType:
     return ImageFont
 
 
-def code_points(face: Face) -> list[int]:
-    """Letters and numbers (Unicode categories L and N) that a face maps, in ascending order.
-
-    Raises:
-        ImportError: fontTools is not installed.
-        ValueError: the face has no letter x, which defines its size.
-    """
-    try:
-        from fontTools.ttLib import TTFont
-    except ImportError as error:
-        raise ImportError(
-            "Choosing characters from font files needs fontTools, which is not installed. Run: pip install tfdml[plots]"
-        ) from error
-    with TTFont(face.path, lazy=True) as font:
-        mapped = font.getBestCmap() or {}
-    if ord("x") not in mapped:
-        raise ValueError(f"Received the font file {face.path}, which has no letter x to take its size from. Drop it.")
-    allowed = mapped if face.characters is None else set(map(ord, face.characters)) & set(mapped)
-    return sorted(c for c in allowed if unicodedata.category(chr(c))[0] in "LN")
-
-
 def open_font(face: Face) -> Any:
     """The face as a Pillow font, scaled so that its `x` is 44 pixels high, laid out without shaping."""
     fonts = image_font()
@@ -227,11 +162,7 @@ def open_font(face: Face) -> Any:
 
 
 def draw(font: Any, code_point: int) -> np.ndarray | None:
-    """Draws one character, with its ink centered horizontally and its baseline at row 88.
-
-    Args:
-        font: from `open_font`.
-        code_point: int.
+    """Draw one character with a font of `open_font`, its ink centered horizontally and its baseline at row 88.
 
     Returns:
         `(128, 128)` uint8, ink is 255; None if the drawing has no ink or does not fit.

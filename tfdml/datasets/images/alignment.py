@@ -11,17 +11,19 @@ from tfdml._core.checks import require, require_fraction, require_whole
 from tfdml._core.optional import optional_import
 from tfdml._core.terminal import show_progress
 from tfdml.datasets.images import MAX_BYTES, MAX_PIXELS
-from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.preprocessing import Preprocessing
+from tfdml.datasets.images.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+    from tfdml.datasets.labeled_set import LabeledSet
 
 Detector = Callable[[np.ndarray], npt.ArrayLike | None]
 
 _SIDE = 112
 # x and y of the eye on the left of the image, the eye on its right, the nose, the left and the right corner of the
-# mouth, in an image of 112 x 112.
+# mouth, in an image of 112 x 112. Source: Deng, Guo, Xue, Zafeiriou, ArcFace, CVPR 2019, who moved the template of Liu
+# et al., SphereFace, CVPR 2017, from 96 x 112 pixels.
 _TEMPLATE = (
     (38.2946, 51.6963),
     (73.5318, 51.5014),
@@ -32,25 +34,8 @@ _TEMPLATE = (
 _CENTER_WEIGHT = 2.0  # of the squared distance of a face from the center, beside its area
 
 
-def face_template(size: int = 112) -> np.ndarray:
-    """The five points of an aligned face: left eye, right eye, nose, left and right corner of the mouth.
-
-    Left and right are those of the image. Points are scaled by size / 112.
-
-    Example:
-
-        >>> tfdml.datasets.face_template(112).round(1).tolist()
-        [[38.3, 51.7], [73.5, 51.5], [56.0, 71.7], [41.5, 92.4], [70.7, 92.2]]
-
-    Args:
-        size: side of the square image.
-
-    Returns:
-        `(5, 2)` float64, x and y in pixels; the center of the first pixel is (0, 0).
-
-    Source: the template of Deng, Guo, Xue, Zafeiriou, ArcFace, CVPR 2019, which moves that of Liu et al., SphereFace,
-    CVPR 2017, from 96 x 112 to 112 x 112 pixels.
-    """
+def face_template(size: int = _SIDE) -> np.ndarray:
+    """The five points of an aligned face of `size` pixels, `(5, 2)` x and y; the first pixel has its center at 0."""
     require_whole("size", size, 1)
     return np.array(_TEMPLATE) * (size / _SIDE)
 
@@ -68,11 +53,7 @@ def similarity_transform(points: npt.ArrayLike, targets: npt.ArrayLike) -> np.nd
     Returns:
         `(..., 2, 3)` float64: `matrix @ (x, y, 1)` is the image of a point. NaN where points are NaN.
 
-    Raises:
-        ValueError: points that are all the same.
-
-    Source: Umeyama, Least-Squares Estimation of Transformation Parameters Between Two Point Patterns, PAMI 1991, in two
-    dimensions.
+    Source: Umeyama, Least-Squares Estimation of Transformation Parameters Between Two Point Patterns, PAMI 1991.
     """
     z, w = (_as_complex(array) for array in (points, targets))
     z_mean, w_mean = z.mean(axis=-1, keepdims=True), w.mean(axis=-1, keepdims=True)
@@ -85,7 +66,7 @@ def similarity_transform(points: npt.ArrayLike, targets: npt.ArrayLike) -> np.nd
     return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
 
 
-def face_points(faces: LabeledSet, *, detector: Detector | None = None) -> np.ndarray:
+def face_points(faces: "LabeledSet", *, detector: Detector | None = None) -> np.ndarray:
     """Five points of the face in each image of a set, found by a detector.
 
         points = tfdml.datasets.face_points(faces)  # pip install tfdml[faces]
@@ -106,9 +87,10 @@ def face_points(faces: LabeledSet, *, detector: Detector | None = None) -> np.nd
 
     Args:
         faces: `LabeledSet` of images; each is read at its full size.
-        detector: function from an image, uint8 `(height, width, 3)`, to `(5, 2)` x and y in the order of
-            `face_template`, or None if there is no face. By default MTCNN; of several faces it takes the one with the
-            largest area of its box minus twice the squared distance from the center of the image.
+        detector: function from an image, uint8 `(height, width, 3)`, to `(5, 2)` x and y of the left and the right eye
+            (left and right in the image), the nose, and the left and the right corner of the mouth, or None if there is
+            no face. By default MTCNN; of several faces it takes the one with the largest area of its box minus twice
+            the squared distance from the center of the image.
 
     Returns:
         `(n, 5, 2)` float64, NaN for images without a face: `align_faces` takes their center.
@@ -131,20 +113,7 @@ def face_points(faces: LabeledSet, *, detector: Detector | None = None) -> np.nd
 
 
 def mtcnn_detector() -> Detector:
-    """MTCNN of the package mtcnn, whose weights are in its wheel, as a detector for `face_points`.
-
-    Example: a photograph of a face, and an image of nothing.
-
-        >>> detect = tfdml.datasets.mtcnn_detector()
-        >>> left_eye, right_eye, nose, *mouth = detect(tfdml.datasets.photograph("astronaut"))
-        >>> bool(left_eye[0] < nose[0] < right_eye[0]), bool(left_eye[1] < nose[1])  # x and y
-        (True, True)
-        >>> detect(np.zeros((64, 64, 3), "uint8")) is None
-        True
-
-    Raises:
-        ImportError: the package is not installed: `pip install tfdml[faces]`.
-    """
+    """MTCNN of the package mtcnn, whose weights are in its wheel, as a detector for `face_points`."""
     network = optional_import("mtcnn", feature="face_points", extra="faces").MTCNN()
 
     def detect(image: np.ndarray) -> np.ndarray | None:
@@ -155,8 +124,8 @@ def mtcnn_detector() -> Detector:
     return detect
 
 
-def align_faces(faces: LabeledSet, points: npt.ArrayLike, *, size: int = 112, crop: float = 0.5) -> LabeledSet:
-    """The same faces, each rotated, scaled and shifted so that its five points come to `face_template(size)`.
+def align_faces(faces: "LabeledSet", points: npt.ArrayLike, *, size: int = 112, crop: float = 0.5) -> "LabeledSet":
+    """The same faces, each rotated, scaled and shifted so that its five points come to the places of a template.
 
     An image without points is not left out: its center is taken. So rows stay what they were, and with them the pairs
     of LFW. Images are read, warped and sampled bilinearly when they are loaded; pixels outside an image are black. A
@@ -167,7 +136,7 @@ def align_faces(faces: LabeledSet, points: npt.ArrayLike, *, size: int = 112, cr
 
     Example: the left eye, drawn as a white pixel at (30, 20), comes to (38, 52), where the template has it.
 
-        >>> points = tfdml.datasets.face_template(56) + (10.85, -5.85)
+        >>> points = np.array([[30, 20], [47.6, 19.9], [38.9, 30], [31.6, 40.3], [46.2, 40.3]])
         >>> photo = np.zeros((1, 64, 80, 3), "uint8")
         >>> photo[0, 20, 30] = 255
         >>> faces = tfdml.datasets.LabeledSet(images=photo, labels=np.array([0]), class_names=("Ann",))
@@ -177,7 +146,7 @@ def align_faces(faces: LabeledSet, points: npt.ArrayLike, *, size: int = 112, cr
 
     Args:
         faces: `LabeledSet` of n images; records of a source are the contents of image files.
-        points: `(n, 5, 2)`, x and y of five points in each full-size image in the order of `face_template`; NaN for an
+        points: `(n, 5, 2)`, x and y of five points in each full-size image, as `face_points` returns them; NaN for an
             image without a face.
         size: side of the square result in pixels.
         crop: side of the center that is taken without a face, as a share of the shorter side of the image, above 0 and
@@ -224,7 +193,7 @@ class _Pixels:
     channels: int = 3
 
     @classmethod
-    def options(cls, faces: LabeledSet) -> dict[str, Any]:
+    def options(cls, faces: "LabeledSet") -> dict[str, Any]:
         """The attributes for the images of a set."""
         images = faces.images
         return {"encoded": faces.source is not None, "channels": 3 if images is None else images.shape[-1]}

@@ -51,23 +51,15 @@ def decoded(
     inverse_dct: Literal["accurate", "fast"] = "accurate",
     background: tuple[int, int, int] | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decodes a JPEG, PNG, GIF, BMP or WebP file, recognized by its content.
-
-    The image is rotated by its Exif orientation. Alpha is dropped or shows a background, 16-bit samples are reduced to
-    their upper 8 bits, palettes, gray and CMYK are converted to RGB, and color profiles are ignored. Only the first
-    frame of an animation is read, and bytes after the image are ignored. A JPEG whose data end early is rejected, even
-    with an end mark.
+    """Decode a JPEG, PNG, GIF, BMP or WebP file, recognized by its content, as `Preprocessing` describes it.
 
     Args:
         file: a string `()`, the content of the file.
-        max_bytes: maximum size of the file.
-        max_pixels: maximum of width times height, checked in the header before anything is decoded.
-        inverse_dct: of a JPEG: "accurate" gives the pixels of Pillow and OpenCV, "fast" TensorFlow's approximation.
+        max_bytes, max_pixels, inverse_dct: as in `Preprocessing`.
         background: RGB color behind transparent pixels; None: alpha is dropped.
 
     Returns:
-        A string `()`, empty or the reason why there is no image; and the image `(height, width, 3)`, uint8, or one
-        black pixel.
+        A string `()`, empty or the reason why there is no image; and uint8 `(height, width, 3)`, or one black pixel.
 
     Raises:
         tf.errors.InvalidArgumentError: TensorFlow's decoder cannot read the file.
@@ -253,13 +245,12 @@ def load_batch(
     rows that failed.
 
     Args:
-        load: function of one row of `columns` that returns a reason, a string `()` that is empty if there is none, and
-            uint8 pixels of `shape`.
+        load: function of one row of `columns` that returns a reason, a string `()`, and uint8 pixels of `shape`.
         columns: the files `(batch,)`, and other tensors of the same number of rows.
         shape: shape of an image.
 
     Returns:
-        uint8 `(batch, *shape)`, black where there is no image, and strings `(batch,)`.
+        uint8 `(batch, *shape)`, black where there is no image, and strings `(batch,)`, empty where there is one.
     """
     batch = tf.size(columns[0], out_type=tf.int64)
 

@@ -12,8 +12,7 @@ def cut(problem: tf.Tensor, image: tf.Tensor, box: tf.Tensor, margin: float) -> 
     Args:
         problem: a string `()`, empty or the reason why there is no image.
         image: `(height, width, channels)`.
-        box: `(4,)` left, upper, right and lower border in pixels; the part outside the image is cut off.
-        margin: share of the remaining width and height that is added on each side, as far as the image goes.
+        box, margin: `(4,)`, and a share of its sides, as in `Preprocessing`.
 
     Returns:
         A string `()`, empty or the reason why there are no such pixels; and the pixels, or the whole image.
@@ -45,18 +44,9 @@ def fitted(
     fill: tuple[int, int, int],
     channels: int,
 ) -> tf.Tensor:
-    """RGB pixels as uint8 `(height, width, channels)`, bilinearly resized with antialiasing.
+    """RGB pixels `(any, any, 3)` as uint8 `(*size, channels)`; the arguments are as in `Preprocessing`.
 
     Only the part of the resized image that is kept is computed.
-
-    Args:
-        image: uint8 `(any, any, 3)`.
-        size: height and width of the result, the center of the resized image.
-        resize: height and width to which the image is resized.
-        fit: "stretch": to exactly these sides; "pad": to the largest image inside them, surrounded by `fill`; "crop":
-            to the smallest image that covers them, of which the center is taken.
-        fill: RGB color.
-        channels: 1 or 3, see `to_channels`.
     """
     old = tf.shape(image)[:2]
     sides = _resized_sides(old, resize, fit)

@@ -11,7 +11,7 @@ import numpy as np
 from tfdml._core.terminal import show_progress
 from tfdml.datasets.caches.array_cache import cache_folder, cached, digest
 from tfdml.datasets.labeled_set import COLUMN, LabeledSet
-from tfdml.datasets.photo_patches import keypoints, photographs
+from tfdml.datasets.photo_patches import photographs
 from tfdml.datasets.photo_patches import views as photo_views
 
 VERSION = "v1"  # of the manifest and the views together
@@ -35,8 +35,6 @@ PARTS = {
     "validation": ("chelsea", "coins", "text"),
     "test": ("china", "coffee", "camera", "gravel"),
 }
-_DISTANCES = {"train": 20, "validation": 28, "test": 28}  # pixels between places of one photograph
-_MOST = {"train": 300, "validation": 150, "test": 150}  # places per photograph
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -80,9 +78,7 @@ def photo_patches(
 
     Args:
         splits: names of the splits to return.
-        cache: folder of the arrays. By default `TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or in
-            `~/.cache`; False disables the cache. An unwritable folder causes a
-            warning.
+        cache: folder of the arrays, as in `glyphs`.
 
     Returns:
         A tuple of `PhotoPatches`, one per split: 1,744, 146 and 442 places with eight views each. A class is named
@@ -99,31 +95,10 @@ def photo_patches(
     return tuple(_patches_of(split, manifest[split], cache) for split in splits)
 
 
-def select() -> dict[str, np.ndarray]:
-    """Choose the places of all splits by the rules of `tfdml.datasets.photo_patches.keypoints`.
-
-    Returns:
-        Dict of split to `(keypoints, 3)` int64: the photograph, an index into `PARTS[split]`, then x and y.
-    """
-    return {split: np.concatenate(list(_selected(split))) for split in PARTS}
-
-
 def load_manifest() -> dict[str, np.ndarray]:
-    """The places that ship with the package, as `select` returns them."""
+    """The places that ship with the package: part to `(places, 3)` int64, the photograph, x and y."""
     with np.load(_MANIFEST, allow_pickle=False) as saved:
         return {split: saved[split].astype(np.int64) for split in PARTS}
-
-
-def save_manifest(path: str | os.PathLike[str], manifest: dict[str, np.ndarray]) -> None:
-    """Write places as `load_manifest` reads them."""
-    np.savez_compressed(path, **{split: rows.astype(np.uint16) for split, rows in manifest.items()})  # type: ignore[arg-type]
-
-
-def _selected(split):
-    for number, name in enumerate(PARTS[split]):
-        pixels = photographs.read(photographs.PHOTOGRAPHS[name])
-        chosen = keypoints.choose(pixels, distance=_DISTANCES[split], most=_MOST[split])
-        yield np.concatenate([np.full((len(chosen), 1), number), chosen], axis=1)
 
 
 def _patches_of(split, rows, cache):

@@ -17,9 +17,9 @@ from tfdml._core.checksums import sha256_of_rows
 from tfdml._core.memory_maps import BoundedReader
 from tfdml._core.optional import optional_import
 from tfdml.datasets.caches.set_cache import states_of_files
+from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.preprocessing import Preprocessing
-from tfdml.datasets.readers.text import MOST_CHARACTERS, as_names, class_name, numbered, require_short, warn_of_similar
+from tfdml.datasets.text import MOST_CHARACTERS, as_names, class_name, numbered, require_short, warn_of_similar
 from tfdml.typing import FilePath
 
 _IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
@@ -167,16 +167,10 @@ class Archives:
         return contents
 
 
-@dataclass(frozen=True)
-class BytesAt:
-    """The bytes of a file at some places; the file is opened for each read. Past the end of the file there are none."""
-
-    path: str
-
-    def __call__(self, starts: np.ndarray, lengths: np.ndarray) -> list[bytes]:
-        """The bytes at each start."""
-        with open(self.path, "rb") as file:
-            return [_read(file, start, length) for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)]
+def _bytes_at(path, starts, lengths):
+    """The bytes of a file at each start; none past its end. The file is opened for each read."""
+    with open(path, "rb") as file:
+        return [_read(file, start, length) for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)]
 
 
 def _read(file, start, length):
@@ -184,29 +178,15 @@ def _read(file, start, length):
     return file.read(length)
 
 
-@dataclass(frozen=True)
-class FeatureAt:
+def _features_at(path, name, starts, lengths):
     """A feature of bytes of `tf.train.Example` records; empty for a record without it, which then cannot be decoded."""
-
-    path: str
-    name: str
-
-    def __call__(self, starts: np.ndarray, lengths: np.ndarray) -> list[bytes]:
-        """The feature of each record."""
-        return [_feature_or_empty(record, self.name) for record in BytesAt(self.path)(starts, lengths)]
+    return [_feature_or_empty(record, name) for record in _bytes_at(path, starts, lengths)]
 
 
-@dataclass(frozen=True)
-class CellsAt:
+def _cells_at(path, column, groups, rows):
     """Images of a Parquet file by row group and row."""
-
-    path: str
-    column: str
-
-    def __call__(self, starts: np.ndarray, lengths: np.ndarray) -> list[bytes]:
-        """The image of each row group and row."""
-        spans = zip(starts.tolist(), lengths.tolist(), strict=True)
-        return [_row_group(self.path, self.column, group)[row].as_py() or b"" for group, row in spans]
+    spans = zip(groups.tolist(), rows.tolist(), strict=True)
+    return [_row_group(path, column, group)[row].as_py() or b"" for group, row in spans]
 
 
 def _listing(path, image, label):
@@ -240,7 +220,7 @@ def _tar(path, image, label):
         require(len(images) > 0, f"{str(path)!r}, which cannot be read ({error})", "a tar file, not compressed")
         problem = str(path), f"ends after {images[-1][0]}: {error}"
     records = [Record(f"{path}/{name}", start, size, classes.get(_key(name))) for name, start, size in images]
-    return Listing(records, BytesAt(str(path)), problem)
+    return Listing(records, functools.partial(_bytes_at, str(path)), problem)
 
 
 class _Member(tarfile.TarInfo):
@@ -282,7 +262,7 @@ def _tfrecord(path, image, label):
             _feature(_read(file, *span), name)
         classes = [None if label is None else _text(_feature(_read(file, *span), label)) for span in spans]
     records = [Record(f"{path}/{number}", *span, classes[number]) for number, span in enumerate(spans)]
-    return Listing(records, FeatureAt(str(path), name), problem)
+    return Listing(records, functools.partial(_features_at, str(path), name), problem)
 
 
 def _frames(path):
@@ -347,7 +327,7 @@ def _parquet(path, image, label):
         Record(f"{path}/{number}", *span, None if classes[number] is None else _text(classes[number]))
         for number, span in enumerate(spans)
     ]
-    return Listing(records, CellsAt(str(path), column))
+    return Listing(records, functools.partial(_cells_at, str(path), column))
 
 
 @functools.lru_cache(maxsize=_OPEN_ROW_GROUPS)

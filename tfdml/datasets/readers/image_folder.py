@@ -11,10 +11,10 @@ from typing import Any, overload
 import numpy as np
 
 from tfdml._core.checks import require
+from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.preprocessing import Preprocessing
-from tfdml.datasets.readers.text import as_names, class_name, is_utf8, printable, require_utf8, warn_of_similar
 from tfdml.datasets.splits import as_split_names, with_shared_names
+from tfdml.datasets.text import as_names, class_name, is_utf8, printable, require_utf8, warn_of_similar
 
 Loader = Callable[..., Any]
 

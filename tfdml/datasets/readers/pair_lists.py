@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, require, require_seed, require_whole
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.readers.text import is_whole, read_lines
+from tfdml.datasets.text import is_whole, read_lines
 
 _FORM = """
 10<tab>300                                        folds, and matched pairs per fold; as many mismatched pairs follow
@@ -64,7 +64,7 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
         >>> with open("pairs.txt", "w") as file:
         ...     for line in ("2 1", "Ann 1 3", "Ann 2 Zed 1", "Bob 1 2", "Bob 2 Zed 1"):
         ...         print(*line.split(), sep=chr(9), file=file)  # words between tabs
-        >>> pairs = tfdml.datasets.lfw_pairs("pairs.txt")
+        >>> pairs = tfdml.datasets.public.lfw_pairs("pairs.txt")
         >>> pairs.names[pairs.first].tolist()
         ['Ann/Ann_0001.jpg', 'Ann/Ann_0002.jpg', 'Bob/Bob_0001.jpg', 'Bob/Bob_0002.jpg']
         >>> pairs.same, pairs.folds

@@ -14,9 +14,10 @@ import numpy as np
 from tfdml._core.checks import require
 from tfdml._core.optional import optional_import
 from tfdml._core.terminal import from_cells
+from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.preprocessing import Preprocessing
-from tfdml.datasets.readers.text import (
+from tfdml.datasets.splits import as_split_names, with_shared_names
+from tfdml.datasets.text import (
     as_names,
     class_name,
     class_name_of,
@@ -26,7 +27,6 @@ from tfdml.datasets.readers.text import (
     read_utf8,
     warn_of_similar,
 )
-from tfdml.datasets.splits import as_split_names, with_shared_names
 
 Loader = Callable[..., Any]
 Table = str | os.PathLike | Mapping[str, Any] | Any

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import require
+from tfdml._core.optional import optional_import
 from tfdml._core.terminal import show_progress
+from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.preprocessing import Preprocessing
-from tfdml.datasets.readers.text import class_name
+from tfdml.datasets.text import class_name
 
 _LABELS_AT_ONCE = 256
 
@@ -50,7 +51,7 @@ def tfds(
         ImportError: tensorflow-datasets is not installed: `pip install tfdml[tfds]`.
         ValueError: features that do not exist or are of another kind, or files without random access.
     """
-    library = _library()
+    library = optional_import("tensorflow_datasets", feature="tfds", extra="tfds")
     decoders = {image: library.decode.SkipDecoding()}
     try:
         records = library.data_source(name, split=split, data_dir=data_dir, decoders=decoders, **options)
@@ -71,14 +72,6 @@ def tfds(
         class_names=names,
         load=getattr(load, "from_bytes", load),
     )
-
-
-def _library():
-    try:
-        import tensorflow_datasets
-    except ImportError as error:
-        raise ImportError("This is read by tensorflow-datasets: pip install tfdml[tfds].") from error
-    return tensorflow_datasets
 
 
 def _require_feature(features, option, name, kind):

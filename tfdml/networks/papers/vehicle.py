@@ -21,7 +21,7 @@ def vehicle_network(
     Both branches share the trunk. Two vehicles of different models differ already in the features of the first branch;
     two of the same model are told apart by the second. Vehicles whose model is not known have the model -1.
 
-    See also: `vgg_m`, its trunk; `tfdml.losses.CoupledClustersLoss` for the embedding.
+    See also: `tfdml.losses.CoupledClustersLoss` for the embedding.
 
     Example:
 
@@ -39,7 +39,8 @@ def vehicle_network(
         images: `(batch, height, width, channels)` Keras tensor of pixels in [0, 255].
         num_models: number of vehicle models.
         dim: size of the features of each branch, and of the embedding.
-        trunk: function from images to features `(batch, features)`; None for `vgg_m`.
+        trunk: function from images to features `(batch, features)`; None for VGG-M up to
+            its first dense layer, for images of 224 x 224.
 
     Returns:
         dict of Keras tensors: "model", logits `(batch, num_models)`, and "embedding", unit vectors `(batch, dim)`
@@ -71,20 +72,6 @@ def vgg_m(images: KerasTensor) -> KerasTensor:
 
     Batch normalization stands in for local response normalization, which the networks of that time had after the first
     two convolutions.
-
-    See also: `vehicle_network`, whose trunk it is.
-
-    Example:
-
-        >>> images = keras.Input((64, 64, 3))
-        >>> tfdml.networks.vgg_m(images).shape
-        (None, 4096)
-
-    Args:
-        images: `(batch, height, width, channels)` Keras tensor of pixels in [0, 255].
-
-    Returns:
-        `(batch, 4096)` Keras tensor.
 
     Source: Chatfield, Simonyan, Vedaldi, Zisserman, Return of the Devil in the Details, BMVC 2014, CNN-M.
     """

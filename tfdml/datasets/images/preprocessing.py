@@ -71,8 +71,7 @@ class Preprocessing(Settings):
             green, blue)`. None: alpha is dropped, so that the colors hidden under transparent pixels are used; they are
             black in a GIF, and anything in cut-outs.
         inverse_dct: "accurate": the pixels of a JPEG as Pillow and OpenCV decode it; "fast": an approximation that
-            differs from them by 1 to 2 gray levels in the mean and up to 14. Earlier versions used it, so a saved
-            config without this setting is loaded as "fast": a model keeps the pixels that it was trained with.
+            differs from them by 1 to 2 gray levels in the mean and up to 14.
 
     Raises:
         ValueError: a size or a limit below 1, `resize` smaller than `size`, an unknown `fit` or `inverse_dct`, a color
@@ -95,10 +94,7 @@ class Preprocessing(Settings):
         for name in ("size", "resize", "fill", "background"):
             value = getattr(self, name)
             object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)  # as read from JSON
-        size, resize = (
-            as_sides("size", self.size),
-            as_sides("resize", self.size if self.resize is None else self.resize),
-        )
+        size, resize = self.shape[:2], self._resized_sides
         expected = f"at least size={self.size!r}, which is cut out of it"
         require(resize[0] >= size[0] and resize[1] >= size[1], f"resize={self.resize!r}", expected)
         require(self.fit in _FITS, f"fit={self.fit!r}", "'stretch', 'pad' or 'crop'")
@@ -113,9 +109,8 @@ class Preprocessing(Settings):
 
     def __repr__(self) -> str:
         """The settings that `get_config` states."""
-        return (
-            f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in self.get_config().items())})"
-        )
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.get_config().items())
+        return f"{type(self).__qualname__}({settings})"
 
     def get_config(self) -> dict[str, Any]:
         """The settings by name; the background only if there is one."""
@@ -140,6 +135,11 @@ class Preprocessing(Settings):
         return *as_sides("size", self.size), self.channels
 
     @property
+    def _resized_sides(self):
+        """Height and width before the center crop."""
+        return as_sides("resize", self.size if self.resize is None else self.resize)
+
+    @property
     def uncropped(self) -> "Preprocessing":
         """The same without the center crop, to take random crops in training."""
         return self if self.resize is None else dataclasses.replace(self, size=self.resize, resize=None)
@@ -150,7 +150,7 @@ class Preprocessing(Settings):
         They are the same for `size=32` and `size=(32, 32)`. Limits, and boxes with their margin, do not count: queries
         with boxes are compared with a gallery of whole images.
         """
-        sides = as_sides("size", self.size), as_sides("resize", self.size if self.resize is None else self.resize)
+        sides = self.shape[:2], self._resized_sides
         fill = _as_color("fill", self.fill) if self.fit == "pad" else None
         background = [] if self.background is None else [self._background()]
         settings = [*sides, self.fit, fill, self.channels, self.inverse_dct, *background]
@@ -207,11 +207,8 @@ class Preprocessing(Settings):
         """A reason, empty if there is none, and the RGB pixels of a file's content inside its box."""
         from tfdml.datasets.images.decode import decoded
 
-        require(
-            (box is not None) == self.boxes,
-            f"boxes={self.boxes} {'and no' if box is None else 'and a'} box",
-            "both or none",
-        )
+        received = f"boxes={self.boxes} {'and no' if box is None else 'and a'} box"
+        require((box is not None) == self.boxes, received, "both or none")
         settings = self.max_bytes, self.max_pixels, self.inverse_dct, self._background()
         return self._cut(*decoded(file, *settings), box)
 
@@ -229,11 +226,8 @@ class Preprocessing(Settings):
     def _fitted(self, image):
         from tfdml.datasets.images.fit import fitted
 
-        resize, fill = (
-            as_sides("resize", self.size if self.resize is None else self.resize),
-            _as_color("fill", self.fill),
-        )
-        return fitted(image, size=self.shape[:2], resize=resize, fit=self.fit, fill=fill, channels=self.channels)
+        sides = {"size": self.shape[:2], "resize": self._resized_sides}
+        return fitted(image, **sides, fit=self.fit, fill=_as_color("fill", self.fill), channels=self.channels)
 
 
 def _as_color(name, value):

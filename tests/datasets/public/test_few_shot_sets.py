@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tfdml.datasets import mini_imagenet, omniglot
-from tfdml.datasets.readers.public import few_shot as readers
+from tfdml.datasets.public import few_shot as readers
+from tfdml.datasets.public import mini_imagenet, omniglot
 from tfdml.samplers import EpisodeSampler
 
 # Two alphabets in each folder; Greek is in both parts of the lists, as Gurmukhi in the original ones.

@@ -7,16 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from tfdml.datasets.readers.text import as_names, read_lines, require_short
+from tfdml._core.checks import require
+from tfdml.datasets.text import as_names, read_lines, require_short
 
 Loader = Callable[..., Any]
+
+
+def require_tree(condition: bool, root: str | os.PathLike[str], problem: str, tree: str) -> None:
+    """Raise a ValueError that shows the expected files unless the condition holds."""
+    if not condition:
+        raise ValueError(f"Received root={os.fspath(root)!r}{problem}. Expected these files:{tree}")
 
 
 def read_lists(root: str | os.PathLike[str], tree: str, *names: str) -> list[list[str]]:
     """The lines of text files."""
     for name in names:
-        if not pathlib.Path(root, name).is_file():
-            raise ValueError(f"Received root={os.fspath(root)!r}, which has no {name}. Expected these files:{tree}")
+        require_tree(pathlib.Path(root, name).is_file(), root, f", which has no {name}", tree)
     return [read_lines(pathlib.Path(root, name)) for name in names]
 
 
@@ -24,8 +30,7 @@ def as_columns(lines: Iterable[str], number: int) -> list[list[str]]:
     """The words of each line that is not blank."""
     rows = [line.split() for line in lines if line.strip()]
     for row in rows:
-        if len(row) != number:
-            raise ValueError(f"Received a line of {len(row)} columns ({' '.join(row)!r}), expected {number}.")
+        require(len(row) == number, f"a line of {len(row)} columns ({' '.join(row)!r})", f"{number}")
     return rows
 
 
@@ -33,8 +38,8 @@ def require_inside(files: Iterable[str]) -> None:
     """Raise a ValueError if a name in a list is too long or would be outside of the folder of the set."""
     for file in files:
         require_short("a list with a name", file)
-        if os.path.isabs(file) or ".." in pathlib.PurePath(file).parts:
-            raise ValueError(f"Received a list with {file!r}, expected paths below root. Download the set again.")
+        is_inside = not os.path.isabs(file) and ".." not in pathlib.PurePath(file).parts
+        require(is_inside, f"a list with {file!r}", "paths below root. Download the set again")
 
 
 def existing_paths(root: str | os.PathLike[str], tree: str, files: Sequence[str]) -> np.ndarray:
@@ -43,11 +48,8 @@ def existing_paths(root: str | os.PathLike[str], tree: str, files: Sequence[str]
     require_inside(files)
     names_by_folder = {parent: set(_names(folder / parent)) for parent in {os.path.dirname(file) for file in files}}
     missing = [file for file in files if os.path.basename(file) not in names_by_folder[os.path.dirname(file)]]
-    if missing:
-        raise ValueError(
-            f"Received root={os.fspath(root)!r} without {missing[0]} ({len(missing):,} of {len(files):,} images are "
-            f"missing). Expected these files:{tree}"
-        )
+    problem = f" without {missing[0]} ({len(missing):,} of {len(files):,} images are missing)" if missing else ""
+    require_tree(not missing, root, problem, tree)
     return as_names([str(folder / file) for file in files])
 
 
@@ -57,8 +59,6 @@ def _names(folder):
 
 def require_counts(name: str, received: tuple[int, int], expected: tuple[int, int]) -> None:
     """Raise a ValueError if a part of a set has other numbers of images and classes than the published ones."""
-    if tuple(received) != tuple(expected):
-        raise ValueError(
-            f"Received {received[0]:,} images of {received[1]:,} classes in {name}, expected "
-            f"{expected[0]:,} of {expected[1]:,}. The copy is incomplete, or of another set."
-        )
+    counts = f"{received[0]:,} images of {received[1]:,} classes in {name}"
+    published = f"{expected[0]:,} of {expected[1]:,}. The copy is incomplete, or of another set"
+    require(tuple(received) == tuple(expected), counts, published)

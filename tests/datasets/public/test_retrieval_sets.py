@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from tfdml.datasets import cars196, cub200, in_shop, stanford_online_products
-from tfdml.datasets.readers.public import retrieval as benchmarks
+from tfdml.datasets.public import cars196, cub200, in_shop, stanford_online_products
+from tfdml.datasets.public import retrieval as benchmarks
 
 
 def touch(root, *files):

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.datasets.readers.miniatures import LFW_FILES, PAIRS, PEOPLE, write_files, write_lfw
-from tfdml.datasets import Preprocessing, casia_webface, lfw
-from tfdml.datasets.readers.public import faces as benchmarks
+from tests.datasets.public.miniatures import LFW_FILES, PAIRS, PEOPLE, write_files, write_lfw
+from tfdml.datasets import Preprocessing
+from tfdml.datasets.public import casia_webface, lfw
+from tfdml.datasets.public import faces as benchmarks
 
 
 def jpeg(level):

@@ -1,4 +1,4 @@
-"""Checks of arguments: each raises a ValueError that says what was received and what is expected."""
+"""The errors of the recipes: each says what was received and what is expected."""
 
 import numbers
 

@@ -5,10 +5,11 @@ import pathlib
 
 import numpy as np
 
+from tfdml._core.checks import require
 from tfdml._core.optional import optional_import
+from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.preprocessing import Preprocessing
-from tfdml.datasets.readers.public.files import Loader, as_columns, existing_paths, read_lists, require_counts
+from tfdml.datasets.public.files import Loader, as_columns, existing_paths, read_lists, require_counts, require_tree
 
 # Images and classes of each part.
 COUNTS = {
@@ -166,11 +167,9 @@ def in_shop(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
     partition, bounds = read_lists(root, _IN_SHOP_TREE, "Eval/list_eval_partition.txt", "Anno/list_bbox_inshop.txt")
     rows, boxes = as_columns(partition[2:], 3), {row[0]: row[3:] for row in as_columns(bounds[2:], 7)}
     unknown = {status for *_, status in rows} - {"train", "query", "gallery"}
-    if unknown:
-        raise ValueError(f"Received status {unknown.pop()!r} of an image, expected train, query or gallery.")
+    require(not unknown, f"status {min(unknown, default='')!r} of an image", "train, query or gallery")
     missing = [file for file, *_ in rows if file not in boxes]
-    if missing:
-        raise ValueError(f"Received no box of {missing[0]} in list_bbox_inshop.txt, expected one per image.")
+    require(not missing, f"no box of {(missing or [''])[0]} in list_bbox_inshop.txt", "one per image")
     paths = existing_paths(root, _IN_SHOP_TREE, [f"Img/{file}" for file, *_ in rows])
     items, statuses = (np.array(column) for column in list(zip(*rows, strict=True))[1:])
     corners = np.array([boxes[file] for file, *_ in rows], dtype=np.float64)
@@ -228,14 +227,13 @@ def _set_of_split(name, split, *, load, paths, classes, boxes, class_ids, class_
 
 def _require_same_ids(root, *tables):
     ids = [[row[0] for row in table] for table in tables]
-    if any(other != ids[0] for other in ids):
-        raise ValueError(f"Received root={os.fspath(root)!r} with lists of different images, expected one line each.")
+    received = f"root={os.fspath(root)!r} with lists of different images"
+    require(all(other == ids[0] for other in ids), received, "one line each")
 
 
 def _mat(folder, name, variable):
     scipy = optional_import("scipy.io", feature="cars196", extra="evaluation")
-    if not (folder / name).is_file():
-        raise ValueError(f"Received root={str(folder)!r}, which has no {name}. Expected these files:{_CARS_TREE}")
+    require_tree((folder / name).is_file(), folder, f", which has no {name}", _CARS_TREE)
     return np.ravel(scipy.loadmat(folder / name)[variable])
 
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdml._core.checks import require, require_one_of
+from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import COLUMN, LabeledSet
-from tfdml.datasets.preprocessing import Preprocessing
-from tfdml.datasets.readers.public.files import Loader, as_columns, existing_paths, read_lists, require_counts
-from tfdml.datasets.readers.text import is_whole
+from tfdml.datasets.public.files import Loader, as_columns, existing_paths, read_lists, require_counts, require_tree
+from tfdml.datasets.text import is_whole
 
 # Images and identities of each part, without junk; distractors count as one identity. None: no source states it.
 MARKET_COUNTS = {"train": (12_936, 751), "query": (3_368, 750), "gallery": (15_913, 751)}
@@ -87,8 +87,7 @@ class _Crop(NamedTuple):
 
 def _crops(root, folder):
     """The images of a folder, by name."""
-    if not (root / folder).is_dir():
-        raise ValueError(f"Received root={str(root)!r}, which has no {folder}. Expected these files:{_MARKET_TREE}")
+    require_tree((root / folder).is_dir(), root, f", which has no {folder}", _MARKET_TREE)
     return [_crop(root / folder, name) for name in sorted(os.listdir(root / folder)) if name.endswith(".jpg")]
 
 

@@ -7,10 +7,10 @@ import re
 
 import numpy as np
 
-from tfdml._core.checks import require_one_of, require_whole
+from tfdml._core.checks import require, require_one_of, require_whole
+from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.preprocessing import Preprocessing
-from tfdml.datasets.readers.public.files import Loader, existing_paths, read_lists, require_counts
+from tfdml.datasets.public.files import Loader, existing_paths, read_lists, require_counts, require_tree
 
 # Characters of Omniglot's two folders and of the lists, each character with this number of drawers.
 CHARACTERS = {"images_background": 964, "images_evaluation": 659}
@@ -70,8 +70,8 @@ def omniglot(
     Zemel, Prototypical Networks for Few-shot Learning, NIPS 2017.
     """
     require_one_of(("vinyals", "background"), split=split)
-    if validation and split != "vinyals":
-        raise ValueError(f"Received validation=True and split={split!r}, expected split='vinyals', which has lists.")
+    expected = "split='vinyals', which has lists"
+    require(not validation or split == "vinyals", f"validation=True and split={split!r}", expected)
     turns = range(4) if rotations else range(1)
     files = _characters(root)
     names = _names_of_parts(root, files, split, validation)
@@ -134,10 +134,7 @@ def _characters(root):
     files, start = {}, 0
     for name, expected in CHARACTERS.items():
         paths = sorted(pathlib.Path(root, name).glob("*/*/*.png"))
-        if not paths:
-            raise ValueError(
-                f"Received root={os.fspath(root)!r} without images in {name}. Expected these files:{_OMNIGLOT_TREE}"
-            )
+        require_tree(bool(paths), root, f" without images in {name}", _OMNIGLOT_TREE)
         by_number = _by_number(paths)
         require_counts(name, (len(paths), len(by_number)), (DRAWERS * expected, expected))
         _require_numbers(name, sorted(by_number), start)
@@ -150,10 +147,8 @@ def _by_number(paths):
     """Paths by the number of their character."""
     by_number = {}
     for path in paths:
-        if not re.fullmatch(r"\d{4}_\d\d", path.stem):
-            raise ValueError(
-                f"Received the image {path.name}, expected a name of character and drawer, as 0965_01.png."
-            )
+        is_name = re.fullmatch(r"\d{4}_\d\d", path.stem) is not None
+        require(is_name, f"the image {path.name}", "a name of character and drawer, as 0965_01.png")
         by_number.setdefault(int(path.stem[:4]), []).append(path)
     return by_number
 
@@ -162,21 +157,17 @@ def _character(paths):
     """The name of a character, of which all files are in one folder."""
     folders = {path.parent for path in paths}
     drawers = [int(path.stem[-2:]) for path in paths]
-    if len(folders) > 1 or drawers != list(range(1, DRAWERS + 1)):
-        raise ValueError(
-            f"Received the drawers {drawers} of character {paths[0].stem[:4]} in {len(folders)} folders, expected 1 to "
-            f"{DRAWERS} in one. Unpack the original archives again."
-        )
+    received = f"the drawers {drawers} of character {paths[0].stem[:4]} in {len(folders)} folders"
+    is_whole = len(folders) == 1 and drawers == list(range(1, DRAWERS + 1))
+    require(is_whole, received, f"1 to {DRAWERS} in one. Unpack the original archives again")
     return "/".join(paths[0].parent.parts[-2:])
 
 
 def _require_numbers(name, numbers, start):
     expected = list(range(start + 1, start + 1 + len(numbers)))
-    if numbers != expected:
-        raise ValueError(
-            f"Received characters {numbers[0]} to {numbers[-1]} in {name}, expected {expected[0]} to {expected[-1]}. "
-            "The copy numbers the characters of each folder from its beginning: unpack the original archives."
-        )
+    advice = "The copy numbers the characters of each folder from its beginning: unpack the original archives"
+    received = f"characters {numbers[0]} to {numbers[-1]} in {name}"
+    require(numbers == expected, received, f"{expected[0]} to {expected[-1]}. {advice}")
 
 
 def _names_of_parts(root, files, split, validation):
@@ -195,11 +186,8 @@ def _listed(lines, name, files):
     """The characters of a list, of which each has four lines, one per rotation."""
     rows = [re.sub(r"/rot(000|090|180|270)$", "", line.strip()) for line in lines if line.strip()]
     unknown = [row for row in rows if row not in files]
-    if unknown:
-        raise ValueError(
-            f"Received {unknown[0]!r} in splits/vinyals/{name}.txt, expected a character of the set and its rotation, "
-            "as Angelic/character01/rot090."
-        )
+    expected = "a character of the set and its rotation, as Angelic/character01/rot090"
+    require(not unknown, f"{(unknown or [''])[0]!r} in splits/vinyals/{name}.txt", expected)
     require_counts(f"splits/vinyals/{name}.txt", (len(rows), len(set(rows))), (4 * LISTED[name], LISTED[name]))
     return set(rows)
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from tfdml._core.checks import require, require_one_of
+from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.preprocessing import Preprocessing
+from tfdml.datasets.public.files import Loader, existing_paths, read_lists, require_counts
+from tfdml.datasets.public.record_io import RecordImages, read_first_labels, read_offsets, read_records
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs
-from tfdml.datasets.readers.public.files import Loader, existing_paths, read_lists, require_counts
-from tfdml.datasets.readers.public.record_io import RecordImages, read_first_labels, read_offsets, read_records
-from tfdml.datasets.readers.text import is_whole, read_lines
+from tfdml.datasets.text import is_whole, read_lines
 
 # Images and identities.
 COUNTS = {
@@ -44,7 +44,7 @@ def lfw(
 ) -> tuple[LabeledSet, PairList]:
     """Labeled Faces in the Wild: 13,233 images of 5,749 people, and pairs of them.
 
-        faces, pairs = tfdml.datasets.lfw("LFW")
+        faces, pairs = tfdml.datasets.public.lfw("LFW")
         x = tfdml.models.embed(model, faces)
         tfdml.metrics.verification(x[pairs.first], x[pairs.second], pairs.same, folds=pairs.folds)
 

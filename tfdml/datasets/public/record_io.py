@@ -19,8 +19,8 @@ from tfdml._core.checks import require
 from tfdml._core.checksums import sha256_of_rows
 from tfdml._core.memory_maps import BoundedReader
 from tfdml.datasets.caches.set_cache import states_of_files
-from tfdml.datasets.readers.public.files import as_columns
-from tfdml.datasets.readers.text import is_whole, read_lines
+from tfdml.datasets.public.files import as_columns
+from tfdml.datasets.text import is_whole, read_lines
 
 _MAGIC = struct.pack("<I", 0xCED7230A)
 _LENGTH = 2**29 - 1

@@ -1,1 +1,0 @@
-"""Public data sets, from their original files."""
