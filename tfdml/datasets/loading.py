@@ -241,10 +241,10 @@ class _Loader:
 
     def batch(self, rows, *seeds):
         """Dataset of one `(examples, labels)`: all rows in parallel, then row by row if that gives no whole batch."""
-        in_parallel = self._in_parallel(rows, *seeds).flat_map(partial(self._fill_gaps, rows, seeds))
-        row_by_row = self._row_by_row(rows, seeds, tf.range(tf.size(rows)), "")
+        whole = self._in_parallel(rows, *seeds).filter(lambda positions, _: tf.size(positions) == tf.size(rows))
+        examples = whole.map(lambda _, examples: examples).concatenate(self._row_by_row(rows, seeds)).take(1)
         labels = tf.data.Dataset.from_tensors(tf.gather(self.labels, rows))
-        return tf.data.Dataset.zip(in_parallel.concatenate(row_by_row).take(1), labels).map(_with_static_size)
+        return tf.data.Dataset.zip(examples, labels).map(_with_static_size)
 
     def loadable(self, rows):
         """Dataset of one `(examples, rows)`, of the rows that can be loaded; empty if their shapes differ."""
@@ -260,23 +260,12 @@ class _Loader:
         )
         return examples.ignore_errors().batch(tf.size(rows, tf.int64)).ignore_errors()
 
-    def _fill_gaps(self, rows, seeds, positions, examples):
-        """Dataset of the whole batch: `examples`, and the results of `_row_by_row` at the missing positions."""
-        missing = tf.sets.difference(tf.range(tf.size(rows))[None], positions[None]).values
-        shapes = _shapes(tf.nest.map_structure(lambda tensor: tensor[0], examples))
-        replaced = tf.data.Dataset.zip((self._row_by_row(rows, seeds, missing, shapes),))
-        merge = partial(
-            tf.nest.map_structure, lambda *tensors: tf.dynamic_stitch([positions, missing], tensors), examples
-        )
-        complete = tf.data.Dataset.from_tensors(examples).take(tf.cast(tf.size(missing) == 0, tf.int64))
-        return complete.concatenate(replaced.map(merge))
-
-    def _row_by_row(self, rows, seeds, positions, shapes):
-        """Dataset of one batch of the examples at `positions`; raises unless all have the same shapes."""
-        examples = tf.data.Dataset.from_tensor_slices(positions).interleave(
+    def _row_by_row(self, rows, seeds):
+        """Dataset of one batch of examples; raises unless all have the same shapes."""
+        examples = tf.data.Dataset.from_tensor_slices(tf.range(tf.size(rows))).interleave(
             partial(self._first_that_loads, rows, seeds), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
         )
-        return examples.scan(shapes, self._require_same_shapes).batch(tf.size(rows, tf.int64))
+        return examples.scan("", self._require_same_shapes).batch(tf.size(rows, tf.int64))
 
     def _first_that_loads(self, rows, seeds, position):
         """Dataset of one `(row, example)`: of `rows[position]`, or of the first replacement that can be loaded."""

@@ -197,13 +197,6 @@ def test_damaged_lists_are_errors(mini, rows, header, message):
         mini_imagenet(mini)
 
 
-def test_the_published_numbers_are_checked():
-    assert readers.CHARACTERS == {"images_background": 964, "images_evaluation": 659}
-    assert readers.DRAWERS == 20
-    assert readers.LISTED == {"train": 1028, "val": 172, "trainval": 1200, "test": 423}
-    assert readers.MINI_IMAGENET == {"train": (38400, 64), "val": (9600, 16), "test": (12000, 20)}
-
-
 @pytest.mark.parametrize("reader", [omniglot, mini_imagenet])
 def test_a_task_of_one_class_is_an_error(reader, root, mini):
     with pytest.raises(ValueError, match="ways=1"):

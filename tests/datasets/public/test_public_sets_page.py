@@ -6,10 +6,31 @@ from pathlib import Path
 import pytest
 
 from tfdml.datasets import public
+from tfdml.datasets.public import faces, few_shot, reidentification, retrieval
 
 PAGE = (Path(__file__).parents[3] / "docs" / "public-sets.md").read_text()
 FILES = Path(public.__file__).parent
 READERS = [name for name in public.__all__ if name != "lfw_pairs"]
+
+CHECKED = {
+    "cars196": retrieval.COUNTS["cars196"],
+    "casia_webface": {name: counts for name, counts in faces.COUNTS.items() if name != "lfw"},
+    "cub200": retrieval.COUNTS["cub200-2011"],
+    "in_shop": retrieval.COUNTS["in-shop"],
+    "lfw": {"faces": faces.COUNTS["lfw"], **{name: (pairs,) for name, (pairs, _) in faces.LISTS.items()}},
+    "market1501": reidentification.MARKET_COUNTS,
+    "mini_imagenet": few_shot.MINI_IMAGENET,
+    "omniglot": {"characters": [*few_shot.CHARACTERS.values(), *few_shot.LISTED.values(), few_shot.DRAWERS]},
+    "stanford_online_products": retrieval.COUNTS["sop"],
+    "vehicle_id": reidentification.VEHICLE_COUNTS,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_the_numbers_that_are_checked_are_in_the_docstring(reader):
+    numbers = set(re.findall(r"\d+", getattr(public, reader).__doc__.replace(",", "")))
+    checked = {str(count) for counts in CHECKED[reader].values() for count in counts if count is not None}
+    assert checked <= numbers
 
 
 @pytest.mark.parametrize("reader", READERS)

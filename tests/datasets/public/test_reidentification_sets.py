@@ -169,19 +169,6 @@ def test_other_files_of_vehicles_are_refused(vehicles):
         vehicle_id(vehicles)
 
 
-def test_the_published_numbers_of_images_and_identities_are_checked():
-    assert benchmarks.MARKET_COUNTS == {"train": (12936, 751), "query": (3368, 750), "gallery": (15913, 751)}
-    assert benchmarks.VEHICLE_COUNTS == {
-        "train": (113346, 13164),
-        "800": (6493, 800),
-        "1600": (13377, 1600),
-        "2400": (19777, 2400),
-        "3200": (None, 3200),
-        "6000": (None, 6000),
-        "13164": (None, 13164),
-    }
-
-
 def test_cameras_are_a_column_that_subsets_take_along():
     images = np.zeros((3, 2, 2, 1), np.uint8)
     street = LabeledSet(images=images, labels=np.arange(3), class_names=tuple("abc"), cameras=np.array([4, 5, 5]))

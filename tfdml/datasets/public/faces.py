@@ -49,7 +49,7 @@ def lfw(
         tfdml.metrics.verification(x[pairs.first], x[pairs.second], pairs.same, folds=pairs.folds)
 
     Numbers are reported on View 2, the 6,000 pairs of `pairs.txt` in ten folds without a common person. Models are
-    chosen on View 1, `pairsDevTrain.txt` and `pairsDevTest.txt`.
+    chosen on View 1, the 2,200 pairs of `pairsDevTrain.txt` and the 1,000 of `pairsDevTest.txt`.
 
     Args:
         root: the folder with the lists and the folder of the images.

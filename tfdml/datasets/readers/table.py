@@ -7,7 +7,7 @@ import math
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -38,34 +38,23 @@ _NOT_A_FILE, _WITH_BACKSLASHES = "not a file", "with \\ in its path where this s
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
+class _Options(TypedDict, total=False):
+    """The options of `table` that do not change the type of its result."""
+
+    root: str | os.PathLike | None
+    path: str
+    label: str
+    split: str
+    group: str | None
+    box: Sequence[str] | None
+    load: Loader | None
+    on_error: Literal["error", "skip"]
+
+
 @overload
-def table(
-    source: Table,
-    *,
-    root: str | os.PathLike | None = None,
-    path: str = "path",
-    label: str = "label",
-    split: str = "split",
-    splits: None = None,
-    group: str | None = None,
-    box: Sequence[str] | None = None,
-    load: Loader | None = None,
-    on_error: Literal["error", "skip"] = "error",
-) -> LabeledSet: ...
+def table(source: Table, *, splits: None = None, **options: Unpack[_Options]) -> LabeledSet: ...
 @overload
-def table(
-    source: Table,
-    *,
-    root: str | os.PathLike | None = None,
-    path: str = "path",
-    label: str = "label",
-    split: str = "split",
-    splits: Sequence[str],
-    group: str | None = None,
-    box: Sequence[str] | None = None,
-    load: Loader | None = None,
-    on_error: Literal["error", "skip"] = "error",
-) -> tuple[LabeledSet, ...]: ...
+def table(source: Table, *, splits: Sequence[str], **options: Unpack[_Options]) -> tuple[LabeledSet, ...]: ...
 def table(
     source: Table,
     *,
