@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml import callbacks, losses, models, samplers
+from tfdml import callbacks, models, samplers
 from tfdml.datasets import LabeledSet, PairList, Preprocessing
 
 LABELS = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 2])
@@ -90,30 +90,6 @@ def test_a_model_embeds_a_set_in_order(data):
     np.testing.assert_array_equal(models.embed(model_of_pixels(), data, batch_size=3), IMAGES.reshape(10, -1))
 
 
-@pytest.mark.parametrize("data", ["files", "array"], indirect=True)
-def test_evaluation_takes_a_set_as_it_is(data):
-    found = callbacks.RetrievalEvaluation(data, k=1, batch_size=3).evaluate(model_of_pixels())
-    assert found == callbacks.RetrievalEvaluation((IMAGES, LABELS), k=1).evaluate(model_of_pixels())
-
-
-@pytest.mark.parametrize("data", ["files", "array"], indirect=True)
-def test_refresh_callbacks_and_diagnostics_take_a_set_as_it_is(data, tmp_path):
-    centers = samplers.ClassCenters(LABELS, dim=48)
-    pairs = samplers.MinedPairs(LABELS, positives=1, negatives=1)
-    refresh = [callbacks.RefreshCenters(data, centers=centers), callbacks.RefreshMinedPairs(data, pairs=pairs)]
-    diagnostics = callbacks.PairDiagnostics(data, path=tmp_path)
-    model = model_of_pixels()
-    model.compile(keras.optimizers.SGD(1e-9), loss=losses.ContrastiveLoss(), run_eagerly=True)
-    batches = samplers.GroupSampler(classes_per_batch=2, examples_per_class=2).batches(data)
-    history = model.fit(
-        batches, steps_per_epoch=1, epochs=1, shuffle=False, verbose=0, callbacks=[*refresh, diagnostics]
-    ).history
-    units = IMAGES.reshape(10, -1) / np.linalg.norm(IMAGES.reshape(10, -1).astype(float), axis=1, keepdims=True)
-    means = np.stack([units[label == LABELS].mean(0) for label in range(3)])
-    np.testing.assert_allclose(centers.centers, means, atol=1e-4)
-    assert np.isfinite(history["positive_distance"]).all()
-
-
 def test_boxes_reach_a_load_that_takes_them():
     def corner(key):
         image, box = key
@@ -179,8 +155,6 @@ def test_a_set_without_examples_is_refused_where_examples_are_needed():
     "make",
     [
         lambda: samplers.GroupSampler(classes_per_batch=2, examples_per_class=2).batches(IMAGES),
-        lambda: callbacks.RefreshCenters(IMAGES, centers=samplers.ClassCenters(LABELS, dim=48)),
-        lambda: callbacks.RefreshMinedPairs(IMAGES, pairs=samplers.MinedPairs(LABELS, positives=1, negatives=1)),
         lambda: callbacks.PairDiagnostics(IMAGES, path="logs"),
     ],
 )

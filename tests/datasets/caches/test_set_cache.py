@@ -178,18 +178,6 @@ def test_a_full_disk_is_named_before_anything_is_written(files, tmp_path, monkey
         files.cached(tmp_path / "cache")
 
 
-def test_sources_are_cached_too(tmp_path):
-    class Source:
-        def __len__(self):
-            return 12
-
-        def __getitem__(self, row):
-            return IMAGES[row]
-
-    part = LabeledSet(source=Source(), labels=LABELS, class_names=NAMES)
-    np.testing.assert_array_equal(part.cached(tmp_path / "cache").examples(), IMAGES)
-
-
 def test_a_cache_of_an_array_that_changed_is_replaced(tmp_path):
     part = LabeledSet(images=IMAGES.copy(), labels=LABELS, class_names=NAMES)
     part.cached(tmp_path / "cache")

@@ -217,13 +217,6 @@ def test_images_load_in_the_graph_with_a_static_shape(root, channels):
         np.testing.assert_allclose(image, 100, atol=1)
 
 
-def test_shrinking_averages_instead_of_skipping_pixels(tmp_path):
-    stripes = np.zeros((64, 64, 3), np.uint8)
-    stripes[:, ::2] = 255
-    write_image(tmp_path / "stripes.png", stripes)
-    np.testing.assert_allclose(Preprocessing(size=8)(str(tmp_path / "stripes.png"))[1:-1, 1:-1], 127.5, atol=8)
-
-
 @pytest.fixture
 def deep_root(tmp_path):
     """A class whose middle file lies 1,100 folders deep; functions that recurse cannot make or remove it."""
