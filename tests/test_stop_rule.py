@@ -65,7 +65,6 @@ OPTIONS = {
     "cleaning.clean": "neighbors",
     "cleaning.copy_network": "weights",
     "datasets.RandomResizedCrop": "aspect",
-    "datasets.align_faces": "crop",
     "datasets.archives": "image label",
     "datasets.public.casia_webface": "load",
     "datasets.glyphs": "cache",

@@ -69,13 +69,6 @@ def test_frames_are_green_for_the_class_of_the_query_and_red_for_others():
         assert (pixels[upper + 8 : lower - 8, left - 1 : left + 2] < 60).all(axis=2).any(axis=1).all()  # black
 
 
-def test_gray_images_of_one_channel_are_gray():
-    figure = grid(data=IMAGES[..., :1], labels=LABELS)
-    pixels, box = drawn(figure)
-    left, upper, right, lower = box(lines(figure)[0, 1])
-    assert pixels[(upper + lower) // 2, (left + right) // 2].tolist() == [COLORS[1, 0]] * 3
-
-
 def test_without_k_there_are_at_most_as_many_neighbors_as_candidates():
     figure = retrieval_grid(np.eye(4, dtype="float32"), np.zeros((4, 5, 5), "uint8"), [0, 0, 1, 1], queries=[0])
     assert len(figure.axes) == 4

@@ -13,8 +13,6 @@ from keras import KerasTensor, layers, ops
 def plain_cnn(images: KerasTensor, *, dim: int = 128, widths: Sequence[int] = (32, 64, 128)) -> KerasTensor:
     """Convolutions and max pooling: one convolution at the first width, two at every other.
 
-    See also: `residual_cnn`, a deeper network; `from_backbone` for pretrained ones.
-
     Example:
 
         >>> images = keras.Input((16, 16, 1), dtype="uint8")
@@ -49,8 +47,6 @@ def residual_cnn(
     stem: Sequence[int] = (),
 ) -> KerasTensor:
     """A residual network: `blocks` basic blocks at each width, halving the resolution between widths.
-
-    See also: `plain_cnn`, a smaller network; `from_backbone` for pretrained ones.
 
     Example:
 

@@ -13,8 +13,6 @@ def pca(embeddings: npt.ArrayLike) -> np.ndarray:
 
     Distances are preserved as far as two linear directions can preserve them.
 
-    See also: `tsne` and `umap`, which keep neighbors together.
-
     Example: points on a line have one coordinate.
 
         >>> x = np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 2.0], [2.0, 4.0, 4.0]])
@@ -43,8 +41,6 @@ def tsne(embeddings: npt.ArrayLike, *, perplexity: float = 30.0, seed: int = 0) 
 
     Sizes of clusters and distances between them mean little. Starts from PCA; runs on one core, so that a machine gives
     the same coordinates in every call.
-
-    See also: `pca`, which keeps distances, and `umap`, another method.
 
     Example: two groups far from each other stay apart.
 
@@ -80,8 +76,6 @@ def umap(embeddings: npt.ArrayLike, *, neighbors: int = 15, min_dist: float = 0.
 
     Runs on one core, so that a machine gives the same coordinates in every call. The first call of a process compiles
     the library for half a minute.
-
-    See also: `tsne`, which needs no further package.
 
     Example:
 

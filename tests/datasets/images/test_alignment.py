@@ -9,6 +9,7 @@ import tensorflow as tf
 from skimage import data, transform
 
 from tfdml.datasets import LabeledSet, Preprocessing, align_faces, face_points
+from tfdml.datasets.images import alignment
 from tfdml.datasets.images.alignment import face_template, similarity_transform
 
 # Eyes, nose and corners of the mouth of the astronaut, by eye.
@@ -97,15 +98,16 @@ def test_outside_an_image_pixels_are_black(astronaut):
 
 
 @pytest.mark.parametrize("side", [40, 41])
-def test_the_whole_center_at_its_own_size_is_cut_out(side):
+def test_the_whole_center_at_its_own_size_is_cut_out(side, monkeypatch):
+    monkeypatch.setattr(alignment, "_CROP", 1.0)
     image = np.random.default_rng(0).integers(0, 256, (side, side + 20, 3), "uint8")
-    (pixels,) = align_faces(faces_of(image), NO_FACE[None], size=side, crop=1.0).examples()
+    (pixels,) = align_faces(faces_of(image), NO_FACE[None], size=side).examples()
     assert np.array_equal(pixels, image[:, 10:-10])
 
 
 def test_without_a_face_a_share_of_the_center_is_taken():
     ramp = np.broadcast_to(np.arange(100, dtype="uint8")[None, :, None], (80, 100, 3))
-    (pixels,) = align_faces(faces_of(ramp), NO_FACE[None], size=4, crop=0.5).examples()
+    (pixels,) = align_faces(faces_of(ramp), NO_FACE[None], size=4).examples()
     # 40 of 80 pixels around the column 49.5, in four steps of ten; halves are rounded to even.
     assert pixels[0, :, 0].tolist() == [34, 44, 54, 64]
 
@@ -189,7 +191,6 @@ def test_wrong_points_of_a_detector_are_errors(astronaut, points):
         (np.full((1, 5, 2), np.inf), {}, "that are not finite, expected numbers, or NaN for all of a row"),
         (np.ones((1, 5, 2)), {}, "points that are all the same"),
         (ASTRONAUT[None], {"size": 0}, "size=0"),
-        (ASTRONAUT[None], {"crop": 1.5}, "crop=1.5, expected a number above 0 and at most 1"),
     ],
 )
 def test_wrong_arguments_are_errors(astronaut, points, options, message):

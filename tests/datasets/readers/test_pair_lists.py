@@ -49,13 +49,6 @@ def test_the_lists_for_development_have_no_folds(written):
     assert pairs.same.tolist() == [True, True, False, False]
 
 
-def test_a_list_of_the_original_size_has_its_folds(written):
-    fold = "".join(f"A\t{i}\t{i + 1}\n" for i in range(1, 301)) + "".join(f"A\t{i}\tB\t{i}\n" for i in range(1, 301))
-    pairs = lfw_pairs(written("10\t300\n" + 10 * fold))
-    np.testing.assert_array_equal(pairs.folds, np.arange(6000) // 600)
-    np.testing.assert_array_equal(pairs.same, np.arange(6000) % 600 < 300)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

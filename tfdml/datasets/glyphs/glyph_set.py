@@ -53,8 +53,6 @@ def glyphs(
     typefaces are the 21 in matplotlib's wheel, drawn with Pillow: `pip install tfdml[plots]`. The first call draws
     for about ten seconds; later calls read the cache.
 
-    See also: `photo_patches` for photographs in color.
-
     Example:
 
         >>> train, test = tfdml.datasets.glyphs()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import require, require_fraction, require_whole
+from tfdml._core.checks import require, require_whole
 from tfdml._core.optional import optional_import
 from tfdml._core.terminal import show_progress
 from tfdml.datasets.images import MAX_BYTES, MAX_PIXELS
@@ -31,6 +31,7 @@ _TEMPLATE = (
     (41.5493, 92.3655),
     (70.7299, 92.2041),
 )
+_CROP = 0.5  # side of the center that is taken without a face, as a fraction of the shorter side of the image
 _CENTER_WEIGHT = 2.0  # of the squared distance of a face from the center, beside its area
 
 
@@ -124,13 +125,13 @@ def mtcnn_detector() -> Detector:
     return detect
 
 
-def align_faces(faces: "LabeledSet", points: npt.ArrayLike, *, size: int = 112, crop: float = 0.5) -> "LabeledSet":
+def align_faces(faces: "LabeledSet", points: npt.ArrayLike, *, size: int = 112) -> "LabeledSet":
     """The same faces, each rotated, scaled and shifted so that its five points come to the places of a template.
 
-    An image without points is not left out: its center is taken. So rows stay what they were, and with them the pairs
-    of LFW. Images are read, warped and sampled bilinearly when they are loaded; pixels outside an image are black. A
-    face that is much larger than `size` is sampled without smoothing, so resize large photographs first. Keep the
-    result by `cached`.
+    An image without points is not left out: its center is taken, half of its shorter side, as much as an aligned face
+    shows of the images of LFW and CASIA-WebFace. So rows stay what they were, and with them the pairs of LFW. Images
+    are read, warped and sampled bilinearly when they are loaded; pixels outside an image are black. A face that is much
+    larger than `size` is sampled without smoothing, so resize large photographs first. Keep the result by `cached`.
 
         aligned = tfdml.datasets.align_faces(faces, points).cached("cache/lfw")
 
@@ -149,8 +150,6 @@ def align_faces(faces: "LabeledSet", points: npt.ArrayLike, *, size: int = 112, 
         points: `(n, 5, 2)`, x and y of five points in each full-size image, as `face_points` returns them; NaN for an
             image without a face.
         size: side of the square result in pixels.
-        crop: side of the center that is taken without a face, as a share of the shorter side of the image, above 0 and
-            at most 1. A half of the images of LFW and CASIA-WebFace is what an aligned face shows.
 
     Returns:
         `LabeledSet` of uint8 `(size, size, 3)`, with the labels, names, groups and protocol of `faces`, and without
@@ -162,7 +161,6 @@ def align_faces(faces: "LabeledSet", points: npt.ArrayLike, *, size: int = 112, 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 5:
     "When alignment fails, we use a center crop."
     """
-    require_fraction(crop=crop)
     array = np.asarray(points, np.float64)
     require(array.shape == (len(faces), 5, 2), f"points of shape {array.shape}", f"({len(faces)}, 5, 2)")
     finite = np.isfinite(array).all(axis=(1, 2))
@@ -176,7 +174,7 @@ def align_faces(faces: "LabeledSet", points: npt.ArrayLike, *, size: int = 112, 
         images=None,
         boxes=None,
         source=_FacesWithMaps(keys, _maps_to_images(array, face_template(size))),
-        load=AlignedFace(size=size, crop=crop, **_Pixels.options(faces)),
+        load=AlignedFace(size=size, **_Pixels.options(faces)),
     )
 
 
@@ -215,7 +213,6 @@ class AlignedFace(_Pixels):
     """`load` of aligned faces: reads an image and its map, `(4,)`, and warps it; see `align_faces`."""
 
     size: int
-    crop: float
 
     def __call__(self, example: Any) -> "tf.Tensor":
         """One aligned face, uint8 `(size, size, 3)`."""
@@ -223,7 +220,7 @@ class AlignedFace(_Pixels):
 
         key, numbers = example
         image = super().__call__(key)
-        center = _center_map(tf.cast(tf.shape(image)[:2], tf.float32), self.size, self.crop)
+        center = _center_map(tf.cast(tf.shape(image)[:2], tf.float32), self.size)
         numbers = tf.cast(numbers, tf.float32)
         return _warped(image, tf.where(tf.math.is_finite(numbers), numbers, center), self.size)
 
@@ -278,11 +275,11 @@ def _maps_to_images(points, template):
     return inverse.view(np.float64).reshape(-1, 4)
 
 
-def _center_map(sides, size, crop):
+def _center_map(sides, size):
     """The map of an aligned face to the center of an image, `(4,)`; `sides` is height and width."""
     import tensorflow as tf
 
-    scale = crop * tf.reduce_min(sides) / size
+    scale = _CROP * tf.reduce_min(sides) / size
     shift = (sides[::-1] - 1 - scale * (size - 1)) / 2
     return tf.concat([[scale, 0.0], shift], axis=0)
 

@@ -20,8 +20,6 @@ class RandomCrop:
 
     All (H - height + 1)(W - width + 1) places in an image of H x W are equally likely.
 
-    See also: `RandomResizedCrop`, which also changes the size and the aspect ratio of what it shows.
-
     Example: two seeds, two crops of 2 x 2.
 
         >>> image = np.arange(16).reshape(4, 4, 1)
@@ -66,8 +64,6 @@ class RandomResizedCrop:
     and width rounded. The first of ten draws that fits inside the image is taken, at a uniformly random place. If none
     fits, the largest centered crop whose aspect ratio is the nearest to the image's inside `aspect`. It is resized
     bilinearly with antialiasing.
-
-    See also: `RandomCrop`, which keeps the size of what it shows.
 
     Example: from a quarter to all of an image whose columns are 0 to 7.
 

@@ -66,8 +66,6 @@ def photo_patches(
     matplotlib: `pip install tfdml[samples]`. The first call draws for about half a minute; later calls read the cache,
     229 MB for all splits. The splits are not equally hard: never compare numbers of different splits.
 
-    See also: `glyphs`, which is smaller and gray.
-
     Example:
 
         >>> (test,) = tfdml.datasets.photo_patches(splits=["test"])

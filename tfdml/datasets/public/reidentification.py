@@ -167,7 +167,8 @@ def vehicle_id(
     """
     sizes = tuple(int(name) for name in VEHICLE_COUNTS if name != "train")
     require_one_of(sizes, test=test)
-    lists = read_lists(root, _VEHICLE_TREE, *(f"train_test_split/{name}.txt" for name in _list_names(test)))
+    names = (f"train_test_split/{name}.txt" for name in ("train_list", f"test_list_{test}"))
+    lists = read_lists(root, _VEHICLE_TREE, *names)
     tables = [as_columns(lines, 2) for lines in lists]
     _require_no_shared_vehicle(*tables)
     attributes = {name: _attribute(root, f"attribute/{name}_attr.txt") for name in ("model", "color")}
@@ -177,17 +178,10 @@ def vehicle_id(
     )
 
 
-def _list_names(test):
-    return "train_list", f"test_list_{test}"
-
-
 def _require_no_shared_vehicle(train, test):
     shared = {vehicle for _, vehicle in train} & {vehicle for _, vehicle in test}
-    if shared:
-        raise ValueError(
-            f"Received {len(shared):,} vehicles in both lists, such as {min(shared)}, expected vehicles of one list "
-            "only. The copy is damaged: unpack the archive again."
-        )
+    received = f"{len(shared):,} vehicles in both lists, such as {min(shared, default='')}"
+    require(not shared, received, "vehicles of one list only. The copy is damaged: unpack the archive again")
 
 
 def _attribute(root, name):

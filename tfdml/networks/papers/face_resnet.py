@@ -24,8 +24,6 @@ def face_resnet(
     1 x 1, 3 x 3, 1 x 1 comes after batch normalization and ReLU; the first two have a quarter of the channels of the
     block. Where the shape changes, the shortcut is a 1 x 1 convolution.
 
-    See also: `residual_cnn` for small images.
-
     Example:
 
         >>> images = keras.Input((64, 64, 3), dtype="uint8")
