@@ -1,6 +1,5 @@
 """The glyphs as users get them."""
 
-import dataclasses
 import importlib.util
 import pathlib
 import sys
@@ -71,11 +70,6 @@ def test_arrays_have_the_documented_types_and_shapes(parts):
         assert part.design_names[part.designs[0]].replace(" ", "") in part.face_names[part.faces[0]]
 
 
-def test_labels_are_dense_from_0_in_each_part(parts):
-    for part in parts:
-        np.testing.assert_array_equal(np.unique(part.labels), np.arange(len(part.class_names)))
-
-
 def test_no_class_is_in_both_parts(parts):
     train, test = parts
     assert not set(code_points_of(train).tolist()) & set(code_points_of(test).tolist())
@@ -129,11 +123,6 @@ def test_each_part_names_its_protocol(parts, cache):
         "glyphs/script-disjoint-validation/exact-cosine/v1",
         "glyphs/script-disjoint/exact-cosine/v1",
     ]
-
-
-def test_a_part_is_frozen(parts):
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        parts[0].labels = None
 
 
 def test_the_second_call_reads_the_cache(parts, cache, monkeypatch):
