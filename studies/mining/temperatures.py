@@ -10,7 +10,7 @@ from studies import runner
 
 GROUPED = {"loss": "margin on similarities", "mining": "grouped KL"}
 METHODS = {
-    "multi-similarity": {"loss": "RAW", "mining": "all"},
+    "multi-similarity": {"loss": "multi-similarity", "mining": "all"},
     "lifted structure": {"loss": "lifted structure", "mining": "all"},
     **{f"grouped KL, gamma = {gamma:g}": {**GROUPED, "gamma": gamma} for gamma in (1.0, 0.1, 0.01, 0.001)},
 }
