@@ -13,6 +13,7 @@ from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs, verification_pairs
 from tfdml.datasets.readers.public.faces import casia_webface, lfw
 from tfdml.datasets.readers.public.few_shot import mini_imagenet, omniglot
+from tfdml.datasets.readers.public.idx_files import idx
 from tfdml.datasets.readers.public.reidentification import Vehicles, market1501, vehicle_id
 from tfdml.datasets.readers.public.retrieval import cars196, cub200, in_shop, stanford_online_products
 from tfdml.datasets.readers.table import table
@@ -38,6 +39,7 @@ __all__ = [
     "face_template",
     "folder",
     "glyphs",
+    "idx",
     "in_shop",
     "lfw",
     "lfw_pairs",
