@@ -37,7 +37,7 @@ def scores(gap):
 
 def draw(path):
     """The three sets, with their scores in percent."""
-    figure, axes = plt.subplots(1, len(GAPS), figsize=(10, 3))
+    figure, axes = plt.subplots(len(GAPS), figsize=(6, 6), sharex=True)
     for axis, gap in zip(axes, GAPS, strict=True):
         x, labels = points(gap)
         for label, color in zip((0, 1), figures.COLORS, strict=False):
