@@ -434,7 +434,7 @@ ROBUST_PAIRS = (
         "Tables 1, 3, Figure 4",
         "robust losses over the margin loss are better than multi-similarity with its miner (RAW)",
         (
-            study(GLYPHS, "mining five_runs", [(one, RAW) for one in MARGIN_BASE]),
+            study(GLYPHS, "mining robust_losses", [(one, RAW) for one in MARGIN_BASE]),
             board(WHOLE_PHOTOS, [(one, "RAW") for one in ("TopK", "TopK-PN", "KL")]),
         ),
         "+1.1 to +2.3",
@@ -443,7 +443,7 @@ ROBUST_PAIRS = (
         "Tables 1, 3, Figure 4",
         "the same over binomial deviance",
         (
-            study(GLYPHS, "mining five_runs", [(one, RAW) for one in BINOMIAL_BASE]),
+            study(GLYPHS, "mining robust_losses", [(one, RAW) for one in BINOMIAL_BASE]),
             board(WHOLE_PHOTOS, [("TopK of binomial", "RAW")]),
         ),
         "+1.0 to +2.4",

@@ -16,16 +16,13 @@ SAMPLINGS = ("random", "semi-hard", "distance weighted")
 def rows(options):
     """One row per run."""
     runs = [
-        with_boundary(replace(options.base, loss=loss, mining=mining))
+        replace(
+            options.base, loss=loss, mining=mining, boundary="learned" if loss == "margin" else options.base.boundary
+        )
         for loss in runner.some(LOSSES, options)
         for mining in runner.some(SAMPLINGS, options)
     ]
     return runner.results(runs, options)
-
-
-def with_boundary(run):
-    """The run, with learned boundaries if its loss is the margin loss."""
-    return replace(run, boundary="learned") if run.loss == "margin" else run
 
 
 def tables(rows):

@@ -25,8 +25,3 @@ def rows(options):
 
 def _method(row):
     return next(name for name, settings in METHODS.items() if settings.items() <= row.items())
-
-
-def tables(rows):
-    """Recall of each method."""
-    return {"temperatures": runner.recalls(rows, by=("method", METHODS))}
