@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 
 from studies.runner import deviation_of, mean_of
 
-COLORS = ("#2a6f97", "#d1495b", "#2a9d4a", "#8a6fb0", "#c9842b", "#5c5c5c")
+COLORS = ("#2a6f97", "#d1495b", "#2a9d4a", "#8a6fb0", "#c9842b", "#5c5c5c", "#1b1b4b")
 
 
 def curves(axis, groups, *, x, key="recall@1", marker="o", linestyle="-"):

@@ -60,6 +60,13 @@ def tuned(runs, options):
     return [max(grid[i : i + rates], key=score.get) for i in range(0, len(grid), rates)]
 
 
+def best(runs, options):
+    """Of some runs, the one with the highest Recall@1 on the validation classes, for the first seed."""
+    runs = [replace(run, seed=options.seeds[0]) for run in runs]
+    scores = [result["validation"]["recall@1"] for result in finished(runs, options)]
+    return runs[scores.index(max(scores))]
+
+
 def over_seeds(runs, options):
     """Each run with every seed."""
     return [replace(run, seed=seed) for run in runs for seed in options.seeds]

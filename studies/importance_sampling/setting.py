@@ -83,6 +83,9 @@ def train(run):
     keras.backend.clear_session()
     keras.utils.set_random_seed(run.seed)
     (images, labels), *held_out = characters.parts(run.classes, run.per_class)
+    if hasattr(run, "training_classes"):
+        kept = labels < run.training_classes
+        images, labels = images[kept], labels[kept]
     if run.removed:
         kept = _thinned(labels, run.removed, run.seed)
         images, labels = images[kept], labels[kept]

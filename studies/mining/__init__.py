@@ -12,7 +12,7 @@ from studies.mining import (
     top_k,
     weights,
 )
-from studies.mining.robust import dimensions, equal_steps, five_runs, others, zero_losses
+from studies.mining.robust import dimensions, equal_steps, zero_losses
 from studies.mining.robust import losses as robust_losses
 
 PAGE = "docs/mining.md"
@@ -25,8 +25,6 @@ STUDIES = {
     "temperatures": temperatures,
     "zero_losses": zero_losses,
     "robust_losses": robust_losses,
-    "robust_others": others,
-    "five_runs": five_runs,
     "imbalance": imbalance,
     "equal_steps": equal_steps,
     "dimensions": dimensions,

@@ -21,13 +21,3 @@ def rows(options):
         for batch in (SIZES[:1] if options.quick else SIZES)
     ]
     return runner.results(runs, options)
-
-
-def tables(rows):
-    """Recall@1 of each loss and size with each sampling."""
-
-    def of_loss(loss):
-        same = runner.where(rows, loss=loss)
-        return runner.table(same, down=("batch", SIZES), across=("mining", SAMPLINGS), label=f"{loss}, batch")
-
-    return {"batch sizes": "\n\n".join(map(of_loss, LOSSES))}

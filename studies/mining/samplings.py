@@ -1,7 +1,8 @@
 """Table 1 of "Sampling matters": does the sampling of negatives matter as much as the loss?
 
 Contrastive, margin, and triplet losses on squared and plain distances, each with random, semi-hard and
-distance-weighted negatives: one negative per positive.
+distance-weighted negatives: one negative per positive. The margin loss learns a boundary for each class, as
+in the paper.
 """
 
 from dataclasses import replace
@@ -15,7 +16,9 @@ SAMPLINGS = ("random", "semi-hard", "distance weighted")
 def rows(options):
     """One row per run."""
     runs = [
-        replace(options.base, loss=loss, mining=mining)
+        replace(
+            options.base, loss=loss, mining=mining, boundary="learned" if loss == "margin" else options.base.boundary
+        )
         for loss in runner.some(LOSSES, options)
         for mining in runner.some(SAMPLINGS, options)
     ]

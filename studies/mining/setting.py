@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 import tfdml
 from studies import characters, runner
@@ -17,6 +18,7 @@ from tfdml import layers, losses, miners
 
 PER_CLASS = 32
 IN_BATCH = 5
+OF_EXAMPLES = "learned, with one per example"
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Run:
         loss: a loss that `loss_of` knows.
         mining: a key of `MINERS`, of `NEGATIVES` for triplets, or of `UNCERTAINTIES` for robust losses.
         batch: number of images in a batch, 5 per class.
-        boundary: boundary of the margin loss on distances, or "learned" for one per class.
+        boundary: boundary of the margin loss on distances, "learned" for one per class, or `OF_EXAMPLES`.
         k: number of ordered pairs that TopK takes.
         gamma: temperature of KL.
         learning_rate: initial learning rate of Adam.
@@ -92,17 +94,25 @@ def loss_of(run, class_ids):
         return losses.TripletLoss(distance=distance, negatives=NEGATIVES[run.mining](run))
     if run.mining in UNCERTAINTIES:
         return losses.RobustLoss(BASES[run.loss](), uncertainty=UNCERTAINTIES[run.mining](run))
-    boundary = layers.Boundaries(class_ids=class_ids) if run.boundary == "learned" else run.boundary
+    boundary = boundary_of(run, class_ids)
     miner = MINERS[run.mining](run)
     return {
         "contrastive": lambda: losses.ContrastiveLoss(miner=miner),
         "margin": lambda: losses.MarginLoss(boundary=boundary, miner=miner),
         "margin on similarities": lambda: losses.MarginLoss(**ON_SIMILARITIES, miner=miner),
         "binomial": lambda: losses.BinomialDevianceLoss(miner=miner),
-        "RAW": lambda: losses.MultiSimilarityLoss(miner=miner),
+        "multi-similarity": lambda: losses.MultiSimilarityLoss(miner=miner),
         "equal weights": lambda: losses.CosineContrastiveLoss(threshold=-1.0, miner=miner),
         "lifted structure": lambda: losses.GeneralizedLiftedLoss(margin=0.0, distance="cosine", miner=miner),
     }[run.loss]()
+
+
+def boundary_of(run, class_ids):
+    """The boundary of the margin loss: a number, or learned for each class, or also for each example."""
+    if run.boundary not in ("learned", OF_EXAMPLES):
+        return run.boundary
+    examples = PER_CLASS * len(class_ids) if run.boundary == OF_EXAMPLES else 0
+    return layers.Boundaries(class_ids=class_ids, examples=examples)
 
 
 def train(run):
@@ -131,4 +141,13 @@ def prepared(run):
     model = characters.network(normalize=True, dim=getattr(run, "dim", 64))
     rate = keras.optimizers.schedules.ExponentialDecay(run.learning_rate, max(run.steps // 20, 1), 0.9, staircase=True)
     model.compile(keras.optimizers.Adam(rate), loss=loss_of(run, np.unique(labels)))
-    return model, sampler.batches(images, labels), held_out
+    return model, _batches(run, sampler, images, labels), held_out
+
+
+def _batches(run, sampler, images, labels):
+    """Training batches; with boundaries per example, labels are class ids and rows."""
+    if run.boundary != OF_EXAMPLES:
+        return sampler.batches(images, labels)
+    return sampler.index_batches(labels).map(
+        lambda rows: (tf.gather(images, rows), tf.stack([tf.gather(labels, rows), rows], axis=1))
+    )

@@ -10,7 +10,7 @@ from studies import runner
 
 GROUPED = {"loss": "margin on similarities", "mining": "grouped KL"}
 METHODS = {
-    "multi-similarity": {"loss": "RAW", "mining": "all"},
+    "multi-similarity": {"loss": "multi-similarity", "mining": "all"},
     "lifted structure": {"loss": "lifted structure", "mining": "all"},
     **{f"grouped KL, gamma = {gamma:g}": {**GROUPED, "gamma": gamma} for gamma in (1.0, 0.1, 0.01, 0.001)},
 }
@@ -25,8 +25,3 @@ def rows(options):
 
 def _method(row):
     return next(name for name, settings in METHODS.items() if settings.items() <= row.items())
-
-
-def tables(rows):
-    """Recall of each method."""
-    return {"temperatures": runner.recalls(rows, by=("method", METHODS))}

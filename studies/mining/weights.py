@@ -10,12 +10,14 @@ from studies import runner
 
 METHODS = {
     "binomial deviance": ("binomial", "all"),
-    "RAW": ("RAW", "all"),
+    "multi-similarity": ("multi-similarity", "all"),
     "valid triplets": ("equal weights", "valid triplets"),
     "binomial deviance, valid triplets": ("binomial", "valid triplets"),
-    "RAW, distance weighted": ("RAW", "distance weighted"),
-    "RAW, semi-hard": ("RAW", "semi-hard"),
-    "RAW, valid triplets": ("RAW", "valid triplets"),
+    "RAW, distance weighted": ("multi-similarity", "distance weighted"),
+    "RAW, semi-hard": ("multi-similarity", "semi-hard"),
+    "RAW": ("multi-similarity", "valid triplets"),
+    "lifted structure": ("lifted structure", "all"),
+    "lifted structure, valid triplets": ("lifted structure", "valid triplets"),
 }
 
 

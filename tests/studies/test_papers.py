@@ -109,10 +109,12 @@ def test_every_published_run_of_mining_has_a_loss():
     }
     assert len(runs) == 34
     for loss, mining_, boundary in runs:
-        run = mining_setting.Run(loss, mining_, k=8, boundary=boundary if boundary == "learned" else float(boundary))
-        assert np.isfinite(
-            float(mining_setting.loss_of(run, np.arange(4))(np.arange(8) // 2, np.eye(8, dtype="float32")))
-        )
+        learned = boundary.startswith("learned")
+        run = mining_setting.Run(loss, mining_, k=8, boundary=boundary if learned else float(boundary))
+        labels = np.arange(8) // 2
+        if boundary == mining_setting.OF_EXAMPLES:
+            labels = np.stack([labels, np.arange(8)], axis=1)
+        assert np.isfinite(float(mining_setting.loss_of(run, np.arange(4))(labels, np.eye(8, dtype="float32"))))
 
 
 @pytest.mark.parametrize("uncertainty", mining_setting.UNCERTAINTIES)

@@ -15,6 +15,3 @@ class Run(setting.Run):
 def rows(options):
     """One row per run, with the ratio of positives to negatives in its batches."""
     return imbalance.rows(replace(options, base=Run(**asdict(options.base))))
-
-
-draw = imbalance.draw

@@ -7,13 +7,12 @@ KL without the pairs of zero loss.
 
 from dataclasses import replace
 
-from studies import pages, runner
+from studies import runner
 
 METHODS = {
     "all pairs, zero losses kept": {"loss": "margin on similarities", "mining": "grouped KL of all pairs"},
     "a margin of 4, no loss is zero": {"loss": "open margin on similarities", "mining": "grouped KL"},
 }
-BESIDE = ("lifted structure", "grouped KL, gamma = 1")
 
 
 def rows(options):
@@ -21,9 +20,3 @@ def rows(options):
     methods = runner.some(METHODS, options)
     found = runner.results([replace(options.base, gamma=1.0, **METHODS[method]) for method in methods], options)
     return [{"method": method, **row} for method in METHODS for row in runner.where(found, **METHODS[method])]
-
-
-def tables(rows):
-    """Recall of each method, beside those of the study `temperatures`."""
-    beside = runner.read_rows(pages.RESULTS / "mining" / "temperatures.csv")
-    return {"zero losses": runner.recalls(beside + rows, by=("method", (*BESIDE, *METHODS)))}

@@ -1,0 +1,597 @@
+"""The claims of five papers, each with the effect that the paper prints and the rows that decide it here."""
+
+from dataclasses import dataclass
+
+from studies.claims.evidence import (
+    GLYPH_FEATURES,
+    GLYPHS,
+    PHOTO_FEATURES,
+    WHOLE_GLYPHS,
+    WHOLE_PHOTOS,
+    Evidence,
+    board,
+    shown_by,
+    study,
+)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a table or figure.
+
+    Attributes:
+        where: the table or figure.
+        text: the claim.
+        evidence: what decides it, one for each setting.
+        paper: the effect that the paper prints, in points of its own data; empty where it prints none.
+    """
+
+    where: str
+    text: str
+    evidence: tuple[Evidence, ...]
+    paper: str = ""
+
+
+def over(settings, better, worse):
+    """One effect for each of the settings: `better` against `worse`."""
+    return tuple(({**one, **better}, {**one, **worse}) for one in settings)
+
+
+def each(better, others):
+    """One effect for each of the others: `better` against it."""
+    return tuple((better, one) for one in others)
+
+
+def named(key, *values):
+    """A dict of settings for each value."""
+    return [{key: value} for value in values]
+
+
+PUBLIC = (shown_by("recipes.benchmarks", "needs the images of a public dataset"),)
+FIGURE = "a figure, without a training"
+
+# Weighted contrastive
+WEIGHTED, PLAIN = {"delta": 1.0}, {"delta": 0.0}
+DESIGNS = [
+    {"negatives": lambda_, "design": design}
+    for lambda_ in (256.0, 64.0)
+    for design in ("2x32", "4x16", "8x8", "16x4", "32x2")
+]
+CHOSEN = [{"chosen": 1, **design} for design in DESIGNS]
+PAIRS = [{"negatives": 256.0, "design": f"{p}-random"} for p in (0.9, 0.5, 0.1)]
+MANY_PAIRS = [{**one, "design": f"{one['design']}-2016"} for one in PAIRS]
+EXPONENTS = [{"design": design, "negatives": lambda_} for design in ("4x16", "32x2") for lambda_ in (64.0, 256.0)]
+SIZES = [{"per_class": 32, "removed": gamma / 10} for gamma in range(11)]
+BALANCED = named("negatives", 64.0, 1.0, 8192.0)
+INDUCED = named("labels", 129.0, 33.0, 676.0)
+
+
+def spread(designs):
+    """The spread over five designs, with weights against without, at each of two lambdas."""
+    halves = (designs[:5], designs[5:])
+    return [tuple(tuple({**one, **weights} for one in half) for weights in (WEIGHTED, PLAIN)) for half in halves]
+
+
+WEIGHTED_CONTRASTIVE = (
+    Claim(
+        "Table 1",
+        "weights help every design of balanced batches",
+        (
+            study(
+                GLYPHS,
+                "importance_sampling batch_designs",
+                over(CHOSEN, WEIGHTED, PLAIN),
+                why="lambda = 256 is beyond the plateau here, and (2, 32) without weights has a good one by itself",
+            ),
+            study(
+                GLYPH_FEATURES,
+                "importance_sampling trained_start",
+                over(DESIGNS, WEIGHTED, PLAIN),
+                why="no design collapses without weights where the network stays as it was trained",
+            ),
+            study(WHOLE_GLYPHS, "importance_sampling whole_network", over(DESIGNS, WEIGHTED, PLAIN)),
+            board(WHOLE_PHOTOS, [("balanced contrastive", "balanced contrastive, no weights")], why="of one design"),
+        ),
+        "+0.9 to +14.5",
+    ),
+    Claim(
+        "Table 1",
+        "weights shrink the spread over designs",
+        (
+            study(GLYPHS, "importance_sampling batch_designs", spread(CHOSEN)),
+            study(GLYPH_FEATURES, "importance_sampling trained_start", spread(DESIGNS)),
+            study(
+                WHOLE_GLYPHS,
+                "importance_sampling whole_network",
+                spread(DESIGNS),
+                why="to 0.34 and 0.39 of the spread without weights, in the paper to 0.36",
+            ),
+        ),
+        "+12.7",
+    ),
+    Claim(
+        "Table 1",
+        "weights help p-random pairs",
+        (
+            study(
+                GLYPHS,
+                "importance_sampling batch_designs",
+                over([{"chosen": 1, **one} for one in PAIRS], WEIGHTED, PLAIN),
+                why="126 pairs in a batch: weights of few pairs vary more",
+            ),
+            study(
+                GLYPHS,
+                "importance_sampling all_pairs",
+                over(MANY_PAIRS, WEIGHTED, PLAIN),
+                why="2,016 pairs in a batch are sixteen times the images",
+            ),
+            study(
+                GLYPH_FEATURES,
+                "importance_sampling trained_pairs",
+                over(MANY_PAIRS, WEIGHTED, PLAIN),
+                why="2,016 pairs in a batch",
+            ),
+        ),
+        "+6.7 to +34.4",
+    ),
+    Claim(
+        "Figure 1",
+        "the exact weight is better than none",
+        (study(GLYPHS, "importance_sampling exponent", over(EXPONENTS, WEIGHTED, PLAIN)),),
+    ),
+    Claim(
+        "Figure 1",
+        "the exact weight is better than its square",
+        (study(GLYPHS, "importance_sampling exponent", over(EXPONENTS, WEIGHTED, {"delta": 2.0})),),
+    ),
+    Claim(
+        "Figure 2",
+        "weights improve Recall@1 of the contrastive loss",
+        (study(GLYPHS, "importance_sampling train_loss", over([{"step": 2000}], WEIGHTED, PLAIN)),),
+    ),
+    Claim(
+        "Figure 2",
+        "weights minimize the loss over all pairs further (times 100)",
+        (study(GLYPHS, "importance_sampling train_loss", over([{"step": 2000}], PLAIN, WEIGHTED), key="full_loss"),),
+    ),
+    Claim(
+        "Figure 3",
+        "weights help at every imbalance of classes",
+        (study(GLYPHS, "importance_sampling class_sizes", over(SIZES, WEIGHTED, PLAIN)),),
+    ),
+    Claim(
+        "Figure 4",
+        "Recall@1 has a plateau in lambda: 64 is ahead of both ends",
+        (
+            study(
+                GLYPHS,
+                "importance_sampling negatives",
+                over([{"loss": "balanced"}], BALANCED[0], BALANCED[1]) + over([{"loss": "balanced"}], *BALANCED[::2]),
+            ),
+        ),
+    ),
+    Claim(
+        "Figure 4",
+        "so has the contrastive loss in its induced lambda: 129 classes are ahead of 33 and 676",
+        (study(GLYPHS, "importance_sampling negatives", each(INDUCED[0], INDUCED[1:])),),
+    ),
+    Claim("Tables 2 to 4", "balanced contrastive beside other losses, on public datasets", PUBLIC),
+)
+
+# Gradient analysis
+ALL_PAIRS, RAW, BINOMIAL = named("method", "multi-similarity", "RAW", "binomial deviance")
+GRADIENT_ANALYSIS = (
+    Claim("Figure 1", "weights over the similarity of a pair", (shown_by("studies.pair_weights", FIGURE),)),
+    Claim(
+        "Table 1",
+        "weights by relative similarity help, over all pairs: multi-similarity is better than binomial deviance",
+        (
+            study(GLYPHS, "mining weights", [(ALL_PAIRS, BINOMIAL)]),
+            board(WHOLE_PHOTOS, [("multi-similarity", "binomial deviance")]),
+        ),
+        "+0.5 to +3.6",
+    ),
+    Claim(
+        "Table 1",
+        "mining adds to weighting",
+        (
+            study(
+                GLYPHS,
+                "mining weights",
+                [(RAW, ALL_PAIRS), ({"method": "binomial deviance, valid triplets"}, BINOMIAL)],
+                why="from scratch, fewer pairs reduce the recall",
+            ),
+            board(WHOLE_PHOTOS, [("RAW", "multi-similarity")]),
+        ),
+        "+0.7 to +4.1",
+    ),
+    Claim(
+        "Table 1",
+        "weighting adds to mining",
+        (study(GLYPHS, "mining weights", [(RAW, {"method": "valid triplets"})]),),
+        "+0.9 to +7.1",
+    ),
+    Claim(
+        "Table 1",
+        "valid triplets are better than other samplings",
+        (
+            study(GLYPHS, "mining weights", each(RAW, named("method", "RAW, distance weighted", "RAW, semi-hard"))),
+            board(WHOLE_PHOTOS, [("RAW", "RAW, distance weighted")]),
+        ),
+        "+0.8 to +3.2",
+    ),
+    Claim(
+        "Section 1",
+        "the lifted structure loss is better without easy pairs",
+        (study(GLYPHS, "mining weights", [named("method", "lifted structure, valid triplets", "lifted structure")]),),
+    ),
+    Claim("Tables 2, 3", "RAW beside other methods, on public datasets", PUBLIC),
+)
+
+# Sampling matters
+MINING = named("mining", "distance weighted", "semi-hard", "random")
+DISTANCE, SEMI, RANDOM = MINING
+PAIR_LOSSES = named("loss", "contrastive", "margin")
+FOUR = named("loss", "contrastive", "triplet squared", "triplet", "margin")
+BATCHES = [{"loss": "margin", "batch": batch} for batch in (40, 80, 120)]
+TRIPLETS = [{"loss": "triplet", "batch": batch} for batch in (40, 80, 120)]
+CURVE = {"per_class": 5, "step": 120}
+AT_300 = {"loss": "margin", "step": 300}
+SAMPLING_MATTERS = (
+    Claim(
+        "Figures 2, 3a", "distances concentrate; gradients by distance", (shown_by("studies.mining.theory", FIGURE),)
+    ),
+    Claim(
+        "Figures 3b, 7",
+        "which negatives each sampling draws",
+        (shown_by("studies mining distances", "densities of one run: see the page of mining"),),
+    ),
+    Claim("Figure 4", "losses over the distance of a pair", (shown_by("studies.loss_over_distance", FIGURE),)),
+    Claim(
+        "Table 1",
+        "distance-weighted sampling is better than random",
+        (
+            study(GLYPHS, "mining samplings", over(PAIR_LOSSES, DISTANCE, RANDOM)),
+            board(
+                WHOLE_PHOTOS,
+                [
+                    ("margin", "margin, random"),
+                    ("contrastive, distance weighted", "contrastive, random"),
+                ],
+            ),
+        ),
+        "+9.1 and +24.2",
+    ),
+    Claim(
+        "Table 1",
+        "the same for triplets, which the paper leaves out",
+        (
+            study(GLYPHS, "mining samplings", over(FOUR[1:3], DISTANCE, RANDOM)),
+            board(WHOLE_PHOTOS, [("triplet, distance weighted", "triplet, random")]),
+        ),
+    ),
+    Claim(
+        "Table 1",
+        "distance-weighted sampling is better than semi-hard",
+        (
+            study(GLYPHS, "mining samplings", over(FOUR, DISTANCE, SEMI)),
+            board(
+                WHOLE_PHOTOS,
+                [("margin", "margin, semi-hard"), ("triplet, distance weighted", "semi-hard triplet")],
+                why="it holds for margin, and not for triplet",
+            ),
+        ),
+        "-10.2 to +7.1",
+    ),
+    Claim(
+        "Table 1",
+        "the margin loss is the best with distance-weighted sampling",
+        (
+            study(GLYPHS, "mining samplings", each({**FOUR[3], **DISTANCE}, [{**one, **DISTANCE} for one in FOUR[:3]])),
+            board(
+                WHOLE_PHOTOS,
+                [("margin", "contrastive, distance weighted"), ("margin", "triplet, distance weighted")],
+            ),
+        ),
+        "+7.2 to +22.5",
+    ),
+    Claim(
+        "Table 1",
+        "a start from ImageNet is better than from scratch",
+        (
+            Evidence(
+                WHOLE_PHOTOS,
+                "studies.photo_starts",
+                ("photo_starts.csv",),
+                (tuple(named("start", "ImageNet", "random")),),
+            ),
+        ),
+        "+11.0",
+    ),
+    Claim(
+        "Tables 2, 8",
+        "distance-weighted is better than random at every batch size",
+        (study(GLYPHS, "mining batch_sizes", over(BATCHES, DISTANCE, RANDOM)),),
+        "+19.2 to +24.2",
+    ),
+    Claim(
+        "Tables 2, 8",
+        "distance-weighted is better than semi-hard at every batch size",
+        (study(GLYPHS, "mining batch_sizes", over(BATCHES + TRIPLETS, DISTANCE, SEMI)),),
+        "+0.4 to +8.6",
+    ),
+    Claim(
+        "Table 3",
+        "learned boundaries beat every fixed one",
+        (
+            study(
+                GLYPHS,
+                "mining boundaries",
+                each({"boundary": "learned"}, named("boundary", 0.8, 1.0, 1.2, 1.4)),
+                why="the best fixed one is the smallest of the four",
+            ),
+        ),
+        "+1.6 to +11.4",
+    ),
+    Claim(
+        "Section 5.1",
+        "boundaries per example are level with boundaries per class",
+        (
+            study(
+                GLYPHS,
+                "mining boundaries",
+                [named("boundary", "learned, with one per example", "learned")],
+                equal=True,
+            ),
+        ),
+    ),
+    Claim("Figure 5", "retrieval of random queries", (shown_by("studies.visualize", "images"),)),
+    Claim(
+        "Figure 6",
+        "the margin loss converges faster: accuracy after 120 steps",
+        (
+            study(
+                GLYPHS,
+                "verification curves",
+                each({"loss": "margin", **CURVE}, [{"loss": loss, **CURVE} for loss in ("triplet", "contrastive")]),
+                key="accuracy",
+            ),
+        ),
+    ),
+    Claim(
+        "Figure 8",
+        "the threshold of the margin loss is the same for 2 and 10 images of a class (distance times 100)",
+        (
+            study(
+                GLYPHS,
+                "verification curves",
+                over([AT_300], {"per_class": 2}, {"per_class": 10}),
+                key="threshold",
+                equal=True,
+            ),
+        ),
+    ),
+    Claim(
+        "Table 7",
+        "the margin loss verifies best",
+        (
+            study(
+                GLYPHS,
+                "verification losses",
+                each({"loss": "margin", "dim": 128}, named("loss", "softmax", "N-pairs", "triplet", "contrastive")),
+                key="accuracy",
+            ),
+        ),
+        "-0.1 to +0.9",
+    ),
+    Claim("Tables 4 to 6", "the margin loss beside other methods, on public datasets", PUBLIC),
+)
+
+# Slides
+MARGINS = [{"part": "test", "margin": margin} for margin in (0.2, 1.0, "soft")]
+HARD, ALL_TRIPLETS, GIVEN = named("loss", "batch hard", "batch all", "triplet")
+SLIDES = (
+    Claim(
+        "mining",
+        "batch hard is better than all triplets (MAP)",
+        (study(GLYPHS, "reidentification triplets", over(MARGINS, HARD, ALL_TRIPLETS), key="map"),),
+        "+1.7 to +5.7",
+    ),
+    Claim(
+        "mining",
+        "batch hard is better than one negative for each positive (MAP)",
+        (study(GLYPHS, "reidentification triplets", over(MARGINS, HARD, GIVEN), key="map"),),
+        "+17.4 to +24.3",
+    ),
+    Claim(
+        "losses",
+        "softmax wins on large datasets: it is ahead of multi-similarity with 1,744 classes of eight images",
+        (
+            study(
+                PHOTO_FEATURES,
+                "leaderboard scaling",
+                over(
+                    [{"axis": "training_classes", "training_classes": 1744}],
+                    *named("loss", "normalized softmax", "multi-similarity"),
+                ),
+                why="eight images of a class are few for a softmax",
+            ),
+        ),
+    ),
+)
+
+# Robust pairs
+ROBUST = named("mining", "top k", "top k balanced", "KL")
+MARGIN_BASE = named("method", "TopK, margin", "TopK-PN, margin", "KL, margin")
+BINOMIAL_BASE = named("method", "TopK, binomial", "TopK-PN, binomial")
+LIFTED, GROUPED = named("method", "lifted structure", "grouped KL, gamma = 1")
+COLD = named("method", *(f"grouped KL, gamma = {gamma}" for gamma in ("0.1", "0.01", "0.001")))
+KEPT, OPEN = named("method", "all pairs, zero losses kept", "a margin of 4, no loss is zero")
+IN_640 = named("batch", 640)
+TIMED = [{"batch": batch, "dim": 1024} for batch in (80, 160, 320, 480, 640)]
+ROBUST_PAIRS = (
+    Claim(
+        "Tables 1, 3, Figure 4",
+        "robust losses over the margin loss are better than multi-similarity with its miner (RAW)",
+        (
+            study(GLYPHS, "mining robust_losses", [(one, RAW) for one in MARGIN_BASE]),
+            board(WHOLE_PHOTOS, [(one, "RAW") for one in ("TopK", "TopK-PN", "KL")]),
+        ),
+        "+1.1 to +2.3",
+    ),
+    Claim(
+        "Tables 1, 3, Figure 4",
+        "the same over binomial deviance",
+        (
+            study(GLYPHS, "mining robust_losses", [(one, RAW) for one in BINOMIAL_BASE]),
+            board(WHOLE_PHOTOS, [("TopK of binomial", "RAW")]),
+        ),
+        "+1.0 to +2.4",
+    ),
+    Claim(
+        "Tables 2, 4",
+        "grouped KL at gamma = 1 equals the lifted structure loss",
+        (
+            study(
+                GLYPHS,
+                "mining temperatures",
+                [(GROUPED, LIFTED)],
+                equal=True,
+                why="satisfied pairs have no gradient, and are left out of the weights, as in the paper",
+            ),
+        ),
+        "-0.4 to +2.2",
+    ),
+    Claim(
+        "Tables 2, 4",
+        "the same where pairs of zero loss keep their weight",
+        (
+            study(
+                GLYPHS,
+                "mining zero_losses",
+                [(KEPT, LIFTED)],
+                beside=("mining temperatures",),
+                equal=True,
+                why="a satisfied pair has no gradient; the lifted structure loss still pulls or pushes it",
+            ),
+        ),
+    ),
+    Claim(
+        "Tables 2, 4",
+        "the same where no pair has zero loss",
+        (
+            study(
+                GLYPHS,
+                "mining zero_losses",
+                [(OPEN, LIFTED)],
+                beside=("mining temperatures",),
+                equal=True,
+                why="the gradients are equal",
+            ),
+        ),
+    ),
+    Claim(
+        "Tables 2, 4",
+        "a smaller temperature is better than 1",
+        (study(GLYPHS, "mining temperatures", [(one, GROUPED) for one in COLD]),),
+        "+0.3 to +4.5",
+    ),
+    Claim(
+        "Tables 2, 4",
+        "multi-similarity is better than the lifted structure loss",
+        (
+            study(GLYPHS, "mining temperatures", [(ALL_PAIRS, LIFTED)]),
+            board(WHOLE_PHOTOS, [("multi-similarity", "lifted structure")]),
+        ),
+        "-2.8 to +3.5",
+    ),
+    Claim(
+        "Figure 1",
+        "in batches of 640, robust losses are ahead of distance-weighted sampling",
+        (
+            study(
+                GLYPHS,
+                "mining imbalance",
+                [effect for one in ROBUST for effect in over(IN_640, one, DISTANCE)],
+                why="equal images, so 187 steps",
+            ),
+        ),
+    ),
+    Claim(
+        "Figure 1",
+        "with 187 steps each, robust losses gain from 80 to 640 images",
+        (
+            study(
+                GLYPHS,
+                "mining equal_steps",
+                [({**one, "batch": 640}, {**one, "batch": 80, "steps": 187}) for one in ROBUST],
+                beside=("mining imbalance",),
+                why="with equal images, 80 images have 1,500 steps",
+            ),
+        ),
+    ),
+    Claim(
+        "Figure 1",
+        "with 187 steps each, distance-weighted sampling loses from 80 to 640 images",
+        (
+            study(
+                GLYPHS,
+                "mining equal_steps",
+                [({**DISTANCE, "batch": 80, "steps": 187}, {**DISTANCE, "batch": 640})],
+                beside=("mining imbalance",),
+            ),
+        ),
+    ),
+    Claim(
+        "Figure 5",
+        "with half of the dimensions, robust losses are ahead of distance-weighted sampling in batches of 640",
+        (
+            study(
+                GLYPHS,
+                "mining dimensions",
+                [({**one, "batch": 640}, {**DISTANCE, "batch": 640}) for one in ROBUST],
+            ),
+        ),
+    ),
+    Claim(
+        "Figure 2",
+        "K may be anything from 640 to 2,560",
+        (
+            study(
+                GLYPHS,
+                "mining top_k",
+                each({"taken": 1280.0}, named("taken", 640.0, 960.0, 1600.0, 1920.0, 2560.0)),
+                equal=True,
+                why="from scratch a batch must train on many of its pairs",
+            ),
+        ),
+    ),
+    Claim(
+        "Figure 3",
+        "robust losses need fewer milliseconds than distance-weighted sampling and the lifted structure loss",
+        (
+            Evidence(
+                "",
+                "benchmarks.robust",
+                ("robust.csv",),
+                tuple(
+                    effect
+                    for one in ROBUST
+                    for anchored in ("distance weighted", "lifted structure")
+                    for effect in over(TIMED, {"method": anchored}, {"method": one["mining"]})
+                ),
+                key="xla_ms",
+                unit=1.0,
+                why="milliseconds with XLA, five sizes of a batch: ahead of the sampling, not of the lifted loss",
+            ),
+        ),
+    ),
+)
+
+PAPERS = {
+    "Weighted contrastive": WEIGHTED_CONTRASTIVE,
+    "Gradient analysis": GRADIENT_ANALYSIS,
+    "Sampling matters": SAMPLING_MATTERS,
+    "Slides": SLIDES,
+    "Robust pairs": ROBUST_PAIRS,
+}
