@@ -91,14 +91,13 @@ class PairMining(EmbeddingModel):
 
     def get_config(self) -> dict[str, Any]:
         """The model of pairs, the miner and the numbers."""
-        config = super().get_config()
         return {
             "name": self.name,
             "model": keras.saving.serialize_keras_object(self.pair_model),
             "miner": keras.saving.serialize_keras_object(self.miner),
             "pairs_per_batch": self.pairs_per_batch,
             "positive_fraction": self.positive_fraction,
-            **{key: config[key] for key in ("frozen", "lora")},
+            **self._tuning_config(),
         }
 
     @classmethod

@@ -60,7 +60,7 @@ def class_sizes(images: LabeledSet) -> np.ndarray:
     return np.bincount(images.labels, minlength=len(images.class_names))
 
 
-def require_trainable(images: LabeledSet) -> None:
+def _require_trainable(images):
     """Raise a ValueError unless a set has pairs of two classes, and images to validate on."""
     sizes = class_sizes(images)
     received = f"a set of {len(images)} usable images in {np.count_nonzero(sizes)} classes"
@@ -85,8 +85,9 @@ def split_set(images: LabeledSet, *, split_by: Split, validation: float, test: f
         seed: whole number.
 
     Raises:
-        ValueError: too few classes or images for the shares.
+        ValueError: no two classes of two images, fewer than 8 images, or too few of both for the shares.
     """
+    _require_trainable(images)
     draws = _DRAWS if split_by == "image" else 1  # by classes, the seed changes no number
     for number in range(draws):
         rows = _drawn(images, split_by, validation, test, seed - number if seed > 0 else seed + number)
