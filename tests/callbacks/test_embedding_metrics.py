@@ -110,7 +110,7 @@ def test_evaluation_waits_until_it_takes_no_more_than_its_share(clock):
     logs = logs_of_epochs(slow(clock, 4, max_time_fraction=0.2), clock, 8, seconds=10)
     assert evaluated(logs) == [1, 4, 5, 7, 8]
     expected = [4 / 14, 4 / 24, 4 / 34, 8 / 48, 12 / 62, 12 / 72, 16 / 86, 20 / 100]
-    assert [found["val_time_share"] for found in logs] == pytest.approx(expected)
+    assert [found["val_time_fraction"] for found in logs] == pytest.approx(expected)
 
 
 def test_a_share_and_every_both_hold(clock):
@@ -128,7 +128,7 @@ def test_time_is_measured_anew_in_each_run(clock):
     for _ in range(2):
         logs = logs_of_epochs(evaluation, clock, 3, seconds=1)
         assert evaluated(logs) == [1, 3]
-        assert [found["val_time_share"] for found in logs] == pytest.approx([1 / 2, 1 / 3, 2 / 5])
+        assert [found["val_time_fraction"] for found in logs] == pytest.approx([1 / 2, 1 / 3, 2 / 5])
         clock.takes(1000)
 
 

@@ -74,7 +74,7 @@ class Scheduled(Callback):
             self._durations.append(time.monotonic() - begin)
             logs.update({self.prefix + name.replace("@", self.at_sign): value for name, value in values.items()})
         if self.max_time_fraction is not None:
-            logs[f"{self.prefix}time_share"] = self._time_fraction()
+            logs[f"{self.prefix}time_fraction"] = self._time_fraction()
 
     def _is_due(self, epoch):
         if not self._durations or epoch + 1 == self.params.get("epochs"):

@@ -22,7 +22,7 @@ from tfdml.typing import Data, Labels
 if TYPE_CHECKING:
     import tensorflow as tf
 
-_NAMES = ("precision@1", "r_precision", "map@r", "mrr", "map", "queries", "skipped", "time_share")
+_NAMES = ("precision@1", "r_precision", "map@r", "mrr", "map", "queries", "skipped", "time_fraction")
 _CHECKED_QUERIES = 1_000  # of an approximate search, searched exactly, too
 
 
@@ -41,7 +41,7 @@ class RetrievalEvaluation(Scheduled):
 
     Evaluation takes place after the first epoch, every `every` epochs, and after the last epoch. With
     `max_time_fraction`, an evaluation between the first and the last epoch is skipped if another one of the previous
-    duration would exceed this fraction of the training time. `val_time_share` in the logs of every epoch is the
+    duration would exceed this fraction of the training time. `val_time_fraction` in the logs of every epoch is the
     fraction that evaluations took so far.
 
     Several evaluations, such as of the training and of the validation set, work in one `fit`; give them different

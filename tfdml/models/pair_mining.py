@@ -49,7 +49,7 @@ class PairMining(EmbeddingModel):
         miner: a function `Pairs -> Pairs`, such as those of `tfdml.miners`; None: all pairs of a batch are candidates.
         pairs_per_batch: k, the pairs that the decision sees, each pair of images at most once: the first in the batch
             is a. If there are fewer, the others have weight 0.
-        positive_fraction: share of them that match, in (0, 1].
+        positive_fraction: fraction of them that match, in (0, 1].
         name: name of this model, which itself maps images to the outputs of the branch.
 
     Raises:

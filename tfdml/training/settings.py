@@ -74,10 +74,10 @@ def require_options(options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         require(name in NAMES, f"the setting {name!r}", f"{_nearest(name)}one of {', '.join(NAMES)}")
         _require_value(name, value)
-    share = options.get("validation", 0.0) + options.get("test", 0.0)
+    fraction = options.get("validation", 0.0) + options.get("test", 0.0)
     require(
-        share < 1,
-        f"validation and test shares that add up to {share:g}",
+        fraction < 1,
+        f"validation and test fractions that add up to {fraction:g}",
         "less than 1, so that images to train on remain",
     )
 
@@ -107,9 +107,9 @@ def _require_number(name, value):
         require_positive(learning_rate=value)
         require(math.isfinite(value), f"learning_rate={value}", "a finite number")
     else:
-        least = "at least 0" if name == "test" else "above 0"
-        require(value > 0 or (value == 0 and name == "test"), f"{name}={value!r}", f"a share of {least}")
-        require(value < 1, f"{name}={value!r}", "a share below 1")
+        least = "of at least 0" if name == "test" else "above 0"
+        require(value > 0 or (value == 0 and name == "test"), f"{name}={value!r}", f"a fraction {least}")
+        require(value < 1, f"{name}={value!r}", "a fraction below 1")
 
 
 def read_settings(path: FilePath) -> TrainingOptions:
