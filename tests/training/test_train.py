@@ -353,6 +353,12 @@ def test_the_network_before_training_is_best_only_if_no_epoch_reaches_it(tmp_pat
     assert (history.best, history.best_trained) == ((0.5, 2), 2)
 
 
+def test_a_damaged_table_of_epochs_is_named(tmp_path):
+    (tmp_path / "history.csv").write_text("epoch,loss\nx,1\n")
+    with pytest.raises(ValueError, match=r"damaged '.*history\.csv', expected a row per epoch"):
+        History(tmp_path / "history.csv", num_epochs=2)
+
+
 def test_a_sentence_says_whether_training_helped():
     labels, noise = np.arange(24) // 3, np.random.default_rng(0).uniform(0, 0.1, 24)
 
