@@ -1,8 +1,8 @@
 """The command `tfdml`, which answers `--help`, `--version` and wrong options before Keras is imported.
 
 `import tfdml` imports Keras, so that saved models find their classes. An import has two steps: make the module, then
-execute it. The command makes the package, reads its words with the modules in `tfdml.cli.options`, looks for what they
-name, and executes the package when a command is to be run. TensorFlow logs errors only, unless the environment says
+execute it. The command makes the package, reads its words by `tfdml.cli.parser`, looks for what they name, and
+executes the package when a command is to be run. TensorFlow logs errors only, unless the environment says
 otherwise. What it logs before it has read this is held back, line by line; any other line is shown.
 """
 

@@ -45,7 +45,7 @@ SLOW = {
     "distributed.retrieval",
     "distributed.search_shards",
     "models.PairMining",
-    "networks.bn_inception",
+    "models.bn_inception",
     "training.train",
     "visualize.umap",
 }

@@ -21,8 +21,8 @@ NAMES = {
     "a record that a function returns": """
         analysis.ActivePairs analysis.LabelNoise analysis.LossOverDistance analysis.PairHistogram cleaning.Calibration
         cleaning.CopyScores cleaning.Finding cleaning.Findings cleaning.Recall cleaning.Registration cleaning.Thumbnail
-        distributed.EmbeddedShards evaluation.TestResult export.LoadedPairModel metrics.FoldDecisions
-        metrics.Roc search.HardPairs training.TrainingRun training.TrainingSettings zoo.Reproduction
+        distributed.EmbeddedShards evaluation.TestResult export.LoadedPairModel metrics.FoldDecisions metrics.Roc
+        search.HardPairs zoo.Reproduction
     """,
     "a loss or a miner of a paper that no study compares": """
         losses.CosineDistillationLoss losses.CosineRegressionLoss losses.RelationalAngleLoss
@@ -32,13 +32,13 @@ NAMES = {
     """,
     "a feature that its own page shows": """
         analysis.label_noise analysis.loss_over_distance analysis.plot_gradient_variance analysis.plot_pair_histogram
-        callbacks.EmbeddingMetrics callbacks.PairDiagnostics callbacks.Projector callbacks.RefreshMinedPairs
-        datasets.archives datasets.compose datasets.public.lfw_pairs
-        distributed.read_shards evaluation.class_folds export.ScannSearch export.load_threshold export.next_version
-        export.write_serving_config metrics.binary_codes metrics.binary_signs metrics.int8_scales metrics.knn_accuracy
-        metrics.nearest_class_mean metrics.reidentification_from_neighbors metrics.reidentification_from_scores
-        metrics.shared_labels metrics.shared_levels miners.compose models.PairMining networks.GeM
-        networks.load_pytorch_weights networks.unfreeze search.hardest_triplets search.load_adapter
+        callbacks.EmbeddingMetrics callbacks.PairDiagnostics callbacks.RefreshMinedPairs datasets.archives
+        datasets.compose datasets.public.lfw_pairs distributed.read_shards evaluation.class_folds export.ScannSearch
+        export.load_threshold export.next_version export.write_serving_config metrics.binary_codes
+        metrics.binary_signs metrics.int8_scales metrics.knn_accuracy metrics.nearest_class_mean
+        metrics.reidentification_from_neighbors metrics.reidentification_from_scores metrics.shared_labels
+        metrics.shared_levels miners.compose models.PairMining networks.unfreeze search.hardest_triplets
+        search.load_adapter
         search.upgrade visualize.pca visualize.tsne visualize.umap
     """,
 }
@@ -54,15 +54,12 @@ OPTIONS = {
     "analysis.pair_histogram": "match",
     "analysis.plot_gradient_variance": "draws",
     "analysis.plot_loss_over_distance": "other_distance",
-    "callbacks.EmbeddingHistory": "model every examples batch_size",
-    "callbacks.EmbeddingMetrics": "model batch_size",
+    "callbacks.EmbeddingHistory": "examples",
     "callbacks.ExportBest": "start_over",
-    "callbacks.Projector": "model examples batch_size",
     "callbacks.RefreshCenters": "every",
     "callbacks.RefreshMinedPairs": "search",
     "callbacks.RetrievalEvaluation": "search",
     "cleaning.calibrate": "kinds",
-    "cleaning.clean": "neighbors",
     "cleaning.copy_network": "weights",
     "datasets.RandomResizedCrop": "aspect",
     "datasets.archives": "image label",
@@ -79,7 +76,6 @@ OPTIONS = {
     "distributed.embed": "cpus gpus memory",
     "distributed.join": "regions scratch cpus",
     "distributed.retrieval": "cpus other_model",
-    "embedding.score_pairs": "batch_size",
     "evaluation.cross_validate": "metric",
     "evaluation.evaluate": "shown",
     "export.LoadedPairModel": "version",
@@ -123,9 +119,9 @@ OPTIONS = {
     "miners.RandomNegatives": "draws",
     "miners.SemiHardNegatives": "margin",
     "miners.UniformHistogram": "bins positives_per_bin negatives_per_bin",
+    "models.efficientnet_lite0": "drop_connect_rate",
     "models.PairMining": "positive_fraction name",
     "networks.add_lora": "alpha",
-    "networks.efficientnet_lite0": "drop_connect_rate",
     "networks.face_resnet": "dim",
     "pairs.Pairs": "counts",
     "pairs.consecutive_pairs": "match",

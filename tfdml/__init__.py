@@ -18,7 +18,6 @@ __all__ = [
     "cleaning",
     "datasets",
     "distributed",
-    "embedding",
     "environment",
     "evaluate",
     "evaluation",

@@ -126,7 +126,7 @@ def trained(kind, settings, train, seed, options):
 def network(shape):
     """A small network from an image to a unit vector."""
     images = keras.Input(shape, dtype="uint8")
-    return tfdml.models.EmbeddingModel(images, tfdml.networks.residual_cnn(images, stem=(16,), widths=(16, 32, 64)))
+    return tfdml.models.EmbeddingModel(images, tfdml.models.residual_cnn(images, stem=(16,), widths=(16, 32, 64)))
 
 
 def measured(model, queries, gallery):

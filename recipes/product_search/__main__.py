@@ -130,7 +130,7 @@ def trained(kind, settings, train, seed, options):
     labels = np.concatenate([scenes.labels, products.labels])
     inputs = keras.Input(images.shape[1:], dtype="uint8")
     features = (
-        keras.Model(inputs, tfdml.networks.residual_cnn(inputs, stem=(16,), widths=(16, 32, 64))).layers[-2].output
+        keras.Model(inputs, tfdml.models.residual_cnn(inputs, stem=(16,), widths=(16, 32, 64))).layers[-2].output
     )  # before normalization
     features = keras.layers.ReLU(name="features")(features)
     vectors = keras.layers.Dense(64, name="vectors")(features)

@@ -1,9 +1,11 @@
-"""Text from files on a terminal."""
+"""Text from files on a terminal, and progress there and none in files."""
+
+import sys
 
 import pytest
 
 from tfdml._core.pages import escape
-from tfdml._core.terminal import as_cells, from_cells, visible
+from tfdml._core.terminal import as_cells, from_cells, show_progress, visible
 
 
 @pytest.mark.parametrize(
@@ -39,3 +41,16 @@ def test_cells_are_read_as_the_texts_that_were_written():
 
 def test_text_of_a_page_keeps_its_lines_and_no_control():
     assert escape("<a>\n\u202ecat\x1b") == "&lt;a&gt;\n\\u202ecat\\x1b"
+
+
+def test_a_terminal_shows_a_bar_that_ends_its_line(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for done in (0, 500, 1000):
+        show_progress("examples embedded", done, 1000)
+    bars = [f"\rexamples embedded [{bar:<30}] {done}/1,000" for bar, done in [("", "0"), ("=" * 15, "500")]]
+    assert capsys.readouterr().err == "".join(bars) + f"\rexamples embedded [{'=' * 30}] 1,000/1,000\n"
+
+
+def test_a_file_shows_none(capsys):
+    show_progress("examples embedded", 1, 2)
+    assert capsys.readouterr().err == ""

@@ -40,17 +40,17 @@ def fit(history, *watch, model=None, **options):
 
 
 def test_frames_are_the_embeddings_before_training_and_after_each_epoch():
-    history, weights = callbacks.EmbeddingHistory(PART, batch_size=5), Weights()
+    history, weights = callbacks.EmbeddingHistory(PART), Weights()
     fit(history, weights, epochs=3)
     assert history.epochs == [0, 1, 2, 3]
     for frame, matrix in zip(history.frames, weights.matrices, strict=True):
         np.testing.assert_allclose(frame, X @ matrix, rtol=1e-5, atol=1e-6)
 
 
-def test_every_takes_the_last_epoch_too_and_the_sample_is_the_same_in_all_frames():
-    history = callbacks.EmbeddingHistory(PART, every=2, examples=5)
-    model = fit(history, epochs=3)
-    assert history.epochs == [0, 2, 3]
+def test_sample_of_a_larger_set_is_the_same_in_all_frames():
+    history = callbacks.EmbeddingHistory(PART, examples=5)
+    model = fit(history, epochs=2)
+    assert [len(frame) for frame in history.frames] == [5, 5, 5]
     assert history.rows.tolist() == sorted(set(history.rows.tolist()))
     np.testing.assert_array_equal(history.data.images, X[history.rows])
     np.testing.assert_array_equal(history.data.labels, LABELS[history.rows])
@@ -68,18 +68,11 @@ def test_a_run_that_resumes_adds_its_epochs_and_one_that_begins_again_replaces_t
     assert not np.allclose(history.frames[0], old)  # the trained model is where the new run begins
 
 
-def test_another_network_can_be_watched():
-    history, other = callbacks.EmbeddingHistory(PART, model=linear()), linear()
-    fit(history, model=other, epochs=1)
-    np.testing.assert_array_equal(history.frames[0], history.frames[1])
-
-
 @pytest.mark.parametrize(
     ("make_it", "message"),
     [
         (lambda: callbacks.EmbeddingHistory(X), "data of type ndarray, expected a labeled set"),
         (lambda: callbacks.EmbeddingHistory(PART.take([])), "a set without examples"),
-        (lambda: callbacks.EmbeddingHistory(PART, every=0), "every=0"),
         (lambda: callbacks.EmbeddingHistory(PART, examples=0), "examples=0"),
     ],
 )

@@ -1,6 +1,5 @@
 """The best model of a run, exported with its value."""
 
-import copy
 import json
 
 import keras
@@ -176,14 +175,6 @@ def test_a_second_fit_with_the_same_callback_needs_no_warning(folder):
     assert epoch_of(folder) == 0
 
 
-def test_copies_of_a_callback_share_the_export(folder):
-    first, second = copy.deepcopy(callback([0.3], folder)), copy.deepcopy(callback([0.2], folder))
-    run(small(), first, 1)
-    with pytest.warns(UserWarning, match="only a better value replaces it"):
-        run(small(), second, 1)
-    assert record(folder)["value"] == 0.3
-
-
 @pytest.mark.parametrize(("best", "start_over", "beaten"), [(0.3, False, 0.4), (0.6, False, 0.6), (0.3, True, 0.3)])
 def test_the_better_of_two_values_has_to_be_beaten(folder, best, start_over, beaten):
     run(small(), callback([0.4], folder), 1)
@@ -247,28 +238,6 @@ def test_what_is_wrong_is_said_at_the_call(tmp_path):
         callbacks.TrainingCheckpoint(tmp_path / "model.h5")
     with pytest.raises(OSError, match="expected a place that can be written"):
         callbacks.TrainingCheckpoint(tmp_path / "file" / "model.keras")
-
-
-@pytest.mark.slow
-def test_a_run_resumed_from_a_checkpoint_ends_with_the_weights_of_an_uninterrupted_run(tmp_path):
-    def make():
-        keras.utils.set_random_seed(0)
-        inputs = keras.Input((8, 8, 1), dtype="uint8")
-        model = models.EmbeddingModel(inputs, models.plain_cnn(inputs, dim=4, widths=(4,)))
-        model.compile("adam", loss=losses.MultiSimilarityLoss(), run_eagerly=True)
-        return model
-
-    batches = tf.data.Dataset.from_tensors((IMAGES, LABELS)).repeat()
-    whole, broken = make(), make()
-    settings = {"steps_per_epoch": 2, "shuffle": False, "verbose": 0}
-    whole.fit(batches, epochs=4, **settings)
-    broken.fit(batches, epochs=2, callbacks=[callbacks.TrainingCheckpoint(tmp_path / "state.keras")], **settings)
-    again = keras.saving.load_model(tmp_path / "state.keras")
-    assert again.steps == 4
-    again.fit(batches, initial_epoch=2, epochs=4, **settings)
-    for ours, theirs in zip(whole.get_weights(), again.get_weights(), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-    assert [path.name for path in tmp_path.iterdir()] == ["state.keras"]
 
 
 def test_a_model_with_a_weight_that_is_not_finite_is_not_exported(folder):

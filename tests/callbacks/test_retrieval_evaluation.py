@@ -7,25 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.callbacks.small import LABELS, NAMES, X, fit, make
 from tfdml import callbacks, losses, metrics, models, search
 from tfdml.datasets import LabeledSet
 
-X = np.random.default_rng(0).standard_normal((60, 6)).astype("float32")
-LABELS = np.arange(60) // 5
-NAMES = tuple("abcdefghijkl")
 KEYS = {"recall@1", "recall@4", "precision@1", "r_precision", "map@r", "map", "mrr", "queries", "skipped"}
-
-
-def make():
-    keras.utils.set_random_seed(0)
-    inputs = keras.Input((6,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(4)(inputs))
-    model.compile("adam", loss=losses.MultiSimilarityLoss(), run_eagerly=True)  # a few steps, not worth compiling
-    return model
-
-
-def fit(model, *more, epochs=3):
-    return model.fit(X, LABELS, epochs=epochs, verbose=0, callbacks=list(more)).history
 
 
 def test_its_numbers_are_those_of_metrics_on_the_model_of_that_epoch():

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tfdml import cleaning, cli, datasets
 from tfdml.cleaning.calibration import _halfway, _least_similarity, _precision
 from tfdml.cleaning.clean import _limits, remove_cache
-from tfdml.cli import clean as command
+from tfdml.cli import commands, inputs
 
 
 class Pixels:
@@ -265,7 +265,7 @@ def photos(tmp_path, monkeypatch):
             path.write_bytes(tf.io.encode_png(images[row]).numpy())
     (tmp_path / "photos" / "train" / "class" / "broken.png").write_bytes(b"no image")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command, "_open_model", lambda options: (Pixels(), datasets.Preprocessing(size=24)))
+    monkeypatch.setattr(commands, "_model_of_clean", lambda options: (Pixels(), datasets.Preprocessing(size=24)))
     return tmp_path
 
 
@@ -321,7 +321,7 @@ def written(names):
 def test_every_subfolder_is_a_part_once_there_are_splits(files, parts, tmp_path):
     written([tmp_path / f"{name}.png" for name in files])
     (tmp_path / ".hidden").mkdir()
-    assert command._parts(tmp_path) == [tmp_path / part for part in parts]
+    assert inputs.split_folders(tmp_path) == [tmp_path / part for part in parts]
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_images_that_would_be_left_out_end_the_command(files, message, photos, c
 
 def test_files_of_a_flat_folder_that_are_left_out_are_counted(photos, capsys):
     written(["flat/1.png", "flat/2.jp2", "flat/.png"])
-    assert len(command._read(Path("flat"), datasets.Preprocessing(size=8))) == 1
+    assert len(inputs.open_folder(Path("flat"), datasets.Preprocessing(size=8))) == 1
     assert "left out of the set: 1, first flat/2.jp2: suffix '.jp2'" in capsys.readouterr().err
 
 

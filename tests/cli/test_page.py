@@ -7,7 +7,7 @@ import pytest
 
 from tests.test_documents import ROOT, at_its_lines, blocks
 from tfdml import cli
-from tfdml.cli import COMMANDS
+from tfdml.cli.parser import COMMANDS
 
 PAGE = ROOT / "docs" / "command-line.md"
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import importlib
 import importlib.metadata
 import os
 import shlex
@@ -15,7 +14,7 @@ import pytest
 import tfdml_command
 from tests.test_documents import ROOT
 from tfdml import cli, serving
-from tfdml.cli.options import export, serve
+from tfdml.cli import commands, parser
 from tfdml.export.graph_search.quantized import DTYPES
 from tfdml.training.settings import NAMES
 
@@ -48,7 +47,7 @@ def run(*words, folder=ROOT):
         ("translate", 2, "invalid choice: 'translate'"),
         ("train photos --out run --epoch-count 3", 2, "unrecognized arguments: --epoch-count 3"),
         ("serve run --port 70000", 2, "Received '70000', expected a port from 0 to 65535."),
-        *((f"{name} --help", 0, f"usage: tfdml {name}") for name in cli.COMMANDS),
+        *((f"{name} --help", 0, f"usage: tfdml {name}") for name in parser.COMMANDS),
     ],
 )
 def test_questions_are_answered_before_anything_heavy_is_imported(words, code, text):
@@ -100,15 +99,12 @@ def test_a_command_runs_once_its_words_are_read():
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
-def test_a_command_has_a_module_that_runs_it_and_a_sentence_of_help(name):
-    assert callable(importlib.import_module(f"tfdml.cli.{name}").run)
-    assert importlib.import_module(f"tfdml.cli.options.{name}").declare.__doc__.endswith(".")
-
-
-@pytest.mark.parametrize("name", cli.COMMANDS)
-def test_the_example_of_a_command_is_read_by_its_parser(name):
-    assert cli.parse(shlex.split(importlib.import_module(f"tfdml.cli.options.{name}").EXAMPLE)[1:]).command == name
+@pytest.mark.parametrize("name", parser.COMMANDS)
+def test_command_has_a_function_a_sentence_of_help_and_an_example(name):
+    declare, example = parser.COMMANDS[name]
+    assert callable(getattr(commands, f"run_{name}"))
+    assert declare.__doc__.endswith(".")
+    assert cli.parse(shlex.split(example)[1:]).command == name
 
 
 def test_the_options_of_train_are_the_settings_in_their_order():
@@ -121,9 +117,9 @@ def test_the_options_of_train_are_the_settings_in_their_order():
 
 
 def test_the_choices_of_export_and_the_limits_of_serve_are_those_of_the_library():
-    assert export.DTYPES == DTYPES
-    assert tuple(importlib.import_module("tfdml.cli.export")._SEARCHES) == export.SEARCHES
-    assert set(serve.LIMITS) <= {field.name for field in dataclasses.fields(serving.Limits)}
+    assert parser.DTYPES == DTYPES
+    assert tuple(commands.SEARCHES) == parser.SEARCHES
+    assert set(parser.LIMITS) <= {field.name for field in dataclasses.fields(serving.Limits)}
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -1,28 +1,15 @@
 """Losses under tf.distribute: the sum over replicas is the mean of their losses."""
 
-import json
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from tests.losses.rows import DEFAULTS
+from tests.programs import result_of
 
 
 @pytest.fixture(scope="module")
 def on_replicas():
-    environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.programs.loss_replicas"],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return result_of("loss_replicas")
 
 
 @pytest.mark.nightly

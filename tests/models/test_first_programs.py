@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tests.backend import BACKEND, XLA, numbers
-from tfdml import callbacks, embedding, layers, losses, miners, models, pairs, samplers
+from tfdml import callbacks, layers, losses, miners, models, pairs, samplers
 
 pytestmark = pytest.mark.backends
 
@@ -139,7 +139,7 @@ def test_images_divided_by_255_do_not_become_black():
     assert unchanged(model, message, divided, labels)
     assert unchanged(model, message, batches, steps_per_epoch=2, shuffle=False)
     assert unchanged(model, message, IMAGES, labels, validation_data=(divided, labels))
-    for call in (model.predict, model.predict_on_batch, lambda x: embedding.embed(model, x)):
+    for call in (model.predict, model.predict_on_batch, lambda x: models.embed(model, x)):
         with pytest.raises(ValueError, match=message):
             call(divided)
     for right in (IMAGES, IMAGES.astype("float32"), (IMAGES > 127).astype("float32"), np.zeros_like(divided)):

@@ -34,11 +34,11 @@ def test_a_network_of_keras_applications_gets_pixels_as_it_expects_them(name):
     np.testing.assert_allclose(model.predict(IMAGES, verbose=0), features.max(axis=(1, 2)), rtol=1e-4, atol=1e-5)
 
 
-POOLED = {
-    "avg": lambda x: x.mean(axis=(1, 2)),
-    "max": lambda x: x.max(axis=(1, 2)),
-    "avg+max": lambda x: x.mean(axis=(1, 2)) + x.max(axis=(1, 2)),
-    "gem": lambda x: (np.maximum(x.astype("float64"), 1e-6) ** 3).mean(axis=(1, 2)) ** (1 / 3),
+POOLED = {  # over the axes of places or tokens
+    "avg": lambda x, axes: x.mean(axes),
+    "max": lambda x, axes: x.max(axes),
+    "avg+max": lambda x, axes: x.mean(axes) + x.max(axes),
+    "gem": lambda x, axes: (np.maximum(x.astype("float64"), 1e-6) ** 3).mean(axes) ** (1 / 3),
 }
 
 
@@ -46,7 +46,7 @@ POOLED = {
 def test_features_are_pooled(pooling):
     network = own_network()
     model = from_backbone(network, dim=None, pooling=pooling, normalize=False)
-    expected = POOLED[pooling](network.predict(IMAGES, verbose=0))
+    expected = POOLED[pooling](network.predict(IMAGES, verbose=0), (1, 2))
     np.testing.assert_allclose(model.predict(IMAGES, verbose=0), expected, rtol=1e-4, atol=1e-5)
 
 
@@ -161,22 +161,13 @@ def test_what_is_wrong_is_said_at_the_call():
         from_backbone(keras.Model(images, {"a": images, "b": images}))
 
 
-POOLED_TOKENS = {
-    "avg": lambda x: x.mean(axis=1),
-    "max": lambda x: x.max(axis=1),
-    "avg+max": lambda x: x.mean(axis=1) + x.max(axis=1),
-    "gem": lambda x: (np.maximum(x.astype("float64"), 1e-6) ** 3).mean(axis=1) ** (1 / 3),
-    "token": lambda x: x[:, 0],
-}
-
-
-@pytest.mark.parametrize("pooling", POOLED_TOKENS)
-def test_tokens_are_pooled(pooling, tmp_path):
+@pytest.mark.parametrize(("pooling", "pooled"), [*POOLED.items(), ("token", lambda x, _: x[:, 0])])
+def test_tokens_are_pooled(pooling, pooled, tmp_path):
     images = keras.Input((32, 32, 3), name="pixels")
     tokens = keras.Model({"pixels": images}, keras.layers.Reshape((16, 192))(images))
     model = from_backbone(tokens, dim=None, pooling=pooling, normalize=False)
     found = model.predict(IMAGES, verbose=0)
-    np.testing.assert_allclose(found, POOLED_TOKENS[pooling](IMAGES.reshape(8, 16, 192)), rtol=1e-4)
+    np.testing.assert_allclose(found, pooled(IMAGES.reshape(8, 16, 192), 1), rtol=1e-4)
     model.save(tmp_path / "model.keras")
     np.testing.assert_array_equal(keras.models.load_model(tmp_path / "model.keras").predict(IMAGES, verbose=0), found)
 

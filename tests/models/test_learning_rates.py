@@ -137,16 +137,6 @@ def test_layerwise_decay_is_a_power_per_step_below_the_last_layer():
     assert models.layerwise_decay(model, 0.5) == expected
 
 
-def test_layers_move_by_the_powers_of_layerwise_decay():
-    plain, model = (made(keras.optimizers.SGD(0.1)) for _ in range(2))
-    multipliers = models.layerwise_decay(model, 0.5)
-    assert multipliers == {"last": 1.0, "second": 0.5, "hidden": 0.25}
-    decayed = steps_of(made(keras.optimizers.SGD(0.1), multipliers))
-    for path, step in steps_of(plain).items():
-        factor = next(multipliers[name] for name in multipliers if name in path)
-        np.testing.assert_allclose(decayed[path], factor * step, rtol=1e-4, atol=1e-7, err_msg=path)
-
-
 @pytest.mark.parametrize("decay", [0.0, 1.5])
 def test_a_decay_outside_its_range_is_refused(decay):
     with pytest.raises(ValueError, match=f"Received decay={decay}, expected a number above 0 and at most 1"):

@@ -1,16 +1,13 @@
 """Trained on JAX and on PyTorch, killed, resumed; loaded, exported and trained further on TensorFlow."""
 
 import json
-import os
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.programs import other_backend
+from tests.programs import other_backend, result_of, started
 from tfdml import export
 
 pytestmark = pytest.mark.slow
@@ -29,16 +26,12 @@ def file(backend, tmp_path_factory):
 @pytest.fixture(scope="module")
 def found(file, backend):
     """What the second process printed; the first was killed."""
-    command = [sys.executable, "-m", "tests.programs.other_backend", str(file)]
     # what both processes and both models train is compiled once
     once = {
         "JAX_COMPILATION_CACHE_DIR": str(file.with_name("compiled")),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }
-    environment = {**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", **once}
-    killed, done = (
-        subprocess.run(command, capture_output=True, text=True, env=environment, check=False) for _ in range(2)
-    )
+    killed, done = (started("other_backend", file, backend=backend, **once) for _ in range(2))
     assert killed.returncode == -9, killed.stderr[-2000:]
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
@@ -79,10 +72,6 @@ def test_an_export_during_training_is_refused_before_it_begins(found, backend):
 
 def test_each_other_backend_embeds_as_the_one_that_trained(found, file, backend):
     other = {"jax": "torch", "torch": "jax"}[backend]
-    environment = {**os.environ, "KERAS_BACKEND": other, "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-m", "tests.programs.other_backend", str(file), "embed"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    embedded = json.loads(done.stdout.splitlines()[-1])
+    embedded = result_of("other_backend", file, "embed", backend=other)
     assert embedded["backend"] == other
     np.testing.assert_allclose(embedded["embeddings"], found["embeddings"], rtol=1e-5, atol=1e-5)

@@ -6,23 +6,18 @@ import pytest
 from keras import layers, ops
 
 from tests.backend import BACKEND, XLA, numbers
+from tests.models.two_networks import (
+    X,
+    assert_trains_and_resumes,
+    fit,
+    network,
+    networks_with_a_layer_inside_of_both,
+    trunk,
+)
 from tfdml import losses, models
 
-X = np.random.default_rng(0).integers(0, 256, (24, 4, 4, 1)).astype("uint8")
 Y = np.where(np.arange(24) % 2, -1, 1)
 PAIR = (X, X[::-1])
-
-
-def trunk():
-    return keras.Sequential([layers.Flatten(), layers.Dense(5, activation="tanh")], name="trunk")
-
-
-def branch(body=None, *, dim=3, seed=0):
-    """A network whose layers have the same names in every branch."""
-    keras.utils.set_random_seed(seed)
-    inputs = keras.Input((4, 4, 1), dtype="uint8")
-    x = (body or trunk())(layers.Rescaling(1 / 255)(inputs))
-    return keras.Model(inputs, layers.Dense(dim, name="head")(layers.Dropout(0.1, seed=1)(x)))
 
 
 def decision(dim=6):
@@ -42,9 +37,9 @@ def of_kind(kind):
     if kind == "2-channel":
         return models.PairModel(two_channel()), 4
     if kind == "siamese":
-        return models.PairModel(decision(), branch()), 8
+        return models.PairModel(decision(), network()), 8
     body = trunk() if kind == "partly shared" else None
-    return models.PairModel(decision(), (branch(body), branch(body, seed=1))), 10 if body else 12
+    return models.PairModel(decision(), (network(body), network(body, seed=1))), 10 if body else 12
 
 
 KINDS = pytest.mark.parametrize("kind", ["siamese", "pseudo-siamese", "partly shared", "2-channel"])
@@ -53,10 +48,6 @@ KINDS = pytest.mark.parametrize("kind", ["siamese", "pseudo-siamese", "partly sh
 def compiled(model, **options):
     model.compile("adam", **{"loss": losses.PairLogisticLoss(), "run_eagerly": BACKEND == "tensorflow", **options})
     return model
-
-
-def fit(model):
-    return model.fit(PAIR, Y, batch_size=12, epochs=2, shuffle=False, verbose=0).history["loss"]
 
 
 @pytest.mark.backends
@@ -80,29 +71,16 @@ def test_its_score_is_the_decision_over_its_branches(kind):
 @KINDS
 def test_training_moves_every_weight_and_a_loaded_file_resumes_to_the_same_weights(kind, tmp_path):
     model, weights = of_kind(kind)
-    compiled(model)
-    before = model.get_weights()
-    fit(model)
-    assert all((a != b).any() for a, b in zip(before, model.get_weights(), strict=True) if a.dtype.kind == "f")
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert type(loaded) is models.PairModel
-    assert len(loaded.trainable_variables) == weights
-    np.testing.assert_array_equal(numbers(loaded(PAIR)), numbers(model(PAIR)))
-    assert fit(loaded) == pytest.approx(fit(model), rel=1e-5)
-    for ours, expected in zip(loaded.get_weights(), model.get_weights(), strict=True):
-        np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-6)
-    loaded.save(tmp_path / "again.keras")
-    assert len(keras.saving.load_model(tmp_path / "again.keras").trainable_variables) == weights
+    assert_trains_and_resumes(compiled(model), PAIR, Y, weights, tmp_path)
 
 
 @pytest.mark.backends
 def test_a_decision_of_two_inputs_takes_both_features_and_may_treat_them_alike():
     f, g = keras.Input((3,)), keras.Input((3,))
     symmetric = keras.Model([f, g], layers.Dense(1)(layers.Concatenate()([ops.abs(f - g), f * g])))
-    model = models.PairModel(symmetric, branch())
+    model = models.PairModel(symmetric, network())
     np.testing.assert_allclose(numbers(model(PAIR)), numbers(model(PAIR[::-1])), rtol=1e-5)
-    other = models.PairModel(decision(), branch())
+    other = models.PairModel(decision(), network())
     assert np.abs(numbers(other(PAIR)) - numbers(other(PAIR[::-1]))).max() > 1e-3
 
 
@@ -117,7 +95,7 @@ def test_a_network_of_two_inputs_needs_no_branches_and_gives_maps_of_scores():
 
 
 def test_a_sequential_decision_is_built_for_its_branches():
-    model = models.PairModel(keras.Sequential([layers.Dense(4, activation="relu"), layers.Dense(1)]), branch())
+    model = models.PairModel(keras.Sequential([layers.Dense(4, activation="relu"), layers.Dense(1)]), network())
     assert model.decision.input.shape == (None, 6)
     built = keras.Sequential([keras.Input((4, 4, 2)), layers.Flatten(), layers.Dense(1)])
     assert models.PairModel(built)(PAIR).shape == (24,)
@@ -130,7 +108,7 @@ def test_frozen_branches_stay_frozen_in_files_and_multipliers_find_their_layers(
     model.branches[0].trainable = False
     compiled(model, learning_rate_multipliers={"decision": 0.0})
     before = model.get_weights()
-    fit(model)
+    fit(model, PAIR, Y)
     for a, b in zip(before, model.get_weights(), strict=True):
         if a.dtype.kind == "f":
             np.testing.assert_array_equal(a, b)
@@ -156,32 +134,30 @@ def test_fit_is_compiled_in_mixed_precision_with_a_short_last_batch(kind):
 def test_micro_batches_have_the_gradient_of_the_whole_batch():
     whole = compiled(of_kind("2-channel")[0])
     divided = compiled(of_kind("2-channel")[0], micro_batch_size=4)
-    assert fit(divided) == pytest.approx(fit(whole), rel=1e-4)
+    assert fit(divided, PAIR, Y) == pytest.approx(fit(whole, PAIR, Y), rel=1e-4)
 
 
 def test_networks_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="Received 3 branches, expected one network for both inputs, or a pair"):
-        models.PairModel(decision(), [branch()] * 3)
+        models.PairModel(decision(), [network()] * 3)
     with pytest.raises(ValueError, match=r"Received branch=<Dense.*, expected a functional Keras model"):
         models.PairModel(decision(), layers.Dense(3))
     with pytest.raises(ValueError, match=r"Received decision=<Sequential.* without branches, expected a functional"):
         models.PairModel(keras.Sequential([layers.Dense(1)]))
     with pytest.raises(ValueError, match=r"inputs \(None, 5\), expected \(None, 6\): one input for both concatenated"):
-        models.PairModel(decision(5), branch())
+        models.PairModel(decision(5), network())
     with pytest.raises(ValueError, match=r"a network of the input \(None, 5\) without branches, expected .*2 channels"):
         models.PairModel(decision(5))
     f, g = keras.Input((3,)), keras.Input((4,))
     with pytest.raises(ValueError, match=r"inputs \(None, 3\), \(None, 4\), expected \(None, 3\), \(None, 3\)"):
-        models.PairModel(keras.Model([f, g], layers.Dense(1)(layers.Concatenate()([f, g]))), branch())
+        models.PairModel(keras.Model([f, g], layers.Dense(1)(layers.Concatenate()([f, g]))), network())
     with pytest.raises(ValueError, match=r"a decision of the output \(None, 2\), expected \(batch, 1\)"):
-        models.PairModel(keras.Sequential([layers.Dense(2)]), branch())
+        models.PairModel(keras.Sequential([layers.Dense(2)]), network())
     x = keras.Input((3,))
     with pytest.raises(ValueError, match=r"branch of outputs \[\(None, 3\), \(None, 3\)\], expected one output"):
         models.PairModel(decision(), keras.Model(x, [x + 1, x]))
     image = keras.Input((3, 3, 3))
     with pytest.raises(ValueError, match=r"outputs \(None, 3\) and \(None, 3, 3, 3\), expected the same shape up to"):
-        models.PairModel(decision(), (branch(), keras.Model(image, image + 1)))
-    inner = layers.Dense(5)
-    bodies = [keras.Sequential([layers.Flatten(), inner]) for _ in range(2)]
+        models.PairModel(decision(), (network(), keras.Model(image, image + 1)))
     with pytest.raises(ValueError, match=r"share .*kernel.* inside different layers, expected branches that share"):
-        models.PairModel(decision(), (branch(bodies[0]), branch(bodies[1])))
+        models.PairModel(decision(), networks_with_a_layer_inside_of_both())

@@ -1,21 +1,16 @@
 """`fit` under tf.distribute: two replicas train, evaluate, export and resume."""
 
-import json
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+
+from tests.programs import result_of
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    command = [sys.executable, "-m", "tests.programs.replicas", str(tmp_path_factory.mktemp("replicas"))]
-    environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return result_of("replicas", tmp_path_factory.mktemp("replicas"))
 
 
 def assert_same_training(one, other):
@@ -26,7 +21,6 @@ def assert_same_training(one, other):
         np.testing.assert_allclose(weights, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -53,36 +47,30 @@ def test_two_replicas_compare_the_whole_batch_as_one_device_does(found, name):
     assert_same_training(found[f"{name} on replicas"], found[f"{name} on one device"])
 
 
-@pytest.mark.slow
 def test_a_memory_and_a_learning_rate_make_a_difference(found):
     losses = [found[f"{name} on one device"]["loss"] for name in ("a loss", "a learning rate", "a memory")]
     assert len({round(loss, 3) for loss in losses}) == 3
 
 
-@pytest.mark.slow
 def test_in_a_plain_model_each_replica_compares_its_own_half_of_a_batch(found):
     assert_same_training(found["keras.Model"], found["halves"])
     assert abs(found["keras.Model"]["loss"] - found["a loss on one device"]["loss"]) > 0.1
 
 
-@pytest.mark.slow
 def test_what_a_loss_learns_and_draws_moves_and_stays_finite(found):
     story = found["whole story"]
     for before, after in zip(story["begin"], story["state"], strict=True):
         assert 0 < np.abs(np.subtract(after, before)).max() < np.inf
 
 
-@pytest.mark.slow
 def test_steps_are_counted_once_for_all_replicas(found):
     assert found["whole story"]["steps"] == [2, 4, 4]
 
 
-@pytest.mark.slow
 def test_a_resumed_run_equals_an_uninterrupted_one(found):
     assert found["whole story"]["resumed"] == found["whole story"]["state"]
 
 
-@pytest.mark.slow
 def test_evaluation_sees_each_row_once(found):
     story = found["whole story"]
     assert story["recall"] == pytest.approx(story["by hand"])
@@ -90,12 +78,10 @@ def test_evaluation_sees_each_row_once(found):
     np.testing.assert_allclose(story["embedded"], story["embedded by hand"], atol=1e-5)
 
 
-@pytest.mark.slow
 def test_the_export_is_the_model_of_its_epoch(found):
     story = found["whole story"]
     np.testing.assert_allclose(story["served"], story["of the checkpoint"], atol=1e-5)
 
 
-@pytest.mark.slow
 def test_several_steps_per_execution_are_refused_before_the_loop_of_keras_fails(found):
     assert found["several steps"].startswith("Received steps_per_execution=2 on 2 replicas, expected 1")

@@ -7,32 +7,28 @@ import tensorflow as tf
 from keras import layers
 
 from tests.backend import BACKEND, numbers
+from tests.models.two_networks import (
+    X,
+    assert_trains_and_resumes,
+    fit,
+    network,
+    networks_with_a_layer_inside_of_both,
+    trunk,
+)
 from tfdml import callbacks, export, losses, metrics, models, networks, pairs
 from tfdml.layers import Boundaries
 
-X = np.random.default_rng(0).integers(0, 256, (24, 4, 4, 1)).astype("uint8")
 LABELS = np.arange(24) // 4
-
-
-def trunk():
-    return keras.Sequential([layers.Flatten(), layers.Dense(6, activation="tanh")], name="trunk")
-
-
-def tower(body=None, *, dim=3, seed=0):
-    """A network whose layers have the same names in every tower."""
-    keras.utils.set_random_seed(seed)
-    inputs = keras.Input((4, 4, 1), dtype="uint8")
-    x = (body or trunk())(layers.Rescaling(1 / 255)(inputs))
-    return models.EmbeddingModel(inputs, layers.Dense(dim, name="head")(layers.Dropout(0.1, seed=1)(x)))
+DATA = (X, X[:, ::-1])
 
 
 def pair_of(kind):
     """Two networks, and the number of their weights."""
     if kind == "shared":
-        one = tower()
+        one = network()
         return one, one, 4
     body = trunk() if kind == "partly shared" else None
-    return tower(body), tower(body, seed=1), 6 if body else 8
+    return network(body), network(body, seed=1), 6 if body else 8
 
 
 def compiled(query, gallery, **options):
@@ -40,10 +36,6 @@ def compiled(query, gallery, **options):
     loss = losses.NTXentLoss(pairing=pairs.two_towers, temperature=0.5)
     model.compile("adam", **{"loss": loss, "run_eagerly": BACKEND == "tensorflow", **options})
     return model
-
-
-def fit(model, steps=2):
-    return model.fit((X, X[:, ::-1]), LABELS, batch_size=12, epochs=steps, shuffle=False, verbose=0).history["loss"]
 
 
 KINDS = pytest.mark.parametrize("kind", ["separate", "partly shared", "shared"])
@@ -67,27 +59,14 @@ def test_its_output_is_both_embeddings_and_its_weights_are_those_of_the_towers(k
 @KINDS
 def test_training_moves_every_weight_and_a_loaded_file_resumes_to_the_same_weights(kind, tmp_path):
     query, gallery, weights = pair_of(kind)
-    model = compiled(query, gallery)
-    before = model.get_weights()
-    fit(model)
-    assert all((a != b).any() for a, b in zip(before, model.get_weights(), strict=True) if a.dtype.kind == "f")
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert type(loaded) is models.TwoTowers
-    assert len(loaded.trainable_variables) == weights
-    np.testing.assert_array_equal(numbers(loaded((X, X))), numbers(model((X, X))))
-    assert fit(loaded) == pytest.approx(fit(model), rel=1e-5)
-    for found, expected in zip(loaded.get_weights(), model.get_weights(), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
-    loaded.save(tmp_path / "again.keras")
-    assert len(keras.saving.load_model(tmp_path / "again.keras").trainable_variables) == weights
+    assert_trains_and_resumes(compiled(query, gallery), DATA, LABELS, weights, tmp_path)
 
 
 def test_layers_of_the_loss_are_built_and_frozen_layers_stay_frozen_in_files(tmp_path):
     query, gallery, _ = pair_of("partly shared")
     query.get_layer("trunk").trainable = False
     model = compiled(query, gallery, loss=losses.MarginLoss(boundary=Boundaries(), pairing=pairs.two_towers))
-    fit(model, 1)
+    fit(model, DATA, LABELS, 1)
     assert len(model.trainable_variables) == 5  # two heads, and the boundary
     model.save(tmp_path / "model.keras")
     assert len(keras.saving.load_model(tmp_path / "model.keras").trainable_variables) == 5
@@ -97,7 +76,7 @@ def test_multipliers_of_learning_rates_find_the_layers_of_both_towers():
     query, gallery, _ = pair_of("separate")
     model = compiled(query, gallery, learning_rate_multipliers={"trunk": 0.0})
     before = [[numbers(weight).copy() for weight in tower.trainable_variables] for tower in model.towers]
-    fit(model, 1)
+    fit(model, DATA, LABELS, 1)
     for weights, part in zip(before, model.towers, strict=True):
         moved = [bool((a != numbers(b)).any()) for a, b in zip(weights, part.trainable_variables, strict=True)]
         assert moved == [False, False, True, True]
@@ -188,13 +167,11 @@ def test_towers_may_take_different_inputs():
 
 def test_towers_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="towers of dimensions 3 and 4, expected the same dimension"):
-        models.TwoTowers(tower(), tower(dim=4))
+        models.TwoTowers(network(), network(dim=4))
     with pytest.raises(ValueError, match=r"Received query=<Dense.*, expected a functional Keras model"):
-        models.TwoTowers(layers.Dense(3), tower())
+        models.TwoTowers(layers.Dense(3), network())
     inputs = keras.Input((4, 4, 1))
     with pytest.raises(ValueError, match=r"gallery of outputs \[\(None, 4, 4, 1\)\], expected one output"):
-        models.TwoTowers(tower(), keras.Model(inputs, layers.ReLU()(inputs)))
-    inner = layers.Dense(6)
-    bodies = [keras.Sequential([layers.Flatten(), inner]) for _ in range(2)]
+        models.TwoTowers(network(), keras.Model(inputs, layers.ReLU()(inputs)))
     with pytest.raises(ValueError, match=r"share .*kernel.* inside different layers, expected towers that share whole"):
-        models.TwoTowers(tower(bodies[0]), tower(bodies[1]))
+        models.TwoTowers(*networks_with_a_layer_inside_of_both())

@@ -69,9 +69,9 @@ def calls(model, folder):
         "datasets.table": ("tables", lambda: tfdml.datasets.table(file(folder, "a.parquet"))),
         "datasets.tfds": ("tfds", lambda: tfdml.datasets.tfds("mnist", "train")),
         "distributed.embed": ("ray", lambda: tfdml.distributed.embed(model, IMAGES, folder / "shards")),
-        "embedding.write_embeddings": (
+        "models.write_embeddings": (
             "tables",
-            lambda: tfdml.embedding.write_embeddings(model, IMAGES, folder / "x.parquet"),
+            lambda: tfdml.models.write_embeddings(model, IMAGES, folder / "x.parquet"),
         ),
         "evaluation.cross_validate": (
             "sweep",

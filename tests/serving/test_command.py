@@ -11,7 +11,7 @@ import pytest
 
 from tfdml import cli, export, models, search, serving
 from tfdml.cli import inputs
-from tfdml.cli.serve import _name
+from tfdml.cli.commands import name_of_run
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.visualize import write_thumbnails
 
@@ -157,12 +157,12 @@ def test_a_training_run_is_served_with_its_index_and_its_thumbnails(serve, run_f
 )
 def test_the_name_of_a_run_becomes_an_address(run_folder, folder, name):
     run_folder = run_folder.rename(run_folder.parent / folder)
-    assert _name(str(run_folder)) == _name(f"{run_folder}/") == name
+    assert name_of_run(str(run_folder)) == name_of_run(f"{run_folder}/") == name
 
 
 def test_all_missing_packages_are_named_at_once_with_their_extras(run_folder, monkeypatch, capsys):
     missing = ("aiohttp", "msgspec", "prometheus_client", "pyarrow")
-    for module in ("_core.optional", "cli.options.names"):
+    for module in ("_core.optional", "cli.names"):
         monkeypatch.setattr(f"tfdml.{module}.find_spec", lambda package: None if package in missing else package)
     assert cli.main(["serve", str(run_folder), "--port", "0"]) == 1
     message = (

@@ -66,8 +66,9 @@ def test_shared_options_of_losses_are_in_their_signatures():
 
 
 def test_the_same_object_in_two_rooms_is_described_in_the_one_that_defines_it():
-    assert entries()["tfdml.models.embed"].home == "tfdml.embedding.embed"
-    assert "The same as `tfdml.embedding.embed`." in page("tfdml.models")
+    assert entries()["tfdml.evaluate"].home == "tfdml.evaluation.evaluate"
+    assert "The same as `tfdml.evaluation.evaluate`." in page("tfdml")
+    assert entries()["tfdml.models.embed"].home == "tfdml.models.embed"
     assert entries()["tfdml.distributed.embed"].home == "tfdml.distributed.embed"
 
 

@@ -157,17 +157,17 @@ def fingerprint(model: Any, preprocessing: Any = None) -> str:
     Example: it changes with the weights, and a copy has the same.
 
         >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
-        >>> before, copy = tfdml.embedding.fingerprint(model), keras.models.clone_model(model)
+        >>> before, copy = tfdml.models.fingerprint(model), keras.models.clone_model(model)
         >>> copy.set_weights(model.get_weights())
-        >>> len(before), tfdml.embedding.fingerprint(copy) == before
+        >>> len(before), tfdml.models.fingerprint(copy) == before
         (64, True)
         >>> _ = model.layers[0].bias.assign([1.0, 0.0, 0.0])
-        >>> tfdml.embedding.fingerprint(model) == before
+        >>> tfdml.models.fingerprint(model) == before
         False
 
     Args:
         model: a Keras model; or anything with an attribute `fingerprint`, such as a model of `tfdml.export.load`,
-            `tfdml.models.Embeddings` or an index, whose own one is taken.
+            the result of `read_embeddings` or an index, whose own one is taken.
         preprocessing: a `tfdml.datasets.Preprocessing` that reads the images of the model; None or another function: it
             is not stated, and compared with no other one.
 

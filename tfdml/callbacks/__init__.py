@@ -4,9 +4,7 @@ from tfdml.callbacks.embedding_history import EmbeddingHistory
 from tfdml.callbacks.embedding_metrics import EmbeddingMetrics
 from tfdml.callbacks.export_best import ExportBest
 from tfdml.callbacks.pair_diagnostics import PairDiagnostics
-from tfdml.callbacks.projector import Projector
-from tfdml.callbacks.refresh_centers import RefreshCenters
-from tfdml.callbacks.refresh_mined_pairs import RefreshMinedPairs
+from tfdml.callbacks.refresh import RefreshCenters, RefreshMinedPairs
 from tfdml.callbacks.retrieval_evaluation import RetrievalEvaluation
 from tfdml.callbacks.training_checkpoint import TrainingCheckpoint
 
@@ -15,7 +13,6 @@ __all__ = [
     "EmbeddingMetrics",
     "ExportBest",
     "PairDiagnostics",
-    "Projector",
     "RefreshCenters",
     "RefreshMinedPairs",
     "RetrievalEvaluation",

@@ -8,9 +8,9 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import are_all_the_same, is_labeled_set, labels_of, require, require_whole
+from tfdml._core.checks import are_all_the_same, labels_of, require, require_whole
 from tfdml.models.devices import variables_of
-from tfdml.typing import Data, Examples
+from tfdml.typing import Examples
 
 
 class Callback(keras.callbacks.Callback):
@@ -24,14 +24,6 @@ class Callback(keras.callbacks.Callback):
         return copy.copy(self)
 
 
-def sampled_rows(data: Data, examples: int) -> np.ndarray:
-    """Ascending row numbers of at most `examples` examples of a labeled set, drawn at random with a fixed seed."""
-    require_whole("examples", examples, 1)
-    require(is_labeled_set(data), f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets")
-    require(len(data) > 0, "a set without examples", "at least one")
-    return np.sort(np.random.default_rng(0).permutation(len(data))[:examples])
-
-
 def one_label_per_example(data: Examples, labels: npt.ArrayLike | None) -> np.ndarray:
     """The labels of a labeled set, or `labels`, as an array.
 
@@ -41,21 +33,6 @@ def one_label_per_example(data: Examples, labels: npt.ArrayLike | None) -> np.nd
     labels = np.asarray(labels_of(data, labels))
     require(len(data) == len(labels), f"{len(data)} examples and {len(labels)} labels", "one label per example")
     return labels
-
-
-class Refresh(Callback):
-    """Call `self.refresh(model)` when training begins and after every `every` epochs, except the last one."""
-
-    every = 1
-
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Refresh, before the first batch is drawn."""
-        self.refresh(self.model)
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Refresh every `every` epochs, unless this epoch is the last one."""
-        if (epoch + 1) % self.every == 0 and epoch + 1 < self.params["epochs"]:
-            self.refresh(self.model)
 
 
 class Scheduled(Callback):
@@ -97,7 +74,7 @@ class Scheduled(Callback):
             self._durations.append(time.monotonic() - begin)
             logs.update({self.prefix + name.replace("@", self.at_sign): value for name, value in values.items()})
         if self.max_time_fraction is not None:
-            logs[f"{self.prefix}time_share"] = self._time_fraction()
+            logs[f"{self.prefix}time_fraction"] = self._time_fraction()
 
     def _is_due(self, epoch):
         if not self._durations or epoch + 1 == self.params.get("epochs"):

@@ -2,19 +2,19 @@
 
 from typing import Any
 
-import keras
 import numpy as np
 
-from tfdml._core.checks import require_whole
-from tfdml.callbacks.base import Callback, sampled_rows
+from tfdml._core.checks import is_labeled_set, require, require_whole
+from tfdml.callbacks.base import Callback
 from tfdml.embedding.in_memory import embedder
 from tfdml.typing import Data
 
 
 class EmbeddingHistory(Callback):
-    """Keep embeddings of the same examples, before training and after epochs, in memory, for an animation.
+    """Keep embeddings of the same examples, before training and after each epoch, in memory.
 
-    For a frame every 10 steps, pass `steps_per_epoch=10`. A later `fit` with `initial_epoch=` adds its epochs; a `fit`
+    `tfdml.visualize.animation` draws them, and `tfdml.visualize.projector` writes them for TensorBoard. For a frame
+    every 10 steps, pass `steps_per_epoch=10`. A later `fit` with `initial_epoch=` adds its epochs; a `fit`
     that begins at epoch 0 replaces all frames.
 
     Example: embeddings before the first epoch and after each of two.
@@ -35,10 +35,7 @@ class EmbeddingHistory(Callback):
 
     Args:
         data: labeled set of `tfdml.datasets`.
-        model: the network to embed with, if it is not the model in training but has its layers.
-        every: number of epochs between two frames; the last epoch is always included.
         examples: maximum number of examples, drawn once at random from a larger set.
-        batch_size: number of examples embedded at the same time.
 
     Attributes:
         frames: list of `(n, dim)` float32 arrays.
@@ -55,16 +52,15 @@ class EmbeddingHistory(Callback):
         self,
         data: Data,
         *,
-        model: keras.Model | None = None,
-        every: int = 1,
         examples: int = 1_000,
-        batch_size: int = 256,
     ) -> None:
         super().__init__()
-        require_whole("every", every, 1)
-        self.rows = sampled_rows(data, examples)
-        self.data, self.network, self.every = data.take(self.rows), model, every
-        self._embed = embedder(self.data, batch_size)
+        require_whole("examples", examples, 1)
+        require(is_labeled_set(data), f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets")
+        require(len(data) > 0, "a set without examples", "at least one")
+        self.rows = np.sort(np.random.default_rng(0).permutation(len(data))[:examples])
+        self.data = data.take(self.rows)
+        self._embed = embedder(self.data, batch_size=256)
         self.frames: list[np.ndarray] = []
         self.epochs: list[int] = []
 
@@ -81,10 +77,9 @@ class EmbeddingHistory(Callback):
         self._is_first_epoch = False
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Keep the embeddings of the epochs that `every` selects."""
-        if (epoch + 1) % self.every == 0 or epoch + 1 == self.params.get("epochs"):
-            self._add_frame(epoch + 1)
+        """Keep the embeddings after the epoch."""
+        self._add_frame(epoch + 1)
 
     def _add_frame(self, num_epochs):
-        self.frames.append(np.asarray(self._embed(self.network or self.model), np.float32))
+        self.frames.append(np.asarray(self._embed(self.model).embeddings, np.float32))
         self.epochs.append(num_epochs)

@@ -18,25 +18,11 @@ class EmbeddingMetrics(Scheduled):
 
     Each number is written under its name with the prefix. It reaches every later callback and the `History`. Several
     evaluations, of the same or of different sets, work in one `fit`; give them different prefixes where names are
-    equal. `RetrievalEvaluation` computes retrieval metrics.
-
-    Evaluation takes place after the first epoch, every `every` epochs, and after the last epoch. With
-    `max_time_fraction`, an evaluation between the first and the last epoch is skipped if another one of the previous
-    duration would exceed this fraction of the training time. `val_time_share` in the logs of every epoch is the
-    fraction that evaluations took so far.
+    equal. For one output of several, or for a tower, call `evaluate(keras.Model(...))` in a callback of your own.
 
     If embeddings are not finite or all equal, a warning names likely causes, and the function gets random embeddings.
     Its values are then at chance level, so later epochs improve on them. (Without a value `ExportBest` would stop, and
     NaN would stay the best value of `EarlyStopping`.)
-
-    In training:
-
-        def clusters(embeddings, data):
-            return tfdml.metrics.clustering(embeddings, data.labels)
-
-        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
-            tfdml.callbacks.EmbeddingMetrics(test, clusters),                      # val_nmi, val_ami, val_f1
-            tfdml.callbacks.EmbeddingMetrics(train, clusters, prefix="train_", max_time_fraction=0.1)])
 
     See also: `RetrievalEvaluation` for retrieval metrics.
 
@@ -56,12 +42,7 @@ class EmbeddingMetrics(Scheduled):
             large set by `test.take(rows)`.
         function: function of embeddings `(examples, dim)` and `data` that returns a dict of numbers. Text, such as the
             algorithm of `clustering`, is not written into the logs.
-        model: the network to evaluate, if it is not the model in training but has its layers.
-        every: number of epochs between two evaluations.
-        max_time_fraction: maximum fraction of the time of `fit`, above 0 and below 1; None for no limit.
-        batch_size: number of examples embedded at the same time.
-        prefix: prefix of each name.
-        at_sign: text in place of the @ of a name: "_at_" for `val_recall_at_1`, since MLflow takes no name with @.
+        every, max_time_fraction, batch_size, prefix, at_sign: as in `RetrievalEvaluation`.
 
     Raises:
         ValueError: an option out of range; a function that is not callable; no examples; at the end of an epoch, a
@@ -76,7 +57,6 @@ class EmbeddingMetrics(Scheduled):
         data: Examples,
         function: Callable[[np.ndarray, Any], Mapping[str, float]],
         *,
-        model: keras.Model | None = None,
         every: int = 1,
         max_time_fraction: float | None = None,
         batch_size: int = 256,
@@ -88,15 +68,15 @@ class EmbeddingMetrics(Scheduled):
         is_finite = not hasattr(data, "element_spec")
         require(is_finite, f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets, or an array")
         require(len(data) > 0, "a set without examples", "at least one")
-        self.data, self.function, self.network = data, function, model
+        self.data, self.function = data, function
         self._embed = embedder(data, batch_size)
 
     def evaluate(self, model: keras.Model) -> dict[str, float]:
         """The numbers of a model, by name without the prefix."""
-        return self._measured(self._embed(model))
+        return self._measured(self._embed(model).embeddings)
 
     def _values_after(self, epoch):
-        embeddings = self._embed(self.network or self.model)
+        embeddings = self._embed(self.model).embeddings
         problem = embedding_problem(embeddings)
         if problem is not None:
             warnings.warn(

@@ -115,7 +115,7 @@ class PairDiagnostics(Callback):
     def _statistics(self, model):
         """Scalars by name, and distances of pairs by "positive" and "negative"."""
         loss = _compiled_loss(model) if self.loss is None else self.loss
-        embeddings = self._embed(model).astype("float32")
+        embeddings = self._embed(model).embeddings.astype("float32")
         distances = _distances(embeddings, self.labels, getattr(loss, "match", None))
         with unchanged(getattr(loss, "layers", [])):
             active = active_pairs(loss, embeddings, self.labels)

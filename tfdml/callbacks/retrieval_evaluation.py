@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import time
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
@@ -14,9 +12,8 @@ import numpy.typing as npt
 
 from tfdml import metrics, search
 from tfdml._core.checks import as_ids, is_labeled_set, require, require_whole
-from tfdml._core.terminal import show_progress
 from tfdml.callbacks.base import Scheduled, embedding_problem
-from tfdml.embedding.in_memory import embed_batches
+from tfdml.embedding.in_memory import Embedded, embedder
 from tfdml.evaluation.report.queries_and_gallery import query_and_gallery_models, require_same_class_names
 from tfdml.metrics.retrieval.measures import Rank, default_ranks, listed_ranks, number_of_rank
 from tfdml.search.builders import IndexBuilder, index_builder
@@ -25,8 +22,7 @@ from tfdml.typing import Data, Labels
 if TYPE_CHECKING:
     import tensorflow as tf
 
-_NAMES = ("precision@1", "r_precision", "map@r", "mrr", "map", "queries", "skipped", "time_share")
-_PATIENCE = 5.0  # seconds without a progress bar
+_NAMES = ("precision@1", "r_precision", "map@r", "mrr", "map", "queries", "skipped", "time_fraction")
 _CHECKED_QUERIES = 1_000  # of an approximate search, searched exactly, too
 
 
@@ -45,7 +41,7 @@ class RetrievalEvaluation(Scheduled):
 
     Evaluation takes place after the first epoch, every `every` epochs, and after the last epoch. With
     `max_time_fraction`, an evaluation between the first and the last epoch is skipped if another one of the previous
-    duration would exceed this fraction of the training time. `val_time_share` in the logs of every epoch is the
+    duration would exceed this fraction of the training time. `val_time_fraction` in the logs of every epoch is the
     fraction that evaluations took so far.
 
     Several evaluations, such as of the training and of the validation set, work in one `fit`; give them different
@@ -54,13 +50,6 @@ class RetrievalEvaluation(Scheduled):
     If embeddings are not finite or all equal, a warning names likely causes, all values are 0, the minimum, and
     training continues. (With NaN as the first value, `EarlyStopping`, `ReduceLROnPlateau` and `ModelCheckpoint` would
     keep NaN as the best value.)
-
-    In training:
-
-        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
-            tfdml.callbacks.RetrievalEvaluation(test, k=(1, 10)),
-            tfdml.callbacks.RetrievalEvaluation(train, sample=1_000, max_time_fraction=0.05, prefix="train_"),
-            keras.callbacks.EarlyStopping(monitor="val_map@r", mode="max", patience=3)])
 
     See also: `EmbeddingMetrics` for other metrics, `tfdml.evaluate` for a report of one model.
 
@@ -122,14 +111,13 @@ class RetrievalEvaluation(Scheduled):
     ) -> None:
         super().__init__(every=every, max_time_fraction=max_time_fraction, prefix=prefix, at_sign=at_sign)
         self.k = None if k is None else listed_ranks(k)
-        require_whole("batch_size", batch_size, 1)
         require_whole("sample", 1 if sample is None else sample, 1)
         require_same_class_names(data, gallery)
         self.data = _as_data(data)
         self.gallery = None if gallery is None else _as_data(gallery)
         _require_candidates(self.data, self.gallery, self.k or [1])
         self.network, self.search, self.sample = model, index_builder(search), sample
-        self._embed_queries, self._embed_gallery = (_embedder(x, batch_size) for x in (self.data, self.gallery))
+        self._embed_queries, self._embed_gallery = (embedder(x, batch_size) for x in (self.data, self.gallery))
 
     def evaluate(self, model: keras.Model) -> dict[str, float]:
         """Metrics of a model without the prefix: the dict of `tfdml.metrics.retrieval`.
@@ -148,7 +136,7 @@ class RetrievalEvaluation(Scheduled):
         return name.startswith(self.prefix) and is_metric
 
     def _embedded(self, model):
-        """Queries and gallery as `_Embedded`; the gallery is None for queries that are searched among themselves."""
+        """Queries and gallery as `Embedded`; the gallery is None for queries that are searched among themselves."""
         query_model, gallery_model = query_and_gallery_models(model, has_gallery=self.gallery is not None)
         queries = self._embed_queries(query_model)
         return queries, None if self.gallery is None else self._embed_gallery(gallery_model)
@@ -183,13 +171,6 @@ class RetrievalEvaluation(Scheduled):
         """The metrics, with the numbers of queries where these are not all examples."""
         omitted = () if self.sample is not None or values["skipped"] else ("queries", "skipped")
         return {name: value for name, value in values.items() if name not in omitted}
-
-
-class _Embedded(NamedTuple):
-    """Embeddings `(n, dim)` and labels `(n,)` of queries or of a gallery."""
-
-    embeddings: np.ndarray
-    labels: np.ndarray
 
 
 def _as_data(data):
@@ -235,29 +216,6 @@ def _require_numbers(x):
         )
 
 
-def _embedder(data, batch_size):
-    """Function of a model that returns `_Embedded`; the pipeline of a labeled set is built once."""
-    batched = functools.cache(lambda: data.batches(batch_size) if is_labeled_set(data) else data)
-    return lambda model: _Embedded(*embed_batches(model, _with_progress(*_batches(batched(), batch_size))))
-
-
-def _batches(data, batch_size):
-    """Batches `(x, labels)` of arrays or of a dataset, and their number, negative if it is not known."""
-    if not isinstance(data, tuple):
-        return data, int(data.cardinality())
-    starts = range(0, len(data[0]), batch_size)
-    return (tuple(array[start : start + batch_size] for array in data) for start in starts), len(starts)
-
-
-def _with_progress(batches, num_batches):
-    """The same batches; a progress bar appears on a terminal after a few seconds."""
-    begin = time.monotonic()
-    for number, batch in enumerate(batches, start=1):
-        yield batch
-        if num_batches > 0 and time.monotonic() - begin > _PATIENCE:
-            show_progress("batches embedded", number, num_batches)
-
-
 def _sampled(queries, gallery, sample):
     """The queries, all or a sample of those with a relevant item; and their gallery, as options of `metrics.retrieval`.
 
@@ -272,7 +230,7 @@ def _sampled(queries, gallery, sample):
     if gallery is None:
         groups = {"groups": rows, "gallery_groups": np.arange(len(queries.labels))}
         options = {"gallery": queries.embeddings, "gallery_labels": queries.labels, **groups}
-    return _Embedded(queries.embeddings[rows], queries.labels[rows]), options
+    return Embedded(queries.embeddings[rows], queries.labels[rows]), options
 
 
 def _has_relevant_item(labels, gallery_labels):
@@ -288,7 +246,7 @@ def _approximate(build, queries, options, ks, *, finds_itself):
 
     Args:
         build: function `(vectors, metric=)` that returns the index.
-        queries: `_Embedded`.
+        queries: `Embedded`.
         options: gallery and groups, as options of `metrics.retrieval`.
         ks: ranks of recall@k.
         finds_itself: whether each query is in the index.

@@ -28,7 +28,7 @@ class Recall(NamedTuple):
         >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.zeros(30, int), class_names=("noise",))
         >>> inputs = keras.Input((8, 8, 3))
         >>> model = keras.Model(inputs, keras.layers.Flatten()(inputs))
-        >>> x, same = tfdml.embedding.embed(model, data), {"same": lambda pixels, generator: pixels}
+        >>> x, same = tfdml.models.embed(model, data), {"same": lambda pixels, generator: pixels}
         >>> recall = tfdml.cleaning.calibrate(model, data, x, kinds=same, sample=20, verify=False).recall["same"]
         >>> recall.value, round(recall.low, 4), recall.high
         (1.0, 0.8316, 1.0)
@@ -91,7 +91,7 @@ def calibrate(
         >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.zeros(30, int), class_names=("noise",))
         >>> inputs = keras.Input((8, 8, 3))
         >>> model = keras.Model(inputs, keras.layers.Flatten()(inputs))
-        >>> x = tfdml.embedding.embed(model, data)
+        >>> x = tfdml.models.embed(model, data)
         >>> brighter = {"brighter": lambda pixels, generator: np.minimum(pixels * 1.2, 255).astype("uint8")}
         >>> calibration = tfdml.cleaning.calibrate(model, data, x, kinds=brighter, sample=20, verify=False)
         >>> 0.9 < calibration.similarity < 1, float(calibration.precision), calibration.recall["brighter"].value

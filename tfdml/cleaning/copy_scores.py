@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdml import embedding
 from tfdml._core.checks import require, require_seed, require_whole
 from tfdml.cleaning.made_copies import COPIES, Copy
 from tfdml.cleaning.registration import thumbnail
 from tfdml.cleaning.verification import CANDIDATES, Thumbnails, pixels_of, verified
 from tfdml.datasets import LabeledSet
+from tfdml.embedding.in_memory import embed
 from tfdml.search.scores import l2_normalize
 from tfdml.typing import Embedder
 
@@ -68,7 +68,7 @@ def score_copies(
         >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.zeros(6, int), class_names=("noise",))
         >>> inputs = keras.Input((8, 8, 3))
         >>> model = keras.Model(inputs, keras.layers.Flatten()(inputs))
-        >>> x, darker = tfdml.embedding.embed(model, data), {"darker": lambda pixels, generator: pixels // 2}
+        >>> x, darker = tfdml.models.embed(model, data), {"darker": lambda pixels, generator: pixels // 2}
         >>> scores = tfdml.cleaning.score_copies(model, data, x, kinds=darker, sample=2, verify=False)
         >>> scores.by_kind["darker"].shape, scores.matched()["darker"].round(2)
         ((2, 6), array([1., 1.], dtype=float32))
@@ -93,7 +93,7 @@ def score_copies(
         rng = np.random.default_rng([seed, *name.encode()])
         loaded, thumbnails[name] = zip(*(_copy(subset, row, copy, rng) for row in range(len(rows))), strict=True)
         copies[name] = np.stack(loaded)
-        products[name] = l2_normalize(embedding.embed(model, copies[name], batch_size=batch_size)) @ unit.T
+        products[name] = l2_normalize(embed(model, copies[name], batch_size=batch_size)) @ unit.T
     if not verify:
         return CopyScores(products, copies, rows, None)
     if floor is None:

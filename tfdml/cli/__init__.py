@@ -1,8 +1,7 @@
 """The command line: `tfdml embed`, `evaluate`, `search`, `serve`, `export`, `check` and others.
 
-A command is a function `declare` of its module in `tfdml.cli.options`, which adds its options to a parser, and a
-function `run` of its module in `tfdml.cli`, which prints its results and returns the exit code. The modules of `run`
-import Keras: they are imported after the words of the command line were read, and once what they name is there.
+A command declares its options in `parser`, and runs as a function of `commands`, which prints its results and returns
+the exit code. `commands` imports Keras: it is imported after the arguments were read, and once what they name is there.
 """
 
 import argparse
@@ -10,13 +9,11 @@ import importlib
 import warnings
 from collections.abc import Sequence
 
-from tfdml._core.environment import version
-from tfdml.cli.options.names import require_names, require_packages
+from tfdml.cli.names import require_names, require_packages
+from tfdml.cli.parser import new_parser
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError, fail, say
 
 __all__ = ["check_names", "main", "parse", "run"]
-
-COMMANDS = ("train", "embed", "evaluate", "search", "serve", "export", "check", "clean", "zoo")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,7 +31,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     Raises:
         SystemExit: after `--help`, `--version`, and for unknown options (with code 2).
     """
-    return _parser().parse_args(arguments)
+    return new_parser().parse_args(arguments)
 
 
 def check_names(options: argparse.Namespace) -> int:
@@ -62,27 +59,11 @@ def run(options: argparse.Namespace) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
         try:
-            return importlib.import_module(f"tfdml.cli.{options.command}").run(options)
+            commands = importlib.import_module("tfdml.cli.commands")
+            return getattr(commands, f"run_{options.command}")(options)
         except UsageError as error:
             return fail(error, EXIT_USAGE)
         except KeyboardInterrupt:
             return fail("interrupted", EXIT_FAILED)
         except Exception as error:  # readers, decoders and TensorFlow share no base class of errors
             return fail(error, EXIT_FAILED)
-
-
-def _parser():
-    parser = argparse.ArgumentParser(
-        prog="tfdml",
-        description="Train on, embed, evaluate, search, serve, check and clean images, with your models or the zoo's.",
-    )
-    parser.add_argument("--version", action="version", version=f"tfdml {version('tfdml')}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for name in COMMANDS:
-        module = importlib.import_module(f"tfdml.cli.options.{name}")
-        text = module.declare.__doc__
-        example = f"example: {module.EXAMPLE}"
-        command = commands.add_parser(name, help=text, description=text, epilog=example)
-        module.declare(command)
-        command.add_argument("--json", action="store_true", help="print the results as JSON")
-    return parser

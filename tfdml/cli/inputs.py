@@ -9,15 +9,20 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml import datasets, embedding, export, search, visualize
+from tfdml import datasets, export, search, visualize
 from tfdml._core.checks import require
 from tfdml._core.json_files import read_json
-from tfdml.cli.options.names import is_table
+from tfdml.cli.names import is_table
 from tfdml.cli.printing import UsageError, say
+from tfdml.datasets.readers.image_folder import EXTENSIONS
+from tfdml.embedding.files import read_embeddings
 from tfdml.export.serving_config import newest_version
 from tfdml.training.settings import is_training_run, require_no_run
 from tfdml.typing import Embedder
 from tfdml.zoo.entries import EntryRef, load_reference
+
+Index = search.Exact | search.Scann | search.Faiss
+_SPLITS = ("train", "training", "validation", "valid", "val", "dev", "test", "testing", "query", "gallery")
 
 
 @contextlib.contextmanager
@@ -74,15 +79,17 @@ def open_keras_model(
         return model, preprocessing or own_preprocessing, read_json(names, list) if names.is_file() else None
 
 
-def open_run(path: str) -> tuple[search.Exact | search.Scann | search.Faiss | None, visualize.Thumbnails | None]:
-    """The index in a folder that `tfdml train` wrote, and the thumbnails of its items; None for what it does not have.
+def open_index_or_run(options: argparse.Namespace) -> tuple[Index | None, visualize.Thumbnails | None]:
+    """The index that INDEX names, else the index of a run with its thumbnails; None for what there is not.
 
     Raises:
         UsageError: settings, an index or thumbnails that cannot be read.
     """
-    index, thumbnails = Path(path) / "index", Path(path) / "thumbnails.npz"
-    with as_usage_error(f"MODEL={path!r}"):
-        if not is_training_run(path) or not index.is_dir():
+    if options.index is not None:
+        return open_index_with_metadata(options.index), None
+    index, thumbnails = Path(options.model) / "index", Path(options.model) / "thumbnails.npz"
+    with as_usage_error(f"MODEL={options.model!r}"):
+        if not is_training_run(options.model) or not index.is_dir():
             return None, None
         return search.load(index), visualize.Thumbnails.load(thumbnails) if thumbnails.is_file() else None
 
@@ -117,6 +124,71 @@ def _read_sets(options: argparse.Namespace, load: datasets.Preprocessing) -> Any
     return datasets.folder(options.set, splits=splits, load=load)
 
 
+def split_folders(folder: Path) -> list[Path]:
+    """The folders in a folder that has splits; else the folder itself.
+
+    Raises:
+        ValueError: no folder, or images beside its splits.
+    """
+    require(folder.is_dir(), f"{str(folder)!r}, which is not a folder", "a folder of images")
+    children = _subfolders(folder)
+    splits = [child for child in children if child.name.casefold() in _SPLITS]
+    if len(splits) < 2 and not any(map(_subfolders, splits)):  # a class may be called "train"
+        return [folder]
+    _require_no_images_beside(folder)
+    return sorted(children, key=_order)
+
+
+def _order(folder):
+    """The known splits in their order, then the others."""
+    name = folder.name.casefold()
+    return _SPLITS.index(name) if name in _SPLITS else len(_SPLITS)
+
+
+def _subfolders(folder):
+    return [child for child in _visible(folder) if child.is_dir()]
+
+
+def _images(folder):
+    """The image files in a folder itself."""
+    return [child for child in _visible(folder) if child.is_file() and child.suffix.lower() in EXTENSIONS]
+
+
+def _visible(folder):
+    return sorted(child for child in folder.iterdir() if not child.name.startswith("."))
+
+
+def _require_no_images_beside(folder):
+    """Refuse images beside folders of images, since they would be left out."""
+    names = [str(image) for image in _images(folder)]
+    received = f"{str(folder)!r} with {len(names):,} images beside its folders, such as {names[:1]}"
+    require(not names, received, "images in its folders only. Move them into a folder")
+
+
+def open_folder(folder: Path, load: datasets.Preprocessing) -> datasets.LabeledSet:
+    """The set of a folder with one subfolder per class, or of the images in a folder, in one class.
+
+    Raises:
+        ValueError: no images, or images beside folders.
+    """
+    if _subfolders(folder):
+        _require_no_images_beside(folder)
+        images = datasets.folder(folder, load=load)
+    else:
+        images = _flat(folder, load)
+    say_left_out(images)
+    return images
+
+
+def _flat(folder, load):
+    paths = [str(file) for file in _images(folder)]
+    expected = f"images ({', '.join(EXTENSIONS)}). Name the folders with images one by one"
+    require(len(paths) > 0, f"{str(folder)!r} without images", expected)
+    labels = np.zeros(len(paths), np.int64)
+    skipped = tuple((str(file), f"suffix {file.suffix!r}") for file in _visible(folder) if str(file) not in paths)
+    return datasets.LabeledSet(paths=np.array(paths), labels=labels, class_names=("",), load=load, skipped=skipped)
+
+
 def say_left_out(labeled_set: datasets.LabeledSet) -> None:
     """Print on stderr how many files or rows a set leaves out, and the first one with its reason."""
     left_out = [(name, reason) for name, reason in labeled_set.skipped if not is_of_another_split(reason)]
@@ -134,7 +206,7 @@ def open_index(path: str, *, columns: bool = False) -> tuple[Any, Callable[[Any]
     """An index, and a function from an id to its metadata.
 
     Args:
-        path: folder of an index, or what `tfdml.embedding.write_embeddings` wrote.
+        path: folder of an index, or what `tfdml.models.write_embeddings` wrote.
         columns: whether labels and paths of embeddings become metadata of the index, which needs pyarrow.
 
     Raises:
@@ -143,13 +215,13 @@ def open_index(path: str, *, columns: bool = False) -> tuple[Any, Callable[[Any]
     if columns or _is_index(path):
         return (index := open_index_with_metadata(path)), lambda id: _metadata_of_item(index, id)
     with as_usage_error(f"INDEX={path!r}"):
-        embeddings = embedding.read_embeddings(path)
+        embeddings = read_embeddings(path)
         return search.Exact(embeddings.embeddings, embeddings.rows, model=embeddings), lambda row: _metadata_of_row(
             embeddings, row
         )
 
 
-def open_index_with_metadata(path: str) -> search.Exact | search.Scann | search.Faiss:
+def open_index_with_metadata(path: str) -> Index:
     """An index; labels and paths of embeddings become its metadata.
 
     Raises:
@@ -158,7 +230,7 @@ def open_index_with_metadata(path: str) -> search.Exact | search.Scann | search.
     with as_usage_error(f"INDEX={path!r}"):
         if _is_index(path):
             return search.load(path)
-        embeddings = embedding.read_embeddings(path)
+        embeddings = read_embeddings(path)
         columns = {} if embeddings.paths is None else {"path": embeddings.paths}
         if embeddings.labels is not None:
             columns["label"] = np.array(embeddings.class_names)[embeddings.labels]

@@ -125,7 +125,7 @@ def embed(
         images = tfdml.datasets.archives(tar_files, load=tfdml.export.load("products").preprocessing)
         shards = tfdml.distributed.embed("products", images, "embedded", gpus=1, actors=(1, 8))
 
-    See also: `tfdml.embedding.write_embeddings` on one machine, `build_index` and `join` for what follows.
+    See also: `tfdml.models.write_embeddings` on one machine, `build_index` and `join` for what follows.
 
     Example: five vectors in shards of two, by one actor on this machine.
 

@@ -26,17 +26,7 @@ Chunks = Iterable[tuple[np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Embeddings:
-    """Embeddings that `write_embeddings` wrote. Row i of every column is embedding i.
-
-    Attributes:
-        embeddings: `(n, dim)` float32; a memory map where they are in a folder.
-        rows: `(n,)` int64, row numbers in the set that was embedded.
-        paths: `(n,)` str, the files, or the names of a source of the set; None where it has none.
-        labels: `(n,)` int64, indices into `class_names`; None for an array without labels.
-        class_names: tuple of str, sorted; empty without labels.
-        skipped: tuple of `(row, name, reason)`: the examples that could not be loaded.
-        fingerprint: the `tfdml.models.fingerprint` of the model and, if the set had one, of its preprocessing.
-    """
+    """Embeddings that `write_embeddings` wrote; `read_embeddings` describes its attributes."""
 
     embeddings: np.ndarray
     rows: np.ndarray
@@ -58,13 +48,24 @@ def read_embeddings(path: FilePath) -> Embeddings:
 
         >>> inputs = keras.Input((2,))
         >>> model = tfdml.models.EmbeddingModel(inputs, keras.layers.UnitNormalization()(inputs))
-        >>> skipped = tfdml.embedding.write_embeddings(model, np.array([[3.0, 4.0], [0.0, 2.0]]), "stored")
-        >>> stored = tfdml.embedding.read_embeddings("stored")
+        >>> skipped = tfdml.models.write_embeddings(model, np.array([[3.0, 4.0], [0.0, 2.0]]), "stored")
+        >>> stored = tfdml.models.read_embeddings("stored")
         >>> stored.embeddings.round(4), stored.rows
         (array([[0.6, 0.8],
                [0. , 1. ]], dtype=float32), array([0, 1]))
-        >>> stored.fingerprint == tfdml.embedding.fingerprint(model)
+        >>> stored.fingerprint == tfdml.models.fingerprint(model)
         True
+
+    Returns:
+        A record whose length is n, the number of embeddings. Row i of every column is embedding i:
+
+        * `embeddings`: `(n, dim)` float32; a memory map where they are in a folder.
+        * `rows`: `(n,)` int64, row numbers in the set that was embedded.
+        * `paths`: `(n,)` str, the files, or the names of a source of the set; None where it has none.
+        * `labels`: `(n,)` int64, indices into `class_names`; None for an array without labels.
+        * `class_names`: tuple of str, sorted; empty without labels.
+        * `skipped`: tuple of `(row, name, reason)`: the examples that could not be loaded.
+        * `fingerprint`: the `fingerprint` of the model and, if the set had one, of its preprocessing.
 
     Raises:
         FileNotFoundError: there are no embeddings at `path`.

@@ -1,9 +1,10 @@
 """Embeddings of a whole set, computed one batch at a time."""
 
 import functools
+import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -13,6 +14,7 @@ from tfdml._core.terminal import show_progress
 from tfdml.typing import Embedder, Examples
 
 _BATCHES_PER_BLOCK = 16
+_PATIENCE = 5.0  # seconds without a progress bar
 
 Problem = tuple[int, str, str]
 
@@ -26,7 +28,7 @@ def embed(model: Embedder, data: Examples, *, batch_size: int = 256) -> np.ndarr
 
         >>> inputs = keras.Input((2,))
         >>> model = tfdml.models.EmbeddingModel(inputs, keras.layers.UnitNormalization()(inputs))
-        >>> tfdml.embedding.embed(model, np.array([[3.0, 4.0], [0.0, 2.0]])).round(4)
+        >>> tfdml.models.embed(model, np.array([[3.0, 4.0], [0.0, 2.0]])).round(4)
         array([[0.6, 0.8],
                [0. , 1. ]], dtype=float32)
 
@@ -43,20 +45,58 @@ def embed(model: Embedder, data: Examples, *, batch_size: int = 256) -> np.ndarr
     Raises:
         ValueError: no examples, a batch size below 1, or a model of other outputs.
     """
-    return embedder(data, batch_size)(model)
+    return embedder(data, batch_size)(model).embeddings
 
 
-def embedder(data: Any, batch_size: int, rows: np.ndarray | None = None) -> Callable[[Embedder], np.ndarray]:
-    """Function of a model that returns the embeddings of the same rows of a set each time; None for all rows.
+class Embedded(NamedTuple):
+    """Embeddings `(n, dim)` and labels `(n,)` of examples; row numbers where they have no labels."""
+
+    embeddings: np.ndarray
+    labels: np.ndarray
+
+
+def embedder(data: Any, batch_size: int, rows: np.ndarray | None = None) -> Callable[[Embedder], Embedded]:
+    """Function of a model that embeds the same examples each time; a progress bar appears on a terminal after 5 s.
 
     The `tf.data` set of a labeled set is built at the first call and read again later: each has a graph of many MiB.
+
+    Args:
+        data: as for `embed`; or a pair `(x, labels)` of arrays, or a finite `tf.data.Dataset` of batches `(x, labels)`.
+        batch_size: number of examples embedded at the same time; a dataset has its own batches.
+        rows: `(n,)` ascending row numbers to embed; None for all.
     """
     require_whole("batch_size", batch_size, 1)
+    batches = functools.cache(lambda: _batches(data, batch_size, rows))
+
+    def embedded(model):
+        draw, count = batches()
+        return Embedded(*embed_batches(model, _with_progress(draw(), count)))
+
+    return embedded
+
+
+def _batches(data, batch_size, rows):
+    """Function that returns the batches `(examples, labels or row numbers)`, and their number, below 0 if unknown."""
     if is_labeled_set(data):
-        dataset = functools.cache(lambda: (data if rows is None else data.take(rows)).batches(batch_size))
-        return lambda model: embed_batches(model, dataset())[0]
-    numbers = np.arange(len(data)) if rows is None else rows
-    return lambda model: embed_batches(model, _batches_of_rows(data, numbers, batch_size))[0]
+        data = (data if rows is None else data.take(rows)).batches(batch_size)
+    if hasattr(data, "element_spec"):
+        return lambda: data, int(data.cardinality())
+    x, labels = data if isinstance(data, tuple) else (data, np.arange(len(data)))
+    rows = np.arange(len(labels)) if rows is None else rows
+    count = -(-len(rows) // batch_size)
+    return lambda: ((x[batch], labels[batch]) for batch in _parts(rows, batch_size)), count
+
+
+def _parts(rows, size):
+    return (rows[start : start + size] for start in range(0, len(rows), size))
+
+
+def _with_progress(batches, count):
+    begin = time.monotonic()
+    for number, batch in enumerate(batches, start=1):
+        yield batch
+        if count > 0 and time.monotonic() - begin > _PATIENCE:
+            show_progress("batches embedded", number, count)
 
 
 def embed_blocks(
@@ -125,13 +165,7 @@ def _loadable(data, batch_size, start):
     """Batches `(examples, rows)`."""
     if is_labeled_set(data):
         return iter(data.loadable(batch_size, start))
-    return _batches_of_rows(data, np.arange(start, len(data)), batch_size)
-
-
-def _batches_of_rows(data, rows, batch_size):
-    """Batches `(examples, rows)` of what takes row numbers in brackets."""
-    batches = (rows[i : i + batch_size] for i in range(0, len(rows), batch_size))
-    return ((data[batch], batch) for batch in batches)
+    return ((data[rows], rows) for rows in _parts(np.arange(start, len(data)), batch_size))
 
 
 def _require_finite(embeddings, rows):

@@ -25,7 +25,7 @@ def score_pairs(
         >>> first, second = keras.Input((2,)), keras.Input((2,))
         >>> model = keras.Model([first, second], keras.layers.Dot(axes=1)([first, second])[:, 0])
         >>> x = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
-        >>> tfdml.embedding.score_pairs(model, x, first=[0, 1], second=[1, 2]).round(4)
+        >>> tfdml.models.score_pairs(model, x, first=[0, 1], second=[1, 2]).round(4)
         array([0.6, 0.8], dtype=float32)
 
     Args:

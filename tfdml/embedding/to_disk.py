@@ -46,7 +46,7 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
         >>> import pathlib
         >>> inputs = keras.Input((2,))
         >>> model = tfdml.models.EmbeddingModel(inputs, keras.layers.UnitNormalization()(inputs))
-        >>> tfdml.embedding.write_embeddings(model, np.array([[3.0, 4.0], [0.0, 2.0]]), "stored")  # none was skipped
+        >>> tfdml.models.write_embeddings(model, np.array([[3.0, 4.0], [0.0, 2.0]]), "stored")  # none was skipped
         ()
         >>> sorted(path.name for path in pathlib.Path("stored").iterdir())
         ['SHA256SUMS', 'embeddings.npy', 'examples.csv', 'model.json', 'skipped.csv']

@@ -110,7 +110,7 @@ def load(path: FilePath) -> LoadedModel:
 
         model = tfdml.export.load("savedmodels/products")
         photos = tfdml.datasets.folder("photos", load=model.preprocessing)
-        tfdml.embedding.write_embeddings(model, photos, "photos.parquet")
+        tfdml.models.write_embeddings(model, photos, "photos.parquet")
 
     Example: a model of images of 1 x 2 pixels; TensorFlow alone loads it, too.
 
@@ -120,7 +120,7 @@ def load(path: FilePath) -> LoadedModel:
         >>> loaded = tfdml.export.load(folder)
         >>> loaded.class_names, loaded.preprocessing.shape
         (('ant', 'bee'), (1, 2, 1))
-        >>> tfdml.embedding.embed(loaded, np.array([[[[3], [4]]]], "uint8")).round(4)
+        >>> tfdml.models.embed(loaded, np.array([[[[3], [4]]]], "uint8")).round(4)
         array([[0.6, 0.8]], dtype=float32)
 
     Args:

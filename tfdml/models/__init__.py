@@ -1,7 +1,7 @@
 """`EmbeddingModel`, and networks to put into it."""
 
 from tfdml._core.checksums import fingerprint
-from tfdml.embedding.files import Embeddings, read_embeddings
+from tfdml.embedding.files import read_embeddings
 from tfdml.embedding.in_memory import embed
 from tfdml.embedding.pair_scores import score_pairs
 from tfdml.embedding.to_disk import write_embeddings
@@ -20,7 +20,6 @@ from tfdml.networks.pytorch_weights import load_pytorch_weights
 
 __all__ = [
     "EmbeddingModel",
-    "Embeddings",
     "GeM",
     "PairMining",
     "PairModel",

@@ -139,7 +139,7 @@ def require_divisible(x: Any, batch_size: int | None = None, *, validation_split
     if rows is not None:
         raise ValueError(
             f"Received a batch of {rows} rows for {devices} devices, expected a multiple of {devices}. Change the "
-            "batch size, leave out the rows of a short last batch, or use fewer devices. tfdml.embedding.embed takes "
+            "batch size, leave out the rows of a short last batch, or use fewer devices. tfdml.models.embed takes "
             "any number of rows."
         )
 

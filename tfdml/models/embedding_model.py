@@ -2,29 +2,27 @@
 
 import functools
 import inspect
-import json
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 import keras
-import numpy as np
 
 from tfdml._core.backends import of_all_replicas
-from tfdml._core.checks import as_unmasked, how_to_number, require, require_whole
+from tfdml._core.checks import require, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer, unchanged
 from tfdml.models.checks.batches import BatchChecks, checked_data
 from tfdml.models.checks.compiling import require_losses_and_metrics
-from tfdml.models.checks.monitors import require_monitors
+from tfdml.models.checks.fits import require_fit, require_no_activity_losses, require_usable
 from tfdml.models.checks.pixels import require_pixels
+from tfdml.models.compile_config import with_public_optimizers, with_shared_objects
 from tfdml.models.devices import (
     build_layer,
     in_one_process,
     once_for_all_replicas,
     process,
     require_divisible,
-    require_same_run,
     variables_of,
     wait_for_all_processes,
 )
@@ -33,7 +31,6 @@ from tfdml.models.micro_batches import in_micro_batches
 from tfdml.models.own_losses import own_losses
 from tfdml.networks.depth import inner_layers
 from tfdml.networks.lora import adapt, freeze_around_lora, has_lora, merge_lora
-from tfdml.pairs.pairings import require_ids_that_fit
 
 _RANDOM = "random_state_"
 
@@ -118,7 +115,7 @@ class EmbeddingModel(keras.Model):
         """
         if micro_batch_size is not None:
             require_whole("micro_batch_size", micro_batch_size, 1)
-            _require_no_activity_losses(self)
+            require_no_activity_losses(self)
         arguments = inspect.signature(super().compile).bind(*args, **kwargs).arguments
         loss = own_losses(arguments.pop("loss", None), self)
         self._require_compilable(loss, arguments, learning_rate_multipliers or {})
@@ -165,10 +162,14 @@ class EmbeddingModel(keras.Model):
 
     def get_config(self) -> dict[str, Any]:
         """The config of Keras, and the numbers of the layers that are not trained, and of those with LoRA."""
+        return {**super().get_config(), **self._tuning_config()}
+
+    def _tuning_config(self):
+        """The numbers of the frozen layers, and number, rank and alpha of the layers with LoRA."""
         layers = list(enumerate(inner_layers(self)))
         frozen = [number for number, layer in layers if not layer.trainable]
         lora = [[number, layer.lora_rank, layer.lora_alpha] for number, layer in layers if has_lora(layer)]
-        return {**super().get_config(), "frozen": frozen, "lora": lora}
+        return {"frozen": frozen, "lora": lora}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "EmbeddingModel":
@@ -197,11 +198,11 @@ class EmbeddingModel(keras.Model):
         options["micro_batch_size"] = self._micro_batch_size
         if self._is_replicated() and config["loss"] is not None:
             options["loss"] = keras.saving.serialize_keras_object(self.loss)  # not as replicas compute it
-        return {**_with_public_optimizers(config), "jit_compile": self._jit_compile_option, **options}
+        return {**with_public_optimizers(config), "jit_compile": self._jit_compile_option, **options}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile as the saved model was, so that the adopted layers exist before their weights are read."""
-        options = keras.saving.deserialize_keras_object(_with_shared_objects(config))
+        options = keras.saving.deserialize_keras_object(with_shared_objects(config))
         steps = options.pop("steps")
         self.compile(**options)
         self.optimizer.build(self.trainable_variables)
@@ -231,16 +232,7 @@ class EmbeddingModel(keras.Model):
                 certainly no callback before it writes, next to callbacks of tfdml; and the errors of `evaluate`.
         """
         arguments = inspect.signature(super().fit).bind(*args, **kwargs).arguments
-        require_same_run(self.steps, arguments)
-        require_monitors(arguments)
-        for x, y, batch_size, split in _sets_of(arguments):
-            _require_usable(x, y)
-            require_pixels(self, x)
-            require_divisible(x, batch_size, validation_split=split)
-        _require_whole_executions(arguments.get("steps_per_epoch"), self.steps_per_execution)
-        _require_single_executions(getattr(self, "distribute_strategy", None), self.steps_per_execution)
-        _require_an_end("steps_per_epoch", arguments, arguments.get("x"))
-        _require_an_end("validation_steps", arguments, arguments.get("validation_data"))
+        require_fit(self, arguments)
         with checked_data(self, self._checks, arguments) as checked:
             return super().fit(**checked)
 
@@ -251,7 +243,7 @@ class EmbeddingModel(keras.Model):
             ValueError: arrays with masked entries, or of class ids that the backend cannot hold; batches whose rows
                 the devices of `keras.distribution` do not divide.
         """
-        _require_usable(x, y)
+        require_usable(x, y)
         arguments = inspect.signature(super().evaluate).bind(x, y, *args, **kwargs).arguments
         require_divisible(x, arguments.get("batch_size"))
         if "_use_cached_eval_dataset" in kwargs:  # `fit` calls it, which has checked the data
@@ -286,7 +278,7 @@ class EmbeddingModel(keras.Model):
         return super().test_on_batch(x, y, *args, **kwargs)
 
     def _require_usable_batch(self, x, y):
-        _require_usable(x, y)
+        require_usable(x, y)
         require_divisible(x, sys.maxsize)
         require_pixels(self, x)
         self._assert_compile_called()
@@ -413,118 +405,3 @@ def _by_output(values, model):
         return keras.tree.flatten(values)
     keys = sorted(model._outputs_struct) if isinstance(model._outputs_struct, dict) else model.output_names
     return [values.get(key) for key in keys]
-
-
-def _require_usable(x, y=None):
-    """Raise a ValueError for arrays that Keras would alter before a loss sees them, or not take at all."""
-    labels = keras.tree.flatten(y)[:1]
-    expected = "an array of one integer class id per example. Pass np.asarray(labels)"
-    require(y is None or not isinstance(labels[0], int | float), "labels that are no array", expected)
-    dtype = np.asarray(labels[0]).dtype if isinstance(labels[0], str) else getattr(labels[0], "dtype", None)
-    if getattr(dtype, "kind", None) in ("U", "S", "O"):
-        advice = how_to_number("labels", str(dtype), (len(y),))
-        raise ValueError(f"Received labels of dtype {dtype}, expected integer class ids. {advice}")
-    for name, data in (("examples", x), ("labels", y)):
-        for array in (value for value in keras.tree.flatten(data) if isinstance(value, np.ndarray)):
-            as_unmasked(array, name)
-            if name == "labels":
-                require_ids_that_fit(array)
-
-
-def _sets_of(arguments):
-    """The examples, labels, batch size and validation split of the training set, and of the validation set if any."""
-    batch_size, validation = arguments.get("batch_size"), arguments.get("validation_data")
-    yield arguments.get("x"), arguments.get("y"), batch_size, arguments.get("validation_split", 0.0)
-    if validation is not None:
-        x, y = validation[:2] if isinstance(validation, tuple) else (validation, None)
-        yield x, y, arguments.get("validation_batch_size") or batch_size, 0.0
-
-
-def _require_no_activity_losses(model):
-    """Raise a ValueError for layers that add losses of their outputs, which micro-batches would lose."""
-    names = [layer.name for layer in model._flatten_layers() if getattr(layer, "activity_regularizer", None)]
-    if names:
-        raise ValueError(
-            f"Received micro_batch_size for a model whose layers {', '.join(names)} have an activity_regularizer, "
-            "expected none. Regularize weights instead, or train whole batches."
-        )
-
-
-def _require_whole_executions(steps, per_execution):
-    """Raise a ValueError for epochs that end within an execution: Keras would train on more batches than it was told.
-
-    Resuming by `model.steps // steps_per_epoch` would then begin at the wrong epoch.
-    """
-    if steps is not None and steps % per_execution:
-        whole = steps // per_execution * per_execution or per_execution
-        raise ValueError(
-            f"Received steps_per_epoch={steps} with steps_per_execution={per_execution}, expected a multiple of "
-            f"{per_execution}. Pass steps_per_epoch={whole}, or compile with another steps_per_execution."
-        )
-
-
-def _require_single_executions(strategy, per_execution):
-    """Raise a ValueError for several steps per execution under `tf.distribute`, where the loop of Keras fails."""
-    replicas = getattr(strategy, "num_replicas_in_sync", 1)
-    if replicas > 1 and per_execution > 1:
-        raise ValueError(
-            f"Received steps_per_execution={per_execution} on {replicas} replicas, expected 1: Keras cannot loop over "
-            "the batches of several replicas. Compile with steps_per_execution=1."
-        )
-
-
-def _require_an_end(option, arguments, data):
-    """Raise a ValueError for endless batches of `tf.data`, or of a sampler by grain, without a number of steps."""
-    if arguments.get(option) is not None or not _is_endless(data):
-        return
-    shapes = [spec.shape for spec in keras.tree.flatten(getattr(data, "element_spec", []))]
-    rows = next((shape[0] for shape in shapes if shape.rank), None) or "batch_size"
-    raise ValueError(
-        f"Received an endless dataset without {option}, expected the number of batches of an epoch. Pass {option}, "
-        f"len(labels) // {rows} for one pass over the examples, or end the dataset with take(n)."
-    )
-
-
-def _is_endless(data):
-    """Whether batches have no end, as those of samplers."""
-    return getattr(data, "is_endless", False) or (hasattr(data, "cardinality") and int(data.cardinality()) == -1)
-
-
-def _with_shared_objects(config):
-    """The config of `compile` with equal marks on all occurrences of a shared object.
-
-    Keras marks the second and later occurrences, and loses the mark of the first where a loss serializes its own parts.
-    """
-    config = json.loads(json.dumps(config))
-    marked = {_described(item) for item in _objects(config) if "shared_object_id" in item}
-    mark = {text: number for number, text in enumerate(sorted(marked))}
-    for item in _objects(config):
-        if _described(item) in mark:
-            item["shared_object_id"] = mark[_described(item)]
-    return config
-
-
-def _with_public_optimizers(config):
-    """The config of `compile` with the optimizers of `keras.optimizers` in place of the classes of PyTorch alone."""
-    for item in _objects(config):
-        if str(item.get("module")).startswith("keras.src.backend.torch.optimizers"):
-            item.update(module="keras.optimizers", registered_name=None)
-    return config
-
-
-def _objects(config):
-    """Every serialized object in a config, at any depth."""
-    items = config.values() if isinstance(config, dict) else config if isinstance(config, list) else []
-    if isinstance(config, dict) and isinstance(config.get("config"), dict):
-        yield config
-    for item in items:
-        yield from _objects(item)
-
-
-def _described(item):
-    """A serialized object as text, without marks: texts of the same object are equal."""
-    return json.dumps(json.loads(json.dumps(item), object_hook=_unmarked), sort_keys=True)
-
-
-def _unmarked(config):
-    return {name: value for name, value in config.items() if name != "shared_object_id"}

@@ -49,7 +49,7 @@ class PairMining(EmbeddingModel):
         miner: a function `Pairs -> Pairs`, such as those of `tfdml.miners`; None: all pairs of a batch are candidates.
         pairs_per_batch: k, the pairs that the decision sees, each pair of images at most once: the first in the batch
             is a. If there are fewer, the others have weight 0.
-        positive_fraction: share of them that match, in (0, 1].
+        positive_fraction: fraction of them that match, in (0, 1].
         name: name of this model, which itself maps images to the outputs of the branch.
 
     Raises:
@@ -91,14 +91,13 @@ class PairMining(EmbeddingModel):
 
     def get_config(self) -> dict[str, Any]:
         """The model of pairs, the miner and the numbers."""
-        config = super().get_config()
         return {
             "name": self.name,
             "model": keras.saving.serialize_keras_object(self.pair_model),
             "miner": keras.saving.serialize_keras_object(self.miner),
             "pairs_per_batch": self.pairs_per_batch,
             "positive_fraction": self.positive_fraction,
-            **{key: config[key] for key in ("frozen", "lora")},
+            **self._tuning_config(),
         }
 
     @classmethod

@@ -94,8 +94,7 @@ class PairModel(EmbeddingModel):
             "decision": keras.saving.serialize_keras_object(self.decision),
             "branches": [keras.saving.serialize_keras_object(branch) for branch in branches],
         }
-        config = super().get_config()
-        return {"name": self.name, **networks, "shared": shared, **{key: config[key] for key in ("frozen", "lora")}}
+        return {"name": self.name, **networks, "shared": shared, **self._tuning_config()}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "PairModel":

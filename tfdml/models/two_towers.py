@@ -57,8 +57,7 @@ class TwoTowers(EmbeddingModel):
         query, gallery = self.towers
         towers = {tower.name: keras.saving.serialize_keras_object(tower) for tower in (query, gallery)}
         shared = [layer.name for layer in shared_layers(query, gallery)]
-        config = super().get_config()
-        return {"name": self.name, **towers, "shared": shared, **{key: config[key] for key in ("frozen", "lora")}}
+        return {"name": self.name, **towers, "shared": shared, **self._tuning_config()}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "TwoTowers":

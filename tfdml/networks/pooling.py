@@ -18,7 +18,7 @@ class GeM(keras.layers.Layer):
     Example:
 
         >>> features = np.array([[[[0.0], [0.0]], [[0.0], [2.0]]]])  # one channel at four positions
-        >>> [round(float(tfdml.networks.GeM(p)(features)[0, 0]), 4) for p in (1.0, 3.0)]  # 2 / 4, and (8 / 4)^(1 / 3)
+        >>> [round(float(tfdml.models.GeM(p)(features)[0, 0]), 4) for p in (1.0, 3.0)]  # 2 / 4, and (8 / 4)^(1 / 3)
         [0.5, 1.2599]
 
     Args:

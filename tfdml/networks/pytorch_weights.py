@@ -42,7 +42,7 @@ def load_pytorch_weights(
 
         >>> network = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="fc")])
         >>> weights = {"fc.weight": np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), "fc.bias": np.array([0.0, 1.0])}
-        >>> tfdml.networks.load_pytorch_weights(network, weights)
+        >>> tfdml.models.load_pytorch_weights(network, weights)
         >>> np.asarray(network(np.eye(3)[:1])).tolist()  # 1 + 0 and 4 + 1
         [[1.0, 5.0]]
 

@@ -1,9 +1,9 @@
 """Training from a labeled set to a folder that is served: one function, and the settings of a run."""
 
-from tfdml.training.settings import TrainingSettings, read_settings
-from tfdml.training.train import TrainingRun, train
+from tfdml.training.settings import read_settings
+from tfdml.training.train import train
 
-__all__ = ["TrainingRun", "TrainingSettings", "read_settings", "train"]
+__all__ = ["read_settings", "train"]
 
 
 def __dir__():

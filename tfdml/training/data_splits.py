@@ -60,7 +60,7 @@ def class_sizes(images: LabeledSet) -> np.ndarray:
     return np.bincount(images.labels, minlength=len(images.class_names))
 
 
-def require_trainable(images: LabeledSet) -> None:
+def _require_trainable(images):
     """Raise a ValueError unless a set has pairs of two classes, and images to validate on."""
     sizes = class_sizes(images)
     received = f"a set of {len(images)} usable images in {np.count_nonzero(sizes)} classes"
@@ -81,12 +81,13 @@ def split_set(images: LabeledSet, *, split_by: Split, validation: float, test: f
     Args:
         images: labeled set.
         split_by: "class" or "image".
-        validation, test: shares; `test` may be 0.
+        validation, test: fractions; `test` may be 0.
         seed: whole number.
 
     Raises:
-        ValueError: too few classes or images for the shares.
+        ValueError: no two classes of two images, fewer than 8 images, or too few of both for the fractions.
     """
+    _require_trainable(images)
     draws = _DRAWS if split_by == "image" else 1  # by classes, the seed changes no number
     for number in range(draws):
         rows = _drawn(images, split_by, validation, test, seed - number if seed > 0 else seed + number)
@@ -101,19 +102,19 @@ def split_set(images: LabeledSet, *, split_by: Split, validation: float, test: f
 
 
 def _drawn(images, split_by, validation, test, seed):
-    """Rows of each part by its name; a part that the shares leave empty has none."""
+    """Rows of each part by its name; a part that the fractions leave empty has none."""
     is_alone = class_sizes(images)[images.labels] == 1
     rows, held_out = np.flatnonzero(~is_alone), {}
-    for name, share in (("test", test), ("validation", validation / (1 - test))):
-        if share:
-            rows, held_out[name] = _split_rows(images, rows, share, split_by, seed)
+    for name, fraction in (("test", test), ("validation", validation / (1 - test))):
+        if fraction:
+            rows, held_out[name] = _split_rows(images, rows, fraction, split_by, seed)
     return {"training": np.sort(np.concatenate([rows, np.flatnonzero(is_alone)])), **held_out}
 
 
-def _split_rows(images, rows, share, by, seed):
-    """Two parts of some rows of a set, of which the second has about this share."""
+def _split_rows(images, rows, fraction, by, seed):
+    """Two parts of some rows of a set, of which the second has about this fraction."""
     try:
-        training, held_out = splits.split(images.take(rows), share, by=by, seed=seed)
+        training, held_out = splits.split(images.take(rows), fraction, by=by, seed=seed)
     except ValueError:  # the second part would have none
         return rows, rows[:0]
     return rows[training], rows[held_out]
@@ -125,12 +126,12 @@ def _problem(images, rows, split_by):
     for name in [name for name in rows if name != "training"]:
         classes = len(np.unique(images.labels[rows[name]]))
         if classes < 2:
-            advice = f"as one has only right neighbors. Pass a larger {name} share, or {other}"
+            advice = f"as one has only right neighbors. Pass a larger {name} fraction, or {other}"
             return f"a {name} part of {_COUNTS[classes]}", f"two classes or more, {advice}"
     pairs = np.count_nonzero(class_sizes(images.take(rows["training"])) >= 2)
     if pairs < 2:
         received = f"a training part with {_COUNTS[pairs]} of two images or more"
-        return received, f"two, to learn from their pairs. Pass smaller shares, or {other}"
+        return received, f"two, to learn from their pairs. Pass smaller fractions, or {other}"
     return None
 
 

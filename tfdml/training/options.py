@@ -16,8 +16,8 @@ class TrainingOptions(TypedDict, total=False):
     """The settings that a caller gives: type, text, and the least whole number. The others follow from the set."""
 
     split_by: Annotated[Split, "what the parts do not share: classes, or images only"]
-    validation: Annotated[float, "share of the classes or images to choose the best epoch on"]
-    test: Annotated[float, "share of the classes or images to measure once at the end; 0 for none"]
+    validation: Annotated[float, "fraction of the classes or images to choose the best epoch on"]
+    test: Annotated[float, "fraction of the classes or images to measure once at the end; 0 for none"]
     seed: Annotated[int, "of the split, the weights and the batches"]
     backbone: Annotated[str, "network of tfdml.models.from_backbone, or residual for a small one with random weights"]
     weights: Annotated[str, "imagenet, a file of weights, or none for random ones"]

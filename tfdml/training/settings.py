@@ -1,7 +1,6 @@
 """The settings of a training run, and their file."""
 
 import difflib
-import inspect
 import json
 import math
 import tomllib
@@ -24,21 +23,8 @@ _HEAD = "# Settings of a training run: tfdml train SET --out RUN --config THIS_F
 class TrainingSettings:
     """All settings of a training run, the content of `settings.toml`.
 
-    `backbone` and `pooling` are those of `tfdml.models.from_backbone`, `fit` is that of `tfdml.datasets.Preprocessing`,
-    and `loss` names a loss of `tfdml.losses`. The learning rate of Adam rises to `learning_rate` in a tenth of the
-    steps, then falls along a cosine.
-
-    See also: `train`, which finds the settings that it is not given.
-
-    Example: a batch is classes times examples.
-
-        >>> settings = tfdml.training.TrainingSettings(
-        ...     split_by="class", validation=0.2, test=0.2, seed=0, backbone="residual", weights="none", pooling="avg",
-        ...     dim=64, size=64, fit="pad", mirror=True, tuning="all", lora_rank=8, loss="multi-similarity",
-        ...     learning_rate=1e-3, classes_per_batch=8, examples_per_class=4, micro_batch_size=0, steps=100, epochs=5,
-        ... )
-        >>> settings.batch_size, settings.steps_per_epoch
-        (32, 20)
+    `TrainingOptions` says what each is. The learning rate of Adam rises to `learning_rate` in a tenth of the steps,
+    then falls along a cosine.
 
     Raises:
         ValueError: a value of another type or out of range.
@@ -81,8 +67,6 @@ class TrainingSettings:
 
 
 NAMES = tuple(SETTINGS)
-_ATTRIBUTES = "".join(f"\n    {name}: {text}." for name, (_, text, *_) in SETTINGS.items())
-TrainingSettings.__doc__ = f"{inspect.getdoc(TrainingSettings)}\n\nAttributes:{_ATTRIBUTES}\n"
 
 
 def require_options(options: Mapping[str, Any]) -> None:
@@ -90,10 +74,10 @@ def require_options(options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         require(name in NAMES, f"the setting {name!r}", f"{_nearest(name)}one of {', '.join(NAMES)}")
         _require_value(name, value)
-    share = options.get("validation", 0.0) + options.get("test", 0.0)
+    fraction = options.get("validation", 0.0) + options.get("test", 0.0)
     require(
-        share < 1,
-        f"validation and test shares that add up to {share:g}",
+        fraction < 1,
+        f"validation and test fractions that add up to {fraction:g}",
         "less than 1, so that images to train on remain",
     )
 
@@ -123,9 +107,9 @@ def _require_number(name, value):
         require_positive(learning_rate=value)
         require(math.isfinite(value), f"learning_rate={value}", "a finite number")
     else:
-        least = "at least 0" if name == "test" else "above 0"
-        require(value > 0 or (value == 0 and name == "test"), f"{name}={value!r}", f"a share of {least}")
-        require(value < 1, f"{name}={value!r}", "a share below 1")
+        least = "of at least 0" if name == "test" else "above 0"
+        require(value > 0 or (value == 0 and name == "test"), f"{name}={value!r}", f"a fraction {least}")
+        require(value < 1, f"{name}={value!r}", "a fraction below 1")
 
 
 def read_settings(path: FilePath) -> TrainingOptions:

@@ -20,7 +20,7 @@ from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.evaluation import Evaluation
 from tfdml.training import network
-from tfdml.training.data_splits import class_sizes, require_trainable
+from tfdml.training.data_splits import class_sizes
 from tfdml.training.options import TrainingOptions
 from tfdml.training.outputs import FROZEN, TRAINED, differences, write_outputs
 from tfdml.training.plan import new_plan, resumed_plan
@@ -42,18 +42,7 @@ _CHECKPOINT, _BEST, _HISTORY = "state/training.keras", "state/best.keras", "hist
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainingRun:
-    """A finished run, the result of `tfdml.training.train`.
-
-    Attributes:
-        folder: the folder of the run.
-        settings: all settings.
-        model: the network of the best epoch, or the one before training if no epoch reached it.
-        evaluation: retrieval of the test part, or of the validation part where there is no test part, by the network of
-            the best epoch from 1 on.
-        frozen: the same of the network before training.
-        best_epoch: epoch of the model; 0 before training.
-        epochs: epochs that were trained; fewer than `settings.epochs` after an interrupt or at the limit of time.
-    """
+    """A finished run; `train` describes its attributes."""
 
     folder: Path
     settings: TrainingSettings
@@ -89,7 +78,7 @@ def train(
     An interrupt (Ctrl-C) ends training, and the best epoch so far is exported; a second one ends the run. In both cases
     `resume` goes on after the last whole epoch, with the bits of a run without an interrupt.
 
-    See also: `TrainingSettings` for the settings, `read_settings` for those of another run.
+    See also: `read_settings` for the settings of another run.
 
     Example: two steps of a small network on noise, of eight classes.
 
@@ -115,10 +104,19 @@ def train(
             the number of steps, and no end.
         command: how the run was called, for the card.
         say: function that prints a line.
-        **options: settings, see `TrainingSettings`.
+        **options: settings: the options of `tfdml train --help`, such as `learning_rate=1e-3`.
 
     Returns:
-        `TrainingRun`.
+        A record with these attributes:
+
+        * `folder`: the folder of the run.
+        * `settings`: all settings, with `batch_size` and `steps_per_epoch`.
+        * `model`: the network of the best epoch, or the one before training if no epoch reached it.
+        * `evaluation`: retrieval of the test part, or of the validation part where there is no test part, by the
+          network of the best epoch from 1 on.
+        * `frozen`: the same of the network before training.
+        * `best_epoch`: epoch of the model; 0 before training.
+        * `epochs`: epochs that were trained; fewer than `settings.epochs` after an interrupt or at the time limit.
 
     Raises:
         FileExistsError: `out` is a folder with files.
@@ -254,7 +252,6 @@ def _usable(images, say):
         say(f"  and {len(left_out) - 3:,} more: tfdml check lists them")
     if checked.transparent:
         say(checked.transparency)
-    require_trainable(usable)
     return usable
 
 

@@ -1,7 +1,7 @@
 """Files of TensorBoard's projector: embeddings, metadata, thumbnails, and their configuration."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from tfdml.typing import Examples, FilePath
 from tfdml.visualize.colors import labels_and_names
 from tfdml.visualize.pictures import pictures, shows_images
 
-CONFIG, _METADATA, _SPRITE = "projector_config.pbtxt", "metadata.tsv", "sprite.png"
+_CONFIG, _METADATA, _SPRITE = "projector_config.pbtxt", "metadata.tsv", "sprite.png"
 _MAX_PIXELS = 8192  # width and height of the largest image that browsers draw
 
 
@@ -31,7 +31,7 @@ def projector(
     `NAME.tsv` with the embeddings; `metadata.tsv`, class, row and path of each example; `sprite.png`, the thumbnails of
     images; and `projector_config.pbtxt`, which refers to them and is written last. Each file is written in one step.
 
-    See also: `tfdml.callbacks.Projector` for embeddings during training.
+    See also: `tfdml.callbacks.EmbeddingHistory` for embeddings after each epoch of a run.
 
     Example:
 
@@ -59,16 +59,19 @@ def projector(
     counts = sorted({len(x) for x in tensors.values()})
     require(len(counts) == 1 and counts[0] > 0, f"embeddings of {counts} examples", "the same number, 1 or more")
     labels_and_names(data, labels, counts[0])
-    require_sprite(counts[0] if shows_images(data) else 0, thumbnail)
-    folder = as_writable_path(Path(path) / CONFIG).parent
-    thumbnail_size = write_examples(folder, data, np.arange(counts[0]), labels=labels, thumbnail=thumbnail)
-    for name, x in tensors.items():
-        write_tensor(folder, name, x)
-    write_config(folder, list(tensors), thumbnail_size)
+    has_images = shows_images(data)
+    _require_sprite(counts[0] if has_images else 0, thumbnail)
+    folder = as_writable_path(Path(path) / _CONFIG).parent
+    if has_images:
+        _write_sprite(folder / _SPRITE, _sprite(data, counts[0], thumbnail))
+    _write_text(folder / _METADATA, _table(_metadata(data, np.arange(counts[0]), labels)))
+    for name, x in tensors.items():  # 9 digits hold a float32 exactly
+        _write_text(folder / f"{name}.tsv", _table([[f"{value:.9g}" for value in row] for row in x.tolist()]))
+    _write_config(folder, list(tensors), thumbnail if has_images else None)
     return folder
 
 
-def require_sprite(count: int, thumbnail: int) -> None:
+def _require_sprite(count, thumbnail):
     """Raise a ValueError unless one image can hold this number of thumbnails."""
     require_whole("thumbnail", thumbnail, 1, _MAX_PIXELS)
     most = (_MAX_PIXELS // thumbnail) ** 2
@@ -76,34 +79,7 @@ def require_sprite(count: int, thumbnail: int) -> None:
     require(count <= most, received, f"at most {most}. Show fewer examples, or lower thumbnail")
 
 
-def write_examples(
-    folder: Path,
-    data: Examples | None,
-    rows: np.ndarray,
-    *,
-    labels: npt.ArrayLike | None = None,
-    thumbnail: int,
-) -> int | None:
-    """Write metadata and thumbnails of the examples with these row numbers, `(n,)`.
-
-    Returns:
-        `thumbnail`; None without thumbnails.
-    """
-    has_images = shows_images(data)
-    if has_images:
-        require_sprite(len(rows), thumbnail)
-        _write_sprite(folder / _SPRITE, _sprite(data, len(rows), thumbnail))
-    _write_text(folder / _METADATA, _table(_metadata(data, rows, labels)))
-    return thumbnail if has_images else None
-
-
-def write_tensor(folder: Path, name: str, embeddings: npt.ArrayLike) -> None:
-    """Write embeddings `(n, dim)` as text that holds float32 values exactly."""
-    lines = [[f"{value:.9g}" for value in row] for row in np.asarray(embeddings, np.float32).tolist()]
-    _write_text(folder / f"{name}.tsv", _table(lines))
-
-
-def write_config(folder: Path, names: Sequence[str], thumbnail: int | None) -> None:
+def _write_config(folder, names, thumbnail):
     """Write the configuration, which lists the embeddings; TensorBoard shows the first name first."""
     from tensorboard.plugins.projector import ProjectorConfig
 
@@ -113,7 +89,7 @@ def write_config(folder: Path, names: Sequence[str], thumbnail: int | None) -> N
         if thumbnail is not None:
             entry.sprite.image_path = _SPRITE
             entry.sprite.single_image_dim.extend([thumbnail, thumbnail])
-    _write_text(folder / CONFIG, str(config))
+    _write_text(folder / _CONFIG, str(config))
 
 
 def _named(embeddings):

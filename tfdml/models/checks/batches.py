@@ -81,10 +81,10 @@ class BatchChecks:
 
     def warn_of_few_positives(self) -> None:
         """Warn if few anchors of a loss that compares the rows of a batch had a positive."""
-        share = float(np.mean(np.concatenate(self._counted))) if self._counted else 1.0
-        if share < _FEW_POSITIVES:
+        fraction = float(np.mean(np.concatenate(self._counted))) if self._counted else 1.0
+        if fraction < _FEW_POSITIVES:
             warnings.warn(
-                f"{share:.1%} of the anchors of the first epoch had a positive, another example of their class in "
+                f"{fraction:.1%} of the anchors of the first epoch had a positive, another example of their class in "
                 "their batch: the loss learns little of the others. Draw batches with a sampler: "
                 "tfdml.samplers.GroupSampler(classes_per_batch=8, examples_per_class=4).batches(x, labels).",
                 stacklevel=3,

@@ -1,27 +1,36 @@
-"""Proxies divided over the devices of JAX, for classes that one device cannot hold."""
-
-import json
-import os
-import subprocess
-import sys
+"""Several devices of JAX: `fit` on the whole batch, and proxies for classes that one device cannot hold."""
 
 import numpy as np
 import pytest
 
-from tests import FEW_OPTIMIZATIONS
+from tests.programs import result_of
 
 pytestmark = pytest.mark.nightly
 MILLION, DIM, BATCH, DEVICES, FLOAT = 1_000_000, 128, 64, 8, 4
 
 
 @pytest.fixture(scope="module")
+def parallel(tmp_path_factory):
+    return result_of("data_parallel", tmp_path_factory.mktemp("devices"), backend="jax", devices=2)
+
+
+@pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    command = [sys.executable, "-m", "tests.programs.split_proxies", str(tmp_path_factory.mktemp("proxies"))]
-    environment = {**os.environ, **FEW_OPTIMIZATIONS, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
-    environment["XLA_FLAGS"] += f" --xla_force_host_platform_device_count={DEVICES}"
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return result_of("split_proxies", tmp_path_factory.mktemp("proxies"), backend="jax", devices=DEVICES)
+
+
+@pytest.mark.parametrize("run", ["", ", longer"])
+def test_two_devices_train_as_one_with_the_pairs_between_them(parallel, run):
+    one, two = parallel[f"one{run}"], parallel[f"two{run}"]
+    assert parallel["devices"] == 2
+    assert one["steps"] == two["steps"] == (12 if run else 6)
+    np.testing.assert_allclose(two["loss"], one["loss"], rtol=1e-5)
+    for ours, theirs in zip(two["weights"], one["weights"], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_evaluation_takes_an_odd_number_of_rows(parallel):
+    assert parallel["two"]["recall"][-1] == pytest.approx(parallel["by hand"]["recall@1"])
 
 
 def test_divided_proxies_train_and_are_saved_as_whole_ones(found):

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tfdml._core.optional import optional_packages
-from tfdml.cli.options.common import INDEX, MODEL, SET
+from tfdml.cli.parser import INDEX, MODEL, SET
 from tfdml.cli.printing import UsageError
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}

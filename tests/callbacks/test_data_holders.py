@@ -1,0 +1,100 @@
+"""Callbacks that hold a set: copies share it, and its pipeline is built once, as each has a graph of many MiB."""
+
+import collections
+import copy
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdml import callbacks, losses, models, samplers
+from tfdml.datasets import LabeledSet
+
+X = np.random.default_rng(0).normal(size=(24, 4)).astype("float32")
+LABELS = np.arange(24) // 6
+DATASET = tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(8)
+PART = LabeledSet(images=X, labels=LABELS, class_names=tuple("abcd"))
+
+
+def embedding_mean(embeddings, data):
+    return {"mean": float(np.mean(embeddings))}
+
+
+def with_gallery(data, folder):
+    queries, gallery = data.take(range(0, 24, 2)), data.take(range(1, 24, 2))
+    return callbacks.RetrievalEvaluation(queries, gallery=gallery, k=1, prefix="gallery_")
+
+
+def refreshed_pairs(data, folder):
+    return callbacks.RefreshMinedPairs(data, pairs=samplers.MinedPairs(LABELS, positives=1, negatives=1))
+
+
+HOLDERS = {  # functions of a labeled set and a folder
+    "RetrievalEvaluation": lambda data, folder: callbacks.RetrievalEvaluation(data, k=1),
+    "RetrievalEvaluation in a gallery": with_gallery,
+    "EmbeddingMetrics": lambda data, folder: callbacks.EmbeddingMetrics(data, embedding_mean),
+    "EmbeddingHistory": lambda data, folder: callbacks.EmbeddingHistory(data),
+    "PairDiagnostics": lambda data, folder: callbacks.PairDiagnostics(data, path=folder / "logs"),
+    "RefreshCenters": lambda data, folder: callbacks.RefreshCenters(data, centers=samplers.ClassCenters(LABELS, dim=2)),
+    "RefreshMinedPairs": refreshed_pairs,
+}
+
+
+def holders(folder):
+    """One of each, and one of a dataset."""
+    return [callbacks.RetrievalEvaluation(DATASET, k=1), *(make(PART, folder) for make in HOLDERS.values())]
+
+
+def fit(watch, epochs=1):
+    inputs = keras.Input((4,))
+    model = models.EmbeddingModel(inputs, keras.layers.Dense(2)(inputs))
+    model.compile("sgd", loss=losses.ContrastiveLoss(), run_eagerly=True)
+    return model.fit(X, LABELS, epochs=epochs, verbose=0, callbacks=watch).history
+
+
+@pytest.mark.slow
+def test_copies_work_before_and_after_a_run(tmp_path):
+    originals = [*holders(tmp_path), callbacks.TrainingCheckpoint(tmp_path / "state.keras")]
+    export = callbacks.ExportBest(tmp_path / "export", monitor="loss", mode="min", best=-1.0)
+    assert {type(each).__name__ for each in [*originals, export]} == set(callbacks.__all__)
+    history = fit(copy.deepcopy([*originals, export]))
+    assert "val_map@r" in history
+    fit(originals)
+    assert set(fit(copy.deepcopy(originals))) == set(history)
+
+
+def test_copies_share_data_and_nothing_that_changes(tmp_path):
+    for original in holders(tmp_path):
+        other = copy.deepcopy(original)
+        for attribute in ("data", "labels", "centers", "pairs"):
+            assert getattr(other, attribute, None) is getattr(original, attribute, None)
+        other.changed = True
+        assert not hasattr(original, "changed")
+
+
+class Source:
+    """Examples by random access, as a set of files has."""
+
+    def __len__(self):
+        return len(X)
+
+    def __getitem__(self, row):
+        return X[row]
+
+
+def test_pipelines_of_sets_are_built_once(tmp_path, monkeypatch):
+    built = collections.Counter()
+
+    def counted(data, batch_size):
+        """A pipeline of the same shapes, which takes less time to build."""
+        built[data.class_names[0].removesuffix(" 0")] += 1
+        return tf.data.Dataset.from_tensor_slices((X[: len(data)], data.labels)).batch(batch_size)
+
+    def labeled_set(name):
+        """A set whose classes are named after a callback."""
+        return LabeledSet(source=Source(), labels=LABELS, class_names=tuple(f"{name} {c}" for c in range(4)))
+
+    monkeypatch.setattr(LabeledSet, "batches", counted)
+    fit([make(labeled_set(name), tmp_path) for name, make in HOLDERS.items()], epochs=2)
+    assert built == {name: 2 if "gallery" in name else 1 for name in HOLDERS}

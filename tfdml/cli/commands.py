@@ -1,0 +1,335 @@
+"""The commands: each function takes the options of `tfdml.cli.parser`, prints results, and returns the exit code."""
+
+import argparse
+import re
+import shlex
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from tfdml import cleaning, datasets, evaluation, export, training, zoo
+from tfdml._core.atomic import only_writer, require_replaceable
+from tfdml._core.checks import require
+from tfdml._core.checksums import fingerprint, require_same_model
+from tfdml._core.terminal import visible
+from tfdml.cleaning.clean import remove_cache
+from tfdml.cleaning.findings import listed_files
+from tfdml.cli import inputs
+from tfdml.cli.parser import IMAGENET, LIMITS, MAX_NEIGHBORS
+from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, print_result, say, say_skipped, table_lines
+from tfdml.embedding.in_memory import embed, embed_loadable
+from tfdml.embedding.to_disk import write_embeddings
+from tfdml.evaluation.report.records import plain
+from tfdml.training.settings import NAMES, is_training_run
+from tfdml.training.train import require_outside
+from tfdml.zoo.paths import folder_of
+
+SEARCHES = {"exact": export.ExactSearch, "partitioned": export.PartitionedSearch}
+
+
+def run_train(options: argparse.Namespace) -> int:
+    """Print the progress on stderr, and the files of the run."""
+    if Path(options.set).is_dir():
+        with inputs.as_usage_error(f"--out {options.out}"):
+            require_outside(options.out, options.set)
+    boxes = options.box_columns is not None
+    result = training.train(
+        inputs.open_set(options, datasets.Preprocessing(size=64, boxes=boxes, background=options.background)),
+        options.out,
+        config=options.config,
+        resume=options.resume,
+        quick=options.quick,
+        max_minutes=options.max_minutes,
+        command=shlex.join(["tfdml", *sys.argv[1:]]),
+        say=_say_line,
+        **{name: getattr(options, name) for name in NAMES if getattr(options, name) is not None},
+    )
+    files = {"report": str(result.folder / "report.html"), "serve": shlex.join(["tfdml", "serve", options.out])}
+    print_result(options, _record_of_run(result) | files, [f"{name}: {text}" for name, text in files.items()])
+    return EXIT_OK
+
+
+def _record_of_run(result):
+    """A finished run as JSON has it."""
+    evaluations = {"trained": result.evaluation, "frozen": result.frozen}
+    metrics = {name: plain(evaluation.metrics) for name, evaluation in evaluations.items()}
+    epochs = {"epochs": result.epochs, "best_epoch": result.best_epoch}
+    return {"folder": str(result.folder), "settings": asdict(result.settings), **epochs, "metrics": metrics}
+
+
+def _say_line(text):
+    """Print a line of progress on stderr."""
+    print(visible(text), file=sys.stderr, flush=True)
+
+
+def run_embed(options: argparse.Namespace) -> int:
+    """Print how many examples were embedded."""
+    model, preprocessing = inputs.open_model(options.model, options.preprocessing)
+    images = inputs.open_set(options, preprocessing)
+    skipped = write_embeddings(model, images, options.out, batch_size=options.batch_size)
+    say_skipped(skipped)
+    record = {"out": options.out, "embedded": len(images) - len(skipped), "skipped": as_records(skipped)}
+    text = f"{record['embedded']:,} examples embedded in {options.out}, {len(skipped):,} skipped"
+    print_result(options, record, [text])
+    return EXIT_FAILED if skipped else EXIT_OK
+
+
+def run_evaluate(options: argparse.Namespace) -> int:
+    """Print the metrics of a set."""
+    model, preprocessing = inputs.open_model(options.model, options.preprocessing)
+    images = inputs.open_set(options, preprocessing)
+    embeddings, rows, skipped = embed_loadable(model, images, options.batch_size)
+    say_skipped(skipped)
+    report = evaluation.evaluate(embeddings, images.take(rows))
+    if options.html is not None:
+        report.html(options.html)
+    print_result(options, {**report.as_dict(), "skipped_examples": as_records(skipped)}, table_lines(report))
+    return EXIT_FAILED if skipped else EXIT_OK
+
+
+def run_search(options: argparse.Namespace) -> int:
+    """Print the neighbors of each image."""
+    model, preprocessing = inputs.open_model(options.model, options.preprocessing)
+    index, metadata_of = inputs.open_index(options.index, columns=bool(options.where))
+    with inputs.as_usage_error(f"INDEX={options.index!r}"):
+        queries_model = fingerprint(model, preprocessing)
+        require_same_model("queries", queries_model, "the index", index.fingerprint, other_model=options.other_model)
+    with inputs.as_usage_error(f"--where {options.where}"):
+        where = _mask(options.where, index) if options.where else None
+    images = inputs.read_images(options.images, preprocessing)
+    k = min(MAX_NEIGHBORS, len(index) if where is None else int(where.sum())) if options.k is None else options.k
+    ids, scores = index.search(embed(model, images, batch_size=options.batch_size), k, where=where)
+    records = [
+        {
+            "image": path,
+            "neighbors": [
+                {"id": id, "score": score, "metadata": metadata_of(id)}
+                for id, score in zip(image_ids, image_scores, strict=True)
+            ],
+        }
+        for path, image_ids, image_scores in zip(options.images, ids.tolist(), scores.tolist(), strict=True)
+    ]
+    print_result(options, records, [line for record in records for line in _lines_of_neighbors(record)])
+    return EXIT_OK
+
+
+def _lines_of_neighbors(record):
+    """The image, and a line for each neighbor: score, id, label, path."""
+    yield record["image"]
+    for neighbor in record["neighbors"]:
+        metadata = neighbor["metadata"]
+        columns = [str(metadata[name]) for name in ("label", "path") if name in metadata]
+        yield "  ".join([f"{neighbor['score']:9.5f}", f"{neighbor['id']:>8}", *columns])
+
+
+def _mask(conditions, index):
+    """The vectors whose columns have one of the values of `COLUMN=VALUE`, `(n,)` bool."""
+    from pyarrow import array, compute
+
+    columns = index.metadata.column_names if index.metadata is not None else []
+    texts: dict[str, list[str]] = {}
+    for column, _, value in (condition.partition("=") for condition in conditions):
+        require(column in columns, f"column {column!r}", f"one of {', '.join(columns) or 'an index with metadata'}")
+        texts.setdefault(column, []).append(value)
+    values = {column: array(listed).cast(index.metadata[column].type) for column, listed in texts.items()}
+    masks = [index.mask(compute.field(column).isin(listed)) for column, listed in values.items()]
+    mask = np.logical_and.reduce(masks)
+    require(bool(mask.any()), "values that no item has", "values of the columns")
+    return mask
+
+
+def run_serve(options: argparse.Namespace) -> int:
+    """Print the addresses, and answer requests until an interrupt."""
+    from tfdml import serving  # needs the extra serving
+
+    with inputs.as_usage_error(f"--host {options.host} --port {options.port}"):
+        listening = serving.listen(options.host, options.port)
+    with listening:
+        model, preprocessing = inputs.open_model(options.model, options.preprocessing)
+        index, thumbnails = inputs.open_index_or_run(options)
+        options.name = options.name or name_of_run(options.model)
+        application = _application(serving, options, model, preprocessing, index, thumbnails)
+        url = _url(options.host, listening.getsockname()[1])
+        has_page = index is not None or "search" in getattr(model, "signatures", ())
+        record = {"model": f"{url}v1/models/{options.name}", "page": url if has_page else None}
+        if is_training_run(options.model):
+            record |= _served_files(options, model, index, thumbnails)
+        print_result(options, record, [f"{name}: {address}" for name, address in record.items() if address])
+        sys.stdout.flush()
+        serving.run(application, listening)
+    return EXIT_OK
+
+
+def name_of_run(model: str) -> str:
+    """The name of the folder of a run, as an address has it; "model" for any other model."""
+    letters = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(model).resolve().name).lstrip("._-")
+    return letters if letters and is_training_run(model) else "model"
+
+
+def _served_files(options, model, index, thumbnails):
+    """The files of a run that are served, None for those that are not."""
+    folder = Path(options.model)
+    return {
+        "export": str(folder / str(model.version)),
+        "index": options.index or (str(folder / "index") if index is not None else None),
+        "thumbnails": str(folder / "thumbnails.npz") if thumbnails is not None else None,
+    }
+
+
+def _application(serving, options, model, preprocessing, index, thumbnails):
+    """The server that the options describe."""
+    with inputs.as_usage_error(f"MODEL={options.model!r}"):
+        limits = {name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None}
+        return serving.application(
+            model,
+            preprocessing,
+            name=options.name,
+            version=model.version if isinstance(model, export.LoadedModel) else 1,
+            index=index,
+            thumbnails=thumbnails,
+            limits=serving.Limits(**limits),
+            batch_size=options.batch_size,
+            other_model=options.other_model,
+        )
+
+
+def _url(host, port):
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def run_export(options: argparse.Namespace) -> int:
+    """Print the path of each format."""
+    model, preprocessing, class_names = inputs.open_keras_model(options.model, options.preprocessing)
+    index, search = inputs.open_index_or_run(options)[0], _search_to_export(options)
+    with inputs.as_usage_error(f"RUN={options.model!r}"):
+        require(index is not None or search is None, "-k, --search or --dtype without an index", "--index")
+        require(options.runtime is None or "web" in options.to, "--runtime without --to web", "--to web")
+    out = Path(options.out or f"{options.model.rstrip('/')}-exports")
+    settings = {"preprocessing": preprocessing, "class_names": class_names, "threshold": options.threshold}
+    settings |= {"index": index, "search": search, "other_model": options.other_model}
+    writers = {
+        "savedmodel": lambda path: export.saved_model(model, path, on_error="skip", **settings),
+        "onnx": lambda path: export.onnx(model, path, **settings),
+        "openvino": lambda path: export.openvino(model, path, **settings),
+        "litert": lambda path: export.litert(model, path, **settings),
+        "web": lambda path: export.web(model, path, runtime=options.runtime, **settings),
+    }
+    written = {name: str(writers[name](out / name)) for name in options.to}
+    print_result(options, written, [f"{name}: {path}" for name, path in written.items()])
+    return EXIT_OK
+
+
+def _search_to_export(options):
+    """The search of the options; None without any."""
+    settings = {name: value for name in ("k", "dtype") if (value := getattr(options, name)) is not None}
+    return SEARCHES[options.search or "exact"](**settings) if settings or options.search else None
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """Print each example that has a problem."""
+    images = inputs.open_set(options, datasets.Preprocessing(size=224))
+    checked = images.check_files()
+    skipped = images.skipped if inputs.is_table(options.set) else ()
+    unusable = [(name, reason) for name, reason in skipped if not inputs.is_of_another_split(reason)]
+    records = [{"row": None, "name": name, "reason": reason} for name, reason in unusable] + as_records(
+        checked.problems
+    )
+    num_examples = len(images) + len(unusable)
+    head = f"{num_examples:,} examples, of which {len(records):,} have a problem"
+    lines = [f"  {record['name']}  {record['reason']}" for record in records]
+    lines += [checked.transparency] * bool(checked.transparent)
+    record = {"examples": num_examples, "problems": records, "transparent": list(checked.transparent)}
+    print_result(options, record, [head, *lines])
+    return EXIT_FAILED if records else EXIT_OK
+
+
+def run_clean(options: argparse.Namespace) -> int:
+    """Print the findings as a table; the page shows them."""
+    with inputs.as_usage_error(f"--out {options.out}"):
+        for folder in options.folders:
+            require_outside(options.out, folder)
+        require_replaceable(options.out, listed_files)
+    with inputs.as_usage_error(f"FOLDER={' '.join(options.folders)!r}"):
+        listed = [split for folder in options.folders for split in inputs.split_folders(Path(folder))]
+    model, preprocessing = _model_of_clean(options)
+    with inputs.as_usage_error(f"FOLDER={' '.join(options.folders)!r}"):
+        sets = {str(folder): inputs.open_folder(folder, preprocessing) for folder in listed}
+    with only_writer(options.out, "out"):
+        findings = _findings(options, model, sets)
+    counts = [finding._asdict() for finding in findings.listed]
+    record = {"out": options.out, "similarity": findings.similarity, "images": findings.images, "findings": counts}
+    print_result(options, record, [*table_lines(findings), f"{options.out}/report.html shows them"])
+    return EXIT_FAILED if findings.listed else EXIT_OK
+
+
+def _model_of_clean(options):
+    if options.model != IMAGENET:
+        return inputs.open_model(options.model, options.preprocessing)
+    size = 96
+    return cleaning.copy_network(size), datasets.Preprocessing(size=size)
+
+
+def _findings(options, model, sets):
+    """The findings, which are written to OUT; an interrupted call resumes from OUT.unfinished, which is removed."""
+    cache = f"{Path(options.out)}.unfinished"
+    findings = cleaning.clean(
+        model,
+        sets,
+        similarity=options.similarity,
+        precision=options.precision,
+        verify=not options.no_verify,
+        batch_size=options.batch_size,
+        cache=cache,
+    )
+    cleaning.write_report(findings, options.out)
+    remove_cache(cache)
+    return findings
+
+
+def run_zoo(options: argparse.Namespace) -> int:
+    """Print the list of the models, their cards, their metrics, or the differences of their files."""
+    action = {"list": _list_models, "evaluate": _evaluate_models, "check": _check_models}[options.action]
+    if options.names:
+        with inputs.as_usage_error("NAME"):
+            for name in options.names:
+                folder_of(name, options.root)
+        return action(options, options.names, ())
+    with inputs.as_usage_error(f"--root {options.root}"):
+        listing = zoo.list_models(options.root)
+    return action(options, listing.names, listing.unreadable)
+
+
+def _list_models(options, names, unreadable):
+    if options.names:
+        cards = [zoo.card(name, root=options.root) for name in names]
+        lines = [line for card in cards for line in table_lines(card)]
+    else:
+        listing = zoo.list_models(options.root)
+        cards, lines = listing.cards, table_lines(listing)
+    print_result(options, [card.as_dict() for card in cards], lines)
+    if options.json:
+        _say_unreadable(unreadable)
+    return EXIT_FAILED if unreadable else EXIT_OK
+
+
+def _evaluate_models(options, names, unreadable):
+    results = [zoo.evaluate(name, root=options.root) for name in names]
+    lines = [line for result in results for line in table_lines(result)]
+    print_result(options, [result.as_dict() for result in results], lines)
+    _say_unreadable(unreadable)
+    return EXIT_OK if all(result.agrees for result in results) and not unreadable else EXIT_FAILED
+
+
+def _check_models(options, names, unreadable):
+    problems = {name: zoo.check(name, root=options.root) for name in names}
+    problems |= {name: (reason,) for name, reason in unreadable}
+    lines = [f"{name}: {problem}" for name, listed in problems.items() for problem in listed or ("whole",)]
+    print_result(options, problems, lines)
+    return EXIT_FAILED if any(problems.values()) else EXIT_OK
+
+
+def _say_unreadable(unreadable):
+    for name, reason in unreadable:
+        say(f"{name}: {reason}")

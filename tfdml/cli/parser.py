@@ -1,0 +1,248 @@
+"""The options of the commands: the docstring of a command's function is the text of its `--help`.
+
+This module imports nothing but the standard library, so that `--help` and wrong options are answered at once.
+"""
+
+import argparse
+import math
+import runpy
+from pathlib import Path
+from typing import Any, get_args
+
+from tfdml._core.environment import version
+
+SET = "a folder with one subfolder of images per class; a .csv, .tsv or .parquet table; or tfds:NAME"
+MODEL = (
+    "a SavedModel folder that tfdml exported, or a folder of its versions; what tfdml train wrote; a .keras file; or a "
+    "model of the zoo: its name, folder or URL"
+)
+INDEX = "what tfdml.search saved, or tfdml embed wrote"
+IMAGENET = "imagenet"  # the model of `clean` unless one is named
+MAX_NEIGHBORS = 10  # of `search`, unless -k is given
+FORMATS = ("savedmodel", "onnx", "openvino", "litert", "web")
+SEARCHES = ("exact", "partitioned")
+DTYPES = ("float32", "bfloat16", "int8")
+LIMITS = {
+    "max_bytes": "maximum size of an image file, and of the images of a request together (default: 20 MiB)",
+    "max_pixels": "maximum of width times height (default: 33,554,432)",
+    "max_images": "maximum number of images of a request (default: 64)",
+    "max_neighbors": "maximum number of neighbors (default: 100)",
+    "max_requests": "requests that are answered at the same time (default: 64)",
+    "seconds": "time for a request (default: 30)",
+}
+_SETTINGS = runpy.run_path(str(Path(__file__).parents[1] / "training" / "options.py"))["SETTINGS"]  # without Keras
+_FORMS: dict[type, dict[str, Any]] = {
+    bool: {"action": argparse.BooleanOptionalAction},
+    int: {"type": int, "metavar": "N"},
+    float: {"type": float, "metavar": "X"},
+    str: {"type": str, "metavar": "NAME"},
+}
+
+
+def new_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    tfdml = argparse.ArgumentParser(
+        prog="tfdml",
+        description="Train on, embed, evaluate, search, serve, check and clean images, with your models or the zoo's.",
+    )
+    tfdml.add_argument("--version", action="version", version=f"tfdml {version('tfdml')}")
+    commands = tfdml.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    for name, (declare, example) in COMMANDS.items():
+        text = declare.__doc__
+        command = commands.add_parser(name, help=text, description=text, epilog=f"example: {example}")
+        declare(command)
+        command.add_argument("--json", action="store_true", help="print the results as JSON")
+    return tfdml
+
+
+def _train(command):
+    """Train a model on a set, and leave a folder to serve."""
+    _declare_set(command)
+    text = "color behind transparent pixels, such as 255 or 255,255,255, in training and in every use of the model"
+    command.add_argument("--background", type=_color, metavar="COLOR", help=text)
+    command.add_argument("--out", required=True, metavar="RUN", help="new folder; with --resume, the folder of the run")
+    command.add_argument("--config", metavar="FILE", help="settings.toml of another run, to repeat it")
+    command.add_argument("--resume", action="store_true", help="go on with the run in RUN, after its last whole epoch")
+    command.add_argument("--quick", action="store_true", help="smoke test: a few small batches")
+    text = "limit for the training, from which the number of steps follows (default: 6 on a CPU, 30 on a GPU)"
+    command.add_argument("--max-minutes", type=_positive_number, metavar="N", help=text)
+    settings = command.add_argument_group("settings", "Each follows from the set and the machine unless it is given.")
+    for name, (kind, text, *_) in _SETTINGS.items():
+        form = _FORMS.get(kind, {"choices": get_args(kind)})
+        settings.add_argument(f"--{name.replace('_', '-')}", help=text, **form)
+
+
+def _embed(command):
+    """Embed a set to disk."""
+    _declare_set(command)
+    command.add_argument("out", metavar="OUT", help="a .parquet file, or a folder for .npy and .csv files")
+    command.add_argument("--model", required=True, metavar="MODEL", help=MODEL)
+    _declare_preprocessing(command)
+
+
+def _evaluate(command):
+    """Measure retrieval in a set."""
+    command.add_argument("model", metavar="MODEL", help=MODEL)
+    _declare_set(command)
+    _declare_preprocessing(command)
+    command.add_argument("--html", metavar="FILE", help="write a page with curves and pictures, too")
+
+
+def _search(command):
+    """Find the neighbors of images in an index."""
+    command.add_argument("model", metavar="MODEL", help=MODEL)
+    command.add_argument("index", metavar="INDEX", help=INDEX)
+    command.add_argument("images", metavar="IMAGE", nargs="+", help="image files")
+    command.add_argument("-k", type=_positive, metavar="N", help=f"number of neighbors (default: {MAX_NEIGHBORS})")
+    text = "only items with this value; repeat it for other columns, and for other values of a column"
+    command.add_argument("--where", action="append", metavar="COLUMN=VALUE", help=text)
+    _declare_other_model(command)
+    _declare_preprocessing(command)
+
+
+def _serve(command):
+    """Answer requests over HTTP, with a page for neighbors."""
+    command.add_argument("model", metavar="MODEL", help=MODEL)
+    command.add_argument("--index", metavar="INDEX", help=INDEX)
+    command.add_argument("--name", help="name of the model in addresses (default: the name of RUN, else model)")
+    command.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
+    command.add_argument("--port", type=_port, default=8501, help="port, 0 for a free one (default: 8501)")
+    _declare_other_model(command)
+    _declare_preprocessing(command, batch_size=32)
+    for name, text in LIMITS.items():
+        command.add_argument(f"--{name.replace('_', '-')}", type=_positive, metavar="N", help=text)
+
+
+def _export(command):
+    """Write a model and its index for other runtimes."""
+    text = "what tfdml train wrote, whose index is exported, too; a .keras file; or a model of the zoo"
+    command.add_argument("model", metavar="RUN", help=text)
+    text = f"formats with commas between them: {', '.join(FORMATS)}"
+    command.add_argument("--to", required=True, type=_formats, metavar="FORMATS", help=text)
+    text = "folder to write, with a folder per format (default: RUN-exports)"
+    command.add_argument("--out", metavar="OUT", help=text)
+    command.add_argument("--index", metavar="INDEX", help=f"{INDEX} (default: the one of the run)")
+    _declare_other_model(command)
+    command.add_argument("-k", type=_positive, metavar="N", help="neighbors of an image (default: 10)")
+    command.add_argument("--search", choices=SEARCHES, help="how the index is searched (default: exact)")
+    command.add_argument("--dtype", choices=DTYPES, help="type of the stored vectors (default: float32)")
+    text = "similarity from which the nearest item is a match, otherwise the image is unknown"
+    command.add_argument("--threshold", type=_number, metavar="X", help=text)
+    command.add_argument("--preprocessing", metavar="FILE", help="JSON of a Preprocessing, instead of the model's own")
+    text = "folder dist of the npm package onnxruntime-web, for --to web (default: OUT/onnxruntime-web, not copied)"
+    command.add_argument("--runtime", metavar="DIST", help=text)
+
+
+def _check(command):
+    """List the examples of a set that should be left out."""
+    _declare_set(command)
+
+
+def _clean(command):
+    """List near-duplicates, leaks, label suspects and outliers; nothing is deleted. OUT.unfinished has embeddings."""
+    text = "a folder of images, of one subfolder per class, or of the folders train, validation and test with those"
+    command.add_argument("folders", metavar="FOLDER", nargs="+", help=f"{text}; of several, leaks are searched, too")
+    command.add_argument("--out", required=True, metavar="OUT", help="folder to write: findings.csv and report.html")
+    text = f"{MODEL} (default: {IMAGENET}, the first blocks of EfficientNet-Lite0)"
+    command.add_argument("--model", default=IMAGENET, metavar="MODEL", help=text)
+    text = "cosine similarity of near-duplicates (default: calibrated on copies of the images)"
+    command.add_argument("--similarity", type=_positive_number, metavar="X", help=text)
+    text = "of the pairs of known copies, for the calibration (default: 0.99)"
+    command.add_argument("--precision", type=_positive_number, default=0.99, metavar="X", help=text)
+    text = "take images for near-duplicates by their similarity alone, without a comparison of their pixels"
+    command.add_argument("--no-verify", action="store_true", help=text)
+    _declare_preprocessing(command, batch_size=64)
+
+
+def _zoo(command):
+    """List the models of the zoo with their numbers, measure them again, or compare their files with checksums."""
+    text = "list, with NAMEs their cards; evaluate, again, and compare with the cards; check checksums"
+    command.add_argument("action", choices=("list", "evaluate", "check"), help=text)
+    command.add_argument("names", metavar="NAME", nargs="*", help="models (default: all)")
+    text = "folder or URL of the models (default: savedmodels, then installed packages)"
+    command.add_argument("--root", metavar="ROOT", help=text)
+
+
+COMMANDS = {
+    "train": (_train, "tfdml train photos --out run"),
+    "embed": (_embed, "tfdml embed photos embeddings.parquet --model run"),
+    "evaluate": (_evaluate, "tfdml evaluate run photos --html report.html"),
+    "search": (_search, "tfdml search run run/index photo.jpg"),
+    "serve": (_serve, "tfdml serve run"),
+    "export": (_export, "tfdml export run --to onnx,web"),
+    "check": (_check, "tfdml check photos"),
+    "clean": (_clean, "tfdml clean photos --out findings"),
+    "zoo": (_zoo, "tfdml zoo list"),
+}
+"""The function that declares the options of each command, and an example of its use."""
+
+
+def _declare_set(command):
+    """Declare SET, and how it is read."""
+    command.add_argument("set", metavar="SET", help=SET)
+    command.add_argument("--split", help="folder of a split, value of the column split, or split of a TFDS data set")
+    command.add_argument("--path-column", default="path", metavar="NAME", help="column of a table (default: path)")
+    command.add_argument("--label-column", default="label", metavar="NAME", help="column of a table (default: label)")
+    command.add_argument("--box-columns", nargs=4, metavar=("LEFT", "UPPER", "RIGHT", "LOWER"), help="columns of boxes")
+
+
+def _declare_preprocessing(command, batch_size=256):
+    """Declare how images are read for a model."""
+    command.add_argument("--preprocessing", metavar="FILE", help="JSON of a Preprocessing, instead of the model's own")
+    text = f"images at a time (default: {batch_size})"
+    command.add_argument("--batch-size", type=_positive, default=batch_size, metavar="N", help=text)
+
+
+def _declare_other_model(command):
+    """Declare that the index may be of another model than MODEL."""
+    command.add_argument("--other-model", action="store_true", help="take an INDEX that another model made")
+
+
+def _wrong(text, expected):
+    return argparse.ArgumentTypeError(f"Received {text!r}, expected {expected}.")
+
+
+def _positive(text):
+    if not text.isdecimal() or int(text) < 1:
+        raise _wrong(text, "a whole number of at least 1")
+    return int(text)
+
+
+def _port(text):
+    if not text.isdecimal() or int(text) > 65535:
+        raise _wrong(text, "a port from 0 to 65535")
+    return int(text)
+
+
+def _number(text):
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise _wrong(text, "a number")
+    return value
+
+
+def _positive_number(text):
+    value = _number(text)
+    if value <= 0:
+        raise _wrong(text, "a number above 0")
+    return value
+
+
+def _color(text):
+    """A gray level from 0 to 255, or three levels with commas between them."""
+    levels = text.split(",")
+    if len(levels) not in (1, 3) or not all(level.isdecimal() and int(level) <= 255 for level in levels):
+        raise _wrong(text, "a level from 0 to 255, or RED,GREEN,BLUE")
+    return int(text) if len(levels) == 1 else tuple(map(int, levels))
+
+
+def _formats(text):
+    """The names of formats, each once."""
+    names = text.split(",")
+    unknown = [name for name in names if name not in FORMATS]
+    if unknown:
+        raise _wrong(", ".join(unknown), f"some of {', '.join(FORMATS)}")
+    return list(dict.fromkeys(names))
