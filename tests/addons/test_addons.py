@@ -1,7 +1,6 @@
 """The same names, arguments, values and gradients as TensorFlow Addons, and finite where it is not."""
 
 import functools
-import inspect
 
 import keras
 import numpy as np
@@ -297,12 +296,3 @@ def test_sparse_labels_are_refused_with_the_way_out():
 
     with pytest.raises(ValueError, match=r"Received a sparse y_true, expected a dense one: tf\.sparse\.to_dense"):
         addons.NpairsMultilabelLoss()(Sparse(), S)
-
-
-def test_public_names_are_those_of_addons():
-    public = {
-        name
-        for name, value in vars(addons).items()
-        if getattr(value, "__module__", "") == addons.__name__ and not name.startswith("_") and inspect.isroutine(value)
-    }
-    assert public == set(CLASS_OF)

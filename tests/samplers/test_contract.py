@@ -104,7 +104,6 @@ SAMPLERS = {
     ),
 }
 SIZES = {
-    "hard class, weighted": by_class(hard_class, candidates=6, weighted=True),
     "group of all classes": by_class(samplers.GroupSampler, classes_per_batch=11, examples_per_class=4),
     "group of one class": by_class(samplers.GroupSampler, classes_per_batch=1, examples_per_class=4),
     "group of single examples": by_class(samplers.GroupSampler, classes_per_batch=5, examples_per_class=1),

@@ -8,7 +8,8 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import require_one_of, require_seed, require_whole
-from tfdml.importance import PairProbabilities, hierarchical_probabilities, super_classes_of
+from tfdml.importance import PairProbabilities, hierarchical_probabilities
+from tfdml.importance.probabilities import super_classes_of
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import ClassTable, class_counts, class_table, drawable_classes
 from tfdml.samplers.draws import random_bits, sample_rows, sample_without_replacement

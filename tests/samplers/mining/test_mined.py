@@ -160,11 +160,6 @@ def test_pairs_are_kept_in_a_checkpoint(tmp_path):
     assert int(again.refreshes) == 1
 
 
-def test_importance_has_no_closed_form():
-    with pytest.raises(ValueError, match="Received MinedSampler, whose pair probabilities have no closed form"):
-        make(refreshed()).importance(LABELS)
-
-
 @pytest.mark.parametrize(
     ("embeddings", "message"),
     [
