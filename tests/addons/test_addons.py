@@ -9,7 +9,7 @@ from keras import ops
 
 from tests.addons.reference import CASES, CLASS_OF, LABELS, SETTINGS, batch, key, parameters, read
 from tests.backend import BACKEND, compiled, fast, gradient, gradient_and_values, numbers
-from tfdml import addons, losses
+from tfdml import addons
 
 on_every_backend = pytest.mark.backends
 
@@ -242,11 +242,6 @@ def test_a_loss_comes_back_from_its_config(loss, function):
     assert again.get_config() == loss.get_config()
     np.testing.assert_array_equal(numbers(again(y_true, y_pred)), numbers(loss(y_true, y_pred)))
     assert keras.saving.get_registered_object(keras.saving.get_registered_name(type(loss))) is type(loss)
-
-
-def test_the_contrastive_losses_of_both_modules_are_told_apart():
-    for kind in (addons.ContrastiveLoss, losses.ContrastiveLoss):
-        assert type(keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(kind()))) is kind
 
 
 @pytest.mark.parametrize(
