@@ -84,7 +84,7 @@ def needs_example(member):
     The example of the function shows the record, the example of a class its function.
     """
     if not inspect.isclass(member):
-        return inspect.isfunction(member) and not re.search(r"^ +See `\w+`\.$", member.__doc__ or "", re.MULTILINE)
+        return inspect.isfunction(member) and not re.match(r"Values of `\w+`, one per", member.__doc__ or "")
     is_record = dataclasses.is_dataclass(member) or issubclass(member, tuple)
     return not (getattr(member, "_is_protocol", False) or (is_record and member.__name__ in RETURNED))
 

@@ -45,8 +45,7 @@ class HierarchicalSampler(Sampler):
         super_classes_per_batch: S.
         classes_per_super_class: C. The classes of a super-class are adjacent in the batch.
         examples_per_class: m. The examples of a class are adjacent in the batch.
-        short_classes: what to do with classes of fewer than m examples: leave them out ("drop"), repeat each example
-            floor(m / N_c) or ceil(m / N_c) times ("repeat"), or raise a ValueError ("error").
+        short_classes: as in `GroupSampler`.
         seed: any int64.
     """
 

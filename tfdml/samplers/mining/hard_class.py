@@ -142,8 +142,7 @@ class HardClassSampler(ClassBalancedSampler):
         candidates: number of classes, including the first, from which a batch is selected: `classes_per_batch` gives
             uniform classes, larger numbers give harder batches. By default 10 times `classes_per_batch`, or all
             classes.
-        short_classes: what to do with classes of fewer than `examples_per_class` examples: leave them out ("drop"),
-            repeat their examples evenly ("repeat"), or raise a ValueError ("error").
+        short_classes: as in `GroupSampler`, for classes of fewer than `examples_per_class` examples.
         seed: any int64.
 
     Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016, section 3.2.2. There
