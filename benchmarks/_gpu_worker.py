@@ -147,7 +147,7 @@ class Losses:
 
 def products(labels, x, arguments):
     """The similarities, and two products of their size: the least that a loss over pairs must do."""
-    from tfdml.pairs.precision import product
+    from tfdml.pairs.products import product
 
     (references,) = arguments
 

@@ -84,7 +84,7 @@ def needs_example(member):
     The example of the function shows the record, the example of a class its function.
     """
     if not inspect.isclass(member):
-        return inspect.isfunction(member) and not re.search(r"^ +See `\w+`\.$", member.__doc__ or "", re.MULTILINE)
+        return inspect.isfunction(member) and not re.match(r"Values of `\w+`, one per", member.__doc__ or "")
     is_record = dataclasses.is_dataclass(member) or issubclass(member, tuple)
     return not (getattr(member, "_is_protocol", False) or (is_record and member.__name__ in RETURNED))
 
@@ -135,6 +135,6 @@ def test_every_loss_names_related_losses():
 
 def test_every_function_of_a_loss_names_its_class():
     functions = [getattr(tfdml.losses.functional, name) for name in public(tfdml.losses.functional)]
-    named = {re.search(r"^See `(\w+)`\.$", inspect.getdoc(function), re.MULTILINE)[1] for function in functions}
+    named = {re.match(r"Values of `(\w+)`, one per", inspect.getdoc(function))[1] for function in functions}
     assert len(functions) == len(named)
     assert named < set(tfdml.losses.__all__)

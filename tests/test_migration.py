@@ -13,6 +13,7 @@ import tfdml
 from tests.backend import numbers
 from tests.losses import test_peers
 from tfdml import losses, metrics, miners, pairs
+from tfdml.losses import base
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -47,13 +48,19 @@ def of_tfdml(code):
             yield node.value.id, node.attr, [keyword.arg for call in calls for keyword in call.keywords]
 
 
+def options_of(thing):
+    """Names of the arguments of a function or a class."""
+    is_loss = inspect.isclass(thing) and issubclass(thing, tfdml.losses.PairLoss)
+    return set(base.options_of(thing) if is_loss else inspect.signature(thing).parameters)
+
+
 def unknown_names(text):
     """Names and keywords on a page that tfdml does not have."""
     for code in map(lambda code: code.removeprefix("tfdml."), codes(text)):
         for room, name, keywords in of_tfdml(code):
             if room in tfdml.__all__:
                 thing = getattr(getattr(tfdml, room), name, None)
-                options = set() if thing is None else set(inspect.signature(thing).parameters)
+                options = set() if thing is None else options_of(thing)
                 if thing is None or not options.issuperset(keywords):
                     yield code
 

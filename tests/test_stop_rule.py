@@ -28,7 +28,7 @@ NAMES = {
         losses.CosineDistillationLoss losses.CosineRegressionLoss losses.RelationalAngleLoss
         losses.RelationalDistanceLoss losses.SimilarityPreservingLoss losses.WeightedContrastiveLoss losses.HingeSquared
         losses.uncertainty.Maximal miners.HardestNegativesOfBatch miners.ModeratePositives miners.SemiHardNegatives
-        miners.random_negatives addons.NpairsLoss addons.NpairsMultilabelLoss
+        addons.NpairsLoss addons.NpairsMultilabelLoss
     """,
     "a feature that its own page shows": """
         analysis.label_noise analysis.loss_over_distance analysis.plot_gradient_variance analysis.plot_pair_histogram
@@ -80,7 +80,6 @@ OPTIONS = {
     "evaluation.evaluate": "shown",
     "export.LoadedPairModel": "version",
     "export.write_serving_config": "max_batch_size batch_timeout_ms",
-    "importance.induced_lambda": "eta",
     "layers.ClassTree": "levels",
     "layers.Mahalanobis": "rank normalize_trace initializer",
     "layers.PositionDependentMetric": "units",
@@ -128,7 +127,6 @@ OPTIONS = {
     "pairs.two_towers": "match",
     "pairs.two_views": "match",
     "samplers.ClassCenters": "normalize",
-    "samplers.HardClassSampler": "weighted",
     "samplers.TwoSetSampler": "short_classes",
     "samplers.input_pairs": "positive_fraction start",
     "search.Faiss": "memory leaves",

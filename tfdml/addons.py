@@ -3,8 +3,8 @@
 `import tensorflow_addons as tfa` and `tfa.losses.X` become `from tfdml import addons` and `addons.X`. Value and
 gradient are the same wherever the gradient of Addons is finite; where Addons gives NaN, the docstrings say what is
 returned. Integer labels are compared as integers, so that large class ids are not merged; half-precision inputs are
-computed and returned in float32. Invalid options and shapes raise ValueError. The classes also take `reduction` and
-`dtype` of `keras.losses.Loss`; Addons ignores the reduction except in `ContrastiveLoss`.
+computed and returned in float32. Invalid options and shapes raise ValueError. All take `reduction` and `dtype` of
+`keras.losses.Loss`; Addons ignores the reduction except in `ContrastiveLoss`.
 
 `tfdml.losses` has these losses and others, with one value per anchor, over any pairs.
 """
@@ -32,12 +32,6 @@ __all__ = [
     "NpairsMultilabelLoss",
     "TripletHardLoss",
     "TripletSemiHardLoss",
-    "contrastive_loss",
-    "lifted_struct_loss",
-    "npairs_loss",
-    "npairs_multilabel_loss",
-    "triplet_hard_loss",
-    "triplet_semihard_loss",
 ]
 
 # Its own package name: `tfdml.losses` also has a ContrastiveLoss.
@@ -46,34 +40,10 @@ _serializable = keras.saving.register_keras_serializable("tfdml.addons")
 Metric: TypeAlias = Literal["L2", "squared-L2", "angular"] | Callable[[Tensor], Tensor]
 
 
-@_serializable
 def triplet_semihard_loss(
     y_true: Tensor, y_pred: Tensor, margin: float = 1.0, distance_metric: Metric = "L2"
 ) -> Tensor:
-    """Triplet loss of each positive pair with its semi-hard negative.
-
-    (1 / P) sum_a sum_p max(0, margin + d_ap - d_an), where d_an is the smallest distance to a negative with d_an >
-    d_ap, or the largest if there is none. P is the number of (ordered) positive pairs.
-
-    Example: points on a line; both positive pairs are at 1, their negatives at 3 and 2.
-
-        >>> x, labels = np.array([[0.0], [1.0], [3.0]], "float32"), np.array([0, 0, 1])
-        >>> round(float(tfdml.addons.triplet_semihard_loss(labels, x, margin=1.5)), 4)  # (0 + 0.5) / 2
-        0.25
-
-    Args:
-        y_true: `(batch,)` or `(batch, 1)` class ids, integers or floats.
-        y_pred: `(batch, dim)` embeddings, used as they are (not normalized).
-        margin: how much nearer positives must be, in units of the distance.
-        distance_metric: "L2", "squared-L2", "angular" (1 - cosine similarity), or a function of `(batch, dim)`
-            embeddings that returns the `(batch, batch)` matrix of distances.
-
-    Returns:
-        Scalar; 0 without positives, where Addons gives NaN. With only one class, d_an is the smallest distance of the
-        row, usually 0 to itself. Zero vectors have gradient 0 in "angular".
-
-    Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, as in TensorFlow Addons.
-    """
+    """The scalar of `TripletSemiHardLoss`."""
     pairs, d = _distances(y_true, y_pred, distance_metric)
     is_negative = pairs.negative > 0
     farthest = ops.max(ops.where(is_negative, d, ops.min(d, axis=1, keepdims=True)), axis=1, keepdims=True)
@@ -99,37 +69,10 @@ def triplet_semihard_loss(
     return ops.sum(losses) / ops.maximum(ops.sum(pairs.positive), 1.0)
 
 
-@_serializable
 def triplet_hard_loss(
     y_true: Tensor, y_pred: Tensor, margin: float = 1.0, soft: bool = False, distance_metric: Metric = "L2"
 ) -> Tensor:
-    """Triplet loss of each row's farthest positive and nearest negative.
-
-    (1 / batch) sum_a max(0, margin + max_p d_ap - min_n d_an)
-
-    With `soft`, the term is log(1 + exp(max_p d_ap - min_n d_an)).
-
-    Example: points on a line; 1.5 + d_ap - d_an is 1.5 + 1 - 3, 1.5 + 1 - 2 and, without a positive, 1.5 + 0 - 2.
-
-        >>> x, labels = np.array([[0.0], [1.0], [3.0]], "float32"), np.array([0, 0, 1])
-        >>> round(float(tfdml.addons.triplet_hard_loss(labels, x, margin=1.5)), 4)  # (0 + 0.5 + 0) / 3
-        0.1667
-
-    Args:
-        y_true: `(batch,)` or `(batch, 1)` class ids, integers or floats.
-        y_pred: `(batch, dim)` embeddings, used as they are (not normalized).
-        margin: how much nearer positives must be, in units of the distance; not used by `soft`.
-        soft: the soft margin. Unlike the soft margin of Addons, it does not overflow for distances above 88.
-        distance_metric: "L2", "squared-L2", "angular" (1 - cosine similarity), or a function of `(batch, dim)`
-            embeddings that returns the `(batch, batch)` matrix of distances.
-
-    Returns:
-        Scalar. A row without a positive takes the smallest distance of the row, usually 0 to itself, as d_ap, and
-        counts. A row without a negative takes the largest distance as d_an, so that the loss of a batch with one class
-        is the margin. Zero vectors have gradient 0 in "angular".
-
-    Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017, eq. 5, as in TensorFlow Addons.
-    """
+    """The scalar of `TripletHardLoss`."""
     pairs, d = _distances(y_true, y_pred, distance_metric)
     smallest, largest = ops.min(d, axis=1, keepdims=True), ops.max(d, axis=1, keepdims=True)
     d_ap = ops.max(ops.where(pairs.positive > 0, d, smallest), axis=1)
@@ -137,81 +80,21 @@ def triplet_hard_loss(
     return ops.mean(ops.softplus(d_ap - d_an) if soft else ops.maximum(d_ap - d_an + margin, 0.0))
 
 
-@_serializable
 def lifted_struct_loss(labels: Tensor, embeddings: Tensor, margin: float = 1.0) -> Tensor:
-    """Lifted structured loss on euclidean distances: the mean of `tfdml.losses.functional.lifted_structure`.
-
-    (1 / (2 P)) sum_a sum_p max(0, d_ap + log(sum_n exp(margin - d_an) + sum_n exp(margin - d_pn)))^2
-
-    Example: points on a line; two ordered positives at 1, whose negatives are at 3 and 2.
-
-        >>> x, labels = np.array([[0.0], [1.0], [3.0]], "float32"), np.array([0, 0, 1])
-        >>> round(float(tfdml.addons.lifted_struct_loss(labels, x)), 4)  # (1 + log(e^-2 + e^-1))^2 / 2
-        0.0491
-
-    Args:
-        labels: `(batch,)` or `(batch, 1)` class ids, integers or floats.
-        embeddings: `(batch, dim)` embeddings, used as they are (not normalized).
-        margin: distance up to which negatives count, with a soft threshold.
-
-    Returns:
-        Scalar; 0 without positives or with only one class, where Addons gives NaN.
-
-    Source: Oh Song, Xiang, Jegelka, Savarese, Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016,
-    eq. 4, as in TensorFlow Addons.
-    """
+    """The scalar of `LiftedStructLoss`."""
     pairs, d = _distances(labels, embeddings, "L2")
     return ops.mean(lifted_structure(pairs, margin=margin, distance=lambda pairs: d))
 
 
-@_serializable
 def npairs_loss(y_true: Tensor, y_pred: Tensor) -> Tensor:
-    """Cross-entropy of each row of similarities with the columns of its class.
-
-    -(1 / batch) sum_i mean_{j: y_j = y_i} log softmax_j(s_ij)
-
-    Example: two classes; each row is equally similar to both columns.
-
-        >>> round(float(tfdml.addons.npairs_loss(np.array([0, 1]), np.ones((2, 2), "float32"))), 4)  # log 2
-        0.6931
-
-    Args:
-        y_true: `(batch,)` or `(batch, 1)` class ids, integers or floats, of the rows and of the columns.
-        y_pred: `(batch, batch)` similarities of two views of the batch.
-
-    Returns:
-        Scalar.
-
-    Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016, as in TensorFlow
-    Addons.
-    """
+    """The scalar of `NpairsLoss`."""
     s = _square(y_pred, None, "similarities")
     labels, match = _class_ids(y_true)
     return _mean_cross_entropy(pairs_with(labels, s, labels, s, match).positive, s)
 
 
-@_serializable
 def npairs_multilabel_loss(y_true: Tensor, y_pred: Tensor) -> Tensor:
-    """Cross-entropy of each row of similarities with the columns that share labels with it.
-
-    -(1 / batch) sum_i sum_j (L_ij / sum_k L_ik) log softmax_j(s_ij), where L_ij is the number of labels i and j share
-
-    Example: rows that share one of two labels; all similarities are equal.
-
-        >>> labels = np.array([[1, 1], [0, 1]])
-        >>> round(float(tfdml.addons.npairs_multilabel_loss(labels, np.ones((2, 2), "float32"))), 4)  # log 2
-        0.6931
-
-    Args:
-        y_true: `(batch, classes)`, 1 where a row has a label, else 0; dense, while Addons also takes sparse tensors.
-        y_pred: `(batch, batch)` similarities of two views of the batch.
-
-    Returns:
-        Scalar. A row without labels counts as 0, where Addons gives NaN.
-
-    Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016, as in TensorFlow
-    Addons.
-    """
+    """The scalar of `NpairsMultilabelLoss`."""
     require(not hasattr(y_true, "dense_shape"), "a sparse y_true", "a dense one: tf.sparse.to_dense(y_true)")
     s, has_label = _square(y_pred, None, "similarities"), _floats(y_true)
     require(
@@ -222,30 +105,8 @@ def npairs_multilabel_loss(y_true: Tensor, y_pred: Tensor) -> Tensor:
     return _mean_cross_entropy(ops.matmul(has_label, ops.transpose(has_label)), s)
 
 
-@_serializable
 def contrastive_loss(y_true: Tensor, y_pred: Tensor, margin: float = 1.0) -> Tensor:
-    """Contrastive loss of given pairs, one value per pair.
-
-    y d^2 + (1 - y) max(0, margin - d)^2
-
-    Example: a positive pair at distance 0.5 and a negative at 0.7, within the margin of 1.
-
-        >>> losses = tfdml.addons.contrastive_loss(np.array([1, 0]), np.array([0.5, 0.7], "float32"))
-        >>> ops.convert_to_numpy(losses).round(4)  # 0.5^2 and (1 - 0.7)^2
-        array([0.25, 0.09], dtype=float32)
-
-    Args:
-        y_true: `(batch,)` or `(batch, 1)`, 1 for pairs of one class and 0 for others.
-        y_pred: `(batch,)` or `(batch, 1)` distances. Addons would broadcast one shape against the other to all
-            pairs of the batch; here each row keeps its own label.
-        margin: distance that pairs of different classes should have.
-
-    Returns:
-        The shape of `y_pred`.
-
-    Source: Hadsell, Chopra, LeCun, Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006, as in
-    TensorFlow Addons.
-    """
+    """The values of `ContrastiveLoss`, in the shape of `y_pred`."""
     y, d = _floats(y_true), _floats(y_pred)
     shapes = tuple(y.shape), tuple(d.shape)
     require(
@@ -350,17 +211,30 @@ class _AddonsLoss(FunctionLoss):
 
 @_serializable
 class TripletSemiHardLoss(_AddonsLoss):
-    """`triplet_semihard_loss` as a Keras loss: `y_true` `(batch,)`, `y_pred` `(batch, dim)`, a scalar.
+    """Triplet loss of each positive pair with its semi-hard negative.
+
+    (1 / P) sum_a sum_p max(0, margin + d_ap - d_an), where d_an is the smallest distance to a negative with d_an >
+    d_ap, or the largest if there is none. P is the number of (ordered) positive pairs.
+
+    `y_true` are class ids, `(batch,)` or `(batch, 1)`, integers or floats; `y_pred` are embeddings, `(batch, dim)`, not
+    normalized. The loss is 0 without positives, where Addons gives NaN. With only one class, d_an is the smallest
+    distance of the row, usually 0 to itself. Zero vectors have gradient 0 in "angular".
 
     See also: `tfdml.losses.TripletLoss` with `negatives=tfdml.miners.semi_hard_negatives`.
 
-    Example:
+    Example: points on a line; both positive pairs are at 1, their negatives at 3 and 2.
 
         >>> x, labels = np.array([[0.0], [1.0], [3.0]], "float32"), np.array([0, 0, 1])
         >>> round(float(tfdml.addons.TripletSemiHardLoss(margin=1.5)(labels, x)), 4)  # (0 + 0.5) / 2
         0.25
 
-    Args: `margin` and `distance_metric` of the function, `name`, `reduction` and `dtype` of `keras.losses.Loss`.
+    Args:
+        margin: how much nearer positives must be, in units of the distance.
+        distance_metric: "L2", "squared-L2", "angular" (1 - cosine similarity), or a function of `(batch, dim)`
+            embeddings that returns the `(batch, batch)` matrix of distances.
+        name, reduction, dtype: as in `keras.losses.Loss`.
+
+    Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, as in TensorFlow Addons.
     """
 
     def __init__(self, margin: float = 1.0, distance_metric: Metric = "L2", name: str | None = None, **options: Any):
@@ -370,18 +244,30 @@ class TripletSemiHardLoss(_AddonsLoss):
 
 @_serializable
 class TripletHardLoss(_AddonsLoss):
-    """`triplet_hard_loss` as a Keras loss: `y_true` `(batch,)`, `y_pred` `(batch, dim)`, a scalar.
+    """Triplet loss of each row's farthest positive and nearest negative.
+
+    (1 / batch) sum_a max(0, margin + max_p d_ap - min_n d_an)
+
+    With `soft`, the term is log(1 + exp(max_p d_ap - min_n d_an)). `y_true` and `y_pred` are as in
+    `TripletSemiHardLoss`. A row without a positive takes the smallest distance of the row, usually 0 to itself, as
+    d_ap, and counts. A row without a negative takes the largest distance as d_an, so that the loss of a batch with one
+    class is the margin. Zero vectors have gradient 0 in "angular".
 
     See also: `tfdml.losses.BatchHardTripletLoss`, which takes miners and pairings.
 
-    Example:
+    Example: points on a line; 1.5 + d_ap - d_an is 1.5 + 1 - 3, 1.5 + 1 - 2 and, without a positive, 1.5 + 0 - 2.
 
         >>> x, labels = np.array([[0.0], [1.0], [3.0]], "float32"), np.array([0, 0, 1])
         >>> round(float(tfdml.addons.TripletHardLoss(margin=1.5)(labels, x)), 4)  # (0 + 0.5 + 0) / 3
         0.1667
 
-    Args: `margin`, `soft` and `distance_metric` of the function, `name`, `reduction` and `dtype` of
-    `keras.losses.Loss`.
+    Args:
+        margin: how much nearer positives must be, in units of the distance; not used by `soft`.
+        soft: the soft margin. Unlike the soft margin of Addons, it does not overflow for distances above 88.
+        distance_metric: as in `TripletSemiHardLoss`.
+        name, reduction, dtype: as in `keras.losses.Loss`.
+
+    Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017, eq. 5, as in TensorFlow Addons.
     """
 
     def __init__(
@@ -398,17 +284,27 @@ class TripletHardLoss(_AddonsLoss):
 
 @_serializable
 class LiftedStructLoss(_AddonsLoss):
-    """`lifted_struct_loss` as a Keras loss: `y_true` `(batch,)`, `y_pred` `(batch, dim)`, a scalar.
+    """Lifted structured loss on euclidean distances: the mean of `tfdml.losses.functional.lifted_structure`.
+
+    (1 / (2 P)) sum_a sum_p max(0, d_ap + log(sum_n exp(margin - d_an) + sum_n exp(margin - d_pn)))^2
+
+    `y_true` and `y_pred` are as in `TripletSemiHardLoss`. The loss is 0 without positives or with only one class, where
+    Addons gives NaN.
 
     See also: `tfdml.losses.LiftedStructureLoss`, which takes miners and pairings.
 
-    Example:
+    Example: points on a line; two ordered positives at 1, whose negatives are at 3 and 2.
 
         >>> x, labels = np.array([[0.0], [1.0], [3.0]], "float32"), np.array([0, 0, 1])
-        >>> round(float(tfdml.addons.LiftedStructLoss()(labels, x)), 4)
+        >>> round(float(tfdml.addons.LiftedStructLoss()(labels, x)), 4)  # (1 + log(e^-2 + e^-1))^2 / 2
         0.0491
 
-    Args: `margin` of the function, `name`, `reduction` and `dtype` of `keras.losses.Loss`.
+    Args:
+        margin: distance up to which negatives count, with a soft threshold.
+        name, reduction, dtype: as in `keras.losses.Loss`.
+
+    Source: Oh Song, Xiang, Jegelka, Savarese, Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016,
+    eq. 4, as in TensorFlow Addons.
     """
 
     def __init__(self, margin: float = 1.0, name: str | None = None, **options: Any):
@@ -417,16 +313,25 @@ class LiftedStructLoss(_AddonsLoss):
 
 @_serializable
 class NpairsLoss(_AddonsLoss):
-    """`npairs_loss` as a Keras loss: `y_true` `(batch,)`, `y_pred` `(batch, batch)`, a scalar.
+    """Cross-entropy of each row of similarities with the columns of its class.
+
+    -(1 / batch) sum_i mean_{j: y_j = y_i} log softmax_j(s_ij)
+
+    `y_true` are class ids of the rows and of the columns, `(batch,)` or `(batch, 1)`, integers or floats; `y_pred` are
+    similarities of two views of the batch, `(batch, batch)`.
 
     See also: `tfdml.losses.NPairsLoss`, which takes embeddings.
 
-    Example:
+    Example: two classes; each row is equally similar to both columns.
 
         >>> round(float(tfdml.addons.NpairsLoss()(np.array([0, 1]), np.ones((2, 2), "float32"))), 4)  # log 2
         0.6931
 
-    Args: `name`, `reduction` and `dtype` of `keras.losses.Loss`.
+    Args:
+        name, reduction, dtype: as in `keras.losses.Loss`.
+
+    Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016, as in TensorFlow
+    Addons.
     """
 
     def __init__(self, name: str = "npairs_loss", **options: Any):
@@ -435,17 +340,26 @@ class NpairsLoss(_AddonsLoss):
 
 @_serializable
 class NpairsMultilabelLoss(_AddonsLoss):
-    """`npairs_multilabel_loss` as a Keras loss: `y_true` `(batch, classes)`, `y_pred` `(batch, batch)`, a scalar.
+    """Cross-entropy of each row of similarities with the columns that share labels with it.
 
-    See also: `NpairsLoss` for one label a row.
+    -(1 / batch) sum_i sum_j (L_ij / sum_k L_ik) log softmax_j(s_ij), where L_ij is the number of labels i and j share
 
-    Example:
+    `y_true` is `(batch, classes)`, 1 where a row has a label, else 0; dense, while Addons also takes sparse tensors.
+    `y_pred` are similarities of two views of the batch, `(batch, batch)`. A row without labels counts as 0, where
+    Addons gives NaN.
+
+    See also: `NpairsLoss` for one label per row.
+
+    Example: rows that share one of two labels; all similarities are equal.
 
         >>> labels = np.array([[1, 1], [0, 1]])
         >>> round(float(tfdml.addons.NpairsMultilabelLoss()(labels, np.ones((2, 2), "float32"))), 4)  # log 2
         0.6931
 
-    Args: `name`, `reduction` and `dtype` of `keras.losses.Loss`.
+    Args:
+        name, reduction, dtype: as in `keras.losses.Loss`.
+
+    Source: as `NpairsLoss`.
     """
 
     def __init__(self, name: str = "npairs_multilabel_loss", **options: Any):
@@ -454,16 +368,27 @@ class NpairsMultilabelLoss(_AddonsLoss):
 
 @_serializable
 class ContrastiveLoss(_AddonsLoss):
-    """`contrastive_loss` as a Keras loss: `y_true` `(batch,)` in {0, 1}, distances `y_pred` `(batch,)`, their mean.
+    """Contrastive loss of given pairs, one value per pair.
+
+    y d^2 + (1 - y) max(0, margin - d)^2
+
+    `y_true` is 1 for pairs of one class and 0 for others; `y_pred` are distances. Both are `(batch,)` or `(batch, 1)`.
+    Addons would broadcast one shape against the other to all pairs of the batch; here each row keeps
+    its own label.
 
     See also: `tfdml.losses.ContrastiveLoss`, which takes embeddings and their labels.
 
-    Example: (0.5^2 + (1 - 0.7)^2) / 2.
+    Example: a positive pair at distance 0.5 and a negative at 0.7, within the margin of 1.
 
         >>> round(float(tfdml.addons.ContrastiveLoss()(np.array([1, 0]), np.array([0.5, 0.7], "float32"))), 4)
         0.17
 
-    Args: `margin` of the function, `reduction`, `name` and `dtype` of `keras.losses.Loss`.
+    Args:
+        margin: distance that pairs of different classes should have.
+        name, reduction, dtype: as in `keras.losses.Loss`.
+
+    Source: Hadsell, Chopra, LeCun, Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006, as in
+    TensorFlow Addons.
     """
 
     def __init__(

@@ -40,13 +40,12 @@ OF_EMBEDDINGS = {
     "robust loss": lambda x: losses.RobustLoss(losses.MarginLoss(), uncertainty=losses.uncertainty.TopK(2))(LABELS, x),
     "loss of one's own pairing": lambda x: losses.ContrastiveLoss(pairing=pairing_of_ones_own)(LABELS, x),
     "addons": lambda x: addons.TripletHardLoss()(LABELS, x),
-    "addons function": lambda x: addons.triplet_semihard_loss(LABELS, x),
     "offline miner": lambda x: offline.hardest_pairs(x, LABELS),
 }
 OF_COUNTS = {
     "group": lambda counts: importance.group_probabilities(counts, classes_per_batch=2, examples_per_class=2),
     "loss": lambda counts: losses.BalancedContrastiveLoss(class_counts=counts),
-    "super-classes": lambda classes: importance.super_classes_of(np.arange(3), classes),
+    "super-classes": lambda classes: importance.probabilities.super_classes_of(np.arange(3), classes),
     "induced lambda": lambda counts: importance.induced_lambda(counts, 2, 3),
 }
 ROWS = {

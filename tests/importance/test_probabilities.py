@@ -128,6 +128,5 @@ def test_the_induced_lambda_makes_the_balanced_loss_the_contrastive_loss():
     for a, n in itertools.permutations(range(3), 2):
         assert lam[a, n] / (3 - 1) * (counts[a] - 1) / counts[n] == pytest.approx(1.0)
     assert importance.induced_lambda(5, 5, classes=101) == pytest.approx(125)
-    assert importance.induced_lambda(5, 5, classes=101, eta=0.2) == pytest.approx(25)
     with pytest.raises(ValueError, match="a class of 1 examples as anchors, expected 2"):
         importance.induced_lambda([1, 4], 4, classes=2)

@@ -123,25 +123,6 @@ def test_a_loss_keeps_its_importance_weights(delta):
         losses.ContrastiveLoss(importance=0.5)
 
 
-def test_importance_comes_after_the_miner():
-    seen = []
-
-    def miner(pairs):
-        seen.append(pairs)
-        return pairs.scale(negative=0.0)
-
-    weights = importance.ImportanceWeights(
-        importance.group_probabilities(COUNTS, classes_per_batch=2, examples_per_class=2)
-    )
-    x = np.random.default_rng(0).normal(size=(9, 4)).astype("float32")
-    found = losses.ContrastiveLoss(miner=miner, importance=weights).call(LABELS, x)
-    np.testing.assert_array_equal(numbers(seen[0].positive), numbers(all_pairs().positive))
-    assert numbers(seen[0].negative).max() == 1
-    w = numbers(weights(all_pairs()).positive)
-    d = ((x[:, None] - x) ** 2).sum(-1)
-    np.testing.assert_allclose(numbers(found), (w * d).sum(1) / (w > 0).sum(1), rtol=1e-4)
-
-
 UNEVEN = np.random.default_rng(1).permutation(np.repeat(np.arange(6), [2, 3, 4, 6, 9, 14]))
 
 FEATURES = np.random.default_rng(2).normal(size=(len(UNEVEN), 3)) + 0.5 * UNEVEN[:, None]

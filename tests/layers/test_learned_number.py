@@ -74,14 +74,6 @@ def test_training_does_not_leave_the_bound_for_good():
     assert float(temperature(PAIRS)) > 0.061
 
 
-def test_a_plain_model_is_refused():
-    inputs = keras.Input((3,))
-    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
-    model.compile("sgd", loss=losses.SigmoidLoss(pairing=pairs.all_pairs))
-    with pytest.raises(ValueError, match=r"a loss that holds scale, bias in a plain Functional, .*EmbeddingModel"):
-        model.train_on_batch(X, np.arange(6) // 2)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -203,19 +203,3 @@ def test_a_batch_larger_than_the_memory_is_refused():
         loss(LABELS[:8], X[:8])
     with pytest.raises(ValueError, match="Received a batch of 8 rows for a memory of size=4"):
         trained(embedding_model(losses.ContrastiveLoss(pairing=layers.Memory(4))))
-
-
-def test_embeddings_of_another_dimension_are_refused():
-    memory = filled()
-    with pytest.raises(ValueError, match=r"embeddings of shape \(8, 3\) for Memory of dimension 5"):
-        losses.ContrastiveLoss(pairing=memory)(LABELS[NEW], X[NEW, :3])
-
-
-def test_a_plain_keras_model_is_told_that_it_would_not_fill_the_memory():
-    inputs = keras.Input((5,))
-    model = keras.Model(inputs, keras.layers.Dense(3)(inputs))
-    memory = layers.Memory(8)
-    memory.build((None,), (None, 3))
-    model.compile("sgd", loss=losses.ContrastiveLoss(pairing=memory))
-    with pytest.raises(ValueError, match=r"in a plain Functional.*tfdml.models.EmbeddingModel"):
-        model.fit(X, LABELS, batch_size=8, verbose=0)

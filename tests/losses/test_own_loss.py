@@ -1,7 +1,5 @@
 """A loss of one's own: a function of pairs in `PairLoss`."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -35,16 +33,6 @@ def test_a_loss_of_ones_own_is_the_function_of_the_mined_pairs():
     np.testing.assert_allclose(numbers(own_loss(push=0.5).call(LABELS, X)), expected, rtol=1e-6)
     np.testing.assert_allclose(numbers(own_loss(push=0.5)(LABELS, X)), expected.mean(), rtol=1e-6)
     assert own_loss().name == "pull_and_push"
-
-
-def test_a_loss_of_ones_own_comes_back_from_its_config():
-    loss = own_loss(push=0.5, reduction="sum")
-    config = json.loads(json.dumps(keras.saving.serialize_keras_object(loss)))
-    again = keras.saving.deserialize_keras_object(config)
-    assert again.function is pull_and_push
-    assert again.settings == {"margin": 1.5, "push": 0.5}
-    assert again.get_config() == loss.get_config()
-    np.testing.assert_array_equal(numbers(again(LABELS, X)), numbers(loss(LABELS, X)))
 
 
 def test_a_loss_of_ones_own_refuses_settings_that_its_function_does_not_have():

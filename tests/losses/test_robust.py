@@ -90,69 +90,10 @@ def test_grouped_kl_with_pseudo_pairs_has_the_gradient_of_the_multi_similarity_l
 
 
 @on_every_backend
-def test_pseudo_pairs_that_cost_nothing_move_the_thresholds_as_in_the_paper():
-    lower, m = 0.5, 0.4
-
-    def weights(s, uncertainty):
-        base = losses.MarginLoss(
-            margin=m, boundary=1 - lower, distance=lambda pairs: keras.ops.convert_to_tensor(1 - s)
-        )
-        made = pairs.all_pairs(LABELS, batch())
-        return numbers(uncertainty(base.pair_losses(made), made)) * len(LABELS)
-
-    s = np.random.default_rng(1).uniform(0.2, 0.8, (len(LABELS), len(LABELS))).astype("float32")  # every pair costs
-    p = weights(s, losses.uncertainty.GroupedKL(gamma=0.5, negative_gamma=0.1, pseudo_loss=0.0))
-    for a in range(len(LABELS)):
-        positives, negatives = loops.others_of(a, LABELS)
-        for group, gamma, sign, threshold in ((positives, 0.5, 1, lower + m), (negatives, 0.1, -1, lower - m)):
-            for j in group:
-                relative = sum(np.exp(sign * (s[a, j] - s[a, k]) / gamma) for k in group)
-                expected = 1 / (np.exp(sign * (s[a, j] - threshold) / gamma) + relative)  # eq. 25
-                np.testing.assert_allclose(p[a, j], expected, rtol=1e-4)
-
-
-@on_every_backend
 def test_grouped_kl_has_the_gradient_of_hap2s():
     temperature = 0.3
     hap2s = losses.HAP2SLoss(margin=10.0, temperature=temperature)
     same_gradients(on_similarities(losses.uncertainty.GroupedKL(gamma=temperature)), hap2s, batch())
-
-
-@on_every_backend
-def test_the_robust_loss_lies_between_the_mean_and_the_largest_cost():
-    x = batch()
-    base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine", normalize="all")
-    mean = numbers(base(LABELS, x))
-    largest = numbers(losses.RobustLoss(base, uncertainty=losses.uncertainty.Maximal())(LABELS, x))
-    for sets in (
-        [losses.uncertainty.TopK(k) for k in (100, 30, 2)],
-        [losses.uncertainty.KL(gamma) for gamma in (5.0, 0.5, 0.05)],
-        [losses.uncertainty.Variance(rho) for rho in (0.1, 10.0, 1000.0)],
-    ):
-        values = [float(numbers(losses.RobustLoss(base, uncertainty=one)(LABELS, x))) for one in sets]
-        assert mean < values[0] < values[1] < values[2] <= largest * (1 + 1e-6)
-
-
-@on_every_backend
-def test_all_pairs_taken_is_the_mean_and_little_temperature_the_maximum():
-    x = batch()
-    base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine", normalize="all")
-    everything = len(LABELS) * (len(LABELS) - 1)
-    robust = losses.RobustLoss(base, uncertainty=losses.uncertainty.TopK(everything))
-    np.testing.assert_allclose(numbers(robust(LABELS, x)), numbers(base(LABELS, x)), rtol=1e-5)
-    coldest = losses.RobustLoss(base, uncertainty=losses.uncertainty.KL(1e-5))
-    largest = losses.RobustLoss(base, uncertainty=losses.uncertainty.Maximal())
-    np.testing.assert_allclose(numbers(coldest(LABELS, x)), numbers(largest(LABELS, x)), rtol=1e-5)
-
-
-@on_every_backend
-def test_variance_is_the_mean_and_the_spread_while_no_weight_is_negative():
-    x = batch()
-    base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
-    costs = numbers(base.pair_losses(pairs.all_pairs(LABELS, x)))[~np.eye(len(LABELS), dtype=bool)].astype("float64")
-    expected = costs.mean() + np.sqrt(2 * 0.5 * costs.var() / len(costs))
-    robust = losses.RobustLoss(base, uncertainty=losses.uncertainty.Variance(0.5))
-    np.testing.assert_allclose(numbers(robust(LABELS, x)), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("way", [fast, compiled])
@@ -170,15 +111,6 @@ def test_weights_by_variance_are_a_distribution_however_near_the_costs_are_to_ea
         np.testing.assert_allclose(p.sum(), 1, rtol=3e-6)
         if spread <= 1e-7:
             np.testing.assert_allclose(p, others / others.sum(), rtol=3e-6)
-
-
-@on_every_backend
-def test_balanced_top_k_takes_as_many_of_each_kind():
-    made = pairs.all_pairs(LABELS, batch())
-    base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
-    p = numbers(losses.uncertainty.TopKBalanced(10)(base.pair_losses(made), made))
-    np.testing.assert_allclose((numbers(made.positive) * p).sum(), 0.5, rtol=1e-5)
-    np.testing.assert_allclose(p[p > 0].max(), 0.1, rtol=1e-5)
 
 
 @pytest.mark.slow

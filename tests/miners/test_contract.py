@@ -210,7 +210,7 @@ def test_a_model_trains_with_it(name):
 def test_options_are_keyword_only(make):
     parameters = inspect.signature(make).parameters.values()
     positional = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
-    assert positional == (["miners"] if make is miners.Composition else [])
+    assert positional == []
 
 
 def test_miners_with_the_same_settings_are_equal():

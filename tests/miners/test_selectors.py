@@ -7,6 +7,7 @@ import pytest
 from tests.backend import XLA, compiled, fast, numbers
 from tests.losses.loops import chosen_negatives, distances, others_of
 from tfdml import losses, miners, models, pairs
+from tfdml.miners import selectors
 
 pytestmark = pytest.mark.backends
 
@@ -34,7 +35,7 @@ def test_each_positive_gets_the_negative_of_the_rule(negatives, rule, band):
 
 
 def _seeded(made, d):
-    return miners.random_negatives(made, d, seed=5)
+    return selectors.random_negatives(made, d, seed=5)
 
 
 @pytest.mark.parametrize("negatives", [miners.hardest_negatives, miners.semi_hard_negatives, _seeded])
@@ -91,7 +92,7 @@ def test_the_triplet_loss_of_random_negatives_is_finite_compiled():
 
 @pytest.mark.parametrize(
     "negatives",
-    [miners.hardest_negatives, miners.semi_hard_negatives, miners.random_negatives, miners.RandomNegatives(seed=2)],
+    [miners.hardest_negatives, miners.semi_hard_negatives, miners.RandomNegatives(seed=2)],
 )
 def test_a_loss_keeps_its_selector_in_its_config(negatives):
     loss = losses.TripletLoss(negatives=negatives)

@@ -109,7 +109,7 @@ def test_half_precision_embeddings_are_compared_in_float32(x):
 @pytest.mark.parametrize("only_cpus", [True, False])
 @pytest.mark.parametrize("distance", [pairs.dot, pairs.cosine, pairs.squared, pairs.euclidean, pairs.snr])
 def test_the_gradient_within_a_batch_is_that_of_both_sides(distance, only_cpus, x, monkeypatch):
-    monkeypatch.setattr(pairs.distances, "only_cpus", lambda: only_cpus)
+    monkeypatch.setattr(pairs.products, "only_cpus", lambda: only_cpus)
     weights = np.random.default_rng(1).standard_normal((6, 6)).astype("float32") * (1 - np.eye(6, dtype="float32"))
 
     @fast
@@ -205,7 +205,7 @@ def of_both_powers(made, x, way):
 def recomputed(request, monkeypatch):
     """Near rows are recomputed one by one, or, as if they were many, with all others."""
     if request.param == "many near rows":
-        monkeypatch.setattr(pairs.near_duplicates, "_MAX_NEAR", 0)
+        monkeypatch.setattr(pairs.squared_distances, "_MAX_NEAR", 0)
 
 
 @pytest.mark.usefixtures("recomputed")
@@ -334,10 +334,10 @@ def test_small_distances_are_right_among_rows_of_very_different_norms():
 
 
 def test_few_near_rows_are_recomputed_alone_and_many_with_all_others(monkeypatch):
-    monkeypatch.setattr(pairs.near_duplicates, "_levels", lambda x: [(0 * x, 0 * x)])  # distances 0
+    monkeypatch.setattr(pairs.squared_distances, "_levels", lambda x: [(0 * x, 0 * x)])  # distances 0
     x = np.array([[1.0], [1.0 + 1e-3], [2.0], [3.0]], dtype="float32")
     for few, expected in ((8, 1e-6), (0, 0.0)):
-        monkeypatch.setattr(pairs.near_duplicates, "_MAX_NEAR", few)
+        monkeypatch.setattr(pairs.squared_distances, "_MAX_NEAR", few)
         d2 = fast(lambda v: pairs.squared(pairs.all_pairs(np.arange(4), v)))(keras.ops.convert_to_tensor(x))
         np.testing.assert_allclose(numbers(d2)[0], [0, expected, 1, 4], rtol=1e-2)
 
@@ -348,8 +348,8 @@ def test_nothing_is_computed_twice_where_no_rows_are_near_each_other(monkeypatch
 
     x = near_rows(64)
     labels = np.arange(len(x))
-    monkeypatch.setattr(pairs.near_duplicates, "_with_exact_pairs", lambda *few: refuse(few))
-    monkeypatch.setattr(pairs.near_duplicates, "_levels", refuse)
+    monkeypatch.setattr(pairs.squared_distances, "_with_exact_pairs", lambda *few: refuse(few))
+    monkeypatch.setattr(pairs.squared_distances, "_levels", refuse)
     if BACKEND != "jax":  # where the second computation is traced in any case
         pairs.euclidean(pairs.all_pairs(labels[14:], x[14:]))
     with pytest.raises(AssertionError, match="computed again"):
@@ -363,7 +363,7 @@ def test_only_near_rows_that_are_a_pair_are_recomputed(monkeypatch):
         recomputed.append(bool(numbers(state[0])))
         return state
 
-    monkeypatch.setattr(pairs.near_duplicates, "while_loop", loop)
+    monkeypatch.setattr(pairs.squared_distances, "while_loop", loop)
     for allowed in (~itself, True):
         pairs.squared(pairs.pairs_with(np.arange(4), x, np.arange(4), x, allowed=allowed))
     assert recomputed == [False, True]

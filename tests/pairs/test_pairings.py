@@ -55,7 +55,7 @@ def test_what_is_wrong_is_said_at_the_call(x):
     with pytest.raises(ValueError, match="expected integer class ids"):
         pairs.pairs_with(LABELS, x, LABELS.astype(float), x)
     with pytest.raises(ValueError, match="or a function of Pairs"):
-        pairs.distance_function("hamming")
+        pairs.distances.distance_function("hamming")
 
 
 def test_even_rows_stand_against_odd_rows(x):

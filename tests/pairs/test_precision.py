@@ -7,7 +7,7 @@ from keras import ops
 
 from tests.backend import BACKEND, gradient
 from tfdml import losses
-from tfdml.pairs import distances, set_product_precision
+from tfdml.pairs import products, set_product_precision
 
 pytestmark = pytest.mark.backends
 LABELS = np.arange(64) // 4
@@ -76,7 +76,7 @@ def test_products_on_jax_have_the_precision_that_is_set(name, expected, precisio
     import jax
 
     precision(name)
-    traced = str(jax.make_jaxpr(lambda x: distances.product(x, x.T))(np.ones((2, 3), "float32")))
+    traced = str(jax.make_jaxpr(lambda x: products.product(x, x.T))(np.ones((2, 3), "float32")))
     assert expected in traced
 
 

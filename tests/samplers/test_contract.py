@@ -104,7 +104,6 @@ SAMPLERS = {
     ),
 }
 SIZES = {
-    "hard class, weighted": by_class(hard_class, candidates=6, weighted=True),
     "group of all classes": by_class(samplers.GroupSampler, classes_per_batch=11, examples_per_class=4),
     "group of one class": by_class(samplers.GroupSampler, classes_per_batch=1, examples_per_class=4),
     "group of single examples": by_class(samplers.GroupSampler, classes_per_batch=5, examples_per_class=1),
@@ -214,30 +213,9 @@ def test_streams_and_loading_are_those_of_the_base_class(row):
         assert getattr(type(row.sampler), method) is getattr(samplers.Sampler, method)
 
 
-@pytest.mark.parametrize("start", [1, 63, 64, 130])
-def test_starting_at_a_step_is_skipping_the_steps_before_it(start):
-    resumed = take(GROUP.index_batches(LABELS, start=start), 70)
-    np.testing.assert_array_equal(resumed, stream(GROUP)[start : start + 70])
-
-
 def test_steps_far_out_are_reached_at_once():
     far = take(GROUP.index_batches(LABELS, start=10**15), 3)
     np.testing.assert_array_equal(far, draw(GROUP, [10**15, 10**15 + 1, 10**15 + 2]))
-
-
-@pytest.mark.parametrize("start", [0, 50])
-def test_shards_deal_out_the_stream_batch_by_batch(start):
-    shards = [take(GROUP.index_batches(LABELS, start=start, num_shards=3, shard_index=i), 20) for i in range(3)]
-    dealt = np.stack(shards, axis=1).reshape(60, -1)
-    np.testing.assert_array_equal(dealt, stream(GROUP)[3 * start : 3 * start + 60])
-
-
-def test_a_pk_epoch_longer_than_a_block_resumes_inside_it():
-    labels = np.repeat(np.arange(3000), 2)
-    sampler = samplers.PKSampler(classes_per_batch=4, examples_per_class=2)
-    assert sampler.steps_per_epoch(labels) == 750
-    resumed = take(sampler.index_batches(labels, start=700), 200)
-    np.testing.assert_array_equal(resumed, take(sampler.index_batches(labels).skip(700), 200))
 
 
 RELEASED = {

@@ -74,15 +74,6 @@ def test_each_pair_of_rows_is_as_frequent_as_equation_9_says(make):
     assert worst < 4.5
 
 
-def test_equation_9_adds_up_to_one_for_a_positive_and_a_negative_pair_worked_by_hand():
-    # Rows 2 and 3 are of one class of 3 rows, 1 / (5 * 5 * 3 * 2); rows 0 and 23 of classes of 2 and 9 rows,
-    # 4 / (5 * 4 * 5 * 2 * 9).
-    assert pair_probability(LABELS, 2, 3, m=2, n=3) == pytest.approx(1 / 150)
-    assert pair_probability(LABELS, 0, 23, m=2, n=3) == pytest.approx(4 / 1800)
-    ordered = itertools.permutations(range(len(LABELS)), 2)
-    assert sum(pair_probability(LABELS, i, j, m=2, n=3) for i, j in ordered) == pytest.approx(1.0)
-
-
 def test_group_batches_are_independent_of_the_one_before():
     chosen = LABELS[drawn(samplers.GroupSampler)[:, ::2]]
     sets = np.array([1 << chosen[:, place] for place in range(3)]).sum(axis=0)
@@ -120,15 +111,6 @@ def test_sampling_without_replacement_reaches_every_ordered_choice_by_exactly_on
     bits = np.array(list(itertools.product(range(5), range(4), range(3))))
     chosen = sample_without_replacement(tf.constant(bits), tf.constant(5, tf.int64)).numpy()
     assert sorted(map(tuple, chosen)) == sorted(itertools.permutations(range(5), 3))
-
-
-def test_sampling_without_replacement_takes_one_after_another_out_of_those_that_remain():
-    bits = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, (50, 6))
-    for row, chosen in zip(
-        bits.tolist(), sample_without_replacement(tf.constant(bits), tf.constant(9, tf.int64)).numpy(), strict=True
-    ):
-        remaining = list(range(9))
-        assert chosen.tolist() == [remaining.pop(word % len(remaining)) for word in row]
 
 
 def test_sampling_without_replacement_takes_each_row_from_its_own_total():

@@ -65,13 +65,6 @@ def test_the_prototypical_loss_takes_its_support_for_support():
     assert float(loss) == pytest.approx(expected, rel=1e-5)
 
 
-def test_importance_is_taken_by_a_loss():
-    rows = take(EPISODES, LABELS, 1)[0]
-    embeddings = np.random.default_rng(3).standard_normal((9, 4)).astype("float32")
-    plain, weighed = losses.ContrastiveLoss(), losses.ContrastiveLoss(importance=EPISODES.importance(LABELS))
-    assert float(plain(LABELS[rows], embeddings)) != float(weighed(LABELS[rows], embeddings))
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

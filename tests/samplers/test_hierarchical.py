@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.samplers.frequencies import largest_z, mean_weighted_by, take
+from tests.samplers.frequencies import largest_z, take
 from tfdml import importance, samplers
 
 COUNTS = np.array([2, 3, 4, 2, 5, 3, 6, 2, 4, 1, 7])
@@ -76,19 +76,6 @@ def test_pairs_are_as_frequent_as_promised(changes, kept):
     if sampler.short_classes == "drop":  # A pair of a row and itself is none.
         assert q.sum() == pytest.approx(1)
     assert largest_z(take(sampler, LABELS, 15_000), LABELS, q) < 4.5
-
-
-@pytest.mark.slow
-def test_importance_weights_give_back_the_mean_over_all_pairs():
-    rows = take(HIERARCHY, LABELS, 20_000)
-    weights = HIERARCHY.importance(LABELS)
-    values = np.random.default_rng(1).uniform(size=(len(LABELS), len(LABELS)))
-    inside = np.ix_(KEPT, KEPT)
-    places = np.cumsum(KEPT) - 1
-    different = ~np.eye(KEPT.sum(), dtype=bool)
-    for f in (np.ones_like(values), values):
-        mean, error = mean_weighted_by(weights, places[rows], LABELS[KEPT], f[inside])
-        assert abs(mean - f[inside][different].mean()) < 4 * error
 
 
 def test_pairs_that_never_come_have_no_importance_and_it_says_so():

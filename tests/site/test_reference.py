@@ -58,13 +58,6 @@ def test_a_signature_has_annotations_as_they_are_written(monkeypatch):
     assert signatures.signature(every) == expected
 
 
-def test_shared_options_of_losses_are_in_their_signatures():
-    text = signatures.signature(tfdml.losses.ContrastiveLoss)
-    assert text.startswith("(*, positive_margin: float = 0.0, ")
-    assert "pairing: Callable[..., Pairs] = all_pairs, miner: Miner | None = None" in text
-    assert "miner" not in signatures.signature(tfdml.losses.FastAPLoss) or "miner: " in text
-
-
 def test_the_same_object_in_two_rooms_is_described_in_the_one_that_defines_it():
     assert entries()["tfdml.evaluate"].home == "tfdml.evaluation.evaluate"
     assert "The same as `tfdml.evaluation.evaluate`." in page("tfdml")

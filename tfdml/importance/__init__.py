@@ -12,7 +12,6 @@ from tfdml.importance.probabilities import (
     induced_lambda,
     mixed_probabilities,
     p_random_probabilities,
-    super_classes_of,
     uniform_probabilities,
 )
 from tfdml.importance.simulation import simulated_probabilities
@@ -27,7 +26,6 @@ __all__ = [
     "mixed_probabilities",
     "p_random_probabilities",
     "simulated_probabilities",
-    "super_classes_of",
     "uniform_probabilities",
 ]
 

@@ -226,11 +226,6 @@ def hierarchical_probabilities(
 def super_classes_of(ids: np.ndarray, super_classes: npt.ArrayLike | dict[int, int]) -> np.ndarray:
     """The super-class id of each class, `(classes,)` int64.
 
-    Example:
-
-        >>> tfdml.importance.super_classes_of(np.array([3, 7, 9]), {3: 0, 7: 1, 9: 0})
-        array([0, 1, 0])
-
     Args:
         ids: `(classes,)` class ids.
         super_classes: an array of super-class ids indexed by class id, or a dict of class id to super-class id.
@@ -294,13 +289,11 @@ def _scattered(values, rows, count):
     return scattered
 
 
-def induced_lambda(
-    anchor_count: npt.ArrayLike, negative_count: npt.ArrayLike, classes: int, eta: float = 1.0
-) -> np.ndarray:
-    """Effective number of negatives per positive pair in a weighted contrastive loss, for each pair of classes.
+def induced_lambda(anchor_count: npt.ArrayLike, negative_count: npt.ArrayLike, classes: int) -> np.ndarray:
+    """Effective number of negatives per positive pair in the contrastive loss, for each pair of classes.
 
-    lambda = eta N_j (L - 1) / (N_i - 1): the `negatives_per_positive` for which the balanced contrastive loss gives a
-    negative the weight eta; eta = 1 is the contrastive loss.
+    lambda = N_j (L - 1) / (N_i - 1): the `negatives_per_positive` for which the balanced contrastive loss gives a
+    negative the weight 1.
 
     Example: an anchor of a class of 5, a negative of a class of 10, of 4 classes: 10 * 3 / 4.
 
@@ -311,7 +304,6 @@ def induced_lambda(
         anchor_count: N_i, number of examples in the class of the anchor, at least 2; a number or an array.
         negative_count: N_j, number of examples in the class of the negative; broadcast against `anchor_count`.
         classes: L.
-        eta: weight of the negative.
 
     Returns:
         float64 of the broadcast shape: `induced_lambda(n[:, None], n, len(n))` covers all pairs of classes.
@@ -326,7 +318,7 @@ def induced_lambda(
     anchor_count = np.asarray(anchor_count, dtype="float64")
     least = anchor_count.min(initial=2)
     require(least >= 2, f"a class of {least:g} examples as anchors", "2 or more")
-    return eta * np.asarray(negative_count, dtype="float64") * (classes - 1) / (anchor_count - 1)
+    return np.asarray(negative_count, dtype="float64") * (classes - 1) / (anchor_count - 1)
 
 
 def pairs_inside(counts: np.ndarray, examples: int) -> np.ndarray:

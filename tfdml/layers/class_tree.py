@@ -13,7 +13,7 @@ from tfdml.layers.base import LossLayer
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.class_values import look_up
-from tfdml.pairs.distances import l2_normalize
+from tfdml.pairs.products import l2_normalize
 
 _FARTHEST = 4.0  # Largest squared distance of unit vectors.
 

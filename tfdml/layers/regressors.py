@@ -11,7 +11,7 @@ from tfdml._core.checks import require, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.distances import normalized_rows
+from tfdml.pairs.products import normalized_rows
 
 
 @serializable

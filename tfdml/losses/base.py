@@ -6,25 +6,19 @@ from typing import Any, Self, TypedDict, get_args
 
 import keras
 
-from tfdml._core.backends import are_zeros, custom_gradient, has_plain_mean, ops, uncompiled, vector_jacobian
+from tfdml._core.backends import has_plain_mean, ops, uncompiled, vector_jacobian
 from tfdml._core.checks import require, require_function_or_none, require_miner_or_none, require_whole
-from tfdml._core.serialization import Settings, serializable
+from tfdml._core.serialization import Settings, is_registered, serializable
 from tfdml.layers.base import require_owner
+from tfdml.losses.reductions import propagate_non_finite
 from tfdml.pairs import Pairs, all_pairs
 from tfdml.pairs.base import Match, Miner, Tensor
 from tfdml.pairs.blocks import WholeBatchError
 from tfdml.pairs.comparison import Comparison
-from tfdml.pairs.distances import only_cpus
-from tfdml.pairs.loops import Blocks, values_in_blocks, weighted_sum_in_blocks
+from tfdml.pairs.loops import Blocks, block_size, values_in_blocks, weighted_sum_in_blocks
 from tfdml.pairs.pairings import usable
 
 PAIR_OPTIONS = ("pairing", "miner", "importance", "match", "anchors_per_block")
-
-# Bytes of one matrix of pairs of a block: larger batches are compared in blocks, unless anchors_per_block says so.
-BLOCK_BYTES = 2**25
-# On a CPU, blocks have at most this number of anchors. Fewer keep matrices in the cache, and in memory that the next
-# operation uses again; but each block adds to the gradient of all references.
-ANCHORS_PER_BLOCK_ON_CPU = 512
 
 
 class LossOptions(TypedDict, total=False):
@@ -89,15 +83,19 @@ class FunctionLoss(keras.losses.Loss):
         Raises:
             ValueError: another Keras backend than torch, or proxies of an unknown dimension.
         """
-        backend, layers = keras.backend.backend(), getattr(self, "layers", [])
-        require(
-            backend == "torch", f"the Keras backend {backend!r}", "torch: set KERAS_BACKEND=torch before the import"
-        )
-        for layer in layers:
+        backend = keras.backend.backend()
+        expected = "torch: set KERAS_BACKEND=torch before the import"
+        require(backend == "torch", f"the Keras backend {backend!r}", expected)
+        for layer in self.layers:
             require(layer.built or dim is not None, "no dim for layers that are not built", "dim=, that of embeddings")
             if not layer.built:
                 layer.build((None,), (None, dim))
-        return [variable.value for layer in layers for variable in layer.trainable_variables]
+        return [variable.value for layer in self.layers for variable in layer.trainable_variables]
+
+    @property
+    def layers(self) -> list[keras.Layer]:
+        """The Keras layers that the loss holds; most losses hold none."""
+        return []
 
     def update(self, labels: Tensor, embeddings: Tensor) -> None:
         """Update the state of the loss from one training batch; most losses have none.
@@ -176,7 +174,7 @@ class PairLoss(FunctionLoss):
             blocks of at most 32 MiB per matrix of pairs, and of 512 anchors on a CPU, if that of the batch takes more
             than 64 MiB and more than the embeddings of the references, and if the function, the pairing and the miners
             are those of tfdml. A function of your own may be compared in blocks if each of its values depends on the
-            pairs of its anchor alone, or takes numbers of the batch by `tfdml.pairs.batch_sum`.
+            pairs of its anchor alone, or takes numbers of the batch by `tfdml.pairs.blocks.batch_sum`.
         name: name of the loss; None for the name of the function.
         reduction, dtype: as in `keras.losses.Loss`.
         **settings: keyword arguments of `function`.
@@ -186,10 +184,6 @@ class PairLoss(FunctionLoss):
         ValueError: an option of another type or out of range; when called, blocks that are larger than the batch, or
             for a pairing or a function that needs the whole batch.
     """
-
-    def __init_subclass__(cls, **options):
-        super().__init_subclass__(**options)
-        cls.__signature__ = _with_shared_options(inspect.signature(cls.__init__))
 
     def __init__(
         self,
@@ -206,7 +200,7 @@ class PairLoss(FunctionLoss):
         **settings: Any,
     ) -> None:
         require(callable(function), f"function={function!r}", "a function of Pairs")
-        _require_known_options(type(self), function, settings)
+        _require_arguments(type(self), function, settings)
         super().__init__(function, settings, name=name or _name_of(function), reduction=reduction, dtype=dtype)
         require(callable(pairing), f"pairing={pairing!r}", "a function, such as tfdml.pairs.all_pairs")
         require_miner_or_none("miner", miner)
@@ -267,9 +261,8 @@ class PairLoss(FunctionLoss):
         return [layer for layer in self.layers if layer is not self.pairing]
 
     def _may_be_in_blocks(self):
-        """Whether blocks are wanted, or all functions of the loss are those of tfdml, which allow or refuse them."""
-        functions = (self, self.function, self.pairing, self.miner, self.importance, *self.settings.values())
-        return self.anchors_per_block is not None or all(map(_is_of_tfdml, functions))
+        """Whether blocks are wanted, or the loss and its functions are of tfdml, which allow or refuse them."""
+        return self.anchors_per_block is not None or _is_of_tfdml(self)
 
     @uncompiled
     def _weights_of_anchors(self, comparison, sample_weight):
@@ -328,81 +321,48 @@ class PairLoss(FunctionLoss):
         return {**_serialized(options), **super().get_config()}
 
 
-def block_size(anchors_per_block: int | None, comparison: Comparison | None) -> int | None:
-    """Number of anchors that are compared at a time; None for a batch that is compared as a whole.
-
-    Raises:
-        ValueError: blocks for a pairing that has none, or larger than the batch.
-    """
-    if anchors_per_block is None:
-        return None if comparison is None else _size_of_large_batch(comparison)
-    received = f"anchors_per_block={anchors_per_block}"
-    if comparison is None:
-        raise WholeBatchError(f"Received {received}, expected None: this pairing compares a batch as a whole.")
-    anchors = comparison.anchors.shape[0]
-    expected = "at most the anchors of a batch, or None for blocks where they are needed"
-    require(anchors is None or anchors_per_block <= anchors, f"{received} for a batch of {anchors} anchors", expected)
-    return anchors_per_block
-
-
-def _size_of_large_batch(comparison):
-    """Number of anchors of even blocks of at most `BLOCK_BYTES`; None for a batch that is compared as a whole.
-
-    That is one of unknown size, one of at most two such blocks, and one whose pairs take less than the embeddings of
-    its references, such as a memory: each block would read them all.
-    """
-    (anchors, dim), references = comparison.anchors.shape, comparison.reference_embeddings.shape[0]
-    if None in (anchors, dim, references) or 4 * anchors * references <= max(2 * BLOCK_BYTES, 4 * references * dim):
-        return None
-    most = max(1, BLOCK_BYTES // (4 * references))
-    number = -(-anchors // (min(most, ANCHORS_PER_BLOCK_ON_CPU) if only_cpus() else most))
-    return -(-anchors // number)
-
-
-def _is_of_tfdml(function):
-    """Whether a function, and the functions that it holds, are those of tfdml; also of settings that are none."""
-    if not callable(function):
+def _is_of_tfdml(thing):
+    """Whether an option of a loss, and the options that it has itself, hold no function or object of a user."""
+    if not callable(thing):
         return True
-    source = function if inspect.isfunction(function) or inspect.ismethod(function) else type(function)
-    settings = function.settings if isinstance(function, FunctionLoss) else {}
-    held = [*settings.values(), *(vars(function).values() if isinstance(function, Settings) else ())]
-    held += getattr(function, "miners", [])
-    return (source.__module__ or "").startswith("tfdml.") and all(map(_is_of_tfdml, held))
+    return is_registered(thing) and all(map(_is_of_tfdml, _held(thing)))
 
 
-def _with_shared_options(signature):
-    """The signature of a constructor without self and with its `**options` spelled out.
-
-    Losses take the shared options as `**options: Unpack[PairOptions]` instead of repeating them. `help` and the error
-    messages read them from this signature. Names come from the annotation, defaults from `PairLoss`.
-    """
-    parameters = [
-        parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD
-    ]
-    if len(parameters) < len(signature.parameters):
-        annotation = list(signature.parameters.values())[-1].annotation
-        (options,) = get_args(annotation) or (PairOptions,)
-        shared = inspect.signature(PairLoss.__init__).parameters
-        parameters += [
-            shared[name] for name in shared if name in options.__annotations__ and name not in signature.parameters
-        ]
-    return signature.replace(parameters=parameters[1:])
+def _held(thing):
+    """The functions and objects that a loss, a miner or another object of settings was given."""
+    if isinstance(thing, PairLoss):
+        function = [thing.function] if type(thing) is PairLoss else []
+        return [*function, thing.pairing, thing.miner, thing.importance, *thing.settings.values()]
+    return [*getattr(thing, "miners", []), *(vars(thing).values() if isinstance(thing, Settings) else ())]
 
 
-def _require_known_options(loss_class, function, settings):
-    """Raise a TypeError for settings that neither the class nor the function has."""
-    options = inspect.signature(loss_class).parameters.values()
+def _require_arguments(loss_class, function, settings):
+    """Raise a TypeError for settings that the function does not have."""
     arguments = list(inspect.signature(function).parameters.values())[1:]
     if not any(argument.kind is argument.VAR_KEYWORD for argument in arguments):
-        names = [option.name for option in (*options, *arguments) if option.kind is not option.VAR_KEYWORD]
-        require_known_options(loss_class.__name__, settings, list(dict.fromkeys(names)))
+        require_known_options(loss_class, settings, [argument.name for argument in arguments])
 
 
-def require_known_options(name: str, received: Mapping[str, object], names: Sequence[str]) -> None:
-    """Raise a TypeError for options that are not known."""
-    unknown = [f"{option}={value!r}" for option, value in received.items() if option not in names]
+def require_known_options(loss_class: type, received: Mapping[str, object], names: Sequence[str] = ()) -> None:
+    """Raise a TypeError for options that are neither of the class nor among the names."""
+    known = dict.fromkeys([*options_of(loss_class), *names])
+    unknown = [f"{option}={value!r}" for option, value in received.items() if option not in known]
     if unknown:
-        raise TypeError(f"Received {', '.join(unknown)} for {name}, expected options among {', '.join(names)}.")
+        raise TypeError(
+            f"Received {', '.join(unknown)} for {loss_class.__name__}, expected options among {', '.join(known)}."
+        )
+
+
+def options_of(loss_class: type) -> list[str]:
+    """Names of the options of a loss, its `**options` spelled out: those of `PairOptions` without an annotation."""
+    names = []
+    for parameter in inspect.signature(loss_class).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            (shared,) = get_args(parameter.annotation) or (PairOptions,)
+            names += shared.__annotations__
+        else:
+            names.append(parameter.name)
+    return names
 
 
 def _name_of(function):
@@ -419,31 +379,6 @@ def _require_one_per_anchor(values, pairs, function):
         f"values of shape {received} from {_name_of(function)}",
         f"{expected}, one value per anchor: sum over its references",
     )
-
-
-def propagate_non_finite(values: Tensor, pairs: Pairs) -> Tensor:
-    """Make values and gradients NaN wherever an anchor, a reference or a value is not finite.
-
-    The loss and the gradient of the anchors are then either both finite or both NaN. On some backends max(NaN, 0) is
-    0, which would hide a diverged model. Embeddings whose squared distances may overflow count as not finite.
-    """
-    anchors = ops.cast(pairs.anchors, values.dtype)
-    zeros = 0.0 * (16.0 * ops.sum(ops.square(ops.stop_gradient(anchors)), axis=-1) + ops.stop_gradient(values))
-    if not pairs.is_self:
-        references = ops.cast(ops.stop_gradient(pairs.references), values.dtype)
-        zeros = zeros + 0.0 * (16.0 * ops.sum(ops.sum(ops.square(references), axis=-1, keepdims=True)))
-    return values if are_zeros(zeros) else _plus(zeros, values, anchors)
-
-
-@custom_gradient
-def _plus(zeros, values, anchors):
-    """Values plus zeros, each 0 or NaN. The gradients with respect to values and anchors are NaN where zeros are."""
-
-    def grad(upstream):
-        upstream = upstream + zeros
-        return None, upstream, ops.broadcast_to((upstream * zeros)[:, None], ops.shape(anchors))
-
-    return values + zeros, grad
 
 
 def _reweighted(option, function, pairs):

@@ -1,10 +1,10 @@
-"""Sums and means over the pairs of each anchor, and checks of pairs that losses share."""
+"""Sums and means over the pairs of each anchor, and checks of pairs and values that losses share."""
 
 import functools
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from tfdml._core.backends import custom_gradient, ops
+from tfdml._core.backends import are_zeros, custom_gradient, ops
 from tfdml._core.checks import require
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
@@ -182,3 +182,28 @@ def require_shared_references(pairs: Pairs, what: str) -> None:
         f"anchors that do not share references (consecutive pairs) for {what}",
         "references that all anchors share (pairing=all_pairs)",
     )
+
+
+def propagate_non_finite(values: Tensor, pairs: Pairs) -> Tensor:
+    """Make values and gradients NaN wherever an anchor, a reference or a value is not finite.
+
+    The loss and the gradient of the anchors are then either both finite or both NaN. On some backends max(NaN, 0) is
+    0, which would hide a diverged model. Embeddings whose squared distances may overflow count as not finite.
+    """
+    anchors = ops.cast(pairs.anchors, values.dtype)
+    zeros = 0.0 * (16.0 * ops.sum(ops.square(ops.stop_gradient(anchors)), axis=-1) + ops.stop_gradient(values))
+    if not pairs.is_self:
+        references = ops.cast(ops.stop_gradient(pairs.references), values.dtype)
+        zeros = zeros + 0.0 * (16.0 * ops.sum(ops.sum(ops.square(references), axis=-1, keepdims=True)))
+    return values if are_zeros(zeros) else _plus(zeros, values, anchors)
+
+
+@custom_gradient
+def _plus(zeros, values, anchors):
+    """Values plus zeros, each 0 or NaN. The gradients with respect to values and anchors are NaN where zeros are."""
+
+    def grad(upstream):
+        upstream = upstream + zeros
+        return None, upstream, ops.broadcast_to((upstream * zeros)[:, None], ops.shape(anchors))
+
+    return values + zeros, grad

@@ -7,7 +7,7 @@ gradient flows through the selection.
 from tfdml.miners.adaptive import AdaptiveNegatives
 from tfdml.miners.balanced import BalancedPairs, UniformHistogram
 from tfdml.miners.bands import PairMargin, SemiHard
-from tfdml.miners.composition import Composition, compose
+from tfdml.miners.composition import compose
 from tfdml.miners.distance_weighted import DistanceWeighted, log_sphere_density
 from tfdml.miners.hardest import (
     EasyPositives,
@@ -21,7 +21,6 @@ from tfdml.miners.selectors import (
     RandomNegatives,
     SemiHardNegatives,
     hardest_negatives,
-    random_negatives,
     semi_hard_negatives,
 )
 from tfdml.miners.target_neighbors import TargetNeighbors
@@ -31,7 +30,6 @@ __all__ = [
     "AdaptiveNegatives",
     "Angular",
     "BalancedPairs",
-    "Composition",
     "DistanceWeighted",
     "DistanceWeightedNegatives",
     "EasyPositives",
@@ -50,7 +48,6 @@ __all__ = [
     "compose",
     "hardest_negatives",
     "log_sphere_density",
-    "random_negatives",
     "semi_hard_negatives",
 ]
 

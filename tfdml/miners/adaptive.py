@@ -8,8 +8,9 @@ from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_fraction, require_function_or_none, require_positive
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer
-from tfdml.pairs import Pairs, all_pairs, distance_function
+from tfdml.pairs import Pairs, all_pairs
 from tfdml.pairs.base import Distance, Match, Tensor
+from tfdml.pairs.distances import distance_function
 
 
 @serializable

@@ -8,9 +8,10 @@ from tfdml._core.backends import ops
 from tfdml._core.checks import require_whole
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import Seeded
-from tfdml.pairs import Pairs, distance_function
+from tfdml.pairs import Pairs
 from tfdml.pairs.base import Distance
 from tfdml.pairs.blocks import batch_max, batch_sum
+from tfdml.pairs.distances import distance_function
 from tfdml.pairs.sampling import num_positives, systematic_sample, with_sampled_negatives
 
 

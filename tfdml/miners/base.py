@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from tfdml._core.backends import ops
 from tfdml._core.serialization import Settings
-from tfdml.pairs import Pairs, distance_function
+from tfdml.pairs import Pairs
 from tfdml.pairs.base import Distance, Tensor
+from tfdml.pairs.distances import distance_function
 
 
 @dataclass(frozen=True, kw_only=True)

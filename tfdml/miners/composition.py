@@ -14,26 +14,7 @@ from tfdml.pairs.base import Miner
 
 @serializable
 class Composition(LossLayer):
-    """Miners applied in sequence: each receives the pairs that the previous one returned.
-
-    A Keras layer, so the random state of its miners is saved.
-
-    See also: `compose`, which makes one from miners as arguments.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1], [[0.5], [0.7], [0.6], [2.0]])
-        >>> miner = tfdml.miners.Composition([tfdml.miners.HardestPositives(), tfdml.miners.HardestNegatives()])
-        >>> mined = miner(pairs)  # one positive is left, so the second miner keeps one negative
-        >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()
-        ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
-
-    Args:
-        miners: functions `Pairs -> Pairs`, in the order in which they are applied.
-
-    Raises:
-        ValueError: no miners, or an entry that is not a function of `Pairs`.
-    """
+    """Miners in sequence, see `compose`."""
 
     def __init__(self, miners: Sequence[Miner], **options: Any) -> None:
         super().__init__(**options)
@@ -60,14 +41,22 @@ class Composition(LossLayer):
 
 
 def compose(*miners: Miner) -> Composition:
-    """One miner from several: `compose(a, b)` applies `a`, then `b`, as the `Composition` of a list does.
+    """One miner from several: `compose(a, b)` applies `a`, then `b` to the pairs that `a` returned.
+
+    The result is a Keras layer, so the random state of its miners is saved.
 
     Example:
 
         >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1], [[0.5], [0.7], [0.6], [2.0]])
-        >>> miner = tfdml.miners.compose(tfdml.miners.HardestPositives(), tfdml.miners.PairMargin())
-        >>> mined = miner(pairs)  # the farthest positive; negatives nearer than 0.8
+        >>> miner = tfdml.miners.compose(tfdml.miners.HardestPositives(), tfdml.miners.HardestNegatives())
+        >>> mined = miner(pairs)  # one positive is left, so the second miner keeps one negative
         >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()
         ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
+
+    Args:
+        *miners: functions `Pairs -> Pairs`, in the order in which they are applied.
+
+    Raises:
+        ValueError: no miners, or an argument that is not a function of `Pairs`.
     """
     return Composition(miners)

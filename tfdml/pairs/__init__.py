@@ -5,19 +5,9 @@ it. Everything is written with `keras.ops` on static shapes, so it compiles unde
 """
 
 from tfdml.pairs.base import Pairs
-from tfdml.pairs.blocks import (
-    batch_largest,
-    batch_log_add_exp,
-    batch_max,
-    batch_rows,
-    batch_sum,
-    require_whole_batch,
-)
 from tfdml.pairs.distances import (
-    DISTANCES,
     cosine,
     cosine_distance,
-    distance_function,
     dot,
     euclidean,
     normalized,
@@ -35,28 +25,20 @@ from tfdml.pairs.pairings import (
     two_towers,
     two_views,
 )
-from tfdml.pairs.precision import set_product_precision
+from tfdml.pairs.products import set_product_precision
 
 __all__ = [
-    "DISTANCES",
     "Pairs",
     "all_pairs",
-    "batch_largest",
-    "batch_log_add_exp",
-    "batch_max",
-    "batch_rows",
-    "batch_sum",
     "consecutive_pairs",
     "cosine",
     "cosine_distance",
-    "distance_function",
     "dot",
     "euclidean",
     "even_against_odd",
     "labeled_pairs",
     "normalized",
     "pairs_with",
-    "require_whole_batch",
     "set_product_precision",
     "snr",
     "squared",

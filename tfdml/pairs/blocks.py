@@ -92,13 +92,11 @@ class WholeBatchError(ValueError):
 def batch_sum(term: Tensor, pairs: Pairs, *, has_gradient: bool = False) -> Tensor:
     """The sum of a term of these anchors over all anchors of the batch.
 
-    See also: `batch_max`, `batch_rows`, `batch_log_add_exp`.
-
     Example:
 
         >>> def share(pairs):  # a loss: the share of an anchor in the positives of the batch
         ...     positives = ops.sum(pairs.positive, axis=1)
-        ...     return positives / tfdml.pairs.batch_sum(ops.sum(positives), pairs)
+        ...     return positives / tfdml.pairs.blocks.batch_sum(ops.sum(positives), pairs)
         >>> loss = tfdml.losses.PairLoss(share, anchors_per_block=2, reduction="none")
         >>> np.asarray(loss([0, 0, 0, 1, 1], np.eye(5))).tolist()  # 2, 2, 2, 1, 1 of 8, also in blocks of two anchors
         [0.25, 0.25, 0.25, 0.125, 0.125]
@@ -116,17 +114,6 @@ def batch_sum(term: Tensor, pairs: Pairs, *, has_gradient: bool = False) -> Tens
 def batch_log_add_exp(term: Tensor, pairs: Pairs) -> Tensor:
     """The logarithm of the sum of the exponentials of a term of these anchors over all anchors of the batch.
 
-    See also: `batch_sum`, `batch_max`.
-
-    Example:
-
-        >>> def share(pairs):  # exp(x) of an anchor, as a share of the sum of exp(x) of the batch
-        ...     x = pairs.anchors[:, 0]
-        ...     return ops.exp(x - tfdml.pairs.batch_log_add_exp(ops.logsumexp(x), pairs))
-        >>> loss = tfdml.losses.PairLoss(share, anchors_per_block=1, reduction="none")
-        >>> np.asarray(loss([0, 1], [[0.0], [np.log(3.0)]]), float).round(4).tolist()  # exp(x) is 1 and 3
-        [0.25, 0.75]
-
     Args:
         term: any shape, -inf for a sum of nothing; gradients flow through it.
         pairs: `Pairs` of the term.
@@ -140,53 +127,17 @@ def _share(total, term):
 
 
 def batch_max(term: Tensor, pairs: Pairs) -> Tensor:
-    """The maximum of a term of these anchors over all anchors of the batch, without gradient.
-
-    See also: `batch_sum`; `batch_largest` for more than one number.
-
-    Example:
-
-        >>> def relative(pairs):  # the farthest reference of an anchor, relative to the largest distance of the batch
-        ...     farthest = ops.amax(tfdml.pairs.euclidean(pairs), axis=1)
-        ...     return farthest / tfdml.pairs.batch_max(ops.amax(farthest), pairs)
-        >>> loss = tfdml.losses.PairLoss(relative, anchors_per_block=1, reduction="none")
-        >>> np.asarray(loss([0, 0, 1], [[0.0], [2.0], [4.0]])).tolist()  # 4, 2 and 4, of 4
-        [1.0, 0.5, 1.0]
-    """
+    """The maximum of a term of these anchors over all anchors of the batch, without gradient."""
     return _reduced(term, pairs, Reduction(ops.maximum, -float("inf")))
 
 
 def batch_largest(values: Tensor, k: int, pairs: Pairs) -> Tensor:
-    """The k largest values of the whole batch, `(k,)` ascending, from the k largest values of this block.
-
-    See also: `batch_max` for the largest alone.
-
-    Example:
-
-        >>> def above_second(pairs):  # 1 for the two anchors with the largest first number
-        ...     x = pairs.anchors[:, 0]
-        ...     second = tfdml.pairs.batch_largest(ops.sort(x)[-2:], 2, pairs)[0]
-        ...     return ops.cast(x >= second, "float32")
-        >>> loss = tfdml.losses.PairLoss(above_second, anchors_per_block=2, reduction="none")
-        >>> np.asarray(loss([0, 0, 1, 1], [[1.0], [4.0], [2.0], [3.0]])).tolist()
-        [0.0, 1.0, 0.0, 1.0]
-    """
+    """The k largest values of the whole batch, `(k,)` ascending, from the k largest values of this block."""
     return _reduced(values, pairs, Reduction(lambda a, b: ops.sort(ops.concatenate([a, b]))[-k:], -float("inf")))
 
 
 def batch_rows(rows: Tensor, pairs: Pairs) -> Tensor:
     """A row for every anchor of the batch, from the rows of these anchors; gradients flow through them.
-
-    See also: `batch_sum` for a number of the batch instead of a row per anchor.
-
-    Example:
-
-        >>> def weighted(pairs):  # the first numbers of the negatives of an anchor
-        ...     x = tfdml.pairs.batch_rows(pairs.anchors[:, 0], pairs)  # of all rows of the batch
-        ...     return ops.sum(pairs.negative * x, axis=1)
-        >>> loss = tfdml.losses.PairLoss(weighted, anchors_per_block=1, reduction="none")
-        >>> np.asarray(loss([0, 0, 1], [[1.0], [2.0], [5.0]])).tolist()  # 5, 5 and 1 + 2
-        [5.0, 5.0, 3.0]
 
     Args:
         rows: `(anchors, ...)` floats.
@@ -222,19 +173,7 @@ def is_batch_with_itself(pairs: Pairs) -> bool:
 
 
 def require_whole_batch(pairs: Pairs, what: str, reason: str) -> None:
-    """Raise the error of a loss or a miner that cannot be computed in blocks.
-
-    See also: `batch_sum`, `batch_rows`, which make many such losses computable in blocks.
-
-    Example:
-
-        >>> def pull(pairs):
-        ...     tfdml.pairs.require_whole_batch(pairs, "pull", "it reads row 0")
-        ...     return ops.sum(tfdml.pairs.dot(pairs)[:1] * pairs.positive, axis=1)
-        >>> tfdml.losses.PairLoss(pull, anchors_per_block=1)([0, 0], [[1.0], [2.0]])
-        Traceback (most recent call last):
-        tfdml.pairs.blocks.WholeBatchError: Received anchors_per_block for pull, expected anchors_per_block=None: ...
-    """
+    """Raise the error of a loss or a miner that cannot be computed in blocks."""
     if pairs.block is not None:
         raise WholeBatchError(
             f"Received anchors_per_block for {what}, expected anchors_per_block=None: {reason}. Use a smaller batch."

@@ -1,29 +1,22 @@
-"""Distances and similarities of `Pairs`, with custom gradients of one matrix product per operand."""
+"""Distances and similarities of `Pairs`."""
 
-import functools
 from collections.abc import Callable
 
-import keras
-import numpy as np
-
-from tfdml._core.backends import custom_gradient, list_devices, ops, plus_transpose
+from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Distance, Pairs, Tensor
 from tfdml.pairs.blocks import require_whole_batch
-from tfdml.pairs.near_duplicates import (
-    bilinear_form,
-    eps,
-    power_of_two,
-    refined,
-    rounded,
-    row_products,
+from tfdml.pairs.products import (
+    ZERO_NORM_SQUARED,
+    as_float,
+    cosines_between,
+    normalized_rows,
+    products_between,
+    products_within,
     square_norms,
 )
-from tfdml.pairs.precision import product
-
-# Vectors with a squared norm up to this are zero vectors.
-_ZERO_NORM_SQUARED = 1e-30
+from tfdml.pairs.squared_distances import central_point, eps, squared_between, squared_within
 
 
 def normalized(pairs: Pairs) -> Pairs:
@@ -39,6 +32,7 @@ def normalized(pairs: Pairs) -> Pairs:
     return pairs._replace(anchors=normalized_rows(as_float(pairs.anchors)), references=references)
 
 
+@serializable
 def dot(pairs: Pairs) -> Tensor:
     """Dot products of anchors and references, `(anchors, references)`, in float32 at least.
 
@@ -51,10 +45,11 @@ def dot(pairs: Pairs) -> Tensor:
         [[25.0, 8.0], [8.0, 4.0]]
     """
     if pairs.is_self:
-        return _products_within(as_float(pairs.anchors))
+        return products_within(as_float(pairs.anchors))
     return _products(as_float(pairs.anchors), as_float(pairs.references))
 
 
+@serializable
 def cosine(pairs: Pairs) -> Tensor:
     """Cosine similarities, `(anchors, references)` in [-1, 1]. A zero vector has similarity 0, with gradient 0.
 
@@ -68,9 +63,10 @@ def cosine(pairs: Pairs) -> Tensor:
     """
     if pairs.references is None or len(pairs.references.shape) == 3:
         return dot(normalized(pairs))
-    return _cosines_between(normalized_rows(as_float(pairs.anchors)), as_float(pairs.references))
+    return cosines_between(normalized_rows(as_float(pairs.anchors)), as_float(pairs.references))
 
 
+@serializable
 def squared(pairs: Pairs) -> Tensor:
     """Squared euclidean distances, `(anchors, references)`, with gradient 0 between duplicates.
 
@@ -88,6 +84,7 @@ def squared(pairs: Pairs) -> Tensor:
     return ops.relu(_squared(pairs))  # its gradient at 0 is 0
 
 
+@serializable
 def euclidean(pairs: Pairs) -> Tensor:
     """Euclidean distances, `(anchors, references)`, with gradient 0 (not NaN) between duplicates.
 
@@ -153,83 +150,10 @@ def _squared(pairs):
     if len(references.shape) == 3:
         return ops.sum(ops.square(as_float(pairs.anchors)[:, None] - references), axis=-1)
     if pairs.is_self:
-        return _squared_within(references)
-    center = _center(ops.stop_gradient(references))
+        return squared_within(references)
+    center = central_point(ops.stop_gradient(references))
     is_pair = ops.stop_gradient(pairs.positive + pairs.negative) > 0
-    return _squared_between(as_float(pairs.anchors) - center, references - center, is_pair)
-
-
-def _center(x):
-    """The mean row, rounded to a grid as coarse as the spread of the rows, so that small integers stay exact.
-
-    It is 0 for rows spread around 0, such as unit vectors, and close to the mean for rows far from 0.
-    """
-    mean = ops.mean(x, axis=0)
-    spread = ops.amax(ops.maximum(ops.amax(x, axis=0) - mean, mean - ops.amin(x, axis=0)))
-    return rounded(mean, power_of_two(spread + eps(x) * ops.amax(ops.abs(mean))))
-
-
-@custom_gradient
-def _squared_within(x):
-    """Squared distances between the rows. The gradient is one product with H = G + G^T, G by rows and by columns."""
-    rows = ops.arange(ops.shape(x)[0])
-    is_pair = rows[:, None] != rows
-    x = x - _center(x)
-    d2 = ops.where(is_pair, refined(_one_product(x, x), is_pair, x, x), 0.0)
-
-    def grad(upstream):
-        h = _plus_transpose(upstream)
-        return 2.0 * (ops.sum(h, axis=1, keepdims=True) * x - product(h, x))
-
-    return d2, grad
-
-
-@custom_gradient
-def _squared_between(anchors, references, is_pair):
-    """Squared distances of anchors and references. The gradient does not depend on how they were computed."""
-    d2 = refined(_one_product(anchors, references), is_pair, anchors, references)
-
-    def grad(upstream):
-        g = 2.0 * upstream  # its sums read the pairs, and not a copy of the references, such as a memory
-        by_anchors = ops.sum(g, axis=1)[:, None] * anchors - product(g, references)
-        by_references = ops.sum(g, axis=0)[:, None] * references - product(ops.transpose(g), anchors)
-        return by_anchors, by_references, None
-
-    return d2, grad
-
-
-def _one_product(anchors, references):
-    """|a|^2 + |r|^2 - 2 a.r, with an error of a few eps (|a|^2 + |r|^2)."""
-    left = anchors, anchors
-    return bilinear_form(left, left if references is anchors else (references, references), product)
-
-
-@custom_gradient
-def _products_within(x):
-    """Dot products between the rows. The gradient is one product, (G + G^T) x."""
-
-    def grad(upstream):
-        return product(_plus_transpose(upstream), x)
-
-    return product(x, ops.transpose(x)), grad
-
-
-def _plus_transpose(g):
-    """G + G^T, with G computed once."""
-    if keras.backend.backend() == "torch":
-        return plus_transpose(g)
-    if not only_cpus():
-        return g + ops.transpose(g)
-    # XLA on a CPU would fuse the computation of G into both terms of the sum, the second of them column by column,
-    # which takes longer than the matrix products. XLA does not fuse across a condition. The other branch runs only if
-    # the gradient is not finite, and is not finite either. On other devices a condition would stall the host.
-    return ops.cond(ops.isfinite(ops.sum(g[:1, :1])), lambda: g + ops.transpose(g), lambda: g)
-
-
-@functools.cache
-def only_cpus() -> bool:
-    """Whether all devices of Keras are CPUs."""
-    return all(device.startswith("cpu") for device in list_devices())
+    return squared_between(as_float(pairs.anchors) - center, references - center, is_pair)
 
 
 @serializable
@@ -268,7 +192,7 @@ def snr(pairs: Pairs) -> Tensor:
     references = None if pairs.is_self else _centered_rows(as_float(pairs.references))
     pairs = pairs._replace(anchors=_centered_rows(as_float(pairs.anchors)), references=references)
     square = square_norms(pairs.anchors)
-    is_zero = square <= _ZERO_NORM_SQUARED
+    is_zero = square <= ZERO_NORM_SQUARED
     return ops.where(is_zero, 0.0, squared(pairs) / ops.where(is_zero, 1.0, square))
 
 
@@ -285,14 +209,6 @@ DISTANCES = {"euclidean": euclidean, "squared": squared, "cosine": cosine_distan
 def distance_function(distance: Distance) -> Callable[[Pairs], Tensor]:
     """The distance function with this name, `Pairs -> (anchors, references)`; a function is returned as it is.
 
-    Example:
-
-        >>> pairs = tfdml.pairs.all_pairs([0, 1], [[0.0], [3.0]])
-        >>> np.asarray(tfdml.pairs.distance_function("squared")(pairs)).tolist()
-        [[0.0, 9.0], [9.0, 0.0]]
-        >>> tfdml.pairs.distance_function(tfdml.pairs.dot) is tfdml.pairs.dot
-        True
-
     Raises:
         ValueError: a name other than "euclidean", "squared", "cosine" or "snr".
     """
@@ -302,60 +218,7 @@ def distance_function(distance: Distance) -> Callable[[Pairs], Tensor]:
     return DISTANCES[distance]
 
 
-def as_float(x: Tensor) -> Tensor:
-    """x in float32, or in float64 if it already has that type: scores are never in half precision."""
-    return x if keras.backend.standardize_dtype(x.dtype) == "float64" else ops.cast(x, "float32")
-
-
-@custom_gradient
-def normalized_rows(x):
-    """Rows scaled to norm 1; a zero row stays zero, with gradient 0. NaN stays NaN."""
-    inverse = _inverse_norms(x)
-    unit = x * inverse
-
-    def grad(upstream):
-        return inverse * upstream - unit * (inverse * row_products(upstream, unit))
-
-    return unit, grad
-
-
-def _inverse_norms(x):
-    """1 / |x| for each row, `(rows, 1)`; 0 for a zero row."""
-    square = square_norms(x)
-    is_zero = square <= _ZERO_NORM_SQUARED
-    return ops.where(is_zero, 0.0, ops.rsqrt(ops.where(is_zero, 1.0, square)))
-
-
-def l2_normalize(x: np.ndarray) -> np.ndarray:
-    """Rows of an array scaled to norm 1, in its precision; a zero row stays zero."""
-    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
-
-
 def _products(anchors, references):
     if len(references.shape) == 3:
         return ops.sum(anchors[:, None] * references, axis=-1)
-    return _products_between(anchors, references)
-
-
-@custom_gradient
-def _products_between(anchors, references):
-    """Dot products. The gradient by references is one product in the layout of the references, not its transpose."""
-
-    def grad(upstream):
-        return product(upstream, references), product(ops.transpose(upstream), anchors)
-
-    return product(anchors, ops.transpose(references)), grad
-
-
-@custom_gradient
-def _cosines_between(anchors, references):
-    """Cosines of unit anchors and of references. Products are scaled instead of references, which may be many."""
-    inverse = ops.transpose(_inverse_norms(references))
-    s = product(anchors, ops.transpose(references)) * inverse
-
-    def grad(upstream):
-        h = upstream * inverse
-        along = ops.transpose(ops.sum(upstream * s, axis=0, keepdims=True) * ops.square(inverse))
-        return product(h, references), product(ops.transpose(h), anchors) - along * references
-
-    return s, grad
+    return products_between(anchors, references)

@@ -10,13 +10,50 @@ from typing import Any, NamedTuple
 import keras
 
 from tfdml._core.backends import custom_gradient, loop, ops, uncompiled, value_and_vector_jacobian, vector_jacobian
+from tfdml._core.checks import require
 from tfdml.pairs.base import Pairs, Tensor
-from tfdml.pairs.blocks import Totals, UnknownTotal
+from tfdml.pairs.blocks import Totals, UnknownTotal, WholeBatchError
 from tfdml.pairs.comparison import Comparison
-from tfdml.pairs.distances import as_float
+from tfdml.pairs.products import as_float, only_cpus
 
+# Bytes of one matrix of pairs of a block: larger batches are compared in blocks, unless anchors_per_block says so.
+BLOCK_BYTES = 2**25
+# On a CPU, blocks have at most this number of anchors. Fewer keep matrices in the cache, and in memory that the next
+# operation uses again; but each block adds to the gradient of all references.
+ANCHORS_PER_BLOCK_ON_CPU = 512
 # Random numbers that a layer may draw in a block: each block has its own stretch of the layer's stream.
 _DRAWS_PER_BLOCK = 64
+
+
+def block_size(anchors_per_block: int | None, comparison: Comparison | None) -> int | None:
+    """Number of anchors that are compared at a time; None for a batch that is compared as a whole.
+
+    Raises:
+        ValueError: blocks for a pairing that has none, or larger than the batch.
+    """
+    if anchors_per_block is None:
+        return None if comparison is None else _size_of_large_batch(comparison)
+    received = f"anchors_per_block={anchors_per_block}"
+    if comparison is None:
+        raise WholeBatchError(f"Received {received}, expected None: this pairing compares a batch as a whole.")
+    anchors = comparison.anchors.shape[0]
+    expected = "at most the anchors of a batch, or None for blocks where they are needed"
+    require(anchors is None or anchors_per_block <= anchors, f"{received} for a batch of {anchors} anchors", expected)
+    return anchors_per_block
+
+
+def _size_of_large_batch(comparison):
+    """Number of anchors of even blocks of at most `BLOCK_BYTES`; None for a batch that is compared as a whole.
+
+    That is one of unknown size, one of at most two such blocks, and one whose pairs take less than the embeddings of
+    its references, such as a memory: each block would read them all.
+    """
+    (anchors, dim), references = comparison.anchors.shape, comparison.reference_embeddings.shape[0]
+    if None in (anchors, dim, references) or 4 * anchors * references <= max(2 * BLOCK_BYTES, 4 * references * dim):
+        return None
+    most = max(1, BLOCK_BYTES // (4 * references))
+    number = -(-anchors // (min(most, ANCHORS_PER_BLOCK_ON_CPU) if only_cpus() else most))
+    return -(-anchors // number)
 
 
 class Blocks(NamedTuple):

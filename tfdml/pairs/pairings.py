@@ -83,15 +83,14 @@ def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = 
         [[1.0], [3.0]]
 
     Args:
-        labels: `(2 pairs,)` or `(2 pairs, 1)` integer class ids; with `match`, any array with one entry per row.
-        embeddings: `(2 pairs, dim)` floats.
+        labels, embeddings: as in `all_pairs`.
         match: as in `all_pairs`; it returns the matrix of all pairs, whose diagonal is used.
 
     Returns:
         `Pairs` of one column: `pairs` anchors, each with its own reference, so `references` is `(pairs, 1, dim)`.
 
     Raises:
-        ValueError: an odd number of rows, labels that are not integers, or not one label per row.
+        ValueError: an odd number of rows, and the errors of `all_pairs`.
     """
     labels, embeddings = checked(labels, embeddings, match)
     anchor_labels, reference_labels = _even_and_odd(labels)
@@ -121,15 +120,13 @@ def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = N
         [[1.0, 5.0], [2.0, 2.0]]
 
     Args:
-        labels: `(batch,)` or `(batch, 1)` integer class ids; with `match`, any array with one entry per row.
-        embeddings: `(batch, dim)` floats.
-        match: as in `all_pairs`.
+        labels, embeddings, match: as in `all_pairs`.
 
     Returns:
         `Pairs` of `batch / 2` anchors and `batch / 2` references.
 
     Raises:
-        ValueError: an odd number of rows, labels that are not integers, or not one label per row.
+        ValueError: an odd number of rows, and the errors of `all_pairs`.
     """
     labels, embeddings = checked(labels, embeddings, match)
     anchor_labels, reference_labels = _even_and_odd(labels)
@@ -195,19 +192,16 @@ def pairs_with(
         [[2.0, 3.0, 4.0], [1.0, 2.0, 3.0]]
 
     Args:
-        labels: `(anchors,)` or `(anchors, 1)` integer class ids; with `match`, any array with one entry per row.
-        embeddings: `(anchors, dim)` floats.
+        labels, embeddings, match: as in `all_pairs`.
         reference_labels: `(references,)` or `(references, 1)` integer class ids, or labels that `match` accepts.
         references: `(references, dim)` floats, none of which is a row of `embeddings` unless `allowed` excludes it.
-        match: as in `all_pairs`.
         allowed: booleans that broadcast to `(anchors, references)`: which combinations are pairs; None for all.
 
     Returns:
         `Pairs` of `anchors` anchors and `references` references.
 
     Raises:
-        ValueError: labels that are not integers, not one label per row, or different dimensions of embeddings and
-            references.
+        ValueError: different dimensions of embeddings and references, and the errors of `all_pairs`.
     """
     comparison = compare(labels, embeddings, reference_labels, references, match)
     return comparison.pairs() if allowed is None else comparison._replace(allowed=lambda _: allowed).pairs()
@@ -254,7 +248,7 @@ def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -
         `Pairs` of `batch` anchors and `batch` references; every combination is a pair, also row i with row i.
 
     Raises:
-        ValueError: embeddings of another shape, labels that are not integers, or not one label per row.
+        ValueError: embeddings of another shape, and the errors of `all_pairs`.
     """
     labels, embeddings = usable(labels, embeddings)
     anchors, references = _towers(ops.convert_to_tensor(embeddings))

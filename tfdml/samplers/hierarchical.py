@@ -8,7 +8,8 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import require_one_of, require_seed, require_whole
-from tfdml.importance import PairProbabilities, hierarchical_probabilities, super_classes_of
+from tfdml.importance import PairProbabilities, hierarchical_probabilities
+from tfdml.importance.probabilities import super_classes_of
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import ClassTable, class_counts, class_table, drawable_classes
 from tfdml.samplers.draws import random_bits, sample_rows, sample_without_replacement
@@ -44,8 +45,7 @@ class HierarchicalSampler(Sampler):
         super_classes_per_batch: S.
         classes_per_super_class: C. The classes of a super-class are adjacent in the batch.
         examples_per_class: m. The examples of a class are adjacent in the batch.
-        short_classes: what to do with classes of fewer than m examples: leave them out ("drop"), repeat each example
-            floor(m / N_c) or ceil(m / N_c) times ("repeat"), or raise a ValueError ("error").
+        short_classes: as in `GroupSampler`.
         seed: any int64.
     """
 

@@ -39,8 +39,7 @@ class PKSampler(ClassBalancedSampler):
     Args:
         classes_per_batch: P.
         examples_per_class: K. The examples of a class are adjacent in the batch.
-        short_classes: what to do with classes of fewer than K examples: leave them out ("drop"), repeat each example
-            floor(K / N_c) or ceil(K / N_c) times ("repeat"), or raise a ValueError ("error").
+        short_classes: as in `GroupSampler`, for classes of fewer than K examples.
         seed: any int64.
 
     Source: Hermans et al., In Defense of the Triplet Loss for Person Re-Identification, 2017, section 2.

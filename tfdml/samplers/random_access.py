@@ -22,14 +22,7 @@ _BLOCKS_IN_MEMORY = 4  # of drawn steps: threads ask for batches of two blocks a
 
 
 class IndexSource:
-    """Row numbers of batches by the number of the batch: `source[t]`, int64 `(batch,)`, a function of (seed, t) alone.
-
-    See `tfdml.samplers.Sampler.index_source`. It has a length, so that it is a source of grain. It can be pickled:
-    another process draws the same batches.
-
-    Args:
-        sampler, labels, start, num_shards, shard_index, num_parts, part_index: see `Sampler.index_batches`.
-    """
+    """The result of `Sampler.index_source`. It can be pickled: another process draws the same batches."""
 
     def __init__(
         self,

@@ -1,12 +1,10 @@
 """The table of losses: what they need and take, tried on a small batch; measured times and retrieval."""
 
-import inspect
-
 import numpy as np
 import tensorflow as tf
 
 from tfdml import layers, losses, pairs
-from tfdml.losses.base import FunctionLoss
+from tfdml.losses.base import FunctionLoss, options_of
 from tools.tables.cells import LABELS, X, markdown, public_classes, required_arguments, yes
 from tools.tables.measured import RECALL, TIMES, measured_cells, sources
 
@@ -43,7 +41,7 @@ OTHER_ARGUMENTS = {"CascadeLoss": {"shares": (0.5,)}, "MatryoshkaLoss": {"dims":
 
 def make_loss(loss_class, **options):
     """A loss of a class with the arguments that its signature has, and with its defaults otherwise."""
-    names = inspect.signature(loss_class).parameters.keys() & ARGUMENTS.keys()
+    names = ARGUMENTS.keys() & options_of(loss_class)
     if "pairing" in options:
         names -= {"classes"}
     arguments = {name: ARGUMENTS[name]() for name in names}
@@ -134,7 +132,7 @@ def takes_blocks(loss_class):
 
 def needs_of(loss):
     """What a loss needs beside embeddings: the meaning of its labels, and arguments without a default."""
-    family, options = type(loss).__module__.split(".")[2], inspect.signature(type(loss)).parameters
+    family, options = type(loss).__module__.split(".")[2], options_of(type(loss))
     labels = {"distillation": "embeddings of a teacher", "pair_scores": "labels of pairs"}.get(family, "class ids")
     towers = ["two towers"] if getattr(loss, "pairing", None) is pairs.two_towers else []
     classes = ["`classes`"] if "classes" in options else []
@@ -152,11 +150,11 @@ BY_PAIRS = ("normalizes", "lists", "memory", "proxies", "blocks")
 
 def loss_facts(loss_class):
     """Cells of a loss that say what it needs and what it takes."""
-    loss, options = make_loss(loss_class), inspect.signature(loss_class).parameters
+    loss, options = make_loss(loss_class), set(options_of(loss_class))
     facts = {"loss": f"`{loss_class.__name__}`", "needs": needs_of(loss), "layers": layers_of(loss)}
     if loss_class is losses.PairLoss:
         return facts
-    if options.keys() & {"base", "losses"}:
+    if options & {"base", "losses"}:
         return facts | dict.fromkeys(BY_PAIRS, "as its base")
     if loss_class.__module__.split(".")[2] == "pair_scores":
         return facts

@@ -21,7 +21,6 @@ def unit_vectors(labels):
 LABELS = np.repeat(np.arange(12), 5)
 UNIT = unit_vectors(LABELS)
 ARGUMENTS = {
-    miners.Composition: {"miners": [miners.EasyPositives(), miners.PairMargin()]},
     miners.TargetNeighbors: {"neighbors": np.arange(60)[:, None] // 5 * 5},  # the first of each class
 }
 

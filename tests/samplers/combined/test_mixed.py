@@ -56,14 +56,6 @@ def test_importance_weights_give_back_the_mean_over_all_pairs_also_of_classes_th
     assert largest_z(rows, LABELS, sampler.pair_probabilities(LABELS).of(LABELS)) < 4.5
 
 
-def test_a_mixture_with_a_pk_sampler_resumes_inside_an_epoch():
-    labels = np.repeat(np.arange(300), 2)
-    sampler = make(PK, GROUP)
-    expected = take(sampler, labels, 200)[77:]
-    resumed = next(iter(sampler.index_batches(labels, start=77).batch(123))).numpy()
-    np.testing.assert_array_equal(resumed, expected)
-
-
 def test_a_mixture_takes_on_the_pairing_of_its_samplers():
     sampler = make(PAIRS, samplers.PairSampler(pairs_per_batch=3, positive_fraction=0.1))
     assert sampler.pairing is PAIRS.pairing

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from tests.samplers.frequencies import mean_weighted_by, take
-from tfdml import importance, samplers
+from tests.samplers.frequencies import take
+from tfdml import samplers
 from tfdml.samplers.draws import first_distinct
 from tfdml.samplers.mining.hard_class import nearest_first
 
@@ -60,10 +60,9 @@ def test_equal_vectors_come_in_their_order():
     assert nearest_first(tf.ones((1, 9, 3)), 6).numpy().tolist() == [[0, 1, 2, 3, 4, 5]]
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_with_all_classes_for_candidates_a_batch_is_the_greedy_one_from_its_first_class(weighted):
+def test_with_all_classes_for_candidates_a_batch_is_the_greedy_one_from_its_first_class():
     points = np.random.default_rng(2).standard_normal((6, 3))
-    sampler = make(centers_at(points), classes_per_batch=4, candidates=6, weighted=weighted)
+    sampler = make(centers_at(points), classes_per_batch=4, candidates=6)
     classes = classes_of(take(sampler, LABELS, 200), 2)
     assert set(classes[:, 0]) == set(range(6))
     for batch in classes:
@@ -97,10 +96,9 @@ def test_the_first_distinct_of_independent_numbers_are_a_sample_without_replacem
     assert p_value(ordered, [1 / 60] * 60) > 1e-4
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_candidates_of_many_classes_are_different_and_all_equally_likely(weighted):
+def test_candidates_of_many_classes_are_different_and_all_equally_likely():
     centers = samplers.ClassCenters(np.arange(200), dim=2)
-    settings = {"classes_per_batch": 4, "examples_per_class": 1, "candidates": 4, "weighted": weighted}
+    settings = {"classes_per_batch": 4, "examples_per_class": 1, "candidates": 4}
     classes = take(samplers.HardClassSampler(centers=centers, **settings), np.arange(200), 5_000)
     assert all(len(set(batch)) == 4 for batch in classes.tolist())
     for column in classes.T:
@@ -112,9 +110,8 @@ def test_candidates_of_many_classes_are_different_and_all_equally_likely(weighte
     [
         (centers_at(LINE), dict(candidates=3)),
         (samplers.ClassCenters(np.arange(6), dim=4), dict(candidates=6)),
-        (samplers.ClassCenters(np.arange(6), dim=4), dict(weighted=True)),
     ],
-    ids=["no other candidates", "no refresh yet", "no refresh yet, weighted"],
+    ids=["no other candidates", "no refresh yet"],
 )
 def test_where_there_is_nothing_to_choose_by_classes_are_those_of_a_group(centers, settings):
     sampler = make(centers, **settings)
@@ -122,48 +119,6 @@ def test_where_there_is_nothing_to_choose_by_classes_are_those_of_a_group(center
     assert p_value(classes[:, 0], [1 / 6] * 6) > 1e-4
     assert p_value(np.unique(np.sum(2**classes, axis=1), return_inverse=True)[1], [1 / 20] * 20) > 1e-4
     assert set(take(sampler, LABELS, 500).ravel()) == set(range(len(LABELS)))
-
-
-@pytest.mark.slow
-def test_weighted_batches_start_from_hard_classes_as_often_as_their_hardness_says():
-    generator = np.random.default_rng(3)
-    middles, spread = generator.standard_normal((6, 4)), np.array([0.1, 0.5, 1.0, 2.0, 0.2, 0.7])
-    embeddings = middles[LABELS] + spread[LABELS, None] * generator.standard_normal((len(LABELS), 4))
-    centers = samplers.ClassCenters(LABELS, 4, normalize=False)
-    centers.refresh(embeddings, LABELS)
-    hardness = np.zeros(6)
-    means = [embeddings[k == LABELS].mean(axis=0) for k in range(6)]
-    for k in range(6):
-        within = np.mean([np.linalg.norm(x - means[k]) for x in embeddings[k == LABELS]])
-        hardness[k] = within / min(np.linalg.norm(means[k] - means[c]) for c in range(6) if c != k)
-    np.testing.assert_allclose(centers.hardness, hardness, rtol=1e-5)
-    first = classes_of(take(make(centers, weighted=True), LABELS, 8_000), 2)[:, 0]
-    assert p_value(first, hardness / hardness.sum()) > 1e-4
-    assert np.ptp(hardness / hardness.sum()) > 0.1
-    uniform = classes_of(take(make(centers), LABELS, 8_000), 2)[:, 0]
-    assert p_value(uniform, [1 / 6] * 6) > 1e-4
-
-
-def test_hardness_stays_within_bounds_for_classes_that_coincide_and_those_of_one_example():
-    labels = np.array([0, 0, 1, 1, 2, 2, 3, 4, 4])
-    points = np.array([0.0, 2.0, 10.0, 12.0, 9.0, 13.0, 20.0, 30.0, 34.0])
-    centers = samplers.ClassCenters(labels, 1, normalize=False)
-    centers.refresh(points[:, None], labels)
-    np.testing.assert_allclose(centers.within, [1, 1, 2, 0, 2])  # Centers 1, 11, 11, 20 and 32; ratios 0.1 and 2/12.
-    middle = (1 / 10 + 2 / 12) / 2
-    np.testing.assert_allclose(centers.hardness, [0.1, 1000 * middle, 1000 * middle, middle / 1000, 2 / 12], rtol=1e-5)
-    collapsed = centers_at(np.ones((4, 2)))
-    assert np.ptp(collapsed.hardness.numpy()) == 0
-    assert centers_at(np.ones((1, 2))).hardness.numpy() > 0
-
-
-def test_the_nearest_other_center_is_found_across_chunks():
-    points = np.random.default_rng(4).standard_normal((600, 3)) + 200
-    labels = np.repeat(np.arange(600), 2)
-    centers = samplers.ClassCenters(labels, 3, normalize=False)
-    centers.refresh(np.repeat(points, 2, axis=0) + np.tile([[0.5], [-0.5]], (600, 1)), labels)
-    d = np.linalg.norm(points[:, None] - points, axis=-1) + np.diag([np.inf] * 600)
-    np.testing.assert_allclose(centers.hardness, np.sqrt(0.75) / d.min(axis=1), rtol=1e-2)
 
 
 def test_embeddings_are_brought_to_length_1_unless_told_otherwise():
@@ -233,32 +188,6 @@ def test_many_candidates_are_drawn_in_small_blocks():
         for candidates in (None, 2_000, 20_000)
     ]
     assert blocks == [8, 4, 1]
-
-
-@pytest.mark.slow
-def test_importance_has_no_closed_form_and_is_estimated_for_centers_that_stay():
-    points = np.random.default_rng(5).standard_normal((6, 8))
-    sampler = make(centers_at(points), candidates=4)
-    message = "Received HardClassSampler, whose pair probabilities have no closed form. Estimate them"
-    with pytest.raises(ValueError, match=message):
-        sampler.importance(LABELS)
-    q = importance.simulated_probabilities(sampler, LABELS, batches=4_000)
-    assert q.of(LABELS).sum() == pytest.approx(1)
-    values = np.random.default_rng(1).uniform(size=(len(LABELS), len(LABELS)))
-    rows = next(iter(sampler.index_batches(LABELS, start=4_000).batch(4_000))).numpy()
-    mean, error = mean_weighted_by(importance.ImportanceWeights(q), rows, LABELS, values)
-    assert abs(mean - values[~np.eye(len(LABELS), dtype=bool)].mean()) < 4 * 2**0.5 * error  # Q has an error, too.
-    together = q.of(range(6)) * np.outer(q.counts, q.counts)
-    distance = np.linalg.norm(points[:, None] - points, axis=-1)
-    different = np.triu_indices(6, 1)
-    assert stats.spearmanr(together[different], distance[different]).statistic < -0.5
-
-
-def test_importance_of_pairs_that_never_come_is_an_error():
-    with pytest.raises(ValueError, match="batches without a pair of class 0 with class 2"):
-        importance.simulated_probabilities(
-            make(centers_at(LINE), classes_per_batch=2, candidates=6), LABELS, batches=500
-        )
 
 
 def test_centers_are_kept_in_a_checkpoint(tmp_path):

@@ -97,12 +97,6 @@ def test_an_example_alone_in_its_class_comes_as_a_negative():
     assert (triplets(make(refreshed(negatives=10)), 200)[:, :, 2] == ALONE).any()
 
 
-def test_all_anchors_at_once_are_a_permutation():
-    anchors = triplets(make(refreshed(), anchors_per_batch=len(LABELS) - 1), 5)[:, :, 0]
-    for batch in anchors:
-        assert sorted(batch) == np.flatnonzero(LABELS != 1).tolist()
-
-
 def test_before_the_first_refresh_mined_pairs_are_uniform_over_the_class_and_the_other_classes():
     pairs = samplers.MinedPairs(LABELS, positives=4_000, negatives=4_000)
     for row in range(len(LABELS)):
@@ -158,11 +152,6 @@ def test_pairs_are_kept_in_a_checkpoint(tmp_path):
     tf.train.Checkpoint(pairs=again).read(path).assert_consumed()
     np.testing.assert_array_equal(take(make(again), LABELS, 20), take(make(pairs), LABELS, 20))
     assert int(again.refreshes) == 1
-
-
-def test_importance_has_no_closed_form():
-    with pytest.raises(ValueError, match="Received MinedSampler, whose pair probabilities have no closed form"):
-        make(refreshed()).importance(LABELS)
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,10 @@ from tfdml.pairs.base import Tensor
 
 
 def arcface(pairs: Pairs, *, margin: Margin = 0.5, scale: float = 64.0) -> Tensor:
-    """ArcFace loss (additive angular margin), one value per anchor: a margin is added to the angle of a positive.
+    """Values of `ArcFaceLoss`, one per anchor.
 
     mean_p -log(exp(scale f(t_ap)) / (exp(scale f(t_ap)) + sum_n exp(scale cos t_an)))
     f(t) = cos(t + margin) for t <= pi - margin, cos t - margin sin(margin) beyond
-
-    See `ArcFaceLoss`.
     """
     return _softmax_after_margin(cosine(pairs), pairs, margin, scale)
 
@@ -43,13 +41,11 @@ def _cosine_after_margin(cosines, margin):
 
 
 def sub_center_arcface(pairs: Pairs, *, per_class: int = 3, margin: Margin = 0.5, scale: float = 64.0) -> Tensor:
-    """Sub-center ArcFace loss, one value per anchor: the ArcFace loss on the nearest of several centers of each class.
+    """Values of `SubCenterArcFaceLoss`, one per anchor.
 
     mean_p -log(exp(scale f(t_ap)) / (exp(scale f(t_ap)) + sum_n exp(scale cos t_an))),  t_ac = min_k t_ack
 
     The references have `per_class` rows for each class, one class after the other.
-
-    See `SubCenterArcFaceLoss`.
     """
     require_shared_references(pairs, "the sub-center ArcFace loss")
     s = ops.amax(by_class(cosine(pairs), per_class), axis=-1)

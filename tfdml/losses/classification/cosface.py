@@ -15,11 +15,9 @@ from tfdml.pairs.base import Tensor
 
 
 def cosface(pairs: Pairs, *, margin: Margin = 0.35, scale: float = 64.0) -> Tensor:
-    """CosFace loss (large margin cosine loss), one value per anchor: the cosine of a positive minus a margin.
+    """Values of `CosFaceLoss`, one per anchor.
 
     mean_p -log(exp(scale (cos t_ap - margin)) / (exp(scale (cos t_ap - margin)) + sum_n exp(scale cos t_an)))
-
-    See `CosFaceLoss`.
     """
     s, m = cosine(pairs), margins_of(margin, pairs)
     return positives_among_negatives(s, pairs, scale=scale, change=lambda s: s - m)

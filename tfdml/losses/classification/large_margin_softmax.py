@@ -16,11 +16,9 @@ from tfdml.pairs.base import Tensor
 
 
 def large_margin_softmax(pairs: Pairs, *, margin: int = 4, scale: float = 1.0) -> Tensor:
-    """Large-margin softmax loss, one value per anchor: dot products, with the angle of a positive multiplied.
+    """Values of `LargeMarginSoftmaxLoss`, one per anchor.
 
     mean_p -log(exp(scale |a| |p| psi(t_ap)) / (exp(scale |a| |p| psi(t_ap)) + sum_n exp(scale |a| |n| cos t_an)))
-
-    See `LargeMarginSoftmaxLoss`.
     """
     s, size = cosine(pairs), norms(pairs.anchors, pairs)[:, None] * norms(pairs.reference_embeddings, pairs)
     logits = scale * size * ops.where(pairs.positive > 0, psi(s, margin), s)

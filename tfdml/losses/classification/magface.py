@@ -25,12 +25,10 @@ def magface(
     regularization: float = 35.0,
     scale: float = 64.0,
 ) -> Tensor:
-    """MagFace loss, one value per anchor: ArcFace with a margin that grows with the norm of the embedding.
+    """Values of `MagFaceLoss`, one per anchor.
 
     arcface(margin m_a) + regularization (1 / |a| + |a| / U^2)
     m_a = l + (u - l) (|a| - L) / (U - L), with |a| clipped to [L, U]
-
-    See `MagFaceLoss`.
     """
     (lower, upper), (least, most) = norms, margins
     square = ops.sum(ops.square(ops.cast(pairs.anchors, pairs.positive.dtype)), axis=-1)

@@ -17,12 +17,10 @@ _TEMPERATURE = 0.5
 
 
 def manifold(pairs: Pairs, *, alpha: float = 0.8, margin: float = 5e-4, context_weight: float = 1.0) -> Tensor:
-    """Manifold loss, one value per anchor: a random walk from the anchor reaches its own proxy more than others.
+    """Values of `ManifoldLoss`, one per anchor.
 
     log(1 + sum_n exp(F_an - F_ap + margin)) + context_weight log(1 + sum_n exp(c_an - c_ap + margin))
     F = (1 - alpha) (I - alpha D^-1/2 S D^-1/2)^-1,  S_ij = exp(max(0, s_ij) / 0.5) for i != j
-
-    See `ManifoldLoss`.
     """
     require_shared_references(pairs, "the manifold loss")
     require_whole_batch(pairs, "the manifold loss", "a random walk visits all anchors of the batch")

@@ -18,11 +18,9 @@ Margin: TypeAlias = float | Callable[[Pairs], Tensor]
 
 
 def normalized_softmax(pairs: Pairs, *, scale: float = 64.0) -> Tensor:
-    """Normalized softmax loss (NormFace), one value per anchor: cross-entropy of scaled cosines.
+    """Values of `NormalizedSoftmaxLoss`, one per anchor.
 
     mean_p -log(exp(scale cos t_ap) / (exp(scale cos t_ap) + sum_n exp(scale cos t_an)))
-
-    See `NormalizedSoftmaxLoss`.
     """
     return positives_among_negatives(cosine(pairs), pairs, scale=scale)
 

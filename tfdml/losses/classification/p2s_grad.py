@@ -19,11 +19,9 @@ def _sum_over_pairs(losses, pairs):
 
 @over_pairs(_sum_over_pairs)
 def p2s_grad(pairs: Pairs) -> Tensor:
-    """P2SGrad loss (probability-to-similarity gradient), one value per anchor: regression of cosines to 1 and 0.
+    """Values of `P2SGradLoss`, one per anchor.
 
     sum_p (1 - cos t_ap)^2 / 2 + sum_n (cos t_an)^2 / 2
-
-    See `P2SGradLoss`.
     """
     s = cosine(pairs)
     return ops.square(ops.where(pairs.positive > 0, 1.0 - s, s)) / 2

@@ -16,11 +16,9 @@ from tfdml.pairs.blocks import batch_log_add_exp, batch_sum
 
 
 def proxy_anchor(pairs: Pairs, *, margin: float = 0.1, alpha: float = 32.0) -> Tensor:
-    """Proxy anchor loss, a value of the batch as a whole: every reference against the anchors of its class and others.
+    """Values of `ProxyAnchorLoss`, one per anchor.
 
     mean_r+ log(1 + sum_p exp(-alpha (s_pr - margin))) + mean_r log(1 + sum_n exp(alpha (s_nr + margin)))
-
-    See `ProxyAnchorLoss`.
     """
     require_shared_references(pairs, "the proxy anchor loss")
     s = cosine(pairs)

@@ -16,11 +16,9 @@ from tfdml.pairs.base import Tensor
 
 
 def proxy_nca(pairs: Pairs, *, scale: float = 1.0, positive_in_denominator: bool = False) -> Tensor:
-    """ProxyNCA loss, one value per anchor: the distance of a positive against the negatives.
+    """Values of `ProxyNCALoss`, one per anchor.
 
     mean_p -log(exp(-scale d_ap^2) / sum_n exp(-scale d_an^2))
-
-    See `ProxyNCALoss`.
     """
     logits = -scale * squared(normalized(pairs))
     if positive_in_denominator:

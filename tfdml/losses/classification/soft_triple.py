@@ -25,14 +25,12 @@ def soft_triple(
     temperature: float = 0.1,
     nu: float = 0.2,
 ) -> Tensor:
-    """SoftTriple loss, one value per anchor: cross-entropy of classes that have several centers each.
+    """Values of `SoftTripleLoss`, one per anchor.
 
     mean_p -log(exp(scale (S_ap - margin)) / (exp(scale (S_ap - margin)) + sum_n exp(scale S_an))) + nu R
     S_ac = sum_k q_k s_ack, with q = softmax_k(s_ack / temperature); R = mean over c and k < l of |w_ck - w_cl| / 2
 
     The references have `per_class` rows for each class, one class after the other.
-
-    See `SoftTripleLoss`.
     """
     require_shared_references(pairs, "the SoftTriple loss")
     relaxed, classes = _soft_maximum(by_class(cosine(pairs), per_class), temperature), over_classes(pairs, per_class)

@@ -16,12 +16,10 @@ from tfdml.pairs.base import Tensor
 
 
 def sphereface(pairs: Pairs, *, margin: int = 4, scale: float | str = 64.0) -> Tensor:
-    """SphereFace loss (angular softmax), one value per anchor: the angle of a positive is multiplied.
+    """Values of `SphereFaceLoss`, one per anchor.
 
     mean_p -log(exp(scale psi(t_ap)) / (exp(scale psi(t_ap)) + sum_n exp(scale cos t_an)))
     psi(t) = (-1)^k cos(margin t) - 2 k for t from k pi / margin to (k + 1) pi / margin
-
-    See `SphereFaceLoss`.
     """
     s = cosine(pairs)
     if isinstance(scale, str):  # "norm"

@@ -13,11 +13,9 @@ from tfdml.pairs.base import Tensor
 
 
 def center(pairs: Pairs) -> Tensor:
-    """Center loss, one value per anchor: half the squared distance to the center of its class.
+    """Values of `CenterLoss`, one per anchor.
 
     mean_p |a - p|^2 / 2
-
-    See `CenterLoss`.
     """
     return weighted_mean(squared(pairs), pairs.positive) / 2
 

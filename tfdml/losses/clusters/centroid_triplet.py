@@ -13,11 +13,9 @@ from tfdml.pairs.blocks import batch_rows
 
 
 def centroid_triplet(pairs: Pairs, *, margin: float = 0.3, hard: bool = False) -> Tensor:
-    """Centroid triplet loss, one value per anchor: nearer to the center of its class than to those of other classes.
+    """Values of `CentroidTripletLoss`, one per anchor.
 
     mean_c max(0, |a - c_own|^2 - |a - c|^2 + margin)
-
-    See `CentroidTripletLoss`.
     """
     require_same_rows(pairs, "the centroid triplet loss")
     positives = ops.cast(pairs.positive > 0, pairs.positive.dtype)

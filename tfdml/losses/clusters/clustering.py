@@ -18,12 +18,10 @@ _NO_ENTROPY = 1e-5
 
 
 def clustering(pairs: Pairs, *, margin: float = 1.0, refinements: int = 5) -> Tensor:
-    """Clustering loss, a value of the batch as a whole: its classes score higher than any other clustering.
+    """Values of `ClusteringLoss`, one per anchor.
 
     max(0, max_S (F(S) + margin (1 - NMI(S))) - F*)
     F(S) = -sum_i min_{j in S} d_ij,  F* = sum_classes max_{j in class} -sum_{i in class} d_ij
-
-    See `ClusteringLoss`.
     """
     require_same_rows(pairs, "the clustering loss")
     require_whole_batch(pairs, "the clustering loss", "it clusters all rows of the batch")

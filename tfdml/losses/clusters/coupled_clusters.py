@@ -12,11 +12,9 @@ from tfdml.pairs.base import Tensor
 
 
 def coupled_clusters(pairs: Pairs, *, margin: float = 0.2) -> Tensor:
-    """Coupled clusters loss, one value per anchor: the anchor must be nearer to its class center than any negative.
+    """Values of `CoupledClustersLoss`, one per anchor.
 
     max(0, |a - c|^2 - min_n |n - c|^2 + margin) / 2
-
-    See `CoupledClustersLoss`.
     """
     require_shared_references(pairs, "the coupled clusters loss")
     anchors, references = (ops.cast(x, pairs.positive.dtype) for x in (pairs.anchors, pairs.reference_embeddings))

@@ -13,11 +13,9 @@ from tfdml.pairs.blocks import batch_rows, rows_of_batch
 
 
 def prototypical(pairs: Pairs, *, shots: int = 1) -> Tensor:
-    """Prototypical loss: cross-entropy of a softmax over distances from each query to the class centers.
+    """Values of `PrototypicalLoss`, one per anchor.
 
     (A / Q) (|q - c_own|^2 + log sum_classes exp(-|q - c|^2))
-
-    See `PrototypicalLoss`.
     """
     require_same_rows(pairs, "the prototypical loss")
     rows, columns = rows_of_batch(pairs)[:, None], ops.arange(ops.shape(pairs.positive)[1])

@@ -7,7 +7,8 @@ import keras
 
 from tfdml._core.backends import ops
 from tfdml._core.checks import require
-from tfdml.losses.base import FunctionLoss, propagate_non_finite
+from tfdml.losses.base import FunctionLoss
+from tfdml.losses.reductions import propagate_non_finite
 from tfdml.pairs import Pairs, all_pairs
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.pairings import usable
@@ -38,11 +39,6 @@ class DistillationLoss(FunctionLoss):
         """One value per example, `(batch,)`, of the embeddings of the teacher and of the student."""
         values = self.function(y_true, y_pred)
         return propagate_non_finite(values, as_batch(ops.convert_to_tensor(y_pred)))
-
-    @property
-    def layers(self) -> list[keras.Layer]:
-        """No layers: the loss has no weights."""
-        return []
 
 
 def teacher_and_student(teacher: Tensor, student: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,15 +8,13 @@ from tfdml._core.serialization import serializable
 from tfdml.losses.base import LossOptions
 from tfdml.losses.distillation.base import DistillationLoss, teacher_and_student
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.distances import normalized_rows
+from tfdml.pairs.products import normalized_rows
 
 
 def cosine_distillation(teacher: Tensor, student: Tensor) -> Tensor:
-    """Cosine distance of the student's embedding of an example from the teacher's, one value per example.
+    """Values of `CosineDistillationLoss`, one per example.
 
     1 - cos(t_i, s_i)
-
-    See `CosineDistillationLoss`.
     """
     teacher, student = teacher_and_student(teacher, student)
     require(

@@ -8,17 +8,15 @@ from tfdml.losses.base import LossOptions
 from tfdml.losses.distillation.base import DistillationLoss, as_batch, huber, teacher_and_student
 from tfdml.pairs import dot, euclidean
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.distances import normalized_rows
+from tfdml.pairs.products import normalized_rows
 
 _ZERO = 1e-15  # A mean distance up to this is that of duplicates.
 
 
 def relational_distance(teacher: Tensor, student: Tensor) -> Tensor:
-    """Relational distance loss, one value per example: its relative distances to the others are the teacher's.
+    """Values of `RelationalDistanceLoss`, one per example.
 
     mean over j != i of h(|t_i - t_j| / mu_T - |s_i - s_j| / mu_S)
-
-    See `RelationalDistanceLoss`.
     """
     teacher, student = teacher_and_student(teacher, student)
     values = huber(_relative_distances(student) - _relative_distances(teacher))
@@ -35,11 +33,9 @@ def _relative_distances(x):
 
 
 def relational_angle(teacher: Tensor, student: Tensor) -> Tensor:
-    """Relational angle loss, one value per example: the angles at it, between the others, are the teacher's.
+    """Values of `RelationalAngleLoss`, one per example.
 
     mean over i != k, both != j, of h(cos(t_i t_j t_k) - cos(s_i s_j s_k)),  one value for each vertex j
-
-    See `RelationalAngleLoss`.
     """
     return _over_vertices(*teacher_and_student(teacher, student))
 

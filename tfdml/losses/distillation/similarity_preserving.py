@@ -8,15 +8,13 @@ from tfdml.losses.base import LossOptions
 from tfdml.losses.distillation.base import DistillationLoss, as_batch, teacher_and_student
 from tfdml.pairs import dot
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.distances import normalized_rows
+from tfdml.pairs.products import normalized_rows
 
 
 def similarity_preserving(teacher: Tensor, student: Tensor) -> Tensor:
-    """Similarity-preserving loss, one value per example: rows of similarities of teacher and student are alike.
+    """Values of `SimilarityPreservingLoss`, one per example.
 
     (1/B) |G_T,i - G_S,i|^2,  G_i = (x_i . x_1, ..., x_i . x_B) / |(x_i . x_1, ..., x_i . x_B)|
-
-    See `SimilarityPreservingLoss`.
     """
     teacher, student = teacher_and_student(teacher, student)
     rows = normalized_rows(dot(as_batch(teacher))), normalized_rows(dot(as_batch(student)))

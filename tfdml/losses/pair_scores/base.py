@@ -39,11 +39,6 @@ class ScoreLoss(FunctionLoss):
         """One value per score, in the shape of the scores."""
         return self.function(y_true, y_pred)
 
-    @property
-    def layers(self) -> list[keras.Layer]:
-        """No layers: the loss has no weights."""
-        return []
-
 
 def signed_scores(labels: Tensor, scores: Tensor) -> Tensor:
     """y o: the scores in float32 (or their float64), with the sign of their labels.

@@ -10,10 +10,7 @@ from tfdml.pairs.base import Tensor
 
 
 def pair_hinge(labels: Tensor, scores: Tensor) -> Tensor:
-    """Hinge loss, one value per score: max(0, 1 - y o).
-
-    See `PairHingeLoss`.
-    """
+    """Values of `PairHingeLoss`, one per score: max(0, 1 - y o)."""
     signed = signed_scores(labels, scores)
     return propagate_non_finite(ops.relu(1.0 - signed), signed)
 

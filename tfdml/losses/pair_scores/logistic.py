@@ -10,10 +10,7 @@ from tfdml.pairs.base import Tensor
 
 
 def pair_logistic(labels: Tensor, scores: Tensor) -> Tensor:
-    """Logistic loss, one value per score: log(1 + exp(-y o)).
-
-    See `PairLogisticLoss`.
-    """
+    """Values of `PairLogisticLoss`, one per score: log(1 + exp(-y o))."""
     signed = signed_scores(labels, scores)
     return propagate_non_finite(ops.softplus(-signed), signed)
 

@@ -12,12 +12,10 @@ from tfdml.pairs.base import Tensor
 
 
 def circle(pairs: Pairs, *, margin: float = 0.4, scale: float = 80.0) -> Tensor:
-    """Circle loss, one value per anchor: similarities weighted by their distance from the optimum.
+    """Values of `CircleLoss`, one per anchor.
 
     log(1 + sum_n exp(scale w_an (s_an - margin)) * sum_p exp(-scale w_ap (s_ap - 1 + margin)))
     w_ap = max(0, 1 + margin - s_ap),  w_an = max(0, s_an + margin), constants in the gradient
-
-    See `CircleLoss`.
     """
     s = cosine(pairs)
     fixed = ops.stop_gradient(s)

@@ -12,20 +12,19 @@ from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import Settings, serializable
 from tfdml.losses.base import IndependentPairLoss, PairOptions
 from tfdml.losses.reductions import mean_over_pairs, over_pairs
-from tfdml.pairs import Pairs, cosine, distance_function
+from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Distance, Tensor
 from tfdml.pairs.class_values import look_up, positive_counts
+from tfdml.pairs.distances import distance_function
 
 
 @over_pairs(mean_over_pairs)
 def contrastive(
     pairs: Pairs, *, positive_margin: float = 0.0, negative_margin: float = 1.0, distance: Distance = "euclidean"
 ) -> Tensor:
-    """Contrastive loss, one value per anchor: positives are pulled within one margin, negatives pushed beyond another.
+    """Values of `ContrastiveLoss`, one per anchor.
 
     (1 / pairs) (sum_p max(0, d_ap - positive_margin)^2 + sum_n max(0, negative_margin - d_an)^2)
-
-    See `ContrastiveLoss`.
     """
     d = distance_function(distance)(pairs)
     violation = ops.where(pairs.positive > 0, d - positive_margin, negative_margin - d)
@@ -41,11 +40,9 @@ def weighted_contrastive(
     eta: float | Callable[[Pairs], Tensor] = 1.0,
     distance: Distance = "euclidean",
 ) -> Tensor:
-    """Weighted contrastive loss, one value per anchor.
+    """Values of `WeightedContrastiveLoss`, one per anchor.
 
     (1 / pairs) (sum_p g(d_ap) + sum_n eta_an h(d_an))
-
-    See `WeightedContrastiveLoss`.
     """
     d = distance_function(distance)(pairs)
     weight = eta(pairs) if callable(eta) else eta
@@ -61,12 +58,10 @@ def balanced_contrastive(
     margin: float = 1.0,
     distance: Distance = "euclidean",
 ) -> Tensor:
-    """Balanced contrastive loss, one value per anchor: negatives are reweighted to a fixed number per positive pair.
+    """Values of `BalancedContrastiveLoss`, one per anchor.
 
     (1 / pairs) (sum_p d_ap^2 + sum_n eta_an max(0, margin - d_an)^2)
     eta_an = lambda / (L - 1) * (N_a - 1) / N_n
-
-    See `BalancedContrastiveLoss`.
     """
     ids, counts = positive_counts(class_counts)
     counts = counts.astype(keras.backend.standardize_dtype(pairs.positive.dtype))
@@ -80,11 +75,9 @@ def balanced_contrastive(
 
 @over_pairs(mean_over_pairs)
 def cosine_contrastive(pairs: Pairs, *, threshold: float = 0.5) -> Tensor:
-    """Contrastive loss on cosine similarities, one value per anchor.
+    """Values of `CosineContrastiveLoss`, one per anchor.
 
     (1 / pairs) (sum_p -s_ap + sum_n max(0, s_an - threshold))
-
-    See `CosineContrastiveLoss`.
     """
     s = cosine(pairs)
     return ops.where(pairs.positive > 0, -s, ops.maximum(s - threshold, 0.0))
@@ -92,11 +85,9 @@ def cosine_contrastive(pairs: Pairs, *, threshold: float = 0.5) -> Tensor:
 
 @over_pairs(mean_over_pairs)
 def cosine_regression(pairs: Pairs) -> Tensor:
-    """Regression of cosine similarities to 1 and 0, one value per anchor.
+    """Values of `CosineRegressionLoss`, one per anchor.
 
     (1 / pairs) (sum_p (1 - s_ap)^2 / 2 + sum_n s_an^2 / 2)
-
-    See `CosineRegressionLoss`.
     """
     s = cosine(pairs)
     return ops.square(ops.where(pairs.positive > 0, 1.0 - s, s)) / 2

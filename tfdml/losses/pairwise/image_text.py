@@ -7,9 +7,9 @@ from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import serializable
 from tfdml.layers.learned_number import LearnedNumber
-from tfdml.losses.base import PairLoss, WeightOptions, propagate_non_finite
+from tfdml.losses.base import PairLoss, WeightOptions
 from tfdml.losses.pairwise.nt_xent import positives_among_negatives
-from tfdml.losses.reductions import require_shared_references
+from tfdml.losses.reductions import propagate_non_finite, require_shared_references
 from tfdml.pairs import Pairs, cosine, two_towers
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.blocks import WholeBatchError, require_whole_batch
@@ -20,11 +20,9 @@ Number: TypeAlias = float | Callable[[Pairs], Tensor]
 
 
 def clip(pairs: Pairs, *, temperature: Number = 0.07) -> Tensor:
-    """Symmetric softmax loss, one value per anchor: NT-Xent of anchors to references, and of references to anchors.
+    """Values of `CLIPLoss`, one per anchor.
 
     (l(a_i, r) + l(r_i, a)) / 2,  l(a_i, r) = mean_p -log(exp(s_ip / t) / (exp(s_ip / t) + sum_n exp(s_in / t)))
-
-    See `CLIPLoss`.
     """
     require_shared_references(pairs, "the loss of CLIP")
     require_whole_batch(pairs, "the function clip", "use CLIPLoss, which takes one direction after the other")
@@ -47,11 +45,9 @@ def sigmoid(
     scale: Number = 10.0,
     bias: Number = -10.0,
 ) -> Tensor:
-    """Sigmoid loss, one value per anchor: the log-likelihood of a logistic classification of each of its pairs.
+    """Values of `SigmoidLoss`, one per anchor.
 
     sum_p -log sigmoid(scale s_ap + bias) + sum_n -log sigmoid(-(scale s_an + bias))
-
-    See `SigmoidLoss`.
     """
     s = cosine(pairs)
     logits = _number(scale, pairs, s.dtype) * s + _number(bias, pairs, s.dtype)

@@ -14,8 +14,9 @@ from tfdml.losses.reductions import (
     max_of_references,
     require_shared_references,
 )
-from tfdml.pairs import Pairs, distance_function
+from tfdml.pairs import Pairs
 from tfdml.pairs.base import Distance, Tensor
+from tfdml.pairs.distances import distance_function
 
 _LOWEST = -1e30  # in place of the logarithm of 0, whose differences are not numbers
 
@@ -23,12 +24,10 @@ _LOWEST = -1e30  # in place of the logarithm of 0, whose differences are not num
 def lifted_structure(
     pairs: Pairs, *, margin: float = 1.0, hard: bool = False, squared: bool = True, distance: Distance = "euclidean"
 ) -> Tensor:
-    """Lifted structured loss, one value per anchor: each positive pair against all negatives of both of its ends.
+    """Values of `LiftedStructureLoss`, one per anchor.
 
     J_ap = d_ap + log(sum_n exp(margin - d_an) + sum_n exp(margin - d_pn))
     (A / (2 P)) sum_p max(0, J_ap)^2
-
-    See `LiftedStructureLoss`.
     """
     require_shared_references(pairs, "the lifted structured loss")
     d = distance_function(distance)(pairs)
@@ -58,11 +57,9 @@ def _log_add_exp(rows, columns):
 
 
 def generalized_lifted(pairs: Pairs, *, margin: float = 1.0, distance: Distance = "euclidean") -> Tensor:
-    """Generalized lifted loss, one value per anchor: all of its positives against all of its negatives.
+    """Values of `GeneralizedLiftedLoss`, one per anchor.
 
     max(0, log sum_p exp(d_ap) + log sum_n exp(margin - d_an))
-
-    See `GeneralizedLiftedLoss`.
     """
     d = distance_function(distance)(pairs)
     return ops.maximum(log_sum_exp(d, pairs.positive) + log_sum_exp(margin - d, pairs.negative), 0.0)

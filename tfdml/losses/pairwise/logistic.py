@@ -7,17 +7,16 @@ from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import IndependentPairLoss, PairOptions
 from tfdml.losses.reductions import mean_over_pairs, over_pairs, weighted_mean
-from tfdml.pairs import Pairs, cosine, distance_function
+from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Distance, Tensor
+from tfdml.pairs.distances import distance_function
 
 
 @over_pairs(mean_over_pairs)
 def distance_logistic(pairs: Pairs, *, margin: float = 1.0, distance: Distance = "euclidean") -> Tensor:
-    """Distance-based logistic loss, one value per anchor: cross-entropy of the probability that a pair is positive.
+    """Values of `DistanceLogisticLoss`, one per anchor.
 
     (1 / pairs) (sum_p -log P(d_ap) + sum_n -log(1 - P(d_an))),  P(d) = (1 + e^-margin) / (1 + e^(d - margin))
-
-    See `DistanceLogisticLoss`.
     """
     d = distance_function(distance)(pairs)
     pull = ops.softplus(d - margin) - ops.softplus(ops.cast(-margin, d.dtype))
@@ -31,11 +30,9 @@ def _mean_over_positives_plus_mean_over_negatives(losses, pairs):
 
 @over_pairs(_mean_over_positives_plus_mean_over_negatives)
 def binomial_deviance(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, threshold: float = 0.5) -> Tensor:
-    """Binomial deviance loss, one value per anchor.
+    """Values of `BinomialDevianceLoss`, one per anchor.
 
     mean_p log(1 + exp(alpha (threshold - s_ap))) + mean_n log(1 + exp(beta (s_an - threshold)))
-
-    See `BinomialDevianceLoss`.
     """
     s = cosine(pairs)
     return ops.softplus(ops.where(pairs.positive > 0, alpha * (threshold - s), beta * (s - threshold)))

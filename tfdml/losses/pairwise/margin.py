@@ -9,8 +9,9 @@ from tfdml._core.serialization import serializable
 from tfdml.layers.boundaries import same_class
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import batch_mean_per_anchor, count
-from tfdml.pairs import Pairs, distance_function, normalized
+from tfdml.pairs import Pairs, normalized
 from tfdml.pairs.base import Distance, Tensor
+from tfdml.pairs.distances import distance_function
 
 
 def margin(
@@ -22,11 +23,9 @@ def margin(
     distance: Distance = "euclidean",
     normalize: str = "active",
 ) -> Tensor:
-    """Margin loss, one value per anchor: positives must be nearer than a boundary, negatives farther, by a margin.
+    """Values of `MarginLoss`, one per anchor.
 
     (A / N) (sum_p max(0, margin + d_ap - beta_a) + sum_n max(0, margin + beta_a - d_an)) + nu beta_a
-
-    See `MarginLoss`.
     """
     beta = _boundaries(boundary, pairs)
     losses = _margin_pair_losses(pairs, margin, beta, distance)

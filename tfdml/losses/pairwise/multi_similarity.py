@@ -12,11 +12,9 @@ from tfdml.pairs.base import Miner, Tensor
 
 
 def multi_similarity(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, threshold: float = 0.5) -> Tensor:
-    """Multi-similarity loss, one value per anchor.
+    """Values of `MultiSimilarityLoss`, one per anchor.
 
     (1/alpha) log(1 + sum_p exp(-alpha (s_ap - threshold))) + (1/beta) log(1 + sum_n exp(beta (s_an - threshold)))
-
-    See `MultiSimilarityLoss`.
     """
     s = cosine(pairs)
     pull = softplus_sum_exp(-alpha * (s - threshold), pairs.positive) / alpha

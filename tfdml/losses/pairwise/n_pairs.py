@@ -12,11 +12,9 @@ from tfdml.pairs.base import Tensor
 
 
 def n_pairs(pairs: Pairs, *, l2: float = 0.0) -> Tensor:
-    """N-pair loss, one value per anchor: cross-entropy of each positive among the negatives, on dot products.
+    """Values of `NPairsLoss`, one per anchor.
 
     mean_p -log(exp(s_ap) / (exp(s_ap) + sum_n exp(s_an))) + l2 * (|a|^2 + mean_r |r|^2) / 2
-
-    See `NPairsLoss`.
     """
     values = positives_among_negatives(dot(pairs), pairs)
     if l2 == 0:

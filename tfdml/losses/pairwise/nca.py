@@ -11,11 +11,9 @@ from tfdml.pairs.base import Tensor
 
 
 def nca(pairs: Pairs, *, log: bool = False) -> Tensor:
-    """Neighborhood components analysis, one value per anchor: the probability that a random neighbor has another class.
+    """Values of `NCALoss`, one per anchor.
 
     p_ar = exp(-d_ar^2) / sum_r exp(-d_ar^2), r != a;   1 - sum_p p_ap, or -log sum_p p_ap with `log`
-
-    See `NCALoss`.
     """
     logits = -squared(pairs)
     among_positives = log_sum_exp(logits, pairs.positive)

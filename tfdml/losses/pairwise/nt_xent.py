@@ -13,21 +13,17 @@ from tfdml.pairs.base import Tensor
 
 
 def nt_xent(pairs: Pairs, *, temperature: float = 0.07) -> Tensor:
-    """Normalized, temperature-scaled cross-entropy, one value per anchor: each positive among the negatives.
+    """Values of `NTXentLoss`, one per anchor.
 
     mean_p -log(exp(s_ap / t) / (exp(s_ap / t) + sum_n exp(s_an / t)))
-
-    See `NTXentLoss`.
     """
     return positives_among_negatives(cosine(pairs) / temperature, pairs)
 
 
 def sup_con(pairs: Pairs, *, temperature: float = 0.1) -> Tensor:
-    """Supervised contrastive loss, one value per anchor: each positive among all other references, positives included.
+    """Values of `SupConLoss`, one per anchor.
 
     mean_p -log(exp(s_ap / t) / sum_r exp(s_ar / t))
-
-    See `SupConLoss`.
     """
     s = cosine(pairs) / temperature
     over_all = log_sum_exp(s, pairs.positive + pairs.negative)[:, None]
@@ -35,11 +31,9 @@ def sup_con(pairs: Pairs, *, temperature: float = 0.1) -> Tensor:
 
 
 def instance(pairs: Pairs, *, scale: float = 64.0) -> Tensor:
-    """Instance loss, one value per anchor: each example is its own class; the other references are its negatives.
+    """Values of `InstanceLoss`, one per anchor.
 
     log(1 + sum_n exp(scale (s_an - 1)))
-
-    See `InstanceLoss`.
     """
     return softplus_sum_exp(scale * (cosine(pairs) - 1.0), pairs.negative)
 

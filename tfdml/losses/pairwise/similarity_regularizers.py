@@ -12,11 +12,9 @@ from tfdml.pairs.base import Tensor
 
 
 def intra_pair_variance(pairs: Pairs, *, positive_epsilon: float = 0.01, negative_epsilon: float = 0.01) -> Tensor:
-    """Intra-pair variance loss: positives are not much less similar than their mean, negatives not much more.
+    """Values of `IntraPairVarianceLoss`, one per anchor.
 
     mean_ap max(0, (1 - positive_epsilon) m_p - s_ap)^2 + mean_an max(0, s_an - (1 + negative_epsilon) m_n)^2
-
-    See `IntraPairVarianceLoss`.
     """
     s = cosine(pairs)
     mean_p, mean_n = ops.unstack(batch_means((s, s), (pairs.positive, pairs.negative), pairs), 2)
@@ -33,11 +31,9 @@ def threshold_consistency(
     positive_weight: float = 1.0,
     negative_weight: float = 1.0,
 ) -> Tensor:
-    """Threshold-consistent margin loss: positives above one threshold and negatives below another, for all classes.
+    """Values of `ThresholdConsistencyLoss`, one per anchor.
 
     positive_weight mean_ap (positive_threshold - s_ap) + negative_weight mean_an (s_an - negative_threshold)
-
-    See `ThresholdConsistencyLoss`.
     """
     s = cosine(pairs)
     hard = pairs.drop(positive=s > positive_threshold, negative=s < negative_threshold)

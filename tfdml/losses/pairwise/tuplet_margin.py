@@ -13,11 +13,9 @@ from tfdml.pairs.base import Tensor
 
 
 def tuplet_margin(pairs: Pairs, *, margin_degrees: float = 5.73, scale: float = 64.0) -> Tensor:
-    """Tuplet margin loss, one value per anchor: each positive, with an angular margin, among the negatives.
+    """Values of `TupletMarginLoss`, one per anchor.
 
     mean_p log(1 + sum_n exp(scale (cos t_an - cos(t_ap - margin))))
-
-    See `TupletMarginLoss`.
     """
     s = cosine(pairs)
     sine = ops.sqrt(ops.maximum(1.0 - ops.square(s), 1e-12))

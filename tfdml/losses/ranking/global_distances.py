@@ -13,11 +13,9 @@ from tfdml.pairs.blocks import batch_sum
 
 
 def global_distances(pairs: Pairs, *, margin: float = 0.4, weight: float = 0.8) -> Tensor:
-    """Global loss of a batch, the same value for every anchor: narrow distributions of distances, with means apart.
+    """Values of `GlobalLoss`, one per anchor.
 
     var_p + var_n + weight max(0, mean_p - mean_n + margin)
-
-    See `GlobalLoss`.
     """
     d = (1.0 - cosine(pairs)) / 2.0
     signs = (pairs.positive, pairs.negative)

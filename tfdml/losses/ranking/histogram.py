@@ -14,11 +14,9 @@ from tfdml.pairs.blocks import batch_sum
 
 
 def histogram(pairs: Pairs, *, bins: int = 200) -> Tensor:
-    """Histogram loss: the probability that a random negative pair is more similar than a random positive pair.
+    """Values of `HistogramLoss`, one per anchor.
 
     sum_r h_n[r] sum_{q <= r} h_p[q]
-
-    See `HistogramLoss`.
     """
     s = cosine(pairs)
     weights = [pairs.positive, pairs.negative]
@@ -30,11 +28,9 @@ def histogram(pairs: Pairs, *, bins: int = 200) -> Tensor:
 
 
 def fast_ap(pairs: Pairs, *, bins: int = 10) -> Tensor:
-    """FastAP, one value per anchor: 1 minus average precision, computed from a histogram of distances.
+    """Values of `FastAPLoss`, one per anchor.
 
     1 - (1 / N_p) sum_j H_p[j] h_p[j] / H[j]
-
-    See `FastAPLoss`.
     """
     d = 2.0 - 2.0 * cosine(pairs)
     h_p, h_n = ops.unstack(soft_histograms(d, [pairs.positive, pairs.negative], bins, 0.0, 4.0), 2, axis=1)

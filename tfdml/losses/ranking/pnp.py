@@ -15,11 +15,9 @@ from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 def pnp(
     pairs: Pairs, *, variant: str = "original", temperature: float = 0.01, alpha: float = 1.0, b: float = 2.0
 ) -> Tensor:
-    """Loss of the negatives before a positive (PNP), one value per anchor: they alone lower average precision.
+    """Values of `PNPLoss`, one per anchor.
 
     mean_p f(R_p),  R_p = sum_n 1 / (1 + exp(-(s_an - s_ap) / temperature))
-
-    See `PNPLoss`.
     """
     s = cosine(pairs)
     fixed, penalty = ops.stop_gradient(s), _penalties(alpha, b)[variant]

@@ -19,11 +19,9 @@ def ranked_list(
     positive_scale: float = 0.0,
     balance: float = 0.5,
 ) -> Tensor:
-    """Ranked list loss, one value per anchor: positives inside a ball, negatives outside a boundary.
+    """Values of `RankedListLoss`, one per anchor.
 
     (1 - balance) sum_p w_p (d_ap - boundary + margin) / sum_p w_p + balance sum_n w_n (boundary - d_an) / sum_n w_n
-
-    See `RankedListLoss`.
     """
     d = euclidean(normalized(pairs))
     pull, push = ops.maximum(d - (boundary - margin), 0.0), ops.maximum(boundary - d, 0.0)

@@ -13,12 +13,10 @@ from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 
 def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
-    """Smooth average precision, one value per anchor: 1 minus average precision, with sigmoids for comparisons.
+    """Values of `SmoothAPLoss`, one per anchor.
 
     1 - mean_p (1 + sum_{q != p} g(s_aq - s_ap)) / (1 + sum_{q != p} g(s_aq - s_ap) + sum_n g(s_an - s_ap))
     g(x) = 1 / (1 + exp(-x / temperature)), q and p positives, n negatives
-
-    See `SmoothAPLoss`.
     """
     s = cosine(pairs)
     fixed = ops.stop_gradient(s)

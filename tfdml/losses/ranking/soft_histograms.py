@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from tfdml._core.backends import custom_gradient, ops
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.distances import only_cpus
-from tfdml.pairs.precision import full_precision
+from tfdml.pairs.products import full_precision, only_cpus
 
 # Up to this number of intervals, a pass for each of them takes less time than segments or products of codes.
 _FEW_BINS = 20

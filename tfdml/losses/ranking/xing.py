@@ -12,11 +12,9 @@ from tfdml.pairs.blocks import batch_sum
 
 
 def xing(pairs: Pairs) -> Tensor:
-    """The objective of Xing et al. in logarithmic form, the same value for every anchor.
+    """Values of `XingLoss`, one per anchor.
 
     mean_p d_ap^2 - log mean_n d_an
-
-    See `XingLoss`.
     """
     has_negatives = batch_sum(ops.sum(pairs.negative), pairs) > 0
     means = batch_means((squared(pairs), euclidean(pairs)), (pairs.positive, pairs.negative), pairs)

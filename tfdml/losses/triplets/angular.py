@@ -15,11 +15,9 @@ from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 
 def angular(pairs: Pairs, *, angle_degrees: float = 45.0) -> Tensor:
-    """Angular loss, over each positive pair and all negatives of its anchor.
+    """Values of `AngularLoss`, one per anchor.
 
     (1 / P) sum_a sum_p log(1 + sum_n exp(4 tan^2(angle) (s_an + s_pn) - 2 (1 + tan^2(angle)) s_ap))
-
-    See `AngularLoss`.
     """
     require_same_rows(pairs, "the angular loss")
     require_whole_batch(

@@ -7,9 +7,10 @@ from tfdml._core.checks import require, require_one_of
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import batch_mean_per_anchor, require_same_rows
-from tfdml.pairs import Pairs, distance_function
+from tfdml.pairs import Pairs
 from tfdml.pairs.base import Distance, Tensor
 from tfdml.pairs.blocks import require_whole_batch
+from tfdml.pairs.distances import distance_function
 
 
 def batch_hard_triplet(
@@ -21,11 +22,9 @@ def batch_hard_triplet(
     swap: bool = False,
     normalize: str = "all",
 ) -> Tensor:
-    """Batch-hard triplet loss, one value per anchor: its farthest positive against its nearest negative.
+    """Values of `BatchHardTripletLoss`, one per anchor.
 
     max(0, margin + max_p d_ap - min_n d_an)
-
-    See `BatchHardTripletLoss`.
     """
     d = distance_function(distance)(pairs)
     to_positives = ops.where(pairs.positive > 0, d, -float("inf"))

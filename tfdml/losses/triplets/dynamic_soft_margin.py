@@ -28,13 +28,11 @@ def dynamic_soft_margin(
     negatives: NegativeSelector | None = hardest_negatives,
     history: Tensor | None = None,
 ) -> Tensor:
-    """Dynamic soft margin loss, one value per anchor: differences of distances, weighted by their cumulative share.
+    """Values of `DynamicSoftMarginLoss`, one per anchor.
 
     (A / N) sum_p sum_n C(d_ap - d_an) (d_ap - d_an)
 
     `history`, `(bins + 1,)`, is the histogram of earlier batches; None or zeros before the first.
-
-    See `DynamicSoftMarginLoss`.
     """
     d = euclidean(normalized(pairs))
     fixed = ops.stop_gradient(d)

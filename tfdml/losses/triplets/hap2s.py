@@ -7,8 +7,9 @@ from tfdml._core.checks import require, require_one_of, require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import count, log_sum_exp
-from tfdml.pairs import Pairs, distance_function
+from tfdml.pairs import Pairs
 from tfdml.pairs.base import Distance, Tensor
+from tfdml.pairs.distances import distance_function
 
 
 def hap2s(
@@ -20,13 +21,11 @@ def hap2s(
     alpha: float = 10.0,
     distance: Distance = "cosine",
 ) -> Tensor:
-    """Hard-aware point-to-set loss, one value per anchor.
+    """Values of `HAP2SLoss`, one per anchor.
 
     max(0, D_p - D_n + margin),  D_p = sum_p q_p d_ap / sum_p q_p,  D_n = sum_n q_n d_an / sum_n q_n
     exponential: q_p = exp(d_ap / temperature),  q_n = exp(-d_an / temperature)
     polynomial: q_p = (1 + d_ap)^alpha,  q_n = (1 + d_an)^(-2 alpha)
-
-    See `HAP2SLoss`.
     """
     d = distance_function(distance)(pairs)
     if weighting == "polynomial":

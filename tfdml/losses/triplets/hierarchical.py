@@ -13,11 +13,9 @@ from tfdml.pairs.base import Tensor
 
 
 def hierarchical_triplet(pairs: Pairs, *, tree: ClassTree, margin: float = 0.1) -> Tensor:
-    """Hierarchical triplet loss, one value per anchor: the margin grows with the distance of two classes in a tree.
+    """Values of `HierarchicalTripletLoss`, one per anchor.
 
     (A / N) sum_p sum_n max(0, d_ap - d_an + margin + H(y_a, y_n) - s(y_a))
-
-    See `HierarchicalTripletLoss`.
     """
     d = squared(normalized(pairs))
     extra = ops.cast(ops.stop_gradient(tree(pairs)), d.dtype)

@@ -16,11 +16,9 @@ _NEAREST_POSITIVES = EasyPositives(k=3, distance="squared")
 
 
 def lmnn(pairs: Pairs, *, margin: float = 1.0, mu: float = 0.5) -> Tensor:
-    """Large margin nearest neighbor loss, one value per anchor.
+    """Values of `LMNNLoss`, one per anchor.
 
     (1 - mu) sum_p d_ap + mu sum_p sum_n max(0, d_ap - d_an + margin)
-
-    See `LMNNLoss`.
     """
     d = squared(pairs)
     pull = ops.sum(pairs.positive * d, axis=1)

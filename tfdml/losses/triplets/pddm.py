@@ -22,12 +22,10 @@ def pddm(
     distance_margin: float = 1.0,
     weight: float = 0.5,
 ) -> Tensor:
-    """PDDM loss, one value per anchor: hinges on the learned similarity S of a hard quadruplet, and on distances D.
+    """Values of `PDDMLoss`, one per anchor.
 
     max(0, margin + S_an - S_ap) + max(0, margin + S_pm - S_ap)
     + weight (max(0, distance_margin + D_ap - D_an) + max(0, distance_margin + D_ap - D_pm))
-
-    See `PDDMLoss`.
     """
     require_same_rows(pairs, "the PDDM loss")
     require_whole_batch(pairs, "the PDDM loss", "it needs the negatives of the positives of an anchor")

@@ -8,9 +8,10 @@ from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import broadcast_to_anchors, count, require_same_rows
 from tfdml.losses.triplets.triplet import triplet
-from tfdml.pairs import Pairs, distance_function
+from tfdml.pairs import Pairs
 from tfdml.pairs.base import Distance, Tensor
 from tfdml.pairs.blocks import require_whole_batch
+from tfdml.pairs.distances import distance_function
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 # Enough for any batch; used where the batch size is unknown during tracing.
@@ -20,11 +21,9 @@ _MOST_BITS = 20
 def quadruplet(
     pairs: Pairs, *, margin: float = 1.0, second_margin: float = 0.5, distance: Distance = "squared"
 ) -> Tensor:
-    """Quadruplet loss, over all triplets (a, p, n) and all quadruplets (a, p, n, m) of a batch.
+    """Values of `QuadrupletLoss`, one per anchor.
 
     mean_apn max(0, d_ap - d_an + margin) + mean_apnm max(0, d_ap - d_nm + second_margin)
-
-    See `QuadrupletLoss`.
     """
     require_same_rows(pairs, "the quadruplet loss")
     require_whole_batch(

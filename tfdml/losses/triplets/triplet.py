@@ -8,9 +8,10 @@ from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import batch_mean_per_anchor, require_same_rows
 from tfdml.miners.selectors import NegativeSelector
-from tfdml.pairs import Pairs, distance_function
+from tfdml.pairs import Pairs
 from tfdml.pairs.base import Distance, Tensor
 from tfdml.pairs.blocks import require_whole_batch
+from tfdml.pairs.distances import distance_function
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 
@@ -25,11 +26,9 @@ def triplet(
     negatives: NegativeSelector | None = None,
     normalize: str = "all",
 ) -> Tensor:
-    """Triplet loss, one value per anchor: positives nearer than negatives by a margin, over all triplets.
+    """Values of `TripletLoss`, one per anchor.
 
     (A / N) sum_p sum_n max(0, d_ap - d_an + margin)
-
-    See `TripletLoss`.
     """
     if swap:
         require_same_rows(pairs, "swap=True")

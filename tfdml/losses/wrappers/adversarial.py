@@ -17,11 +17,9 @@ from tfdml.pairs.base import Tensor
 def adversarial(
     pairs: Pairs, *, base: PairLoss, dims: Sequence[int], regressors: Regressors, weight: float = 1.0
 ) -> Tensor:
-    """A loss of learners with the adversarial term of A-BIER, one value per anchor.
+    """Values of `AdversarialLoss`, one per anchor.
 
     base + weight sum_{k < m} mean over columns of (u_k g_km(u_m))^2
-
-    See `AdversarialLoss`.
     """
     learners = [learner.anchors for learner in by_learner(pairs, dims)]
     seen = regressors.similarity([ops.stop_gradient(u) for u in learners], trained=True)

@@ -1,6 +1,5 @@
 """Base class of losses that wrap another loss, and the columns of the learners of an ensemble."""
 
-import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,7 +26,7 @@ class LossOverBase(PairLoss):
     def __init__(
         self, function: Callable[..., Tensor], base: PairLoss, settings: dict[str, Any], options: dict[str, Any]
     ) -> None:
-        require_known_options(type(self).__name__, options, list(inspect.signature(type(self)).parameters))
+        require_known_options(type(self), options)
         shared = {name: getattr(base, name) for name in ("pairing", "match", "anchors_per_block")}
         super().__init__(function, base=base, **shared, **settings, **options)
         self.base = base

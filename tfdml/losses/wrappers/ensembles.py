@@ -24,11 +24,9 @@ _RELATIVE_TIE = 1e-5
 
 
 def cascade(pairs: Pairs, *, base: PairLoss, dims: Sequence[int], shares: Sequence[float]) -> Tensor:
-    """Loss of a hard-aware cascade, one value per anchor: each learner trains on the hardest pairs of the one before.
+    """Values of `CascadeLoss`, one per anchor.
 
     sum_k base(learner k on H_k),  H_1 = all pairs,  H_k+1 = the pairs of H_k with the largest losses of learner k
-
-    See `CascadeLoss`.
     """
     require_whole_batch(pairs, "the cascade", "it selects the hardest pairs of all anchors")
     first, *others = by_learner(pairs, dims)
@@ -54,13 +52,11 @@ def _hardest(losses, weights, number):
 def boosted(
     pairs: Pairs, *, dims: Sequence[int], alpha: float = 2.0, beta: float = 50.0, threshold: float = 0.5
 ) -> Tensor:
-    """Loss of boosted embeddings, one value per anchor: more weight on errors of the learners before.
+    """Values of `BoostedLoss`, one per anchor.
 
     (1 / M) sum_m binomial deviance of learner m, with the weight w_m of each pair
     w_1 = 1,  w_m+1 = sigmoid(alpha (threshold - S_m)) for positives, sigmoid(beta (S_m - threshold)) for negatives
     S_m = (1 - eta_m) S_m-1 + eta_m s_m,  eta_m = 2 / (m + 1)
-
-    See `BoostedLoss`.
     """
     sharpness = {"alpha": alpha, "beta": beta, "threshold": threshold}
     total, similarity, weights = 0.0, 0.0, 1.0
@@ -75,11 +71,9 @@ def boosted(
 def divergence(
     pairs: Pairs, *, base: PairLoss, dims: Sequence[int], margin: float = 1.0, weight: float = 1.0
 ) -> Tensor:
-    """Loss of diverse learners, one value per anchor: the base loss of each, and a push between them.
+    """Values of `DivergenceLoss`, one per anchor.
 
     sum_m base(learner m) + weight sum_{m < l} max(0, margin - |u_m - u_l|^2)
-
-    See `DivergenceLoss`.
     """
     learners = by_learner(pairs, dims)
     both = itertools.combinations([learner.anchors for learner in learners], 2)

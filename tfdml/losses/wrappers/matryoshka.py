@@ -14,11 +14,9 @@ from tfdml.pairs.base import Tensor
 def matryoshka(
     pairs: Pairs, *, base: PairLoss, dims: Sequence[int] = (8, 16, 32, 64), weights: Sequence[float] | None = None
 ) -> Tensor:
-    """Matryoshka loss, one value per anchor: the base loss of several prefixes of the embeddings.
+    """Values of `MatryoshkaLoss`, one per anchor.
 
     sum_k weight_k base(a[:dim_k], r[:dim_k])
-
-    See `MatryoshkaLoss`.
     """
     require(
         max(dims) <= pairs.anchors.shape[1],

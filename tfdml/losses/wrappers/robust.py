@@ -14,11 +14,9 @@ from tfdml.pairs.blocks import num_anchors_of_batch
 
 
 def robust(pairs: Pairs, *, base: PairLoss, uncertainty: Callable[[Tensor, Pairs], Tensor]) -> Tensor:
-    """Distributionally robust loss, one value per anchor.
+    """Values of `RobustLoss`, one per anchor.
 
     A sum_r p*_ar l_ar,  p* = argmax_{p in U} sum_ij p_ij l_ij
-
-    See `RobustLoss`.
     """
     losses = (pairs.positive + pairs.negative) * base.pair_losses(pairs)
     p = ops.stop_gradient(uncertainty(ops.stop_gradient(losses), pairs))

@@ -41,8 +41,7 @@ class TwoSetSampler(ClassBalancedSampler):
     Args:
         classes_per_batch: n.
         examples_per_class: m. The examples of a class are adjacent in the batch.
-        short_classes: what to do with classes that have fewer than m examples in one of the sets: repeat their examples
-            ("repeat"), leave them out ("drop"), or raise a ValueError ("error").
+        short_classes: as in `GroupSampler`, for classes that have fewer than m examples in one of the sets.
         seed: any int64.
     """
 

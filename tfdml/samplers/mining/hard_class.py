@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._core.checks import INT64, as_vectors, require, require_whole
-from tfdml.pairs.distances import l2_normalize
+from tfdml._core.checks import as_vectors, require, require_whole
+from tfdml.pairs.products import l2_normalize
 from tfdml.samplers.base import ClassBalancedSampler
 from tfdml.samplers.class_table import ClassTable, class_table
-from tfdml.samplers.draws import first_distinct, random_bits, sample_categorical, sample_rows
+from tfdml.samplers.draws import first_distinct, random_bits, sample_rows
 
 _BLOCK = 8  # Steps drawn at once: few, so that new centers reach the stream soon.
 _MAX_VALUES_PER_GATHER = 2**21  # Coordinates of candidates' centers gathered at once.
@@ -18,25 +18,21 @@ _MAX_VALUES_PER_GATHER = 2**21  # Coordinates of candidates' centers gathered at
 # every class.
 _MAX_FEW = 512
 _CLASSES_PER_FEW = 32
-_CLASSES_PER_CHUNK = 256  # Classes compared with all others at once.
-_MAX_HARDNESS_RATIO = 1000  # Hardness is clipped to this factor around its median.
 
 
 class ClassCenters(tf.Module):
     """Class centers in the embedding space, used by `HardClassSampler`.
 
     `refresh` takes embeddings of some examples of every class; `tfdml.callbacks.RefreshCenters` calls it during `fit`.
-    Before the first refresh all centers are the origin and all classes are equally hard.
+    Before the first refresh all centers are the origin.
     `tf.train.Checkpoint(centers=centers).write(path)` saves them.
 
     Example:
 
         >>> centers = tfdml.samplers.ClassCenters([0, 0, 1, 1, 2, 2], dim=1, normalize=False)
         >>> centers.refresh([[0.0], [2.0], [4.0], [6.0], [23.0], [27.0]], [0, 0, 1, 1, 2, 2])
-        >>> centers.centers.numpy().tolist(), centers.within.numpy().tolist()
-        ([[1.0], [5.0], [25.0]], [1.0, 1.0, 2.0])
-        >>> np.asarray(centers.hardness, float).round(4).tolist()  # 1 / 4, 1 / 4 and 2 / 20
-        [0.25, 0.25, 0.1]
+        >>> centers.centers.numpy().tolist()
+        [[1.0], [5.0], [25.0]]
 
     Args:
         labels: `(examples,)` integer class ids of the training set.
@@ -47,10 +43,6 @@ class ClassCenters(tf.Module):
     Attributes:
         ids: `(classes,)` int64 class ids in ascending order.
         centers: variable `(classes, dim)` float32, the mean embedding of each class.
-        within: variable `(classes,)` float32, the mean distance of the examples of a class to its center.
-        hardness: variable `(classes,)` float32, `within` over the distance to the nearest other center. Values are
-            clipped to a factor of 1,000 around the median, so that classes with a single known example are still drawn,
-            and coincident classes do not dominate.
         refreshes: variable, int64: number of refreshes so far.
     """
 
@@ -61,8 +53,6 @@ class ClassCenters(tf.Module):
         self.normalize = normalize
         with tf.device("CPU:0"):  # The device of `tf.data`.
             self.centers = tf.Variable(tf.zeros((len(self.ids), dim)), trainable=False)
-            self.within = tf.Variable(tf.zeros(len(self.ids)), trainable=False)
-            self.hardness = tf.Variable(tf.ones(len(self.ids)), trainable=False)
             self.refreshes = tf.Variable(tf.zeros((), tf.int64), trainable=False)
 
     def __repr__(self):
@@ -75,8 +65,6 @@ class ClassCenters(tf.Module):
 
     def refresh(self, embeddings: npt.ArrayLike, labels: npt.ArrayLike) -> None:
         """Compute the centers from embeddings of examples of every class.
-
-        Time grows with the square of the number of classes; memory grows linearly.
 
         Args:
             embeddings: `(examples, dim)`.
@@ -93,10 +81,9 @@ class ClassCenters(tf.Module):
             f"embeddings of shape {x.shape} and {len(table.rows)} labels with dim={self.dim}",
             f"{(len(table.rows), self.dim)}",
         )
-        centers, within = _centers(l2_normalize(x) if self.normalize else x, table)
-        self.centers.assign(centers)
-        self.within.assign(within)
-        self.hardness.assign(_hardness(within, _to_nearest(centers)))
+        x = l2_normalize(x) if self.normalize else x
+        sums = np.add.reduceat(x[table.rows], table.starts)
+        self.centers.assign(sums / table.counts.astype("float32")[:, None])
         self.refreshes.assign_add(1)
 
     def _require_classes(self, ids):
@@ -155,19 +142,15 @@ class HardClassSampler(ClassBalancedSampler):
         candidates: number of classes, including the first, from which a batch is selected: `classes_per_batch` gives
             uniform classes, larger numbers give harder batches. By default 10 times `classes_per_batch`, or all
             classes.
-        weighted: start each batch from a class with probability proportional to its `hardness`, instead of uniformly.
-        short_classes: what to do with classes of fewer than `examples_per_class` examples: leave them out ("drop"),
-            repeat their examples evenly ("repeat"), or raise a ValueError ("error").
+        short_classes: as in `GroupSampler`, for classes of fewer than `examples_per_class` examples.
         seed: any int64.
 
     Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016, section 3.2.2. There
-    a class is represented by one or two current examples; here by its center, refreshed periodically. `weighted` is
-    not in the paper.
+    a class is represented by one or two current examples; here by its center, refreshed periodically.
     """
 
     centers: ClassCenters
     candidates: int | None = None
-    weighted: bool = False
 
     def __post_init__(self):
         super().__post_init__()
@@ -196,29 +179,18 @@ class HardClassSampler(ClassBalancedSampler):
         num_classes, num_candidates = center_index.shape[0], self._num_candidates(table)
         is_few = num_candidates <= min(_MAX_FEW, num_classes // _CLASSES_PER_FEW)
         sizes = [1, _num_draws(num_candidates) if is_few else num_classes, self.batch_size]
-        start_bits, class_bits, row_bits = tf.split(random_bits(self.seed, steps, sum(sizes)), sizes, axis=1)
-        first = self._first_classes(start_bits[:, 0], center_index) if self.weighted else None
-        sample = _few_classes if is_few else _many_classes
-        candidates = sample(class_bits, first, num_classes, num_candidates)
+        _, class_bits, row_bits = tf.split(random_bits(self.seed, steps, sum(sizes)), sizes, axis=1)
+        if is_few:
+            candidates = _few_classes(class_bits, num_classes, num_candidates)
+        else:  # those with the largest of one random integer per class
+            candidates = tf.math.top_k(class_bits, num_candidates).indices
         vectors = tf.gather(self.centers.centers, tf.gather(center_index, candidates))
         chosen = tf.gather(candidates, nearest_first(vectors, self.classes_per_batch), batch_dims=1)
         row_bits = tf.reshape(row_bits, (*chosen.shape, self.examples_per_class))
         return tf.reshape(sample_rows(classes, chosen, row_bits), (steps.shape[0], self.batch_size))
 
-    def _first_classes(self, bits, center_index):
-        """The class that each batch starts with, `(block,)` int32, by hardness."""
-        hardness = tf.cast(tf.gather(self.centers.hardness, center_index), tf.float64)
-        return sample_categorical(bits, hardness)
-
     def _num_candidates(self, table):
         return self.candidates or min(10 * self.classes_per_batch, table[1].shape[0])
-
-
-def _many_classes(bits, first, num_classes, count):
-    """`count` classes without replacement, `(block, count)`: those with the largest of one random integer per class."""
-    if first is not None:
-        bits = tf.where(tf.range(num_classes) == first[:, None], INT64.max, bits)
-    return tf.math.top_k(bits, count).indices
 
 
 def _num_draws(count):
@@ -226,10 +198,9 @@ def _num_draws(count):
     return count + count // 8 + 64
 
 
-def _few_classes(bits, first, num_classes, count):
-    """As `_many_classes`, without an integer for each class: the first different ones of a few more than `count`."""
-    classes = tf.cast(tf.math.floormod(bits, num_classes), tf.int32)
-    return first_distinct(classes if first is None else tf.concat([first[:, None], classes], axis=1), count)
+def _few_classes(bits, num_classes, count):
+    """`count` of many classes without replacement, `(block, count)`: the first different ones of a few more."""
+    return first_distinct(tf.cast(tf.math.floormod(bits, num_classes), tf.int32), count)
 
 
 def nearest_first(vectors: tf.Tensor, count: int) -> tf.Tensor:
@@ -260,33 +231,3 @@ def _without(distance, nearest, squares, vectors):
     to_added = squares - 2 * dot + tf.gather(squares, nearest, batch_dims=1)
     is_selected = (tf.range(vectors.shape[1]) == nearest) | (distance == np.inf)
     return tf.where(is_selected, np.inf, tf.minimum(distance, to_added))
-
-
-def _centers(x, table):
-    """Mean of the rows of each class `(classes, dim)`, and their mean distance to it `(classes,)`."""
-    x, counts = x[table.rows], table.counts.astype("float32")
-    centers = np.add.reduceat(x, table.starts) / counts[:, None]
-    distances = np.linalg.norm(x - np.repeat(centers, table.counts, axis=0), axis=1)
-    return centers, np.add.reduceat(distances, table.starts) / counts
-
-
-def _to_nearest(centers):
-    """Distance of each center to the nearest other one, `(classes,)`; infinite for a single class."""
-    centers = centers - centers.mean(axis=0)
-    squares = np.sum(centers**2, axis=1)
-    nearest = np.empty_like(squares)
-    for start in range(0, len(centers), _CLASSES_PER_CHUNK):
-        chunk = slice(start, start + _CLASSES_PER_CHUNK)
-        d = -2 * centers[chunk] @ centers.T
-        d += squares
-        d[np.arange(len(d)), np.arange(start, start + len(d))] = np.inf
-        nearest[chunk] = d.min(axis=1)
-    return np.sqrt(np.maximum(nearest + squares, 0.0))
-
-
-def _hardness(within, to_nearest):
-    """`within` over `to_nearest`, clipped around the median of the values that are positive and finite."""
-    ratio = np.divide(within, to_nearest, out=np.full_like(within, np.inf), where=to_nearest > 0)
-    regular = ratio[(ratio > 0) & np.isfinite(ratio)]
-    median = np.median(regular) if len(regular) else 1.0
-    return np.clip(ratio, median / _MAX_HARDNESS_RATIO, median * _MAX_HARDNESS_RATIO)

@@ -135,10 +135,8 @@ class MinedSampler(Sampler):
 
     Any loss over `all_pairs` works; it also compares an anchor with the positives and negatives of other anchors.
 
-    Batch t is a function of (seed, t) and of the mined pairs when it is drawn. Batches are drawn ahead of the training
-    step: up to 8 at once, up to 8 more ahead, and `batches` prefetches some, so a refresh takes effect some batches
-    later. A run resumed with `start=` has a defined state, but its first batches differ from the batches of an
-    uninterrupted run, because they are drawn with the pairs of the resumed model.
+    Batch t is a function of (seed, t) and of the mined pairs when it is drawn, ahead of the training step: as in
+    `HardClassSampler`, a refresh takes effect some batches later, also in a resumed run.
 
     Q depends on the mined pairs and is 0 for most pairs, so importance weights cannot correct for the design.
 

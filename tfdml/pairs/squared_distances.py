@@ -1,18 +1,63 @@
-"""Squared distances of near vectors, for which one matrix product in floating point has too few digits."""
+"""Squared distances by one matrix product, and of near vectors, for which it has too few digits, by more."""
 
 import math
 
 import keras
 import numpy as np
 
-from tfdml._core.backends import next_power_of_two, ops, reading_values, while_loop
-from tfdml.pairs.precision import exact_product
+from tfdml._core.backends import custom_gradient, next_power_of_two, ops, reading_values, while_loop
+from tfdml.pairs.products import exact_product, plus_transposed, product, row_products, square_norms
 
 # Below this fraction of the anchor's squared norm, a squared distance from one matrix product has too few digits.
 _NEAR_FRACTION = 2e-4
 # Up to this number of small distances per anchor, only these are recomputed.
 _MAX_NEAR = 8
 _POWERS_OF_TWO = np.ldexp(1.0, np.arange(-100, 127))
+
+
+@custom_gradient
+def squared_within(x):
+    """Squared distances between the rows. The gradient is one product with H = G + G^T, G by rows and by columns."""
+    rows = ops.arange(ops.shape(x)[0])
+    is_pair = rows[:, None] != rows
+    x = x - central_point(x)
+    d2 = ops.where(is_pair, refined(_one_product(x, x), is_pair, x, x), 0.0)
+
+    def grad(upstream):
+        h = plus_transposed(upstream)
+        return 2.0 * (ops.sum(h, axis=1, keepdims=True) * x - product(h, x))
+
+    return d2, grad
+
+
+@custom_gradient
+def squared_between(anchors, references, is_pair):
+    """Squared distances of anchors and references. The gradient does not depend on how they were computed."""
+    d2 = refined(_one_product(anchors, references), is_pair, anchors, references)
+
+    def grad(upstream):
+        g = 2.0 * upstream  # its sums read the pairs, and not a copy of the references, such as a memory
+        by_anchors = ops.sum(g, axis=1)[:, None] * anchors - product(g, references)
+        by_references = ops.sum(g, axis=0)[:, None] * references - product(ops.transpose(g), anchors)
+        return by_anchors, by_references, None
+
+    return d2, grad
+
+
+def central_point(x):
+    """The mean row, rounded to a grid as coarse as the spread of the rows, so that small integers stay exact.
+
+    It is 0 for rows spread around 0, such as unit vectors, and close to the mean for rows far from 0.
+    """
+    mean = ops.mean(x, axis=0)
+    spread = ops.amax(ops.maximum(ops.amax(x, axis=0) - mean, mean - ops.amin(x, axis=0)))
+    return rounded(mean, power_of_two(spread + eps(x) * ops.amax(ops.abs(mean))))
+
+
+def _one_product(anchors, references):
+    """|a|^2 + |r|^2 - 2 a.r, with an error of a few eps (|a|^2 + |r|^2)."""
+    left = anchors, anchors
+    return bilinear_form(left, left if references is anchors else (references, references), product)
 
 
 @reading_values
@@ -121,16 +166,6 @@ def bilinear_form(anchors, references, multiply):
         ops.concatenate([-2.0 * anchors[0], anchor_norms, ops.ones_like(anchor_norms)], axis=-1),
         ops.transpose(ops.concatenate([references[1], ops.ones_like(reference_norms), reference_norms], axis=-1)),
     )
-
-
-def square_norms(x):
-    """The squared norm of each row, `(rows, 1)`."""
-    return ops.sum(ops.square(x), axis=-1, keepdims=True)
-
-
-def row_products(x, y):
-    """The dot product of each row of x with the same row of y, `(rows, 1)`."""
-    return ops.sum(ops.multiply(x, y), axis=-1, keepdims=True)
 
 
 def eps(x):
