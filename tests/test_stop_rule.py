@@ -21,7 +21,7 @@ NAMES = {
     "a record that a function returns": """
         analysis.ActivePairs analysis.LabelNoise analysis.LossOverDistance analysis.PairHistogram cleaning.Calibration
         cleaning.CopyScores cleaning.Finding cleaning.Findings cleaning.Recall cleaning.Registration cleaning.Thumbnail
-        datasets.Vehicles distributed.EmbeddedShards evaluation.TestResult export.LoadedPairModel metrics.FoldDecisions
+        datasets.Vehicles evaluation.TestResult export.LoadedPairModel metrics.FoldDecisions
         metrics.Roc search.HardPairs training.TrainingRun training.TrainingSettings zoo.Reproduction
     """,
     "a loss or a miner of a paper that no study compares": """
@@ -75,11 +75,7 @@ OPTIONS = {
     "datasets.photo_patches": "cache",
     "datasets.table": "root",
     "datasets.vehicle_id": "test",
-    "distributed.SearchActors": "cpus memory",
-    "distributed.build_index": "metric cpus memory",
-    "distributed.embed": "cpus gpus memory",
-    "distributed.join": "regions scratch cpus",
-    "distributed.retrieval": "cpus other_model",
+    "distributed.search_shards": "model",
     "embedding.score_pairs": "batch_size",
     "evaluation.cross_validate": "metric",
     "evaluation.evaluate": "shown",
@@ -143,7 +139,7 @@ OPTIONS = {
     "search.hardest_triplets": "metric search",
     "search.near_duplicates": "memory",
     "search.neighborhood_similarity": "memory",
-    "search.search_on_disk": "progress",
+    "search.search_on_disk": "memory progress model",
     "visualize.animation": "seconds hold pixels",
     "visualize.embedding_map": "labels",
     "visualize.tsne": "perplexity",
