@@ -14,9 +14,10 @@ from tfdml.cli.printing import EXIT_OK, print_result
 def run(options: argparse.Namespace) -> int:
     """Answer requests over HTTP, with a page for neighbors."""
     from tfdml import serving  # needs the extra serving
+    from tfdml.serving.run import listen
 
     with inputs.as_usage_error(f"--host {options.host} --port {options.port}"):
-        listening = serving.listen(options.host, options.port)
+        listening = listen(options.host, options.port)
     with listening:
         model, preprocessing = inputs.open_model(options.model, options.preprocessing)
         index, thumbnails = _index(options)
