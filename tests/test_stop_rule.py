@@ -21,8 +21,8 @@ NAMES = {
     "a record that a function returns": """
         analysis.ActivePairs analysis.LabelNoise analysis.LossOverDistance analysis.PairHistogram cleaning.Calibration
         cleaning.CopyScores cleaning.Finding cleaning.Findings cleaning.Recall cleaning.Registration cleaning.Thumbnail
-        datasets.Vehicles evaluation.TestResult export.LoadedPairModel metrics.FoldDecisions
-        metrics.Roc search.HardPairs training.TrainingRun training.TrainingSettings zoo.Reproduction
+        datasets.Vehicles evaluation.TestResult metrics.FoldDecisions
+        metrics.Roc search.HardPairs training.TrainingRun training.TrainingSettings
     """,
     "a loss or a miner of a paper that no study compares": """
         losses.CosineDistillationLoss losses.CosineRegressionLoss losses.RelationalAngleLoss
@@ -34,7 +34,7 @@ NAMES = {
         analysis.label_noise analysis.loss_over_distance analysis.plot_gradient_variance analysis.plot_pair_histogram
         callbacks.EmbeddingMetrics callbacks.PairDiagnostics callbacks.Projector callbacks.RefreshMinedPairs
         datasets.archives datasets.compose datasets.face_template datasets.lfw_pairs datasets.mtcnn_detector
-        distributed.read_shards evaluation.class_folds export.ScannSearch export.load_threshold export.next_version
+        distributed.read_shards evaluation.class_folds export.ScannSearch export.next_version
         export.write_serving_config metrics.binary_codes metrics.binary_signs metrics.int8_scales metrics.knn_accuracy
         metrics.nearest_class_mean metrics.reidentification_from_neighbors metrics.reidentification_from_scores
         metrics.shared_labels metrics.shared_levels miners.compose models.PairMining networks.GeM
@@ -79,8 +79,6 @@ OPTIONS = {
     "embedding.score_pairs": "batch_size",
     "evaluation.cross_validate": "metric",
     "evaluation.evaluate": "shown",
-    "export.LoadedPairModel": "version",
-    "export.write_serving_config": "max_batch_size batch_timeout_ms",
     "importance.induced_lambda": "eta",
     "layers.ClassTree": "levels",
     "layers.Mahalanobis": "rank normalize_trace initializer",
@@ -145,8 +143,6 @@ OPTIONS = {
     "visualize.tsne": "perplexity",
     "visualize.umap": "neighbors min_dist seed",
     "visualize.write_thumbnails": "quality",
-    "zoo.pull": "revision token",
-    "zoo.push": "revision token",
 }
 
 

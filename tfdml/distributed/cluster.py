@@ -59,22 +59,12 @@ def results(
 ) -> Iterator[Any]:
     """The results of a function for all tasks, in their order; each runs as a task of Ray.
 
-    A task whose node dies runs again elsewhere, up to three times. Progress is shown on a terminal.
-
-    Args:
-        function: gets `shared` and the arguments of a task.
-        tasks: arguments of each call.
-        label: what the tasks make, for messages and for progress.
-        shared: an object that is sent to each node once.
-        resources: what a task takes of a node.
-
-    Yields:
-        The results.
+    The function gets `shared`, which is sent to each node once, and the arguments of a task. A task whose node dies
+    runs again elsewhere, up to three times. Progress is shown on a terminal, under `label`.
 
     Raises:
         Exception: the error of the first task that fails, as it raised it.
         RuntimeError: a task whose node or process died each time; it names the task.
-        ValueError: no node has the resources.
     """
     ray = connected()
     claims = claimed(resources)

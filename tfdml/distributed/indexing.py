@@ -142,7 +142,8 @@ class SearchActors:
         count = min(len(entries), room(claims)) if actors is None else actors
         require_whole("actors", count, 1, len(entries))
         actor = ray.remote(_Searcher).options(max_restarts=RETRIES, max_task_retries=RETRIES, **claims)
-        self._actors = [actor.remote(folder, group) for group in _groups(entries, count)]
+        groups = np.array_split(np.arange(len(entries)), count)
+        self._actors = [actor.remote(folder, [entries[number] for number in group]) for group in groups]
         facts = self._all("facts")
         self.metric, self.dim, self.fingerprint = facts[0][:3]
         self._count = sum(fact[3] for fact in facts)
@@ -203,11 +204,6 @@ class SearchActors:
             raise error.cause from error
         except self._ray.exceptions.RayError as error:
             raise ended("an actor that holds shards", error) from error
-
-
-def _groups(entries, count):
-    """The entries in so many groups of neighbors."""
-    return [[entries[i] for i in numbers] for numbers in np.array_split(np.arange(len(entries)), count)]
 
 
 class _Searcher:
