@@ -4,7 +4,9 @@ import csv
 import datetime
 import importlib.util
 import os
+import resource
 import statistics
+import threading
 import time
 from pathlib import Path
 
@@ -44,6 +46,41 @@ def median_seconds(functions, *, repeats):
             function()
             seconds[name].append(time.perf_counter() - begin)
     return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def measured_steps(model, images, labels, steps):
+    """MiB of the peak of this process beyond its memory now, and the median seconds of a training step.
+
+    One more step is made before, which compiles.
+    """
+    import psutil
+
+    process, done, seconds = psutil.Process(), threading.Event(), []
+    before, peak = process.memory_info().rss, [0]
+
+    def watch():
+        while not done.wait(0.01):
+            peak[0] = max(peak[0], process.memory_info().rss)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    for _ in range(steps + 1):
+        begin = time.perf_counter()
+        model.train_on_batch(images, labels)
+        seconds.append(time.perf_counter() - begin)
+    done.set()
+    watcher.join()
+    return {"peak_mib": (peak[0] - before) / 2**20, "step_s": statistics.median(seconds[1:])}
+
+
+def peak_mib():
+    """Largest resident memory of this process so far, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def ratio(one, other):
+    """one / other, or nothing where one of them was not measured."""
+    return one / other if isinstance(one, float) and isinstance(other, float) else ""
 
 
 def write_csv(path, rows):

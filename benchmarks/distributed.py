@@ -122,7 +122,7 @@ def index_rows(options, folder):
     yield row("search_shards, exact", count, dim, seconds, len(queries) / seconds, "queries a second")
     for kind, settings in (("exact", {}), ("faiss", {"method": "partitioned"}), ("scann", {"method": "partitioned"})):
         build = lambda kind=kind, settings=settings: tfdml.distributed.build_index(  # noqa: E731
-            shards, folder / kind, kind=kind, **settings
+            shards, folder / kind, index=kind, **settings
         )
         index, seconds = measured(build)
         yield row(f"build_index, {kind}", count, dim, seconds, count / seconds, "vectors a second")

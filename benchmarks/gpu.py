@@ -27,7 +27,7 @@ from pathlib import Path
 WORKERS_ENVIRONMENT = dict(os.environ)
 os.environ |= {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}  # this process leaves the card to its workers
 
-from _report import RESULTS, format_cell, today, write_csv  # noqa: E402
+from _report import RESULTS, format_cell, ratio, today, write_csv  # noqa: E402
 
 import tfdml  # noqa: E402
 
@@ -209,11 +209,6 @@ def measure_losses(run, workers, cases):
 def worker_of(name, workers):
     """The worker of a loss, the same in every run."""
     return sum(map(ord, name)) % workers
-
-
-def ratio(one, other):
-    """one / other, or nothing where one of them was not measured."""
-    return one / other if isinstance(one, float) and isinstance(other, float) else ""
 
 
 def cases_of_torch(options):

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from _peers import NOTES, OF_ADDONS, PEER_PACKAGES, arguments_of, check, ours
-from _report import hardware, print_table, today, versions, write_csv
+from _report import hardware, print_table, ratio, today, versions, write_csv
 
 WORKER = Path(__file__).with_name("_loss_worker.py")
 # A call that takes longer than this many seconds, and its way is left out of that size and of larger ones.
@@ -82,11 +82,6 @@ def seconds_of(ways):
             if answer is not None:
                 spent.append(answer)
     return {name: statistics.median(spent) if spent else ways[name].gave_up for name, spent in seconds.items()}
-
-
-def ratio(one, other):
-    """one / other, or nothing where one of them was not measured."""
-    return one / other if isinstance(one, float) and isinstance(other, float) else ""
 
 
 def measure(name, size, dim, ways):

@@ -8,17 +8,14 @@ import argparse
 import json
 import subprocess
 import sys
-import threading
-import time
 
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, hardware, measured_steps, print_table, versions, write_csv
 
 
 def measured(batch_size, micro_batch_size, anchors_per_block, size, steps):
     """Peak memory beyond that of the built model and its data, in MiB, and the median seconds of a step."""
     import keras
     import numpy as np
-    import psutil
 
     import tfdml
 
@@ -30,22 +27,7 @@ def measured(batch_size, micro_batch_size, anchors_per_block, size, steps):
     model = tfdml.models.EmbeddingModel(inputs, outputs)
     loss = tfdml.losses.MultiSimilarityLoss(anchors_per_block=anchors_per_block)
     model.compile("adam", loss=loss, micro_batch_size=micro_batch_size)
-    process, done, seconds = psutil.Process(), threading.Event(), []
-    before, peak = process.memory_info().rss, [0]
-
-    def watch():
-        while not done.wait(0.01):
-            peak[0] = max(peak[0], process.memory_info().rss)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    for _ in range(steps + 1):
-        begin = time.perf_counter()
-        model.train_on_batch(images, labels)
-        seconds.append(time.perf_counter() - begin)
-    done.set()
-    watcher.join()
-    return {"peak_mib": (peak[0] - before) / 2**20, "step_s": float(np.median(seconds[1:]))}
+    return measured_steps(model, images, labels, steps)
 
 
 def row(case):

@@ -14,14 +14,13 @@ import argparse
 import csv
 import datetime
 import json
-import resource
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from _report import RESULTS, hardware, print_table, require_peers, versions, write_csv
+from _report import RESULTS, hardware, peak_mib, print_table, require_peers, versions, write_csv
 
 DATA = {
     "many small classes": {"rows": 60_000, "dim": 128, "classes": 11_316},
@@ -145,11 +144,6 @@ def measure(data, way):
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     row = {"seconds": wall, "cpu_seconds": cpu, "peak_mib": peak_mib(), "above_start_mib": peak_mib() - start}
     return {**row, **{name: float(value) for name, value in numbers.items()}}
-
-
-def peak_mib():
-    """Largest resident memory of this process so far, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def run(data, way):

@@ -8,13 +8,12 @@ same blocks in memory, is a lower bound of every exact search. The peak counts t
 """
 
 import argparse
-import resource
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, hardware, peak_mib, print_table, versions, write_csv
 from threadpoolctl import threadpool_limits
 
 import tfdml
@@ -44,11 +43,6 @@ def product_seconds(queries, rows):
                 part = queries[start : start + len(out)]
                 np.matmul(part, block.T, out=out[: len(part)])
         return time.perf_counter() - begin
-
-
-def peak_mib():
-    """Largest resident memory of this process so far, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main():

@@ -9,16 +9,13 @@ import json
 import math
 import subprocess
 import sys
-import threading
-import time
 
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, hardware, measured_steps, print_table, versions, write_csv
 
 
 def measured(how, rank, batch_size, size, steps):
     """Weights that are trained, MiB of the optimizer and of the peak beyond the built model, median seconds."""
     import numpy as np
-    import psutil
 
     import tfdml
 
@@ -34,28 +31,13 @@ def measured(how, rank, batch_size, size, steps):
         tfdml.networks.freeze(model)
     trained = sum(math.prod(variable.shape) for variable in backbone.trainable_variables)
     model.compile("adam", loss=tfdml.losses.MultiSimilarityLoss())
-    process, done, seconds = psutil.Process(), threading.Event(), []
-    before, peak = process.memory_info().rss, [0]
-
-    def watch():
-        while not done.wait(0.01):
-            peak[0] = max(peak[0], process.memory_info().rss)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    for _ in range(steps + 1):
-        begin = time.perf_counter()
-        model.train_on_batch(images, labels)
-        seconds.append(time.perf_counter() - begin)
-    done.set()
-    watcher.join()
+    steps_measured = measured_steps(model, images, labels, steps)
     state = sum(math.prod(variable.shape) for variable in model.optimizer.variables)
     return {
         "trained": trained,
         "trained_percent": 100 * trained / every,
         "optimizer_mib": 4 * state / 2**20,
-        "peak_mib": (peak[0] - before) / 2**20,
-        "step_s": float(np.median(seconds[1:])),
+        **steps_measured,
     }
 
 

@@ -1,6 +1,5 @@
 """The code in the documents runs, and their numbers are the measured ones."""
 
-import importlib
 import os
 import re
 import shutil
@@ -15,8 +14,6 @@ import pytest
 import tensorflow as tf
 
 import tfdml
-from studies import __main__ as studies
-from studies import cleaning, ensembles, few_shot, glyphs, keras_examples, pages, precision, recipe_tables, runner
 from tests import FEW_OPTIMIZATIONS
 from tests.small_networks import without_download
 from tests.zoo.local_hub import LocalHub
@@ -216,62 +213,9 @@ def test_links_inside_the_repository_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
-def test_the_table_of_the_readme_is_the_measured_one():
-    assert glyphs.table(runner.read_rows(glyphs.ROWS)) + "\n<!-- end of table -->" in (ROOT / "README.md").read_text()
-
-
-def test_the_table_of_precisions_is_the_measured_one():
-    whole = f"{precision.MARK}\n{precision.section(runner.read_rows(precision.ROWS))}\n<!-- end of table -->"
-    assert whole in precision.PAGE.read_text()
-
-
-@pytest.mark.parametrize("page", ensembles.PAGES, ids=lambda page: page.stem)
-def test_the_tables_of_ensembles_and_compact_embeddings_are_the_measured_ones(page):
-    assert "| ---: |" in page.read_text()
-    assert ensembles.filled(page) == page.read_text()
-
-
-@pytest.mark.parametrize("page", recipe_tables.PAGES, ids=lambda page: page.stem)
-def test_the_tables_of_recipes_are_the_measured_ones(page):
-    assert "| ---: |" in page.read_text()
-    assert recipe_tables.filled(page) == page.read_text()
-
-
-def test_the_tables_of_the_benchmarks_are_those_of_their_results(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    tables = importlib.import_module("tables")
-    for page in map(Path.read_text, tables.PAGES):
-        assert "<!-- results/" in page
-        assert tables.filled(page) == page
-
-
-@pytest.mark.parametrize(
-    ("paper", "line"), [("importance_sampling", "| (4, 16)-group | yes |"), ("mining", "| margin |")]
-)
-def test_the_tables_of_a_paper_are_those_of_its_runs(paper, line):
-    module = studies.PAPERS[paper]
-    page = (ROOT / module.PAGE).read_text()
-    assert line in page
-    assert studies.filled(page, paper, module.STUDIES, pages.RESULTS / paper) == page
-
-
 @pytest.mark.parametrize("room", ["losses", "miners", "samplers", "callbacks", "layers", "evaluation", "addons"])
 def test_every_public_class_of_a_room_is_in_a_page(room):
     text = "\n".join(page.read_text() for page in PAGES)
     module = getattr(tfdml, room)
     names = [name for name in module.__all__ if isinstance(getattr(module, name), type)]
     assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
-
-
-def test_the_table_of_few_shot_training_is_the_measured_one():
-    assert few_shot.filled() == few_shot.PAGE.read_text()
-
-
-def test_the_tables_of_cleaning_are_the_measured_ones():
-    assert cleaning.filled() == cleaning.PAGE.read_text()
-
-
-def test_the_tables_of_the_examples_of_keras_are_the_measured_ones():
-    page = keras_examples.PAGE.read_text()
-    assert "| ---: |" in page
-    assert keras_examples.filled(page) == page

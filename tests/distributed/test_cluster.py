@@ -5,7 +5,9 @@ import re
 
 import pytest
 
-from tfdml.distributed.cluster import require_room, results
+from tests.distributed.embedded import shards
+from tfdml import distributed
+from tfdml.distributed.cluster import claimed, results
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +45,20 @@ def test_a_task_whose_process_ends_each_time_is_named(cluster):
         list(results(end, [(0,)], label="numbers"))
 
 
-def test_room_is_looked_for_on_one_node(cluster):
-    require_room(2)
-    with pytest.raises(ValueError, match="3 cpus, 0 gpus and 0 bytes for a task, expected"):
-        require_room(3)
+@pytest.mark.parametrize("resources", [{"num_cpus": 3}, {"num_gpus": 1}, {"memory": 2**50}])
+def test_resources_that_no_node_has_are_refused(cluster, tmp_path, resources):
+    assert claimed({"num_cpus": 2}) == {"num_cpus": 2}
+    calls = (
+        lambda: list(results(add, [(1,)], label="numbers", resources=resources)),
+        lambda: distributed.SearchActors("missing", resources=resources),
+        lambda: shards(tmp_path / "embedded", resources=resources),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match=r"for a task, expected at most .* as one node has"):
+            call()
+
+
+@pytest.mark.parametrize("resources", [{"cpus": 1}, {"num_cpus": -1}])
+def test_unknown_resources_and_negative_amounts_are_errors(cluster, resources):
+    with pytest.raises(ValueError, match="expected num_cpus, num_gpus, memory, with amounts of 0 or more"):
+        claimed(resources)

@@ -7,17 +7,12 @@ import numpy as np
 import pytest
 from pyarrow import compute
 
-from tests.distributed.embedded import ROWS, shards, vectors
+from tests.distributed.embedded import ROWS, vectors
 from tfdml import distributed, search
 
 pytestmark = pytest.mark.slow
 
 QUERIES = np.random.default_rng(3).normal(size=(20, 8)).astype(np.float32)
-
-
-@pytest.fixture(scope="module")
-def embedded(cluster, tmp_path_factory):
-    return shards(tmp_path_factory.mktemp("embedded"))
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +49,6 @@ def test_filters_rows_and_metadata_are_those_of_one_index(built):
     assert index.search(vectors()[64:65], 1)[0].tolist() == [[1000]]
 
 
-def test_actors_that_no_node_has_room_for_are_refused_before_the_folder_is_read(cluster):
-    with pytest.raises(ValueError, match="3 cpus, 0 gpus and 0 bytes for a task, expected what one node has"):
-        distributed.SearchActors("missing", cpus=3)
-
-
 def test_actors_give_the_results_of_one_process(built):
     where = compute.field("label") == "class 3"
     with distributed.SearchActors(built, actors=2) as actors:
@@ -78,7 +68,7 @@ def test_actors_give_the_results_of_one_process(built):
 
 
 def test_an_approximate_index_of_shards(embedded, tmp_path):
-    index = distributed.build_index(embedded, tmp_path / "index", kind="faiss", codes="float32", method="exact")
+    index = distributed.build_index(embedded, tmp_path / "index", index="faiss", codes="float32", method="exact")
     np.testing.assert_array_equal(index.search(QUERIES, 5)[0], search.Exact(vectors()).search(QUERIES, 5)[0])
     assert isinstance(index, search.Faiss)
 

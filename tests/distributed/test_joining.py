@@ -5,6 +5,7 @@ import pytest
 
 from tests.distributed.embedded import shards, vectors
 from tfdml import distributed, search
+from tfdml.distributed import joining
 
 pytestmark = pytest.mark.slow
 
@@ -16,8 +17,9 @@ def embedded(cluster, tmp_path_factory):
     return shards(tmp_path_factory.mktemp("embedded"), rows=ROWS, shard_size=512)
 
 
-def test_pairs_are_those_of_the_exact_join(embedded):
-    pairs = distributed.join(embedded, 0.99, recall=1.0, sample=500, regions=5)
+def test_pairs_are_those_of_the_exact_join(embedded, monkeypatch):
+    monkeypatch.setattr(joining, "_PER_REGION", ROWS // 5)
+    pairs = distributed.join(embedded, 0.99, recall=1.0, sample=500)
     expected = search.similar_pairs(vectors(ROWS), 0.99)
     codes, expected_codes = (rows[:, 0] * ROWS + rows[:, 1] for rows in (pairs.rows, expected.rows))
     is_found = np.isin(expected_codes, codes)
@@ -27,8 +29,9 @@ def test_pairs_are_those_of_the_exact_join(embedded):
     assert not list(embedded.folder.glob(".join-*"))
 
 
-def test_the_recall_is_measured_on_other_rows_and_bounds_the_truth(embedded):
-    pairs = distributed.join(embedded, 0.9, recall=0.8, sample=400, regions=3, seed=2)
+def test_the_recall_is_measured_on_other_rows_and_bounds_the_truth(embedded, monkeypatch):
+    monkeypatch.setattr(joining, "_PER_REGION", ROWS // 3)
+    pairs = distributed.join(embedded, 0.9, recall=0.8, sample=400, seed=2)
     expected = search.similar_pairs(vectors(ROWS), 0.9)
     missed = ~np.isin(expected.rows @ [ROWS, 1], pairs.rows @ [ROWS, 1])
     complete = 1 - len(np.unique(expected.rows[missed])) / len(np.unique(expected.rows))

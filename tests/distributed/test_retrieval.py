@@ -3,17 +3,12 @@
 import numpy as np
 import pytest
 
-from tests.distributed.embedded import ROWS, shards, vectors
+from tests.distributed.embedded import ROWS, vectors
 from tfdml import distributed, metrics, search
 
 pytestmark = pytest.mark.slow
 
 LABELS = np.arange(ROWS) % 10
-
-
-@pytest.fixture(scope="module")
-def embedded(cluster, tmp_path_factory):
-    return shards(tmp_path_factory.mktemp("embedded"))
 
 
 def test_search_equals_the_search_of_all_vectors(embedded):

@@ -76,9 +76,8 @@ def test_an_invalid_file_is_an_error_of_its_request_where_nothing_is_skipped(mod
 
 def test_a_loaded_model_scores_pairs_and_ranks_neighbors_again(model, folder):
     loaded = export.load(folder)
-    assert type(loaded) is export.LoadedPairModel
     assert (loaded.preprocessing.shape, loaded.class_names, loaded.search) == ((8, 8, 1), ("x", "y"), None)
-    assert export.load_threshold(folder) == json.loads((folder / "assets.extra" / "threshold.json").read_text()) == 0.25
+    assert loaded.threshold == json.loads((folder / "assets.extra" / "threshold.json").read_text()) == 0.25
     np.testing.assert_allclose(loaded.predict_on_batch((A, B)), model.predict((A, B), verbose=0), atol=1e-5)
     neighbors = np.tile(np.arange(5), (5, 1))
     ours, expected = (search.rerank(each, A, B, neighbors, k=4) for each in (loaded, model))

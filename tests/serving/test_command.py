@@ -13,6 +13,7 @@ from tfdml import cli, export, models, search, serving
 from tfdml.cli import inputs
 from tfdml.cli.commands import name_of_run
 from tfdml.datasets import LabeledSet, Preprocessing
+from tfdml.serving.run import listen
 from tfdml.visualize import write_thumbnails
 
 OPEN_MODEL = inputs.open_model
@@ -29,7 +30,7 @@ def serve(capsys, monkeypatch, tmp_path):
         made.update(options, model=model)
 
     monkeypatch.setattr(serving, "application", application)
-    monkeypatch.setattr(serving, "run", lambda application, listening: made.update(port=listening.getsockname()[1]))
+    monkeypatch.setattr(serving, "run", lambda application, listening: made.update(address=listening.getsockname()))
     monkeypatch.setattr(inputs, "open_model", lambda path, view: (path, Preprocessing(size=8)))
 
     def run(command):
@@ -41,13 +42,11 @@ def serve(capsys, monkeypatch, tmp_path):
     return run
 
 
-def test_a_model_is_served_on_this_machine_alone(serve, monkeypatch):
-    hosts = []
-    listen = serving.listen
-    monkeypatch.setattr(serving, "listen", lambda host, port: hosts.append(host) or listen(host, port))
+def test_a_model_is_served_on_this_machine_alone(serve):
     code, printed, errors, made = serve("folder --port 0")
-    assert (code, errors, hosts) == (0, "", ["127.0.0.1"])
-    assert printed.startswith(f"model: http://127.0.0.1:{made.pop('port')}/")
+    host, port = made.pop("address")
+    assert (code, errors, host) == (0, "", "127.0.0.1")
+    assert printed.startswith(f"model: http://127.0.0.1:{port}/")
     assert "page" not in printed
     assert made == {
         "model": "folder",
@@ -209,7 +208,7 @@ def test_settings_of_another_program_are_no_training_run(tmp_path):
 
 
 def test_a_port_in_use_is_found_before_the_model_is_loaded(serve):
-    with serving.listen(port=0) as listening:
+    with listen(port=0) as listening:
         port = listening.getsockname()[1]
         code, printed, errors, made = serve(f"folder --port {port}")
     assert (code, printed, made) == (2, "", {})

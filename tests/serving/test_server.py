@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import inspect
 import io
 import json
 import os
@@ -21,6 +22,7 @@ from yarl import URL
 from tfdml import search, serving
 from tfdml.datasets import Preprocessing
 from tfdml.serving import server as module
+from tfdml.serving.run import listen
 from tfdml.serving.signatures import signatures_of
 
 PREDICT, SEARCH = "/v1/models/model:predict", "/v1/models/model:search"
@@ -80,6 +82,21 @@ def serve(monkeypatch):
     return run
 
 
+def served(**options):
+    """Decorates a test `async def test(client, ...)`, which runs against a server with these options of `serve`."""
+
+    def decorated(story):
+        def test(serve, **fixtures):
+            serve(lambda client: story(client, **fixtures), **options)
+
+        fixtures = list(inspect.signature(story).parameters)[1:]
+        parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in ("serve", *fixtures)]
+        test.__signature__ = inspect.Signature(parameters)
+        return test
+
+    return decorated
+
+
 def file(content):
     return {"b64": base64.b64encode(content).decode()}
 
@@ -102,13 +119,11 @@ async def numbers(client):
         return dict(re.findall(r"^(\w+(?:{.*?})?) (\S+)$", await response.text(), re.MULTILINE))
 
 
-def test_files_and_pixels_are_embedded_in_their_order(serve):
-    async def story(client):
-        assert await answer(client, PREDICT, files(b"ab", b"cd")) == (200, {"predictions": [[97, 98], [99, 100]]})
-        pixels = {"inputs": [[[[1]], [[2]]]]}
-        assert await answer(client, "/v1/models/model/versions/1:predict", pixels) == (200, {"outputs": [[1, 2]]})
-
-    serve(story)
+@served()
+async def test_files_and_pixels_are_embedded_in_their_order(client):
+    assert await answer(client, PREDICT, files(b"ab", b"cd")) == (200, {"predictions": [[97, 98], [99, 100]]})
+    pixels = {"inputs": [[[[1]], [[2]]]]}
+    assert await answer(client, "/v1/models/model/versions/1:predict", pixels) == (200, {"outputs": [[1, 2]]})
 
 
 def test_the_rest_client_of_the_page_is_answered_as_by_tensorflow_serving(serve):
@@ -124,35 +139,31 @@ def test_the_rest_client_of_the_page_is_answered_as_by_tensorflow_serving(serve)
     serve(story)
 
 
-def test_the_version_of_the_model_is_named_and_has_its_address(serve):
-    async def story(client):
-        for place in ("/v1/models/model", "/v1/models/model/versions/7"):
-            assert (await answer(client, place, method="get"))[1]["model_version_status"][0]["version"] == "7"
-            assert (await answer(client, f"{place}/metadata", method="get"))[1]["model_spec"]["version"] == "7"
-        assert await answer(client, "/v1/models/model/versions/7:predict", files(b"ab")) == (
-            200,
-            {"predictions": [[97, 98]]},
-        )
-        assert (await answer(client, "/v1/models/model/versions/1", method="get"))[0] == 404
-
-    serve(story, version=7)
+@served(version=7)
+async def test_the_version_of_the_model_is_named_and_has_its_address(client):
+    for place in ("/v1/models/model", "/v1/models/model/versions/7"):
+        assert (await answer(client, place, method="get"))[1]["model_version_status"][0]["version"] == "7"
+        assert (await answer(client, f"{place}/metadata", method="get"))[1]["model_spec"]["version"] == "7"
+    assert await answer(client, "/v1/models/model/versions/7:predict", files(b"ab")) == (
+        200,
+        {"predictions": [[97, 98]]},
+    )
+    assert (await answer(client, "/v1/models/model/versions/1", method="get"))[0] == 404
 
 
-def test_a_bad_image_refuses_its_request_with_its_place_and_no_other_request(serve):
-    async def story(client):
-        bodies = [files(b"ab", b"bad"), files(b"ab"), files(b"bad")]
-        found = await asyncio.gather(*(answer(client, PREDICT, body) for body in bodies))
-        assert found[0] == (400, {"error": "Image 1: Received no image, expected one."})
-        assert found[1] == (200, {"predictions": [[97, 98]]})
-        assert found[2][0] == 400
-        counted = await numbers(client)
-        assert counted['tfdml_images_total{result="embedded"}'] == "2.0"
-        assert counted['tfdml_images_total{result="refused"}'] == "2.0"
-        assert counted['tfdml_requests_total{route="/v1/models/model:predict",status="400"}'] == "2.0"
-        assert counted["tfdml_batch_images_sum"] == "4.0"
-        assert float(counted["process_resident_memory_bytes"]) > 2**20
-
-    serve(story)
+@served()
+async def test_a_bad_image_refuses_its_request_with_its_place_and_no_other_request(client):
+    bodies = [files(b"ab", b"bad"), files(b"ab"), files(b"bad")]
+    found = await asyncio.gather(*(answer(client, PREDICT, body) for body in bodies))
+    assert found[0] == (400, {"error": "Image 1: Received no image, expected one."})
+    assert found[1] == (200, {"predictions": [[97, 98]]})
+    assert found[2][0] == 400
+    counted = await numbers(client)
+    assert counted['tfdml_images_total{result="embedded"}'] == "2.0"
+    assert counted['tfdml_images_total{result="refused"}'] == "2.0"
+    assert counted['tfdml_requests_total{route="/v1/models/model:predict",status="400"}'] == "2.0"
+    assert counted["tfdml_batch_images_sum"] == "4.0"
+    assert float(counted["process_resident_memory_bytes"]) > 2**20
 
 
 @pytest.mark.parametrize(
@@ -215,30 +226,26 @@ class Damaged(dict):
         return default
 
 
-def test_random_items_are_distinct_items_of_the_index_and_a_seed_repeats_them(serve):
-    async def story(client):
-        items = "/v1/models/model/items"
-        status, found = await answer(client, items, method="get")
-        assert status == 200
-        assert sorted(each["id"] for each in found["items"]) == ["a", "b", "c", "d"]
-        assert {"id": "c", "row": 2, "name": "gone.png", "metadata": {"label": "y"}} in found["items"]
-        drawn = [(await answer(client, f"{items}?n=2&seed={seed}", method="get"))[1] for seed in [*range(20), 3]]
-        assert {len({each["id"] for each in draw["items"]}) for draw in drawn} == {2}
-        assert drawn[3] == drawn[-1]
-        assert {each["id"] for draw in drawn for each in draw["items"]} == {"a", "b", "c", "d"}
-        assert (await answer(client, f"{items}?n={10**2}", method="get"))[0] == 200
-        assert (await numbers(client))['tfdml_requests_total{route="/v1/models/model/items",status="200"}'] == "23.0"
-
-    serve(story)
+@served()
+async def test_random_items_are_distinct_items_of_the_index_and_a_seed_repeats_them(client):
+    items = "/v1/models/model/items"
+    status, found = await answer(client, items, method="get")
+    assert status == 200
+    assert sorted(each["id"] for each in found["items"]) == ["a", "b", "c", "d"]
+    assert {"id": "c", "row": 2, "name": "gone.png", "metadata": {"label": "y"}} in found["items"]
+    drawn = [(await answer(client, f"{items}?n=2&seed={seed}", method="get"))[1] for seed in [*range(20), 3]]
+    assert {len({each["id"] for each in draw["items"]}) for draw in drawn} == {2}
+    assert drawn[3] == drawn[-1]
+    assert {each["id"] for draw in drawn for each in draw["items"]} == {"a", "b", "c", "d"}
+    assert (await answer(client, f"{items}?n={10**2}", method="get"))[0] == 200
+    assert (await numbers(client))['tfdml_requests_total{route="/v1/models/model/items",status="200"}'] == "23.0"
 
 
-def test_no_more_items_than_neighbors_are_sent(serve):
-    async def story(client):
-        for query, status, count in (("", 200, 3), ("?n=3", 200, 3), ("?n=4", 400, 0)):
-            found, content = await answer(client, f"/v1/models/model/items{query}", method="get")
-            assert (found, len(content.get("items", []))) == (status, count)
-
-    serve(story, max_neighbors=3)
+@served(max_neighbors=3)
+async def test_no_more_items_than_neighbors_are_sent(client):
+    for query, status, count in (("", 200, 3), ("?n=3", 200, 3), ("?n=4", 400, 0)):
+        found, content = await answer(client, f"/v1/models/model/items{query}", method="get")
+        assert (found, len(content.get("items", []))) == (status, count)
 
 
 @pytest.mark.parametrize(
@@ -270,13 +277,11 @@ def test_a_thumbnail_is_asked_for_by_the_encoded_id_and_stands_in_for_the_file(s
     serve(story, index=index, thumbnails={id: b"jpeg"})
 
 
-def test_an_index_without_files_has_the_pictures_of_its_thumbnails(serve):
-    async def story(client):
-        facts = (await answer(client, "/v1/models/model/index", method="get"))[1]
-        assert (facts["pictures"], facts["random_items"]) == (True, True)
-        assert (await answer(client, "/v1/models/model/pictures/1", method="get"))[0] == 404
-
-    serve(story, index=search.Exact(VECTORS), thumbnails={0: b"jpeg"})
+@served(index=search.Exact(VECTORS), thumbnails={0: b"jpeg"})
+async def test_an_index_without_files_has_the_pictures_of_its_thumbnails(client):
+    facts = (await answer(client, "/v1/models/model/index", method="get"))[1]
+    assert (facts["pictures"], facts["random_items"]) == (True, True)
+    assert (await answer(client, "/v1/models/model/pictures/1", method="get"))[0] == 404
 
 
 def test_thumbnails_of_another_index_are_an_error(serve):
@@ -286,60 +291,52 @@ def test_thumbnails_of_another_index_are_an_error(serve):
         serve(None, index=None, thumbnails={0: b""})
 
 
-def test_another_method_is_told_the_right_one_and_addresses_of_clients_are_no_names_of_metrics(serve):
-    async def story(client):
-        async with client.get(PREDICT) as response:
-            assert (response.status, response.headers["Allow"]) == (405, "POST")
-        await answer(client, "/nothing/1", method="get")
-        await answer(client, "/nothing/2", method="get")
-        counted = await numbers(client)
-        assert counted['tfdml_requests_total{route="unknown",status="404"}'] == "2.0"
-        assert counted['tfdml_request_seconds_count{route="unknown"}'] == "3.0"
-        assert "nothing" not in str(counted)
-
-    serve(story)
+@served()
+async def test_another_method_is_told_the_right_one_and_addresses_of_clients_are_no_names_of_metrics(client):
+    async with client.get(PREDICT) as response:
+        assert (response.status, response.headers["Allow"]) == (405, "POST")
+    await answer(client, "/nothing/1", method="get")
+    await answer(client, "/nothing/2", method="get")
+    counted = await numbers(client)
+    assert counted['tfdml_requests_total{route="unknown",status="404"}'] == "2.0"
+    assert counted['tfdml_request_seconds_count{route="unknown"}'] == "3.0"
+    assert "nothing" not in str(counted)
 
 
-def test_neighbors_of_files_and_items_are_found_by_cosine(serve):
-    async def story(client):
-        body = {"instances": [file(b"\x00\x07"), {"id": "a"}, {"row": 0}], "k": 2}
-        status, found = await answer(client, SEARCH, body)
-        assert status == 200
-        assert [[each["id"] for each in result] for result in found["neighbors"]] == [
-            ["c", "b"],
-            ["b", "c"],
-            ["b", "c"],
-        ]
-        first = found["neighbors"][0][0]
-        assert first == {"id": "c", "row": 2, "score": 1, "name": "gone.png", "metadata": {"label": "y"}}
-        _, found = await answer(client, SEARCH, {"instances": [{"row": 0}], "where": {"label": "y"}})
-        assert [each["id"] for each in found["neighbors"][0]] == ["c", "d"]
-        for wrong in ({"instances": [{"id": "e"}]}, {"instances": [file(b"bad")]}, {"instances": [], "k": 1}):
-            status, found = await answer(client, SEARCH, wrong)
-            assert 400 <= status < 500
-            assert found["error"]
-
-    serve(story)
+@served()
+async def test_neighbors_of_files_and_items_are_found_by_cosine(client):
+    body = {"instances": [file(b"\x00\x07"), {"id": "a"}, {"row": 0}], "k": 2}
+    status, found = await answer(client, SEARCH, body)
+    assert status == 200
+    assert [[each["id"] for each in result] for result in found["neighbors"]] == [
+        ["c", "b"],
+        ["b", "c"],
+        ["b", "c"],
+    ]
+    first = found["neighbors"][0][0]
+    assert first == {"id": "c", "row": 2, "score": 1, "name": "gone.png", "metadata": {"label": "y"}}
+    _, found = await answer(client, SEARCH, {"instances": [{"row": 0}], "where": {"label": "y"}})
+    assert [each["id"] for each in found["neighbors"][0]] == ["c", "d"]
+    for wrong in ({"instances": [{"id": "e"}]}, {"instances": [file(b"bad")]}, {"instances": [], "k": 1}):
+        status, found = await answer(client, SEARCH, wrong)
+        assert 400 <= status < 500
+        assert found["error"]
 
 
-def test_pictures_are_asked_for_by_row_and_kept(serve):
-    async def story(client):
-        for _ in range(2):
-            async with client.get("/v1/models/model/pictures/1") as response:
-                assert (response.status, response.content_type) == (200, "image/png")
-                assert await response.read() == b"b.png of 192"
-
-    serve(story)
+@served()
+async def test_pictures_are_asked_for_by_row_and_kept(client):
+    for _ in range(2):
+        async with client.get("/v1/models/model/pictures/1") as response:
+            assert (response.status, response.content_type) == (200, "image/png")
+            assert await response.read() == b"b.png of 192"
 
 
-def test_a_server_without_index_has_neither_search_nor_page(serve):
-    async def story(client):
-        for path, method in ((SEARCH, "post"), ("/", "get"), ("/v1/models/model/index", "get")):
-            assert (await answer(client, path, method=method))[0] == 404
-        assert (await answer(client, "/v1/models/model", method="get"))[0] == 200
-        assert (await answer(client, "/v1/models/model/metadata", method="get"))[0] == 200
-
-    serve(story, index=None)
+@served(index=None)
+async def test_a_server_without_index_has_neither_search_nor_page(client):
+    for path, method in ((SEARCH, "post"), ("/", "get"), ("/v1/models/model/index", "get")):
+        assert (await answer(client, path, method=method))[0] == 404
+    assert (await answer(client, "/v1/models/model", method="get"))[0] == 200
+    assert (await answer(client, "/v1/models/model/metadata", method="get"))[0] == 200
 
 
 def test_an_index_of_another_model_is_refused_at_the_start_and_the_server_states_its_own(monkeypatch):
@@ -387,57 +384,49 @@ def test_a_request_beyond_the_size_is_refused_before_and_while_it_is_read(serve)
     serve(story, max_bytes=100)
 
 
-def test_a_compressed_request_is_refused(serve):
-    async def story(client):
-        status, found = await answer(client, PREDICT, b"{}", headers={"Content-Encoding": "gzip"})
-        assert status == 415
-        assert "Send plain JSON" in found["error"]
-
-    serve(story)
+@served()
+async def test_a_compressed_request_is_refused(client):
+    status, found = await answer(client, PREDICT, b"{}", headers={"Content-Encoding": "gzip"})
+    assert status == 415
+    assert "Send plain JSON" in found["error"]
 
 
-def test_more_requests_than_the_limit_are_sent_away_but_health_and_metrics_answer(serve):
-    async def story(client):
-        slow = [asyncio.create_task(answer(client, PREDICT, files(b"slow"))) for _ in range(2)]
-        while (await numbers(client))["tfdml_requests_active"] != "2.0":
-            await asyncio.sleep(0.01)
-        async with client.post(PREDICT, data="{}") as response:
-            assert response.status == 503
-            assert response.headers["Retry-After"] == "1"
-        assert await answer(client, "/healthz", method="get") == (200, {"status": "ok"})
-        Quick.go.set()
-        assert [status for status, _ in await asyncio.gather(*slow)] == [200, 200]
-        assert (await answer(client, PREDICT, files(b"ab")))[0] == 200
-
-    serve(story, max_requests=2)
+@served(max_requests=2)
+async def test_more_requests_than_the_limit_are_sent_away_but_health_and_metrics_answer(client):
+    slow = [asyncio.create_task(answer(client, PREDICT, files(b"slow"))) for _ in range(2)]
+    while (await numbers(client))["tfdml_requests_active"] != "2.0":
+        await asyncio.sleep(0.01)
+    async with client.post(PREDICT, data="{}") as response:
+        assert response.status == 503
+        assert response.headers["Retry-After"] == "1"
+    assert await answer(client, "/healthz", method="get") == (200, {"status": "ok"})
+    Quick.go.set()
+    assert [status for status, _ in await asyncio.gather(*slow)] == [200, 200]
+    assert (await answer(client, PREDICT, files(b"ab")))[0] == 200
 
 
-def test_a_model_that_takes_too_long_gives_504_and_is_not_healthy_until_it_is_done(serve):
-    async def story(client):
-        status, found = await answer(client, PREDICT, files(b"slow"))
-        assert status == 504
-        assert "within 0.1 seconds" in found["error"]
-        while await answer(client, "/healthz", method="get") != (503, {"status": "stuck"}):
-            await asyncio.sleep(0.01)
-        Quick.go.set()
-        while (await answer(client, "/healthz", method="get"))[0] != 200:
-            await asyncio.sleep(0.01)
-        assert (await answer(client, PREDICT, files(b"ab")))[0] == 200
-
-    serve(story, seconds=0.1)
+@served(seconds=0.1)
+async def test_a_model_that_takes_too_long_gives_504_and_is_not_healthy_until_it_is_done(client):
+    status, found = await answer(client, PREDICT, files(b"slow"))
+    assert status == 504
+    assert "within 0.1 seconds" in found["error"]
+    while await answer(client, "/healthz", method="get") != (503, {"status": "stuck"}):
+        await asyncio.sleep(0.01)
+    Quick.go.set()
+    while (await answer(client, "/healthz", method="get"))[0] != 200:
+        await asyncio.sleep(0.01)
+    assert (await answer(client, PREDICT, files(b"ab")))[0] == 200
 
 
-def test_a_client_that_sends_a_part_of_a_request_gets_408(serve):
-    async def story(client):
-        reader, writer = await asyncio.open_connection(client.host, client.port)
-        writer.write(f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{{".encode())
-        found = (await reader.readuntil(b"}")).decode()
-        assert found.startswith("HTTP/1.1 408")
-        assert "Connection: close" in found
-        assert "expected all of it" in found
-        writer.close()
-
-    serve(story, seconds=0.1)
+@served(seconds=0.1)
+async def test_a_client_that_sends_a_part_of_a_request_gets_408(client):
+    reader, writer = await asyncio.open_connection(client.host, client.port)
+    writer.write(f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{{".encode())
+    found = (await reader.readuntil(b"}")).decode()
+    assert found.startswith("HTTP/1.1 408")
+    assert "Connection: close" in found
+    assert "expected all of it" in found
+    writer.close()
 
 
 def test_clients_that_leave_are_forgotten(serve, caplog):
@@ -471,15 +460,13 @@ def test_an_error_in_the_server_is_500_without_its_text_and_the_server_continues
 
 
 @pytest.mark.parametrize("host", ["example.com", "127.0.0.1.example.com", "[::1", ""])
-def test_on_the_loopback_interface_other_hosts_are_refused(serve, host):
-    async def story(client):
-        for right in ("localhost", "127.0.0.1:99", "[::1]:99"):
-            assert (await answer(client, "/healthz", method="get", headers={"Host": right}))[0] == 200
-        status, found = await answer(client, "/healthz", method="get", headers={"Host": host})
-        assert status == 403
-        assert "expected localhost" in found["error"]
-
-    serve(story)
+@served()
+async def test_on_the_loopback_interface_other_hosts_are_refused(client, host):
+    for right in ("localhost", "127.0.0.1:99", "[::1]:99"):
+        assert (await answer(client, "/healthz", method="get", headers={"Host": right}))[0] == 200
+    status, found = await answer(client, "/healthz", method="get", headers={"Host": host})
+    assert status == 403
+    assert "expected localhost" in found["error"]
 
 
 @pytest.mark.parametrize(
@@ -494,34 +481,30 @@ def test_on_the_loopback_interface_other_hosts_are_refused(serve, host):
         {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
     ],
 )
-def test_pages_of_other_sites_are_refused(serve, headers):
-    async def story(client):
-        for kind in ("text/plain", "application/x-www-form-urlencoded", "application/json"):
-            content = {"Content-Type": kind, **headers}
-            assert (await answer(client, PREDICT, files(b"ab"), headers=content))[0] == 403
-        status, found = await answer(client, SEARCH, {"instances": [{"row": 0}]}, headers=headers)
-        assert status == 403
-        assert "a page of another site" in found["error"]
-
-    serve(story)
+@served()
+async def test_pages_of_other_sites_are_refused(client, headers):
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "application/json"):
+        content = {"Content-Type": kind, **headers}
+        assert (await answer(client, PREDICT, files(b"ab"), headers=content))[0] == 403
+    status, found = await answer(client, SEARCH, {"instances": [{"row": 0}]}, headers=headers)
+    assert status == 403
+    assert "a page of another site" in found["error"]
 
 
-def test_the_servers_own_page_programs_and_links_are_answered(serve):
-    async def story(client):
-        own = f"http://127.0.0.1:{client.port}"
-        for headers in ({}, {"Origin": own}, {"Origin": own, "Sec-Fetch-Site": "same-origin"}):
-            assert (await answer(client, PREDICT, files(b"ab"), headers=headers))[0] == 200
-        link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
-        for headers, status in ((link, 200), ({**link, "Sec-Fetch-Dest": "iframe"}, 403)):
-            async with client.get("/", headers=headers) as response:
-                assert response.status == status
-        picture = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
-        for path in ("pictures/1", "items/a/thumbnail", "items"):
-            assert (await answer(client, f"/v1/models/model/{path}", method="get", headers=picture))[0] == 403
-            foreign = {"Origin": "http://example.com"}
-            assert (await answer(client, f"/v1/models/model/{path}", method="get", headers=foreign))[0] == 403
-
-    serve(story)
+@served()
+async def test_the_servers_own_page_programs_and_links_are_answered(client):
+    own = f"http://127.0.0.1:{client.port}"
+    for headers in ({}, {"Origin": own}, {"Origin": own, "Sec-Fetch-Site": "same-origin"}):
+        assert (await answer(client, PREDICT, files(b"ab"), headers=headers))[0] == 200
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    for headers, status in ((link, 200), ({**link, "Sec-Fetch-Dest": "iframe"}, 403)):
+        async with client.get("/", headers=headers) as response:
+            assert response.status == status
+    picture = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+    for path in ("pictures/1", "items/a/thumbnail", "items"):
+        assert (await answer(client, f"/v1/models/model/{path}", method="get", headers=picture))[0] == 403
+        foreign = {"Origin": "http://example.com"}
+        assert (await answer(client, f"/v1/models/model/{path}", method="get", headers=foreign))[0] == 403
 
 
 HALF = "\ud800"  # of a surrogate pair: no text
@@ -598,35 +581,33 @@ def test_an_id_that_is_longer_than_any_of_the_index_is_not_looked_up(serve, monk
     serve(story, index=index)
 
 
-def test_the_page_loads_nothing_from_elsewhere(serve):
-    async def story(client):
-        for path, kind in (("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")):
-            async with client.get(path) as response:
-                text = await response.text()
-                assert (response.status, response.content_type) == (200, kind)
-                assert "default-src 'none'" in response.headers["Content-Security-Policy"]
-                assert response.headers["X-Content-Type-Options"] == "nosniff"
-                assert "//" not in re.sub(r"(?m)(^|;) ?//.*$", "", text.replace("<!DOCTYPE html>", ""))
-                assert "{{" not in text
-                assert "innerHTML" not in text
-
-    serve(story)
+@served()
+async def test_the_page_loads_nothing_from_elsewhere(client):
+    for path, kind in (("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")):
+        async with client.get(path) as response:
+            text = await response.text()
+            assert (response.status, response.content_type) == (200, kind)
+            assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+            assert response.headers["X-Content-Type-Options"] == "nosniff"
+            assert "//" not in re.sub(r"(?m)(^|;) ?//.*$", "", text.replace("<!DOCTYPE html>", ""))
+            assert "{{" not in text
+            assert "innerHTML" not in text
 
 
 def test_a_port_in_use_and_an_address_of_another_machine_are_errors():
-    with serving.listen(port=0) as listening:
+    with listen(port=0) as listening:
         port = listening.getsockname()[1]
         with pytest.raises(OSError, match=f"port={port}, expected an address of this machine and a free port"):
-            serving.listen(port=port)
+            listen(port=port)
     for host in ("192.0.2.1", "no host"):
         with pytest.raises(OSError, match="expected an address of this machine"):
-            serving.listen(host)
-    serving.listen(port=port).close()
+            listen(host)
+    listen(port=port).close()
 
 
 def test_a_server_runs_until_the_process_is_told_to_end(monkeypatch):
     monkeypatch.setattr(module, "Embedder", Quick)
-    app, listening = serving.application(None, Preprocessing(size=2)), serving.listen(port=0)
+    app, listening = serving.application(None, Preprocessing(size=2)), listen(port=0)
     found = []
 
     def ask():
@@ -643,7 +624,7 @@ def test_a_server_runs_until_the_process_is_told_to_end(monkeypatch):
 
 def test_requests_that_come_with_the_signal_are_answered(monkeypatch):
     monkeypatch.setattr(module, "Embedder", Quick)
-    app, listening = serving.application(None, Preprocessing(size=2)), serving.listen(port=0)
+    app, listening = serving.application(None, Preprocessing(size=2)), listen(port=0)
     address = listening.getsockname()
     statuses = []
 

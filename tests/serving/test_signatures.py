@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from aiohttp.test_utils import TestClient, TestServer
 
-from tests.serving.test_server import PREDICT, SEARCH, answer
+from tests.serving.test_server import PREDICT, SEARCH, answer, served
 from tfdml import export, models, search, serving
 
 pytestmark = pytest.mark.slow
@@ -79,103 +79,93 @@ def columns_of(predictions):
     return {name: [row[name] for row in predictions] for name in predictions[0]} if named else predictions
 
 
-def test_every_signature_has_the_answers_of_tensorflow_by_row_and_by_name(serve, model, images):
-    async def story(client):
-        for name in model.signatures:
-            queries = images[:2] / np.float32(2) if name == "embed" else images[:2]
-            if name.endswith("_bytes"):
-                queries, rows = (
-                    [tf.io.encode_png(image).numpy() for image in queries],
-                    [file(queries[i]) for i in (0, 1)],
-                )
-            else:
-                rows = queries.tolist()
-            expected = by_tensorflow(model, name, queries)
-            for form in ({"instances": rows}, {"instances": [{"images": row} for row in rows]}):
-                status, found = await answer(client, PREDICT, {"signature_name": name, **form})
-                assert status == 200
-                require_same(columns_of(found["predictions"]), expected)
-            for inputs in (rows, {"images": rows}):
-                status, found = await answer(client, PREDICT, {"signature_name": name, "inputs": inputs})
-                assert status == 200
-                require_same(found["outputs"], expected)
-
-    serve(story)
+@served()
+async def test_every_signature_has_the_answers_of_tensorflow_by_row_and_by_name(client, model, images):
+    for name in model.signatures:
+        queries = images[:2] / np.float32(2) if name == "embed" else images[:2]
+        if name.endswith("_bytes"):
+            queries, rows = (
+                [tf.io.encode_png(image).numpy() for image in queries],
+                [file(queries[i]) for i in (0, 1)],
+            )
+        else:
+            rows = queries.tolist()
+        expected = by_tensorflow(model, name, queries)
+        for form in ({"instances": rows}, {"instances": [{"images": row} for row in rows]}):
+            status, found = await answer(client, PREDICT, {"signature_name": name, **form})
+            assert status == 200
+            require_same(columns_of(found["predictions"]), expected)
+        for inputs in (rows, {"images": rows}):
+            status, found = await answer(client, PREDICT, {"signature_name": name, "inputs": inputs})
+            assert status == 200
+            require_same(found["outputs"], expected)
 
 
-def test_an_invalid_image_is_marked_and_the_others_are_answered(serve, model, images):
-    async def story(client):
-        names = ("serve_bytes", "search_bytes", "match_bytes")
-        bodies = [{"signature_name": name, "inputs": [file(images[0]), BAD]} for name in names]
-        contents = [tf.io.encode_png(images[0]).numpy(), b"no image"]
-        for name, (_, found) in zip(
-            names, await asyncio.gather(*(answer(client, PREDICT, b) for b in bodies)), strict=True
-        ):
-            require_same(found["outputs"], by_tensorflow(model, name, contents))
-
-    serve(story)
+@served()
+async def test_an_invalid_image_is_marked_and_the_others_are_answered(client, model, images):
+    names = ("serve_bytes", "search_bytes", "match_bytes")
+    bodies = [{"signature_name": name, "inputs": [file(images[0]), BAD]} for name in names]
+    contents = [tf.io.encode_png(images[0]).numpy(), b"no image"]
+    for name, (_, found) in zip(
+        names, await asyncio.gather(*(answer(client, PREDICT, b) for b in bodies)), strict=True
+    ):
+        require_same(found["outputs"], by_tensorflow(model, name, contents))
 
 
-def test_another_signature_and_other_pixels_are_refused(serve):
-    async def story(client):
-        for name, rows in (("train", [1]), ("search", [[0]]), ("embed", [[["x"]]]), ("match", [BAD])):
-            status, found = await answer(client, PREDICT, {"signature_name": name, "instances": rows})
-            assert status == 400
-            assert "expected" in found["error"]
-
-    serve(story)
+@served()
+async def test_another_signature_and_other_pixels_are_refused(client):
+    for name, rows in (("train", [1]), ("search", [[0]]), ("embed", [[["x"]]]), ("match", [BAD])):
+        status, found = await answer(client, PREDICT, {"signature_name": name, "instances": rows})
+        assert status == 400
+        assert "expected" in found["error"]
 
 
-def test_the_types_of_all_signatures_are_told(serve, model):
-    async def story(client):
-        _, found = await answer(client, "/v1/models/model/metadata", method="get")
-        signatures = found["metadata"]["signature_def"]["signature_def"]
-        assert set(signatures) == set(model.signatures)
-        assert signatures["search"]["outputs"]["ids"] == {
-            "dtype": "DT_STRING",
-            "tensor_shape": {"dim": [{"size": "-1", "name": ""}, {"size": "3", "name": ""}], "unknown_rank": False},
-            "name": "",
-        }
-        assert signatures["embed"]["inputs"]["images"]["dtype"] == "DT_FLOAT"
-
-    serve(story)
+@served()
+async def test_the_types_of_all_signatures_are_told(client, model):
+    _, found = await answer(client, "/v1/models/model/metadata", method="get")
+    signatures = found["metadata"]["signature_def"]["signature_def"]
+    assert set(signatures) == set(model.signatures)
+    assert signatures["search"]["outputs"]["ids"] == {
+        "dtype": "DT_STRING",
+        "tensor_shape": {"dim": [{"size": "-1", "name": ""}, {"size": "3", "name": ""}], "unknown_rank": False},
+        "name": "",
+    }
+    assert signatures["embed"]["inputs"]["images"]["dtype"] == "DT_FLOAT"
 
 
-def test_the_page_shows_the_index_inside(serve, images):
-    async def story(client):
-        async with client.get("/") as response:
-            assert response.status == 200
-        _, about = await answer(client, "/v1/models/model/index", method="get")
-        assert about == {
-            "items": 12,
-            "dim": 4,
-            "metric": "cosine",
-            "pictures": False,
-            "threshold": 0.999,
-            "random_items": False,
-            "filters": {},
-            "max_neighbors": 3,
-        }
-        status, found = await answer(client, SEARCH, {"instances": [file(images[5])], "k": 2, "where": {}})
-        first = found["neighbors"][0][0]
-        assert (status, len(found["neighbors"][0])) == (200, 2)
-        assert first == {
-            "id": "item 5",
-            "score": pytest.approx(1, abs=1e-5),
-            "name": "5.png",
-            "metadata": {"id": 5, "name": "n"},
-        }
-        assert len((await answer(client, SEARCH, {"instances": [file(images[5])]}))[1]["neighbors"][0]) == 3
-        for wrong in (
-            {"instances": [{"id": "item 5"}]},
-            {"instances": [{"row": 5}]},
-            {"instances": [BAD]},
-            {"instances": [file(images[5])], "where": {"id": 5}},
-            {"instances": [file(images[5])], "k": 4},
-        ):
-            assert (await answer(client, SEARCH, wrong))[0] == 400
-
-    serve(story)
+@served()
+async def test_the_page_shows_the_index_inside(client, images):
+    async with client.get("/") as response:
+        assert response.status == 200
+    _, about = await answer(client, "/v1/models/model/index", method="get")
+    assert about == {
+        "items": 12,
+        "dim": 4,
+        "metric": "cosine",
+        "pictures": False,
+        "threshold": 0.999,
+        "random_items": False,
+        "filters": {},
+        "max_neighbors": 3,
+    }
+    status, found = await answer(client, SEARCH, {"instances": [file(images[5])], "k": 2, "where": {}})
+    first = found["neighbors"][0][0]
+    assert (status, len(found["neighbors"][0])) == (200, 2)
+    assert first == {
+        "id": "item 5",
+        "score": pytest.approx(1, abs=1e-5),
+        "name": "5.png",
+        "metadata": {"id": 5, "name": "n"},
+    }
+    assert len((await answer(client, SEARCH, {"instances": [file(images[5])]}))[1]["neighbors"][0]) == 3
+    for wrong in (
+        {"instances": [{"id": "item 5"}]},
+        {"instances": [{"row": 5}]},
+        {"instances": [BAD]},
+        {"instances": [file(images[5])], "where": {"id": 5}},
+        {"instances": [file(images[5])], "k": 4},
+    ):
+        assert (await answer(client, SEARCH, wrong))[0] == 400
 
 
 def test_another_index_has_the_page_and_the_signatures_remain(model, images):

@@ -7,7 +7,7 @@ import pytest
 
 import tfdml
 from recipes import glyphs as recipe
-from studies import glyphs_choice, pages, runner
+from studies import glyphs_choice, runner
 from studies.glyphs_choice import Trial
 
 BASE = Trial()
@@ -102,9 +102,3 @@ def test_the_recipe_has_the_settings_of_the_best_trial():
 def test_every_trial_saw_the_validation_classes_only():
     rows = runner.read_rows(glyphs_choice.ROWS)
     assert {row["protocol"] for row in rows} == {"glyphs/class-disjoint-validation/exact-cosine/v1"}
-
-
-def test_the_table_of_the_page_is_the_measured_one():
-    table = glyphs_choice.table(runner.read_rows(glyphs_choice.ROWS))
-    page = glyphs_choice.PAGE.read_text()
-    assert pages.replaced(page, glyphs_choice.MARK, table) == page

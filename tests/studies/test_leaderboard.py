@@ -201,12 +201,6 @@ def test_the_published_rows_of_scaling_are_those_of_its_five_axes(tmp_path, monk
     assert len(texts("scaling")) == 8 * 5 * 5 * 3
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_the_page_has_the_tables_of_the_published_rows(name):
-    page = (pages.ROOT / leaderboard.PAGE).read_text()
-    assert command.filled(page, "leaderboard", [name], FOLDER) == page
-
-
 @pytest.mark.parametrize("name", [name for name in OF_BOARDS if name != "summary"])
 def test_trials_saw_validation_classes_only(name):
     for row in texts(name):

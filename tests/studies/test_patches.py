@@ -5,12 +5,6 @@ import pytest
 from studies import patches, runner
 
 
-def test_the_tables_of_the_page_are_those_of_the_rows():
-    text = patches.PAGE.read_text()
-    assert "| network, seed 0 |" in text
-    assert patches.filled(text) == text
-
-
 def test_the_network_has_fewer_bad_pixels_than_cross_correlation_at_its_best_window():
     rows = runner.read_rows(patches.STEREO)
     windows = [row["bad"] for row in rows if row["method"] != "network"]

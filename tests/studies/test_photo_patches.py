@@ -1,7 +1,6 @@
 """The study of photo patches: orientations of batches, rows, tables, and the whole story on a few places."""
 
 import csv
-import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -75,17 +74,6 @@ def test_a_quick_run_leaves_rows_and_a_picture_and_trains_nothing_twice(random_d
     assert (tmp_path / "photo-patches.png").read_bytes().startswith(b"\x89PNG")
     photo_patches.main(arguments)
     assert " trained: " not in capsys.readouterr().out
-
-
-def test_the_table_of_the_page_and_the_readme_are_those_of_the_rows():
-    page = photo_patches.PAGE.read_text()
-    assert f"of {photo_patches.SOURCE} -->" in page
-    assert photo_patches.filled(page) == page
-    table = page.partition(f"of {photo_patches.SOURCE} -->")[2]
-    names = ("trained network", "SIFT")
-    trained, sift = (re.search(rf"^\| {name} \| ([\d.]+)", table, re.MULTILINE)[1] for name in names)
-    readme = (pages.ROOT / "README.md").read_text()
-    assert f"photographs: {trained}% Recall@1 by a small network, {sift}% by SIFT" in readme
 
 
 def test_the_published_networks_are_those_of_the_choice():

@@ -68,10 +68,6 @@ def test_a_network_of_imagenet_begins_with_its_weights_and_ignores_light_and_col
     np.testing.assert_allclose(embeddings[1:], embeddings[[0, 0]], atol=1e-3)
 
 
-def test_the_tables_of_the_page_are_those_of_the_rows():
-    assert photo_starts.filled(photo_starts.PAGE.read_text()) == photo_starts.PAGE.read_text()
-
-
 def test_the_published_networks_are_those_of_the_choice_with_about_the_same_processor_time():
     runs, trials = photo_starts.RUNS, runner.read_rows(photo_starts.CHOICE)
     rows = runner.read_rows(photo_starts.ROWS)

@@ -115,9 +115,3 @@ def test_the_settings_of_the_recipe_are_the_chosen_ones():
         chosen_rate, settings = choice.chosen(rows, method)
         assert chosen_rate == rate
         assert settings == recipe.CHOSEN[method]
-
-
-def test_the_tables_of_the_page_are_those_of_the_rows():
-    page = (pages.ROOT / reidentification.PAGE).read_text()
-    assert "| batch hard | k-reciprocal |" in page
-    assert command.filled(page, "reidentification", reidentification.STUDIES, FOLDER) == page

@@ -60,11 +60,6 @@ def test_a_quick_run_leaves_the_rows_of_all_ways_and_trains_nothing_twice(tmp_pa
     assert " trained: " not in capsys.readouterr().out
 
 
-def test_the_table_of_the_page_is_that_of_the_rows():
-    assert f"of {things.SOURCE} -->" in things.PAGE.read_text()
-    assert things.filled(things.PAGE.read_text()) == things.PAGE.read_text()
-
-
 def test_the_published_runs_are_those_of_the_choice_and_lora_trains_at_most_two_percent():
     at, rows = things.Setting(pages.ROOT), runner.read_rows(things.ROWS)
     seeds = [run for seeds in things.chosen(runner.read_rows(things.CHOICE), at).values() for run in seeds]

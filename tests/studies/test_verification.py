@@ -2,16 +2,8 @@
 
 import pytest
 
-from studies import __main__ as command
-from studies import pages, runner, verification
+from studies import pages, runner
 from studies.verification import curves, losses, setting, untouched
-
-
-def test_the_page_shows_the_rows_that_are_kept():
-    page = (pages.ROOT / verification.PAGE).read_text()
-    kept = [name for name in verification.STUDIES if (pages.RESULTS / "verification" / f"{name}.csv").exists()]
-    assert "untouched" in kept
-    assert command.filled(page, "verification", kept, pages.RESULTS / "verification") == page
 
 
 def result_of(run):

@@ -38,7 +38,7 @@ class LocalHub:
         self.HfApi = like(real)(self._api)
         self.CommitOperationAdd = like(huggingface_hub.CommitOperationAdd)(SimpleNamespace)
         self.snapshot_download = like(huggingface_hub.snapshot_download)(self._snapshot_download)
-        names = ("create_repo", "create_branch", "create_commit")
+        names = ("create_repo", "create_commit")
         self.api = SimpleNamespace(
             **{name: like(getattr(real, name), None)(getattr(self, f"_{name}")) for name in names}
         )
@@ -52,13 +52,9 @@ class LocalHub:
         self.repos.setdefault(repo_id, {"main": {".gitattributes": b"*.keras filter=lfs\n"}})
         return SimpleNamespace(repo_id=repo_id)
 
-    def _create_branch(self, repo_id, *, branch, exist_ok):
-        assert exist_ok
-        self.repos[repo_id].setdefault(branch, self.repos[repo_id]["main"])
-
-    def _create_commit(self, repo_id, operations, *, commit_message, revision=None):
+    def _create_commit(self, repo_id, operations, *, commit_message):
         files = {each.path_in_repo: each.path_or_fileobj.read_bytes() for each in operations}
-        commit = self.commit(repo_id, files, revision or "main")
+        commit = self.commit(repo_id, files)
         return SimpleNamespace(commit_url=f"https://huggingface.co/{repo_id}/commit/{commit}")
 
     def commit(self, repo_id, files, revision="main"):
@@ -68,7 +64,7 @@ class LocalHub:
         branches[revision] = branches[commit] = {**branches.get(revision, {}), **files}
         return commit
 
-    def _snapshot_download(self, repo_id, *, revision=None, token=None, allow_patterns):
+    def _snapshot_download(self, repo_id, *, revision=None, allow_patterns):
         self.before_download(self.downloads)
         self.downloads += 1
         branches = self.repos[repo_id]

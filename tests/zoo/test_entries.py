@@ -14,6 +14,7 @@ import pytest
 from tests.zoo.conftest import ABOUT, DATA, IMAGES, LABELS, network
 from tfdml import evaluate, export, metrics, models, zoo
 from tfdml._core import checksums
+from tfdml.zoo import publishing
 from tfdml.zoo.entries import EntryRef, load_reference
 
 FILES = [
@@ -141,7 +142,7 @@ def test_data_of_another_protocol_are_refused_and_unknown_data_are_asked_for(mad
 def test_a_flipped_bit_in_any_file_is_found_named_and_stops_loading(root, name, monkeypatch):
     path = root / "squares" / name
     monkeypatch.setattr(keras.saving, "load_model", lambda *_, **__: pytest.fail("parsed before it was checked"))
-    for bit in np.random.default_rng(0).integers(8 * path.stat().st_size, size=8).tolist():
+    for bit in np.random.default_rng(0).integers(8 * path.stat().st_size, size=2).tolist():
         flip(path, bit)
         problems = zoo.check("squares", root=root)
         assert problems
@@ -279,9 +280,15 @@ def test_wrong_names_roots_and_data_are_refused(root, trained, monkeypatch):
     assert sorted(place.name for place in root.iterdir()) == ["README.md", "mine", "pair", "squares"]
 
 
-def test_an_entry_is_replaced_whole(root, monkeypatch):
+def test_an_entry_is_replaced_whole_and_an_error_leaves_the_old_one(root, monkeypatch):
     monkeypatch.chdir(root.parent)
-    zoo.save(network(dim=2), "squares", DATA, summary="Flat squares.", metric="euclidean", **ABOUT)
+    options = {"summary": "Flat squares.", "metric": "euclidean", **ABOUT}
+    with monkeypatch.context() as patch:
+        patch.setattr(publishing, "write_checksums", fail)
+        with pytest.raises(OSError, match="full"):
+            zoo.save(network(dim=2), "squares", DATA, **options)
+    assert (zoo.check("squares"), zoo.card("squares").dimension) == ((), 4)
+    zoo.save(network(dim=2), "squares", DATA, **options)
     assert zoo.check("squares") == ()
     card = zoo.card("squares")
     assert (card.dimension, card.metric, card.protocol) == (2, "euclidean", "squares/exact-euclidean/v1")
@@ -289,6 +296,11 @@ def test_an_entry_is_replaced_whole(root, monkeypatch):
     vectors = zoo.load("squares").predict_on_batch(IMAGES)
     expected = metrics.retrieval(vectors, LABELS, metric="euclidean")["recall@1"]
     assert card.metrics["recall@1"].value == pytest.approx(expected, abs=1e-5)
+    assert sorted(place.name for place in root.iterdir()) == ["README.md", "pair", "squares"]
+
+
+def fail(folder):
+    raise OSError("the disk is full")
 
 
 def test_names_folders_and_towers_are_models_of_the_command_line(root, monkeypatch):

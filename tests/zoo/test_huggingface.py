@@ -36,24 +36,14 @@ def squares(tmp_path):
 
 
 def test_an_entry_that_was_pushed_is_pulled_as_it_was(hub, tmp_path):
-    url = zoo.push("user/glyphs-2d", root=ROOT, private=True, token="secret")
+    url = zoo.push("user/glyphs-2d", root=ROOT, private=True)
     assert url.startswith("https://huggingface.co/user/glyphs-2d/commit/")
-    assert hub.calls == [("HfApi", {"token": "secret"}), ("create_repo", {"private": True, "exist_ok": True})]
+    assert hub.calls == [("HfApi", {}), ("create_repo", {"private": True, "exist_ok": True})]
     assert hub.repos["user/glyphs-2d"]["main"].keys() == {*contents(ROOT / "glyphs-2d"), ".gitattributes"}
     folder = zoo.pull("user/glyphs-2d", root=tmp_path / "mine")
     assert folder == tmp_path / "mine" / "glyphs-2d"
     assert contents(folder) == contents(ROOT / "glyphs-2d")
     assert not [path for path in folder.rglob("*") if path.is_symlink()]
-
-
-def test_an_entry_is_pushed_to_a_branch(hub, tmp_path, monkeypatch):
-    monkeypatch.setattr(huggingface, "opened", lambda folder: (None, huggingface.read_card(folder)))
-    for seed, revision in ((1, None), (2, "v2")):
-        write_entry(tmp_path / revision if revision else tmp_path, "squares", seed=seed)
-        zoo.push("user/squares", root=tmp_path / revision if revision else tmp_path, revision=revision)
-    for revision, seed in ((None, 1), ("main", 1), ("v2", 2)):
-        zoo.pull("user/squares", revision=revision, root=tmp_path / "mine")
-        assert zoo.card("squares", root=tmp_path / "mine").seed == seed
 
 
 @pytest.mark.parametrize(

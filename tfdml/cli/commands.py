@@ -143,9 +143,10 @@ def _mask(conditions, index):
 def run_serve(options: argparse.Namespace) -> int:
     """Print the addresses, and answer requests until an interrupt."""
     from tfdml import serving  # needs the extra serving
+    from tfdml.serving.run import listen
 
     with inputs.as_usage_error(f"--host {options.host} --port {options.port}"):
-        listening = serving.listen(options.host, options.port)
+        listening = listen(options.host, options.port)
     with listening:
         model, preprocessing = inputs.open_model(options.model, options.preprocessing)
         index, thumbnails = inputs.open_index_or_run(options)

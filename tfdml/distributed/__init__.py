@@ -1,13 +1,12 @@
 """Work that outgrows a machine, on Ray: bulk embedding, indexes in shards, joins, evaluation and tuning."""
 
 from tfdml.distributed.cross_validation import cross_validate
-from tfdml.distributed.embedding import EmbeddedShards, embed, read_shards
+from tfdml.distributed.embedding import embed, read_shards
 from tfdml.distributed.indexing import SearchActors, build_index
 from tfdml.distributed.joining import join
 from tfdml.distributed.retrieval import retrieval, search_shards
 
 __all__ = [
-    "EmbeddedShards",
     "SearchActors",
     "build_index",
     "cross_validate",

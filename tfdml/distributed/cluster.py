@@ -1,15 +1,18 @@
 """Ray, and functions that run as its tasks."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from tfdml._core.checks import require, require_whole
+from tfdml._core.checks import require
 from tfdml._core.optional import optional_import
 from tfdml._core.terminal import show_progress
 
 _QUEUED = 2  # tasks per core that wait or run, so that arguments and results of few are in memory
 RETRIES = 3  # of a task or an actor whose node or process dies
+Resources: TypeAlias = Mapping[str, float]
+"""What a task or an actor takes of a node: `{"num_cpus": 2, "num_gpus": 1, "memory": 2**30}`, as options of Ray."""
+_OF_NODES = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
 
 
 def connected() -> Any:
@@ -24,20 +27,26 @@ def connected() -> Any:
     return ray
 
 
-def require_room(cpus: float, gpus: float = 0, memory: int | None = None) -> None:
-    """Raise a ValueError unless one node of the cluster has these resources: a task would wait for ever.
+def claimed(resources: Resources | None) -> dict[str, float]:
+    """The resources of a task or an actor, one processor if none are given.
 
-    Args:
-        cpus, gpus: numbers, also parts of one.
-        memory: bytes, or None.
+    Raises:
+        ValueError: an unknown resource, a negative amount, or more than one node of the cluster has: a task would wait
+            for ever.
     """
-    wanted = {"CPU": cpus, "GPU": gpus, "memory": memory or 0}
+    claims = {"num_cpus": 1, **(resources or {})}
+    known = set(claims) <= set(_OF_NODES) and all(amount >= 0 for amount in claims.values())
+    require(known, f"resources={resources}", f"{', '.join(_OF_NODES)}, with amounts of 0 or more")
     nodes = [node["Resources"] for node in connected().nodes() if node["Alive"]]
-    largest = {name: max((node.get(name, 0) for node in nodes), default=0) for name in wanted}
-    fits = any(all(node.get(name, 0) >= amount for name, amount in wanted.items()) for node in nodes)
-    received = f"{cpus:g} cpus, {gpus:g} gpus and {wanted['memory']:,} bytes for a task"
-    expected = f"what one node has: at most {largest['CPU']:g}, {largest['GPU']:g} and {largest['memory']:,.0f}"
-    require(fits, received, f"{expected}. Ask for less, or start larger nodes")
+    fits = any(all(node.get(_OF_NODES[name], 0) >= amount for name, amount in claims.items()) for node in nodes)
+    largest = {name: max((node.get(_OF_NODES[name], 0) for node in nodes), default=0) for name in claims}
+    require(fits, f"resources={claims} for a task", f"at most {largest}, as one node has. Start larger nodes")
+    return claims
+
+
+def room(claims: dict[str, float]) -> int:
+    """The number of tasks that the processors of the cluster run at the same time, at least one."""
+    return max(1, int(connected().cluster_resources().get("CPU", 1) / max(claims["num_cpus"], 1)))
 
 
 def results(
@@ -46,35 +55,22 @@ def results(
     *,
     label: str,
     shared: Any = None,
-    cpus: float = 1,
-    memory: int | None = None,
+    resources: Resources | None = None,
 ) -> Iterator[Any]:
     """The results of a function for all tasks, in their order; each runs as a task of Ray.
 
-    A task whose node dies runs again elsewhere, up to three times. Progress is shown on a terminal.
-
-    Args:
-        function: gets `shared` and the arguments of a task.
-        tasks: arguments of each call.
-        label: what the tasks make, for messages and for progress.
-        shared: an object that is sent to each node once.
-        cpus, memory: what a task takes of a node.
-
-    Yields:
-        The results.
+    The function gets `shared`, which is sent to each node once, and the arguments of a task. A task whose node dies
+    runs again elsewhere, up to three times. Progress is shown on a terminal, under `label`.
 
     Raises:
         Exception: the error of the first task that fails, as it raised it.
         RuntimeError: a task whose node or process died each time; it names the task.
-        ValueError: no node has the resources.
     """
     ray = connected()
-    require_whole("cpus", cpus, 1)
-    require_room(cpus, memory=memory)
-    options = {"num_cpus": cpus, "max_retries": RETRIES, "memory": memory}
-    remote = ray.remote(function).options(**{name: value for name, value in options.items() if value is not None})
+    claims = claimed(resources)
+    remote = ray.remote(function).options(max_retries=RETRIES, **claims)
     shared_reference = ray.put(shared)
-    limit = max(1, _QUEUED * int(ray.cluster_resources().get("CPU", 1) / cpus))
+    limit = _QUEUED * room(claims)
     running: deque[Any] = deque()
     try:
         for number in range(len(tasks)):

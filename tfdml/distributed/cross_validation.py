@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from tfdml import evaluation
-from tfdml.distributed.cluster import results
+from tfdml.distributed.cluster import Resources, results
 from tfdml.evaluation.protocol.cross_validation import measured_fold
 from tfdml.typing import Data, FilePath
 
@@ -16,14 +16,13 @@ def cross_validate(
     space: Callable[[Any], dict[str, Any]],
     path: FilePath,
     *,
-    cpus: float = 1,
-    memory: int | None = None,
+    resources: Resources | None = None,
     **options: Any,
 ) -> evaluation.CrossValidation:
     """`tfdml.evaluation.cross_validate` with the folds of a trial as tasks of Ray.
 
-    Seeds depend on the fold and settings on the trials before, so the trials are those of one machine, and a search
-    that was begun on one goes on here. At most `folds` tasks run at the same time.
+    The trials are the same as on one machine, and you can continue a search that was started there. At most `folds`
+    tasks run at the same time.
 
     See also: `tfdml.evaluation.cross_validate` on one machine.
 
@@ -40,7 +39,7 @@ def cross_validate(
 
     Args:
         train, data, space, path: as in `tfdml.evaluation.cross_validate`. `train` and the set are sent to the nodes.
-        cpus, memory: processors and bytes that a training takes of a node.
+        resources: what a training takes of a node, as in `embed`.
         options: the other options of `tfdml.evaluation.cross_validate`.
 
     Returns:
@@ -49,14 +48,14 @@ def cross_validate(
     Raises:
         ImportError, TypeError, ValueError: as `tfdml.evaluation.cross_validate`; resources that no node has.
     """
-    measure = partial(_measured_folds, cpus=cpus, memory=memory)
+    measure = partial(_measured_folds, resources=resources)
     return evaluation.cross_validate(train, data, space, path, measure=measure, **options)
 
 
-def _measured_folds(train, settings, folds, seeds, *, cpus, memory):
+def _measured_folds(train, settings, folds, seeds, *, resources):
     """The metrics of the folds, in their order."""
     tasks = list(zip(folds, seeds, strict=True))
-    return results(_measured, tasks, label="folds", shared=(train, settings), cpus=cpus, memory=memory)
+    return results(_measured, tasks, label="folds", shared=(train, settings), resources=resources)
 
 
 def _measured(shared, fold, seed):

@@ -20,7 +20,7 @@ from tfdml._core.checksums import fingerprint, sha256_of
 from tfdml._core.json_files import read_json
 from tfdml._core.optional import optional_import
 from tfdml._core.terminal import as_cells, show_progress
-from tfdml.distributed.cluster import RETRIES, connected, ended, require_room
+from tfdml.distributed.cluster import RETRIES, Resources, claimed, connected, ended, room
 from tfdml.distributed.folders import RUN, begun, record_of, write_record
 from tfdml.embedding import files
 from tfdml.embedding.files import Embeddings, read_embeddings
@@ -95,27 +95,25 @@ class EmbeddedShards:
 def embed(
     model: Embedder | FilePath | Callable[[], Embedder],
     data: Examples,
-    folder: FilePath,
+    path: FilePath,
     *,
     batch_size: int = 256,
     shard_size: int = 2**16,
     actors: int | tuple[int, int] | None = None,
-    cpus: float = 1,
-    gpus: float = 0,
-    memory: int | None = None,
+    resources: Resources | None = None,
 ) -> EmbeddedShards:
     """Embed a set of any size on a cluster of Ray.
 
-    * Each actor loads the model once. It takes a shard of the set, embeds it in batches, and writes a Parquet file with
-      the columns of `tfdml.models.write_embeddings`, which `read_embeddings` and `search_on_disk` read, and a record.
-      A shard is finished when its record is there; both appear whole.
-    * Where a node is lost, its actor starts on another one, up to three times, and embeds its shard again. A shard has
-      one file, so each example is there once. A run that was stopped goes on with the shards that are not finished.
-    * Examples that cannot be loaded are left out; they are listed in `skipped.csv` with their reasons.
-    * The set is told from a changed one by a checksum, as in `LabeledSet.fingerprint`. It is computed once a call, on
-      the calling machine: an array is read whole, at 1 to 2 GB per second of a core.
-    * The batches of a shard do not depend on the cluster. Embeddings are those of `tfdml.models.embed` if `batch_size`
-      divides `shard_size`.
+    * Each actor loads the model once. For each shard, it writes a Parquet file with the columns of
+      `tfdml.models.write_embeddings`, which `read_embeddings` and `search_on_disk` read, and then a record. A shard is
+      finished when its record is there.
+    * Where a node is lost, its actor starts on another one, up to three times, and embeds its shard again. A run that
+      was stopped resumes with the shards that are not finished.
+    * Examples that cannot be loaded are skipped; `skipped.csv` lists them with their reasons.
+    * A checksum, as in `LabeledSet.fingerprint`, detects a changed set. The calling machine computes it once per call:
+      it reads an array whole, at 1 to 2 GB per second of a core.
+    * The batches of a shard do not depend on the cluster. Embeddings equal `tfdml.models.embed` if `batch_size` divides
+      `shard_size`.
 
     The folder, the model if it is a path, and files of the set must have the same names on all nodes: a shared disk.
     Arrays are sent to each node once.
@@ -123,7 +121,7 @@ def embed(
     With an export and archives, on every machine that has a GPU:
 
         images = tfdml.datasets.archives(tar_files, load=tfdml.export.load("products").preprocessing)
-        shards = tfdml.distributed.embed("products", images, "embedded", gpus=1, actors=(1, 8))
+        shards = tfdml.distributed.embed("products", images, "embedded", actors=(1, 8), resources={"num_gpus": 1})
 
     See also: `tfdml.models.write_embeddings` on one machine, `build_index` and `join` for what follows.
 
@@ -142,20 +140,22 @@ def embed(
     Args:
         model: folder of an export, a `.keras` file, a Keras model, or a function that makes a model.
         data: a labeled set, such as `tfdml.datasets.folder`, `table` and `archives`, or an array.
-        folder: a new folder, or one of the same run.
+        path: a new folder, or one of the same run.
         batch_size: number of examples embedded at the same time.
         shard_size: number of examples of a shard.
         actors: number of actors, at least and at most; None: 1 to as many as the processors of the cluster allow. With
             a smallest number above what is left of a cluster that loses nodes, the run waits for new ones.
-        cpus, gpus: processors that an actor takes; TensorFlow gets this number of threads.
-        memory: bytes of main memory that an actor takes, for the scheduler; None for no claim.
+        resources: what an actor takes of a node, as options of Ray: `{"num_cpus": 2, "num_gpus": 1, "memory": 2**30}`;
+            None for one processor. TensorFlow gets `num_cpus` threads.
 
     Returns:
-        `EmbeddedShards`.
+        The shards, which iterate over `tfdml.models.Embeddings`: `paths` of their Parquet files, `dim`, `starts` (the
+        number of embeddings before each shard), `skipped` examples as `(row, name, reason)`, `fingerprint` of the
+        model, and `read(number)`.
 
     Raises:
         ImportError: Ray or pyarrow is not installed: `pip install tfdml[ray]`.
-        BlockingIOError: another process writes `folder`, which the message names.
+        BlockingIOError: another process writes `path`, which the message names.
         FileExistsError: a folder with other files, which stay.
         RuntimeError: an actor whose process or node ended four times, such as one that takes more memory than there is.
         ValueError: no examples; a folder of another set, model or size; an embedding that is not finite; resources that
@@ -166,7 +166,7 @@ def embed(
     for name, size in (("batch_size", batch_size), ("shard_size", shard_size)):
         require_whole(name, size, 1)
     require(len(data) > 0, "a set without examples", "at least one. Check its filters and files")
-    path = Path(folder).expanduser().absolute()
+    folder = Path(path).expanduser().absolute()
     run = {
         "set": set_fingerprint(data),
         "model": fingerprint(opened(model), getattr(data, "load", None)),
@@ -174,18 +174,18 @@ def embed(
         "batch_size": batch_size,
         "shard_size": shard_size,
     }
-    with begun(path, run):
-        starts = [start for start in range(0, len(data), shard_size) if record_of(path, _name(start, run)) is None]
+    with begun(folder, run):
+        starts = [start for start in range(0, len(data), shard_size) if record_of(folder, _name(start, run)) is None]
         if starts:
-            _embed(model, data, path, run, starts, actors, {"num_cpus": cpus, "num_gpus": gpus, "memory": memory})
-        shards = read_shards(path)
-        with atomic_write(path / _SKIPPED) as new, new.open("w", newline="", encoding="utf-8") as text:
+            _embed(model, data, folder, run, starts, actors, claimed(resources))
+        shards = read_shards(folder)
+        with atomic_write(folder / _SKIPPED) as new, new.open("w", newline="", encoding="utf-8") as text:
             csv.writer(text).writerows(map(as_cells, [("row", "name", "reason"), *shards.skipped]))
     return shards
 
 
-def read_shards(folder: FilePath) -> EmbeddedShards:
-    """The shards that `embed` wrote.
+def read_shards(path: FilePath) -> EmbeddedShards:
+    """The shards that `embed` wrote, as it returned them.
 
     Example:
 
@@ -201,7 +201,7 @@ def read_shards(folder: FilePath) -> EmbeddedShards:
         FileNotFoundError: a folder without a run, or a shard whose file is missing, which is named.
         ValueError: a run that is not finished; a record of another form; a file of another size than was written.
     """
-    path = Path(folder).expanduser()
+    path = Path(path).expanduser()
     if not (path / RUN).is_file():
         raise FileNotFoundError(f"Received {str(path)!r} without {RUN}, expected a folder that embed wrote.")
     run = read_json(path / RUN)
@@ -235,14 +235,12 @@ def _name(start, run):
     return f"part-{start // run['shard_size']:06}"
 
 
-def _embed(model, data, path, run, starts, actors, resources):
+def _embed(model, data, path, run, starts, actors, claims):
     """Embed the shards that begin with these rows, by actors of Ray Data."""
     ray = connected()
     ray_data = optional_import("ray.data", feature="tfdml.distributed.embed", extra="ray")
-    require_room(resources["num_cpus"], resources["num_gpus"], resources["memory"])
     ray_data.DataContext.get_current().enable_progress_bars = False
-    room = max(1, int(ray.cluster_resources().get("CPU", 1) // max(resources["num_cpus"], 1)))
-    actors = (1, min(room, len(starts))) if actors is None else actors
+    actors = (1, min(room(claims), len(starts))) if actors is None else actors
     least, most = (actors, actors) if isinstance(actors, int) else actors
     examples = ray.put(data)  # kept for actors that start again
     shards = ray_data.from_items([{"start": start} for start in starts], override_num_blocks=len(starts))
@@ -250,11 +248,11 @@ def _embed(model, data, path, run, starts, actors, resources):
         warnings.simplefilter("ignore", DeprecationWarning)
         records = shards.map(
             _ShardWriter,
-            fn_constructor_args=(model, examples, path, run, resources["num_cpus"], Path.cwd()),
+            fn_constructor_args=(model, examples, path, run, claims["num_cpus"], Path.cwd()),
             compute=ray_data.ActorPoolStrategy(min_size=least, max_size=most),
             max_restarts=RETRIES,
             max_task_retries=-1,  # while the actor has starts left
-            **{name: amount for name, amount in resources.items() if amount},
+            **{name: amount for name, amount in claims.items() if amount},
         )
     total = -(-run["examples"] // run["shard_size"])
     try:

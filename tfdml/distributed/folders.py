@@ -16,14 +16,11 @@ RUN = "run.json"
 
 @contextlib.contextmanager
 def begun(path: FilePath, run: dict[str, Any]) -> Iterator[Path]:
-    """Hold the folder of a run, which is made, or was made by an earlier call with the same arguments.
+    """Hold the folder of a run, new or made by an earlier call of the same run: no other call writes it in the block.
 
     Args:
         path: a new or empty folder, or one of the same run.
         run: what the shards depend on, JSON types only.
-
-    Yields:
-        The folder, which no other call writes until the block ends.
 
     Raises:
         BlockingIOError: another process, or another call in this one, writes the folder; it is named.

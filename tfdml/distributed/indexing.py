@@ -9,7 +9,7 @@ import numpy.typing as npt
 from tfdml import search
 from tfdml._core.checks import as_vectors, require, require_one_of, require_whole
 from tfdml._core.checksums import require_same_model
-from tfdml.distributed.cluster import RETRIES, connected, ended, require_room, results
+from tfdml.distributed.cluster import RETRIES, Resources, claimed, connected, ended, results, room
 from tfdml.distributed.embedding import EmbeddedShards, read_shards
 from tfdml.distributed.folders import begun, record_of, write_record
 from tfdml.search.builders import index_builder
@@ -19,13 +19,12 @@ from tfdml.typing import FilePath, Filter
 
 def build_index(
     embeddings: EmbeddedShards | FilePath,
-    folder: FilePath,
+    path: FilePath,
     *,
-    kind: str = "exact",
+    index: str = "exact",
     metric: str = "cosine",
     ids: str = "row",
-    cpus: float = 1,
-    memory: int | None = None,
+    resources: Resources | None = None,
     **options: Any,
 ) -> Any:
     """Build an index in shards, one for each shard of embeddings, on a cluster of Ray.
@@ -49,11 +48,11 @@ def build_index(
 
     Args:
         embeddings: the result of `embed`, or its folder.
-        folder: a new folder, or one of the same call.
-        kind: "exact", "scann" or "faiss".
+        path: a new folder, or one of the same call.
+        index: "exact", "scann" or "faiss".
         metric: "cosine", "dot" or "euclidean".
         ids: "row", the row numbers of the set, or "path".
-        cpus, memory: processors and bytes that building a shard takes of a node.
+        resources: what building a shard takes of a node, as in `embed`.
         options: of `tfdml.search.Scann` or `Faiss`, as JSON can hold them.
 
     Returns:
@@ -61,23 +60,23 @@ def build_index(
 
     Raises:
         ImportError: Ray, ScaNN or faiss is not installed.
-        BlockingIOError: another process writes `folder`, which the message names.
+        BlockingIOError: another process writes `path`, which the message names.
         FileExistsError: a folder with other files, which stay.
         ValueError: an option out of range; a folder of other embeddings or options; embeddings without paths.
     """
-    require_one_of(("exact", "scann", "faiss"), kind=kind)
+    require_one_of(("exact", "scann", "faiss"), index=index)
     require_one_of(("row", "path"), ids=ids)
     shards = embeddings if isinstance(embeddings, EmbeddedShards) else read_shards(embeddings)
-    settings = {"kind": kind, "metric": metric, "ids": ids, "options": options}
+    settings = {"kind": index, "metric": metric, "ids": ids, "options": options}
     run = {"model": shards.fingerprint, "embeddings": [r["sha256"] for r in shards.records if r["rows"]], **settings}
-    with begun(Path(folder).expanduser().absolute(), run) as path:
-        missing = [(number,) for number, name in enumerate(shards.names) if record_of(path, name) is None]
-        shared = shards, path, settings
-        for _ in results(_build, missing, label="shards built", shared=shared, cpus=cpus, memory=memory):
+    with begun(Path(path).expanduser().absolute(), run) as folder:
+        missing = [(number,) for number, name in enumerate(shards.names) if record_of(folder, name) is None]
+        shared = shards, folder, settings
+        for _ in results(_build, missing, label="shards built", shared=shared, resources=resources):
             pass
-        entries = [record for name in shards.names if (record := record_of(path, name)) is not None]
-        index_shards.write_manifest(path, {"model": shards.fingerprint, **settings}, entries)
-    return search.load(path)
+        entries = [record for name in shards.names if (record := record_of(folder, name)) is not None]
+        index_shards.write_manifest(folder, {"model": shards.fingerprint, **settings}, entries)
+    return search.load(folder)
 
 
 def _build(shared, number):
@@ -123,9 +122,9 @@ class SearchActors:
         (array([[1, 0]]), array([[1. , 0.8]], dtype=float32))
 
     Args:
-        folder: what `build_index` wrote, under the same name on all nodes.
+        path: folder that `build_index` wrote, under the same name on all nodes.
         actors: number of actors; None for as many as the processors of the cluster allow, at most one per shard.
-        cpus, memory: processors and bytes that an actor takes of a node.
+        resources: what an actor takes of a node, as in `embed`.
 
     Attributes:
         dim, metric: of the vectors.
@@ -136,20 +135,15 @@ class SearchActors:
         FileNotFoundError, ValueError: a shard that is missing or damaged, by name; resources that no node has.
     """
 
-    def __init__(
-        self, folder: FilePath, *, actors: int | None = None, cpus: float = 1, memory: int | None = None
-    ) -> None:
-        ray = self._ray = connected()
-        require_room(cpus, memory=memory)
-        path = Path(folder).expanduser().absolute()
-        manifest = index_shards.read_manifest(path)
-        entries = manifest["shards"]
-        most = max(1, int(ray.cluster_resources().get("CPU", 1) // max(cpus, 1)))
-        count = min(len(entries), most) if actors is None else actors
+    def __init__(self, path: FilePath, *, actors: int | None = None, resources: Resources | None = None) -> None:
+        ray, claims = connected(), claimed(resources)
+        self._ray, folder = ray, Path(path).expanduser().absolute()
+        entries = index_shards.read_manifest(folder)["shards"]
+        count = min(len(entries), room(claims)) if actors is None else actors
         require_whole("actors", count, 1, len(entries))
-        options = {"num_cpus": cpus, "memory": memory, "max_restarts": RETRIES, "max_task_retries": RETRIES}
-        actor = ray.remote(_Searcher).options(**{name: value for name, value in options.items() if value is not None})
-        self._actors = [actor.remote(path, group) for group in _groups(entries, count)]
+        actor = ray.remote(_Searcher).options(max_restarts=RETRIES, max_task_retries=RETRIES, **claims)
+        groups = np.array_split(np.arange(len(entries)), count)
+        self._actors = [actor.remote(folder, [entries[number] for number in group]) for group in groups]
         facts = self._all("facts")
         self.metric, self.dim, self.fingerprint = facts[0][:3]
         self._count = sum(fact[3] for fact in facts)
@@ -210,11 +204,6 @@ class SearchActors:
             raise error.cause from error
         except self._ray.exceptions.RayError as error:
             raise ended("an actor that holds shards", error) from error
-
-
-def _groups(entries, count):
-    """The entries in so many groups of neighbors."""
-    return [[entries[i] for i in numbers] for numbers in np.array_split(np.arange(len(entries)), count)]
 
 
 class _Searcher:

@@ -3,13 +3,14 @@
 import math
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from tfdml._core.checks import require, require_fraction, require_seed, require_whole
-from tfdml.distributed.cluster import results
+from tfdml.distributed.cluster import Resources, results
 from tfdml.distributed.embedding import EmbeddedShards, read_shards
 from tfdml.search.blocks import slices
 from tfdml.search.duplicates.binomial import binomial_lower_bound
@@ -19,6 +20,7 @@ from tfdml.search.scores import l2_normalize
 from tfdml.typing import FilePath
 
 _BLOCK = 2**22  # products of a block
+_PER_REGION = 500_000  # vectors
 _COLUMNS = ("rows", "vectors", "cell", "probes")  # of the vectors of a region
 
 
@@ -46,12 +48,9 @@ def join(
     *,
     recall: float = 0.99,
     sample: int = 4096,
-    regions: int | None = None,
     max_pairs: int = 20_000_000,
-    scratch: FilePath | None = None,
     seed: int = 0,
-    cpus: float = 1,
-    memory: int | None = None,
+    resources: Resources | None = None,
 ) -> SimilarPairs:
     """All pairs of at least this cosine similarity among embeddings in shards, on a cluster of Ray.
 
@@ -61,9 +60,9 @@ def join(
     Time grows with n^1.5 dim.
 
     1. Centers are computed from vectors of all shards, and the two samples are compared with all vectors.
-    2. For each shard, a task divides the vectors by regions of neighboring centers, and writes them to `scratch`; a
-       vector near a border is in several regions.
-    3. For each region, a task compares its vectors.
+    2. For each shard, a task divides the vectors by regions of neighboring centers, and writes them to a
+       temporary folder beside the shards; a vector near a border is in several regions.
+    3. For each region of about 500,000 vectors, a task compares its vectors.
 
     See also: `tfdml.search.similar_pairs` on one machine.
 
@@ -83,12 +82,9 @@ def join(
         similarity: least cosine similarity, in (-1, 1].
         recall: share of the rows with a similar row whose pairs should all be found, in (0, 1].
         sample: number of rows in each of the two samples.
-        regions: number of regions, which share the memory of step 3; None for one per 500,000 vectors.
         max_pairs: number of pairs above which the join is given up.
-        scratch: folder on a shared disk for the vectors of the regions, a new one inside it, which is removed; None for
-            the folder of the shards.
         seed: of the centers and the samples.
-        cpus, memory: processors and bytes that a task takes of a node.
+        resources: what a task takes of a node, as in `embed`.
 
     Returns:
         `SimilarPairs`: row numbers are positions among the embeddings of all shards.
@@ -103,12 +99,12 @@ def join(
         require_whole(name, value, 1)
     require_seed(seed)
     shards = shards if isinstance(shards, EmbeddedShards) else read_shards(shards)
-    claims = {"cpus": cpus, "memory": memory}
+    run = partial(results, resources=resources)
     rng = np.random.default_rng(seed)
-    centers = _centers(shards, rng, claims)
+    centers = _centers(shards, rng, run)
     sampled = rng.permutation(len(shards))[: 2 * sample]
-    pairs, ranks = _joined_sample(shards, sampled, centers, similarity, claims)
-    number = min(len(centers), regions or max(1, len(shards) // 500_000))
+    pairs, ranks = _joined_sample(shards, sampled, centers, similarity, run)
+    number = min(len(centers), max(1, len(shards) // _PER_REGION))
     plan = Plan(
         similarity=similarity,
         centers=centers,
@@ -116,22 +112,22 @@ def join(
         num_probes=_num_probes(pairs, ranks, sampled[:sample], recall),
         max_pairs=max_pairs,
     )
-    folder = Path(tempfile.mkdtemp(prefix=".join-", dir=shards.folder if scratch is None else scratch)).absolute()
+    folder = Path(tempfile.mkdtemp(prefix=".join-", dir=shards.folder)).absolute()
     try:
-        rows, values = _joined_regions(shards, plan, folder, number, claims)
+        rows, values = _joined_regions(shards, plan, folder, number, run)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return SimilarPairs(rows, values, _measured_recall(rows, pairs, sampled[sample:], len(shards)))
 
 
-def _centers(shards, rng, claims):
+def _centers(shards, rng, run):
     """The square root of n centers, of vectors from all shards."""
     number = math.isqrt(len(shards))
     chosen = np.sort(rng.permutation(len(shards))[: CENTER_SAMPLE * number])
-    return spherical_centers(l2_normalize(_vectors(shards, chosen, claims)), number, rng)
+    return spherical_centers(l2_normalize(_vectors(shards, chosen, run)), number, rng)
 
 
-def _vectors(shards, rows, claims):
+def _vectors(shards, rows, run):
     """The vectors at ascending positions, `(m, dim)`."""
     rows_of_shard = np.split(rows, np.searchsorted(rows, shards.starts[1:-1]))
     tasks = [
@@ -139,14 +135,14 @@ def _vectors(shards, rows, claims):
         for number, shard_rows in enumerate(rows_of_shard)
         if len(shard_rows)
     ]
-    return np.concatenate(list(results(_vectors_of_shard, tasks, label="shards sampled", shared=shards, **claims)))
+    return np.concatenate(list(run(_vectors_of_shard, tasks, label="shards sampled", shared=shards)))
 
 
 def _vectors_of_shard(shards, number, rows):
     return shards.read(number).embeddings[rows]
 
 
-def _joined_sample(shards, sampled, centers, similarity, claims):
+def _joined_sample(shards, sampled, centers, similarity, run):
     """All pairs of some rows with any row, and how many centers have to be searched for each.
 
     Returns:
@@ -154,10 +150,10 @@ def _joined_sample(shards, sampled, centers, similarity, claims):
         one among those near the other.
     """
     order = np.argsort(sampled)
-    vectors = _vectors(shards, sampled[order], claims)
+    vectors = _vectors(shards, sampled[order], run)
     shared = shards, sampled[order], vectors, centers, similarity
     tasks = [(number,) for number in range(len(shards.paths))]
-    joined = list(results(_joined_with_shard, tasks, label="samples joined", shared=shared, **claims))
+    joined = list(run(_joined_with_shard, tasks, label="samples joined", shared=shared))
     pairs, ranks = zip(*joined, strict=True)
     return np.concatenate(pairs), np.concatenate(ranks)
 
@@ -185,14 +181,14 @@ def _num_probes(pairs, ranks, rows, recall):
     return 1 + int(np.quantile(largest, recall, method="higher")) if len(largest) else 1
 
 
-def _joined_regions(shards, plan, folder, number, claims):
+def _joined_regions(shards, plan, folder, number, run):
     """The pairs of all regions: `(m, 2)` rows and `(m,)` similarities."""
     tasks = [(number,) for number in range(len(shards.paths))]
-    for _ in results(_divide, tasks, label="shards divided", shared=(shards, plan, folder), **claims):
+    for _ in run(_divide, tasks, label="shards divided", shared=(shards, plan, folder)):
         pass
     blocks, count = [], 0
     tasks = [(region,) for region in range(number)]
-    for block in results(_joined_region, tasks, label="regions joined", shared=(plan, folder), **claims):
+    for block in run(_joined_region, tasks, label="regions joined", shared=(plan, folder)):
         blocks.append(block)
         count += len(block[1])
         received = f"embeddings of which more than max_pairs={plan.max_pairs:,} pairs are similar"

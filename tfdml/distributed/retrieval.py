@@ -9,10 +9,9 @@ import numpy.typing as npt
 from tfdml import metrics
 from tfdml._core.checks import as_vectors, require, require_whole
 from tfdml._core.checksums import require_same_model
-from tfdml.distributed.cluster import results
+from tfdml.distributed.cluster import Resources, results
 from tfdml.distributed.embedding import EmbeddedShards, read_shards
 from tfdml.search import search_on_disk
-from tfdml.search.blocks import MEMORY
 from tfdml.search.index.shards import merged_results
 from tfdml.typing import FilePath, Labels
 
@@ -23,8 +22,7 @@ def search_shards(
     k: int,
     *,
     metric: str = "cosine",
-    memory: int = MEMORY,
-    cpus: float = 1,
+    resources: Resources | None = None,
     model: Any = None,
     other_model: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -49,8 +47,7 @@ def search_shards(
         queries: `(q, dim)` floats, finite; sent to each node once.
         k: number of neighbors, 1 to the number of embeddings.
         metric: "cosine", "dot" or "euclidean".
-        memory: bytes of a task for its blocks, as in `search_on_disk`.
-        cpus: processors that a task takes.
+        resources: what a task takes of a node, as in `embed`.
         model: the model of the queries, or its fingerprint; None: not stated, and not compared.
         other_model: whether queries of another model than that of the shards are taken.
 
@@ -63,16 +60,18 @@ def search_shards(
     shards = shards if isinstance(shards, EmbeddedShards) else read_shards(shards)
     require_same_model("queries", model, "the shards", shards.fingerprint, other_model=other_model)
     require_whole("k", k, 1, len(shards))
-    shared = shards, as_vectors(queries, "queries"), k, metric, memory
+    shared = shards, as_vectors(queries, "queries"), k, metric
     tasks = [(number,) for number in range(len(shards.paths))]
-    return merged_results(results(_search, tasks, label="shards searched", shared=shared, cpus=cpus), k, metric)
+    return merged_results(
+        results(_search, tasks, label="shards searched", shared=shared, resources=resources), k, metric
+    )
 
 
 def _search(shared, number):
     """Rows and scores of the nearest in one shard."""
-    shards, queries, k, metric, memory = shared
+    shards, queries, k, metric = shared
     start, end = shards.starts[number : number + 2]
-    rows, scores = search_on_disk(shards.paths[number], queries, min(k, end - start), metric=metric, memory=memory)
+    rows, scores = search_on_disk(shards.paths[number], queries, min(k, end - start), metric=metric)
     return start + rows, scores
 
 
@@ -84,11 +83,7 @@ def retrieval(
     gallery_labels: Labels,
     query_rows: npt.ArrayLike | None = None,
     k: int | Sequence[int] | None = None,
-    metric: str = "cosine",
-    memory: int = MEMORY,
-    cpus: float = 1,
-    model: Any = None,
-    other_model: bool = False,
+    **options: Any,
 ) -> dict[str, Any]:
     """The metrics of `tfdml.metrics.retrieval` for a gallery in shards.
 
@@ -114,7 +109,7 @@ def retrieval(
         gallery_labels: `(n,)` integers, in the order of the embeddings of all shards.
         query_rows: `(q,)` positions of the queries in the gallery, where each ignores itself; None for other images.
         k: ranks of recall@k; None for 1, 2, 4 and 8.
-        metric, memory, cpus, model, other_model: as in `search_shards`.
+        options: the options of `search_shards`.
 
     Returns:
         dict of metrics, see `tfdml.metrics.retrieval`.
@@ -129,7 +124,6 @@ def retrieval(
     largest = int(counts[np.isin(classes, labels)].max(initial=1))
     ranks = [1, 2, 4, 8] if k is None else np.atleast_1d(k).tolist()
     number = min(len(shards), max(largest, *ranks) + (query_rows is not None))
-    options = {"metric": metric, "memory": memory, "cpus": cpus, "model": model, "other_model": other_model}
     neighbors, _ = search_shards(shards, queries, number, **options)
     return metrics.retrieval_from_neighbors(
         neighbors,

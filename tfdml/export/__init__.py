@@ -3,23 +3,21 @@
 from tfdml.export.graph_search.exact import ExactSearch
 from tfdml.export.graph_search.partitioned import PartitionedSearch
 from tfdml.export.graph_search.scann import ScannSearch
-from tfdml.export.loaded_model import LoadedModel, LoadedPairModel, load
+from tfdml.export.loaded_model import LoadedModel, load
 from tfdml.export.runtimes.litert import litert
 from tfdml.export.runtimes.onnx import onnx
 from tfdml.export.runtimes.openvino import openvino
 from tfdml.export.runtimes.web import web
-from tfdml.export.saved_model import load_threshold, saved_model
+from tfdml.export.saved_model import saved_model
 from tfdml.export.serving_config import next_version, write_serving_config
 
 __all__ = [
     "ExactSearch",
     "LoadedModel",
-    "LoadedPairModel",
     "PartitionedSearch",
     "ScannSearch",
     "litert",
     "load",
-    "load_threshold",
     "next_version",
     "onnx",
     "openvino",

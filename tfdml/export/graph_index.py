@@ -45,7 +45,8 @@ class GraphIndex(tf.Module):
         self._outputs = ("ids", "id") if texts or are_kept(index.ids, texts) else ("rows", "row")
         self._ids = self._names if numbers is None else tf.Variable(numbers, trainable=False)
         metadata = getattr(index, "metadata", None) if texts else None
-        self._payload = None if metadata is None else tf.Variable(_as_payload(metadata), trainable=False)
+        rows = [] if metadata is None else [json.dumps(row, default=str) for row in metadata.to_pylist()]
+        self._payload = None if metadata is None else tf.Variable(tf.constant(rows), trainable=False)
         self.description = {
             "search": type(search).__name__,
             "vectors": len(vectors),
@@ -106,8 +107,3 @@ def _as_names(ids, texts):
     if not texts:
         return tf.concat([_as_numbers(ids, texts), tf.constant([UNKNOWN_NUMBER], tf.int64)], axis=0)
     return tf.constant([*map(str, np.asarray(ids)), UNKNOWN])
-
-
-def _as_payload(metadata):
-    """Rows of a table as JSON objects."""
-    return tf.constant([json.dumps(row, default=str) for row in metadata.to_pylist()])

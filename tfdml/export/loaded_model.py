@@ -20,7 +20,8 @@ from tfdml.typing import FilePath
 class LoadedModel:
     """A SavedModel that `tfdml.export.saved_model` wrote: see `load`.
 
-    See also: `LoadedPairModel` for a model of pairs.
+    The export of a `tfdml.models.PairModel` is one of two inputs: its `predict_on_batch` takes a pair `(a, b)` and
+    returns scores `(batch,)`, and `tfdml.search.rerank` takes it.
 
     Example: one that has the index of two vectors.
 
@@ -70,21 +71,7 @@ class LoadedModel:
 
 
 class LoadedPairModel(LoadedModel):
-    """A SavedModel of a `tfdml.models.PairModel`: `LoadedModel`, but for two inputs and scores.
-
-    `tfdml.search.rerank` takes it.
-
-    See also: `LoadedModel` for a model of embeddings.
-
-    Example: a score that is minus the distance of the only pixel of two images.
-
-        >>> a, b = keras.Input((1, 1, 1)), keras.Input((1, 1, 1))
-        >>> score = -ops.abs(ops.subtract(a, b))[:, 0, 0, 0]
-        >>> model = keras.Model([a, b], score)
-        >>> loaded = tfdml.export.load(tfdml.export.saved_model(model, "export"))
-        >>> loaded.predict_on_batch((np.full((1, 1, 1, 1), 5, "uint8"), np.full((1, 1, 1, 1), 7, "uint8")))
-        array([-2.], dtype=float32)
-    """
+    """A SavedModel of a `tfdml.models.PairModel`: `LoadedModel`, but for two inputs and scores."""
 
     def predict_on_batch(self, images: Any) -> np.ndarray:
         """Scores `(batch,)` float32 of a pair `(a, b)` of uint8 pixels, each `(batch, height, width, channels)`."""
@@ -127,8 +114,7 @@ def load(path: FilePath) -> LoadedModel:
         path: folder of the SavedModel, or of its versions (see `next_version`), of which the highest is loaded.
 
     Returns:
-        `LoadedModel`, a model for `tfdml.models.embed` and `tfdml.models.write_embeddings`; or `LoadedPairModel`, if a
-        `tfdml.models.PairModel` was exported.
+        `LoadedModel`, a model for `tfdml.models.embed` and `tfdml.models.write_embeddings`.
 
     Raises:
         ValueError: the folder holds no SavedModel that `saved_model` wrote, or a file of it is missing or has changed.

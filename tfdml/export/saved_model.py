@@ -16,7 +16,6 @@ from tfdml._core.environment import environment
 from tfdml.datasets import Preprocessing
 from tfdml.export.graph_index import GraphIndex
 from tfdml.export.graph_search.search_option import Search, as_search
-from tfdml.export.serving_config import newest_version
 from tfdml.export.signatures import PAIR_INPUTS, archive_of, pair_archive_of
 from tfdml.export.warm_up import write_warm_up
 from tfdml.typing import FilePath, VectorIndex
@@ -65,11 +64,10 @@ def saved_model(
     an invalid image are zero, its ids -1 or empty.
 
     Only the graph from the model's input to its output is written, without the optimizer and the layers of a loss.
-    `tf.saved_model.load` loads the folder even if neither tfdml nor Keras is installed. The folder is written to a
-    temporary name and renamed, so `path` holds a complete model at all times. Beside the settings named below,
-    `assets.extra` holds the versions of the packages (`versions.json`), the `tfdml.models.fingerprint` of model and
-    preprocessing (`fingerprint.json`), facts about the search (`search.json`), a request per signature that TensorFlow
-    Serving sends while it loads the model, and the sha256 of all files (`SHA256SUMS`), which `load` checks.
+    `tf.saved_model.load` loads the folder even if neither tfdml nor Keras is installed. `path` holds a complete model
+    at all times. Beside the settings named below, `assets.extra` holds the versions of the packages (`versions.json`),
+    the `tfdml.models.fingerprint` of model and preprocessing (`fingerprint.json`), facts about the search
+    (`search.json`), a request per signature for a server that loads the model, and `SHA256SUMS`, which `load` checks.
 
     See also: `onnx`, `openvino`, `litert` and `web` for other runtimes, `next_version` for a server that is running.
 
@@ -94,7 +92,7 @@ def saved_model(
             `assets.extra/preprocessing.json`. Up to 8 files are decoded at the same time.
         class_names: names of the classes in the order of their labels, written to `assets.extra/class_names.json`.
         threshold: similarity from which two embeddings match, see `tfdml.metrics.calibrated_threshold`, written
-            to `assets.extra/threshold.json`; `load_threshold` reads it.
+            to `assets.extra/threshold.json`.
         index: a `tfdml.search` index of embeddings of this model, written into the SavedModel; None: no search.
         search: how the graph searches: `ExactSearch()`, `PartitionedSearch()` or `ScannSearch()`, with its settings, or
             by name "exact" (None), "partitioned" or "scann".
@@ -132,34 +130,20 @@ def saved_model(
     contents = descriptions(preprocessing, class_names, threshold, graph_index, model_fingerprint)
     with atomic_write(folder, _listed_files) as partial:
         archive.write_out(str(partial), verbose=False)
-        _write_extra(partial / "assets.extra", {**contents, **(assets_extra or {})})
-        inputs = {name: x.dtype for name, x in zip(_input_names(model), model.inputs, strict=True)}
+        for name, content in {**contents, **(assets_extra or {})}.items():
+            file = partial / "assets.extra" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        names = PAIR_INPUTS if is_of_pairs(model) else ("images",)
+        inputs = {name: x.dtype for name, x in zip(names, model.inputs, strict=True)}
         write_warm_up(partial / "assets.extra", signatures, preprocessing, inputs)
         write_checksums(partial, CHECKSUMS)
     return folder
 
 
 def load_threshold(path: FilePath) -> float:
-    """The threshold that `saved_model(..., threshold=)` wrote: the similarity from which two embeddings match.
-
-    Example:
-
-        >>> inputs = keras.Input((1, 2, 1))
-        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
-        >>> folder = tfdml.export.saved_model(model, "export", threshold=0.8)
-        >>> tfdml.export.load_threshold(folder)
-        0.8
-
-    Args:
-        path: folder of the SavedModel, or of its versions, of which the highest counts.
-
-    Returns:
-        a float.
-
-    Raises:
-        ValueError: the folder has no threshold, or its file is damaged.
-    """
-    file = recovered(newest_version(path)) / _THRESHOLD
+    """The threshold that `saved_model(..., threshold=)` wrote; a ValueError if there is none, or it is damaged."""
+    file = recovered(Path(path)) / _THRESHOLD
     try:
         threshold = json.loads(file.read_text())
     except (OSError, ValueError, RecursionError):
@@ -182,10 +166,6 @@ def _is_finite(number):
 def is_of_pairs(model: keras.Model) -> bool:
     """Whether a model gives scores `(batch,)` of two inputs."""
     return len(model.inputs) == 2 and len(model.outputs) == 1 and len(model.outputs[0].shape) == 1
-
-
-def _input_names(model):
-    return PAIR_INPUTS if is_of_pairs(model) else ("images",)
 
 
 def _archive(model, preprocessing, on_error, graph_index, threshold):
@@ -229,11 +209,7 @@ def as_graph_index(
 def fingerprint_with_index(
     model: keras.Model, preprocessing: Preprocessing, index: VectorIndex | None, other_model: bool
 ) -> str:
-    """The fingerprint of a model and its preprocessing.
-
-    Raises:
-        ValueError: an index that states another one, unless `other_model`.
-    """
+    """The fingerprint of a model and its preprocessing; a ValueError for an index of another one."""
     model_fingerprint = fingerprint(model, preprocessing)
     index_fingerprint = getattr(index, "fingerprint", None)
     require_same_model("an export", model_fingerprint, "the index", index_fingerprint, other_model=other_model)
@@ -266,12 +242,7 @@ def _plain(value):
 
 
 def as_export_path(path: FilePath) -> Path:
-    """`path` as a `pathlib.Path` to which a SavedModel can be written without loss of other files.
-
-    Raises:
-        FileExistsError: the folder holds a file that is not part of an export.
-        OSError: `path` cannot be written.
-    """
+    """`path` as a `pathlib.Path` to which a SavedModel can be written without loss of other files."""
     path = as_writable_path(path)
     require_replaceable(path, _listed_files)
     return path
@@ -338,9 +309,3 @@ def require_export_options(
     for name in assets_extra or {}:
         expected = "relative names of files inside that folder, of letters, digits, '.', '_' and '-'"
         require(is_listable(name), f"{name!r} in assets_extra", expected)
-
-
-def _write_extra(folder, contents):
-    for name, content in contents.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)

@@ -7,7 +7,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from tfdml._core.atomic import atomic_write
-from tfdml._core.checks import require, require_whole
+from tfdml._core.checks import require
 from tfdml.typing import FilePath
 
 _MODEL = """  config {{
@@ -16,12 +16,10 @@ _MODEL = """  config {{
     model_platform: "tensorflow"
   }}
 """
-_BATCHING = """max_batch_size {{ value: {max_batch_size} }}
-batch_timeout_micros {{ value: {timeout} }}
-max_enqueued_batches {{ value: 100 }}
+_BATCHING = """max_batch_size { value: 32 }
+batch_timeout_micros { value: 2000 }
+max_enqueued_batches { value: 100 }
 """
-
-
 _SAVED_MODEL = "saved_model.pb"
 _FILES = (_SAVED_MODEL, "model.onnx", "model.xml", "model.tflite")
 
@@ -57,10 +55,11 @@ def newest_version(path: FilePath) -> Path:
     return path / str(max(_versions(path), default=""))
 
 
-def write_serving_config(path: FilePath, *, max_batch_size: int = 32, batch_timeout_ms: float = 2.0) -> str:
+def write_serving_config(path: FilePath) -> str:
     """Write `models.config` and `batching.config` for TensorFlow Serving.
 
-    All models `path/NAME/VERSION` are listed. Requests that arrive within `batch_timeout_ms` are answered together.
+    `models.config` lists all models `path/NAME/VERSION`. By `batching.config`, which you may edit, the server answers
+    up to 32 images together, of requests that arrive within two milliseconds.
 
     Example:
 
@@ -75,27 +74,22 @@ def write_serving_config(path: FilePath, *, max_batch_size: int = 32, batch_time
 
     Args:
         path: folder of the models.
-        max_batch_size: most images that the server answers together.
-        batch_timeout_ms: longest wait of a request for others, in milliseconds.
 
     Returns:
         A command that serves them by Docker on this machine alone, with gRPC on port 8500 and REST on port 8501; it is
         also the first line of `models.config`.
 
     Raises:
-        ValueError: no model is in the folder, or a number is out of range.
+        ValueError: no model is in the folder.
         OSError: the folder cannot be written.
     """
     folder = Path(path).expanduser().absolute()
-    require_whole("max_batch_size", max_batch_size, 1)
-    require(batch_timeout_ms >= 0, f"batch_timeout_ms={batch_timeout_ms}", "0 or more milliseconds")
     names = sorted(model.name for model in folder.glob("*") if _versions(model))
     require(bool(names), f"path={str(folder)!r} without a model NAME/VERSION", "models saved at next_version(...)")
     command = _command(folder)
     models = "".join(_MODEL.format(name=name) for name in names)
     _write(folder / "models.config", f"# {command}\nmodel_config_list {{\n{models}}}\n")
-    batching = _BATCHING.format(max_batch_size=max_batch_size, timeout=round(1000 * batch_timeout_ms))
-    _write(folder / "batching.config", batching)
+    _write(folder / "batching.config", _BATCHING)
     return command
 
 

@@ -63,15 +63,8 @@ def pixel_function(
 ) -> Any:
     """One function of uint8 pixels with the outputs of all signatures, for files that hold one function.
 
-    Args:
-        model: a model of images, or of pairs of images.
-        shape: height, width and channels of its inputs.
-        graph_index: the index to search; None for none.
-        threshold: similarity of a match; None for no match.
-        allow_empty: whether a batch may be empty.
-
     Returns:
-        A `tf.function` from `images`, or from `a` and `b`, to a dict of tensors.
+        A `tf.function` from `images`, or from `a` and `b` of a model of pairs, to a dict of tensors.
     """
     model = merge_lora(model)
     network = keras.Model(model.inputs, model.outputs)

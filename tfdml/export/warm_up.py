@@ -19,24 +19,15 @@ WARM_UP = "tf_serving_warmup_requests"
 
 
 def predict_request(signature: str, inputs: dict[str, Any]) -> bytes:
-    """A serialized `PredictRequest` without the name of a model.
-
-    Args:
-        signature: name of the signature.
-        inputs: `TensorProto` by name.
-    """
+    """A serialized `PredictRequest` without the name of a model, of a `TensorProto` by the name of each input."""
     entries = [_field(1, name.encode()) + _field(2, value.SerializeToString()) for name, value in inputs.items()]
     return _field(1, _field(3, signature.encode())) + b"".join(_field(2, entry) for entry in entries)
 
 
 def write_warm_up(folder: Path, signatures: list[str], preprocessing: Preprocessing, inputs: dict[str, str]) -> None:
-    """Write one request of one black image for each signature into `assets.extra`.
+    """Write one request of one black image for each signature into a folder `assets.extra`.
 
-    Args:
-        folder: `assets.extra` of the model.
-        signatures: names of the signatures.
-        preprocessing: the preprocessing of the model.
-        inputs: type of each input of `embed`, or of `score`, by its name.
+    `inputs` has the type of each input of `embed`, or of `score`, by its name.
     """
     with tf.io.TFRecordWriter(str(folder / WARM_UP)) as file:
         for signature in signatures:

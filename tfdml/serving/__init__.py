@@ -8,10 +8,10 @@ except ImportError as error:
     raise ImportError("The server needs aiohttp, msgspec and prometheus_client: pip install tfdml[serving].") from error
 
 from tfdml.serving.limits import Limits
-from tfdml.serving.run import listen, run
+from tfdml.serving.run import run
 from tfdml.serving.server import application
 
-__all__ = ["Limits", "application", "listen", "run"]
+__all__ = ["Limits", "application", "run"]
 
 
 def __dir__():

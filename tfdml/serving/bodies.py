@@ -1,6 +1,7 @@
 """The JSON of a request, read one level at a time: a value stays text until its type is known.
 
-As lists and objects of Python, hostile JSON takes up to thirty times the memory of its text.
+As lists and objects of Python, hostile JSON takes up to thirty times the memory of its text. JSON of another form is a
+`RefusedError`.
 """
 
 import binascii
@@ -26,11 +27,7 @@ class _Name:
 
 
 def read_object(text: bytes | Raw) -> dict[str, Raw]:
-    """The values of a JSON object by name, as text.
-
-    Raises:
-        RefusedError: no JSON object, a name twice, or too many names.
-    """
+    """The values of a JSON object by name, as text; each name may come once."""
     names: list[str] = []
 
     def add_name(_, name):
@@ -46,11 +43,7 @@ def read_object(text: bytes | Raw) -> dict[str, Raw]:
 
 
 def read_json(text: bytes | Raw, kind: Any, **options: Any) -> Any:
-    """JSON of a type.
-
-    Raises:
-        RefusedError: no JSON, or of another type.
-    """
+    """JSON of a type."""
     try:
         return msgspec.json.decode(text, type=kind, **options)
     except msgspec.ValidationError as error:
@@ -60,11 +53,7 @@ def read_json(text: bytes | Raw, kind: Any, **options: Any) -> Any:
 
 
 def read_rows(text: Raw, most: int) -> list[Raw]:
-    """The items of a JSON list, as text.
-
-    Raises:
-        RefusedError: another value, or more items.
-    """
+    """The items of a JSON list, as text: one at least, and at most `most`."""
     if kind_of(text) != "a list":
         raise RefusedError(400, f"Received {kind_of(text)}, expected a list of at least one image.")
     try:
@@ -78,11 +67,7 @@ def read_rows(text: Raw, most: int) -> list[Raw]:
 
 
 def read_base64(text: Raw) -> bytes:
-    """The content of a file; line ends are skipped, and padding may lack.
-
-    Raises:
-        RefusedError: a text that is not base64.
-    """
+    """The content of a file in base64; line ends are skipped, and padding may lack."""
     try:
         return binascii.a2b_base64(memoryview(text)[1:-1], strict_mode=True)  # no copy of the text
     except binascii.Error as error:

@@ -51,15 +51,7 @@ class Embedder:
     def __call__(
         self, images: list[bytes | np.ndarray], signature: str = PIXELS
     ) -> list[dict[str, np.ndarray | bytes] | str]:
-        """The outputs of a signature for images.
-
-        Args:
-            images: contents of files, or pixels of `shape`.
-            signature: name of a signature of pixels.
-
-        Returns:
-            For each image its outputs by name, such as `embedding`, `(dim,)` float32; or the reason why it has none.
-        """
+        """For each image, a file or pixels of `shape`, its outputs by name, or the reason why it has none."""
         pixels, problems = self._pixels(images)
         good = np.flatnonzero([problem == "" for problem in problems])
         results: list[Any] = list(problems)
@@ -68,11 +60,7 @@ class Embedder:
         return results
 
     def picture(self, path: str, side: int) -> tuple[str, bytes]:
-        """A small picture of an image file: its type, and a PNG of a small image or a JPEG reduced to `side`.
-
-        Raises:
-            tf.errors.OpError: a file that cannot be read.
-        """
+        """A small picture of an image file: its type, and a PNG of a small image or a JPEG reduced to `side`."""
         pixels = self.preprocessing.original(path)
         if max(pixels.shape[:2]) <= side:
             return "image/png", tf.io.encode_png(pixels).numpy()

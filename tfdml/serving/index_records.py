@@ -3,9 +3,8 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import PurePath
 from typing import Any
 
@@ -63,7 +62,9 @@ class IndexRecords:
         self._columns = [] if self._table is None else self._table.column_names
         self._longest = max(map(len, self._ids.tolist())) if self._ids.dtype.kind in "UT" else None
         self.dim = index.dim
-        _require_ids_of_index(self._thumbnails, self._ids)
+        unknown = sorted(set(self._thumbnails) - set(self._ids.tolist()), key=str) if self._thumbnails else []
+        received = f"thumbnails of {len(unknown)} ids that are not in the index, such as {unknown[:1]}"
+        require(not unknown, received, "thumbnails of the items of the index. Write them again with its ids")
         self.description = {
             "items": len(self),
             "dim": self.dim,
@@ -83,7 +84,8 @@ class IndexRecords:
         than k are found if fewer pass the filter.
         """
         results: list[Any] = [None] * len(queries)
-        for where, numbers in _grouped(range(len(queries)), lambda number: queries[number].where):
+        for where in dict.fromkeys(query.where for query in queries):
+            numbers = [number for number, query in enumerate(queries) if query.where == where]
             for number, neighbors in zip(numbers, self._search([queries[n] for n in numbers], where), strict=True):
                 results[number] = neighbors
         return results
@@ -93,40 +95,23 @@ class IndexRecords:
         return self._vectors[row]
 
     def row(self, kind: str, item: Any) -> int:
-        """The row of an item that is named by its "id" or its "row".
-
-        Raises:
-            RefusedError: there is no such item.
-        """
+        """The row of an item that is named by its "id" or its "row"; a RefusedError if there is none."""
         row = self._row_of_id(item) if kind == "id" else item
         if type(row) is not int or not 0 <= row < len(self):
             raise RefusedError(404, f"Received another {kind}, expected one of the {len(self)} items of the index.")
         return row
 
     def rows(self, queries: list[bytes | tuple[str, Any]]) -> list[int]:
-        """The row of each query that is an item, -1 for files.
-
-        Raises:
-            RefusedError: there is no such item.
-        """
+        """The row of each query that is an item, -1 for files."""
         return [-1 if isinstance(query, bytes) else self.row(*query) for query in queries]
 
     def random_items(self, n: int, seed: int | None = None) -> list[dict[str, Any]]:
-        """Distinct items in random order, at most n, each with its `id`, `row`, `name` and `metadata` as a neighbor.
-
-        Args:
-            n: number of items; an index of fewer gives all of them.
-            seed: the same seed gives the same items; None for other ones every time.
-        """
+        """Distinct items in random order, at most n, each with its `id`, `row`, `name` and `metadata` as a neighbor."""
         rows = np.random.default_rng(seed).choice(len(self), min(n, len(self)), replace=False)
         return self._items(rows)
 
     def row_of_text(self, text: str) -> int:
-        """The row of an id as it stands in an address: whole numbers as decimal digits.
-
-        Raises:
-            RefusedError: there is no such item.
-        """
+        """The row of an id as it stands in an address: whole numbers as decimal digits."""
         if self._longest is not None:
             return self.row("id", text)
         is_number = _NUMBER.fullmatch(text) is not None
@@ -246,11 +231,7 @@ class ModelIndex:
         }
 
     def require_files(self, queries: list[Any], where: str) -> None:
-        """Refuse a filter, and items by id or row: a graph has neither.
-
-        Raises:
-            RefusedError: one of them.
-        """
+        """Refuse a filter, and items by id or row: a graph has neither."""
         if where != "{}" or not all(isinstance(query, bytes) for query in queries):
             raise RefusedError(
                 400, "Received a filter, an id or a row, expected files: the index is inside the model. Use --index."
@@ -269,21 +250,10 @@ def model_index(model: Any) -> ModelIndex | None:
     return ModelIndex(search) if search and SEARCH in model.signatures else None
 
 
-def _require_ids_of_index(thumbnails, ids):
-    """Thumbnails of another set would show other images beside the items."""
-    unknown = sorted(set(thumbnails) - set(ids.tolist()), key=str) if thumbnails else []
-    received = f"thumbnails of {len(unknown)} ids that are not in the index, such as {unknown[:1]}"
-    require(not unknown, received, "thumbnails of the items of the index. Write them again with the ids of the index")
-
-
 def described(columns: dict[str, Any]) -> dict[str, Any]:
     """The metadata of a neighbor as JSON values, and the last part of a path as `name`."""
     name = {} if columns.get(_PATH) is None else {_NAME: PurePath(columns[_PATH]).name}
     return {**name, "metadata": {column: _as_json(value) for column, value in columns.items() if column != _PATH}}
-
-
-def _grouped(items: Iterable[Any], key: Any) -> list[tuple[Any, list[Any]]]:
-    return [(name, list(group)) for name, group in groupby(sorted(items, key=key), key)]
 
 
 def _as_json(value):

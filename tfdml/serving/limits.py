@@ -51,17 +51,12 @@ class Limits:
         return 4 * -(-self.max_bytes // 3) + _ROOM
 
     @property
-    def max_text(self) -> int:
-        """Maximum size of a request without its images: 64 KiB, or a quarter of `max_bytes` if that is more."""
-        return max(_ROOM, self.max_bytes // 4)
+    def max_filter(self) -> int:
+        """Maximum size of a filter in bytes: 64 KiB, or a 32nd of `max_bytes` if that is more.
 
-    @property
-    def max_values(self) -> int:
-        """Maximum number of brackets, commas and colons of a request without its images.
-
-        Each takes at most 120 bytes of memory.
+        Read and written again, JSON takes up to forty times the memory of its text.
         """
-        return 2**14 + 8 * self.max_images
+        return max(_ROOM, self.max_bytes // 32)
 
 
 class RefusedError(Exception):

@@ -1,4 +1,4 @@
-"""Requests and answers in the REST form of TensorFlow Serving.
+"""Requests and answers in the REST form of TensorFlow Serving. A request of another form is a `RefusedError`.
 
 Source: TensorFlow Serving, RESTful API, https://www.tensorflow.org/tfx/serving/api_rest.
 """
@@ -35,25 +35,17 @@ _TYPES = {"string": "DT_STRING", "uint8": "DT_UINT8", "float32": "DT_FLOAT", "fl
 def read_predict(
     body: bytes, signatures: dict[str, Signature], shape: tuple[int, int, int], limits: Limits
 ) -> tuple[str, str, list[bytes | np.ndarray]]:
-    """Read a `:predict` request.
-
-    Args:
-        body: its JSON.
-        signatures: the signatures of the model.
-        shape: height, width and channels of the model's images.
-        limits: the limits of the server.
+    """Read the JSON of a `:predict` request.
 
     Returns:
         The name of the results, "predictions" or "outputs"; the name of the signature; and one image per row: the
-        content of a file, or pixels of `shape`.
-
-    Raises:
-        RefusedError: a request of another form, or beyond a limit.
+        content of a file, or pixels of `shape`, height, width and channels.
     """
     request = read_object(body)
     signature = _plain(request["signature_name"]) if "signature_name" in request else PIXELS
     is_valid = isinstance(signature, str) and signature in signatures
-    _require(is_valid, f"signature_name={_named(signature)}", " or ".join(map(repr, signatures)))
+    named = repr(signature[:40]) if isinstance(signature, str) else "another value"
+    _require(is_valid, f"signature_name={named}", " or ".join(map(repr, signatures)))
     form, rows = _rows_of(request)
     dtype = signatures[signature].dtype
     read = read_file if dtype == "string" else _pixel_reader(shape, dtype)
@@ -63,21 +55,13 @@ def read_predict(
 def read_search(
     body: bytes, limits: Limits, max_neighbors: int | None = None
 ) -> tuple[list[bytes | tuple[str, Any]], int, str]:
-    """Read a `:search` request.
+    """Read the JSON of a `:search` request, with k up to `max_neighbors`, or up to the limit.
 
         {"instances": [{"b64": "..."}, {"id": 17}], "k": 10, "where": {"label": ["cat", "dog"]}}
-
-    Args:
-        body: its JSON.
-        limits: the limits of the server.
-        max_neighbors: maximum k; None for the maximum of `limits`.
 
     Returns:
         The queries: the contents of files, and items of the index as `("id", id)` or `("row", row)`; k; and the filter
         as JSON text.
-
-    Raises:
-        RefusedError: a request of another form, or beyond a limit.
     """
     request, largest = read_object(body), max_neighbors or limits.max_neighbors
     k = _plain(request["k"]) if "k" in request else min(_K, largest)
@@ -88,18 +72,7 @@ def read_search(
 
 
 def read_items(query: Mapping[str, str], limits: Limits) -> tuple[int, int | None]:
-    """Read the parameters of a request for random items, `?n=12&seed=7`.
-
-    Args:
-        query: the parameters as text.
-        limits: the limits of the server.
-
-    Returns:
-        The number of items, 12 by default; and the seed, None for random items.
-
-    Raises:
-        RefusedError: other parameters, or a number out of range.
-    """
+    """Read `?n=12&seed=7`: the number of items, 12 by default, and the seed, None for other items every time."""
     unknown = sorted(set(query) - {"n", "seed"})
     _require(not unknown and len(query) == len(set(query)), f"parameters {_listed(query)}", "n and seed, once each")
     n = _whole(query, "n", 1, limits.max_neighbors)
@@ -113,12 +86,7 @@ def as_json(value: Any) -> bytes:
 
 
 def answer(form: str, rows: list[dict[str, Any]]) -> bytes:
-    """The answer of a `:predict` request as JSON.
-
-    Args:
-        form: "predictions", row by row; or "outputs", by name.
-        rows: the outputs of each image.
-    """
+    """The JSON of the outputs of each image: as "predictions" row by row, or as "outputs" by name."""
     names = list(rows[0])
     columns = {name: [row[name] for row in rows] for name in names}
     single = columns[names[0]] if len(names) == 1 else None  # an output alone has no name
@@ -126,20 +94,12 @@ def answer(form: str, rows: list[dict[str, Any]]) -> bytes:
 
 
 def read_images(rows: Raw, read: Callable[[Raw], Any], limits: Limits) -> list[Any]:
-    """`read(row)` for a list of rows.
-
-    Raises:
-        RefusedError: no list, no row or too many, or a row that `read` refuses, with its number.
-    """
+    """`read(row)` for a list of rows; a row that it refuses is named by its number."""
     return [_read_numbered(number, read, row) for number, row in enumerate(read_rows(rows, limits.max_images))]
 
 
 def read_file(row: Raw) -> bytes:
-    """The content of a file: `{"b64": "..."}`, or `{"images": {"b64": "..."}}`.
-
-    Raises:
-        RefusedError: another form.
-    """
+    """The content of a file: `{"b64": "..."}`, or `{"images": {"b64": "..."}}`."""
     row = _unnamed(row)
     text = read_object(row).get("b64", _NOTHING) if kind_of(row) == "an object" else _NOTHING
     _require(kind_of(text) == "a text", _shown(row), 'a file as {"b64": "..."}')
@@ -193,16 +153,13 @@ def _pixel_reader(shape, dtype):
         if numbers is None:
             raise RefusedError(400, f"Received {_shown(row)}, expected {expected}.")
         with np.errstate(over="ignore"):
-            pixels = numbers.astype(np.uint8 if _are_bytes(row, numbers) else np.float32)
+            are_bytes = is_whole(row) and numbers.min() >= 0 and numbers.max() <= 255
+            pixels = numbers.astype(np.uint8 if are_bytes else np.float32)
         good = pixels.dtype == np.uint8 or (dtype != "uint8" and np.isfinite(pixels).all())
         _require(good, f"numbers from {numbers.min():g} to {numbers.max():g}", expected)
         return pixels.astype(dtype)
 
     return read
-
-
-def _are_bytes(row, numbers):
-    return is_whole(row) and numbers.min() >= 0 and numbers.max() <= 255
 
 
 def _read_query(row):
@@ -213,7 +170,8 @@ def _read_query(row):
 
 def _read_where(where, limits):
     """The columns of a filter with their values."""
-    _require_short(where, limits)
+    if len(bytes(where)) > limits.max_filter:
+        raise RefusedError(413, f"Received where of {len(bytes(where))} bytes, expected at most {limits.max_filter}.")
     _require(kind_of(where) == "an object", _shown(where), "where as an object of columns with their values")
     return {name: _read_values(name, values) for name, values in read_object(where).items()}
 
@@ -224,14 +182,6 @@ def _read_values(name, values):
     except RefusedError as error:
         expected = "texts, numbers, booleans or null, or a list of them"
         raise RefusedError(400, f"Received where with {_listed([name])}, expected {expected}.") from error
-
-
-def _require_short(where, limits):
-    text = bytes(where)
-    values = sum(map(text.count, (b"[", b"{", b",", b":")))
-    if len(text) > limits.max_text or values > limits.max_values:
-        expected = f"at most {limits.max_text} with {limits.max_values}"
-        raise RefusedError(413, f"Received where of {len(text)} bytes with {values} values, expected {expected}.")
 
 
 def _unnamed(row):
@@ -274,10 +224,6 @@ def _shown(value):
     """A value of JSON in a few words, without any data of the request."""
     kind = kind_of(value)
     return f"an object with {_listed(read_object(value))}" if kind == "an object" else kind
-
-
-def _named(name):
-    return repr(name[:40]) if isinstance(name, str) else "another value"
 
 
 def _listed(names):

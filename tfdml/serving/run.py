@@ -14,25 +14,7 @@ _LAST_SECONDS = 0.5  # a busy server accepts the connections that wait, and read
 
 
 def listen(host: str = "127.0.0.1", port: int = 8501) -> socket.socket:
-    """A socket that waits for connections; they are answered once `run` is called.
-
-    Example:
-
-        >>> with tfdml.serving.listen(port=0) as listening:
-        ...     host, port = listening.getsockname()
-        >>> host, port > 0
-        ('127.0.0.1', True)
-
-    Args:
-        host: address of an interface of this machine: "127.0.0.1" for programs of this machine only, "0.0.0.0" for all.
-        port: 0 for a free one.
-
-    Returns:
-        The socket; `socket.getsockname()[1]` is its port.
-
-    Raises:
-        OSError: the port is in use, or the address is not one of this machine.
-    """
+    """A socket that waits for connections, at an address of this machine; an OSError that says what to do instead."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
@@ -43,20 +25,20 @@ def listen(host: str = "127.0.0.1", port: int = 8501) -> socket.socket:
         ) from error
 
 
-def run(application: web.Application, listening: socket.socket) -> None:
+def run(application: web.Application, listening: socket.socket | None = None) -> None:
     """Answer requests until the process is interrupted (SIGINT, SIGTERM).
 
     After a signal, the server accepts connections for half a second more, finishes the requests that it has, and ends.
 
-    See also: `application`, which it serves, and `listen` for the socket.
+    See also: `application`, which it serves.
 
     Example: a server that is asked once, by a thread that then interrupts it.
 
-        >>> import json, os, signal, threading, urllib.request
+        >>> import json, os, signal, socket, threading, urllib.request
         >>> inputs = keras.Input((1, 2, 1))
         >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
         >>> app = tfdml.serving.application(model, tfdml.datasets.Preprocessing(size=(1, 2), channels=1))
-        >>> listening, answers = tfdml.serving.listen(port=0), []
+        >>> listening, answers = socket.create_server(("127.0.0.1", 0)), []
         >>> def ask():
         ...     address = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/models/model:predict"
         ...     body = json.dumps({"instances": [[[[3], [4]]]]}).encode()
@@ -71,13 +53,17 @@ def run(application: web.Application, listening: socket.socket) -> None:
 
     Args:
         application: as `tfdml.serving.application` makes it.
-        listening: a socket of `listen`.
+        listening: a listening socket, such as `socket.create_server(("0.0.0.0", 8501))` for all interfaces; None for
+            port 8501 of 127.0.0.1, for programs of this machine only.
+
+    Raises:
+        OSError: port 8501 is in use.
     """
     seconds = application[LIMITS].seconds
     application.on_startup.append(_end_later)
     web.run_app(
         application,
-        sock=listening,
+        sock=listening or listen(),
         print=None,
         access_log=None,
         keepalive_timeout=seconds,

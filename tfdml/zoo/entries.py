@@ -60,7 +60,11 @@ def load(name: FilePath, *, root: FilePath | None = None) -> keras.Model:
 
 
 def card(name: FilePath, *, root: FilePath | None = None) -> Card:
-    """Read the `Card` of a model; arguments and errors as for `load`.
+    """Read the card of a model: `model.json`, as attributes. It prints as text.
+
+    `summary`, `license`, `selection` and `limitations` say what the model is for, `recipe`, `command`, `seed` and
+    `training` how it was made, `data`, `protocol` and `metrics` (means with their intervals) how well it searches, and
+    `preprocessing` how files are read. Arguments and errors are as for `load`.
 
     Example:
 

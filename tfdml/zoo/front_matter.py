@@ -27,7 +27,7 @@ def front_matter(name: str, license: str, protocol: str, metrics: dict[str, floa
     Source: https://github.com/huggingface/hub-docs/blob/main/modelcard.md.
     """
     tags = "\n".join(f"- {tag}" for tag in _TAGS)
-    values = "\n".join(_metric_lines(name, value) for name, value in metrics.items())
+    values = "\n".join(f"    - type: {_quoted(name)}\n      value: {value:.5f}" for name, value in metrics.items())
     return f"""---
 {_license_lines(license)}
 library_name: keras
@@ -46,10 +46,6 @@ model-index:
 {values}
 ---
 """
-
-
-def _metric_lines(name, value):
-    return f"    - type: {_quoted(name)}\n      value: {value:.5f}"
 
 
 def _license_lines(license):

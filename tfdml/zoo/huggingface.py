@@ -20,22 +20,18 @@ def push(
     *,
     root: FilePath | None = None,
     private: bool | None = None,
-    revision: str | None = None,
-    token: str | bool | None = None,
 ) -> str:
     """Upload an entry to a repository of Hugging Face, which has its name.
 
         tfdml.zoo.push("user/glyphs-small")
 
-    The entry is compared with its checksums, and its model and card are loaded. Its files become one commit. Other
-    files of the repository stay.
+    `push` compares the entry with its checksums, and loads its model and card. Its files become one commit. Other files
+    of the repository stay. huggingface_hub finds the access token (`hf auth login`, or `HF_TOKEN`).
 
     Args:
         repo_id: name of a user or an organization, "/", and the name of the entry; a new repository is created.
         root: folder of entries, as for `load`.
         private: whether a new repository is private; None for the default of the account.
-        revision: a branch, which is created if there is none; None for "main".
-        token: access token of Hugging Face; None for the stored one.
 
     Returns:
         The URL of the commit.
@@ -50,16 +46,12 @@ def push(
     folder = undamaged_folder_of(name, root)
     _require_name_of(opened(folder)[1], name)
     files = [hub.CommitOperationAdd(path_in_repo=file, path_or_fileobj=folder / file) for file in entry_files(folder)]
-    api = hub.HfApi(token=token)
+    api = hub.HfApi()
     repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
-    if revision is not None:
-        api.create_branch(repo_id, branch=revision, exist_ok=True)
-    return api.create_commit(repo_id, files, commit_message=f"{name}, by tfdml.zoo.push", revision=revision).commit_url
+    return api.create_commit(repo_id, files, commit_message=f"{name}, by tfdml.zoo.push").commit_url
 
 
-def pull(
-    repo_id: str, *, revision: str | None = None, root: FilePath | None = None, token: str | bool | None = None
-) -> Path:
+def pull(repo_id: str, *, revision: str | None = None, root: FilePath | None = None) -> Path:
     """Download an entry from a repository of Hugging Face into a folder of entries.
 
         tfdml.zoo.pull("user/glyphs-small")
@@ -73,7 +65,6 @@ def pull(
         repo_id: name of a user or an organization, "/", and the name of the entry.
         revision: a branch, a tag or the hash of a commit; None for "main". The hash pins the files.
         root: folder of entries; None for `savedmodels` in the current folder.
-        token: access token of Hugging Face; None for the stored one.
 
     Returns:
         `pathlib.Path` of the entry.
@@ -88,7 +79,7 @@ def pull(
     hub = optional_import("huggingface_hub", feature="tfdml.zoo.pull", extra="huggingface")
     name = _entry_name(repo_id)
     folder = entry_path(name, root)
-    snapshot = _snapshot(functools.partial(hub.snapshot_download, repo_id, token=token), repo_id, revision)
+    snapshot = _snapshot(functools.partial(hub.snapshot_download, repo_id), repo_id, revision)
     with atomic_write(folder, entry_files) as new:
         _copy_listed(snapshot, new)
         origin = f"{repo_id!r}, downloaded to {str(snapshot.parents[1])!r},"

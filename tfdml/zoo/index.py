@@ -27,9 +27,6 @@ numbers on different sets cannot be compared. Each model has a page with all num
 class Listing:
     """Entries of the zoo; it prints as a table with their numbers, and iterates over their names.
 
-    The table has Recall@1 and MAP@R in % with their 95% intervals, the size of the embedding, the size of the files in
-    megabytes, and the milliseconds per image of `Card.timing`.
-
     Attributes:
         cards: a `Card` per entry, sorted by name.
         unreadable: names and reasons of entries that are damaged or in several packages.
@@ -82,8 +79,8 @@ def list_models(root: FilePath | None = None) -> Listing:
             models. If both have an entry of one name, the entry of the folder is listed.
 
     Returns:
-        `Listing`, empty for a folder without entries. An entry whose card is damaged or is the card of another entry,
-        and a name in several packages, are in `unreadable`, with the reason.
+        The `cards`, sorted by name; it prints as a table and iterates over `names`. An entry whose card is damaged or
+        is the card of another entry, and a name in several packages, are in `unreadable`, with the reason.
 
     Raises:
         ValueError: there is no such folder, and no package with models; or a URL, which has no list.

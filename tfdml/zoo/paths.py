@@ -46,17 +46,14 @@ def root_of(root: FilePath | None) -> Path:
 
 def roots_of(root: FilePath | None) -> list[Path]:
     """Folders of entries: `root`; for None `savedmodels` in the current folder, then installed packages."""
-    return [root_of(root), *(_package_folders() if root is None else [])]
-
-
-def _package_folders():
-    """Folders of the installed packages with an entry point of `GROUP`; no package is imported."""
+    if root is not None:
+        return [root_of(root)]
     folders = map(_package_folder, importlib.metadata.entry_points(group=GROUP))
-    return sorted({folder for folder in folders if folder is not None})
+    return [root_of(None), *sorted({folder for folder in folders if folder is not None})]
 
 
 def _package_folder(entry_point):
-    """The folder of a package; None, with a warning, if there is no such package."""
+    """The folder of a package, which is not imported; None, with a warning, if there is no such package."""
     package, name = entry_point.value, entry_point.dist.name
     spec = importlib.util.find_spec(package) if package.isidentifier() else None  # a dot would import the package
     if spec is None or not spec.submodule_search_locations:
@@ -96,15 +93,12 @@ def folder_of(name: FilePath, root: FilePath | None) -> Path:
     """The folder of an entry; one at a URL is downloaded unless the cache has it.
 
     Without a root, the name may be the path of an entry. A name without a separator is that of an entry first.
-
-    Raises:
-        ValueError: not the name or the path of an entry, or of entries of several packages; a URL that is not http or
-            https; a download that does not match its checksums.
-        OSError: a download that fails.
     """
     text = os.fspath(name)
     if root is None and (text != name or os.sep in text or text.startswith("~")):
-        return _folder_at(text)
+        folder = Path(text).expanduser()
+        require(_is_entry(folder), f"{text!r}", f"the folder of an entry, with {FILE}, or the name of one")
+        return folder
     require_name(text)
     if is_url(root):
         return _downloaded(text, str(root).rstrip("/"))
@@ -114,13 +108,6 @@ def folder_of(name: FilePath, root: FilePath | None) -> Path:
     require(bool(folders), f"name={text!r}", f"an entry {names}. {NO_ENTRIES}")
     require_one(text, folders)
     return folders[0]
-
-
-def _folder_at(path):
-    """The entry of a path."""
-    folder = Path(path).expanduser()
-    require(_is_entry(folder), f"{path!r}", f"the folder of an entry, with {FILE}, or the name of one")
-    return folder
 
 
 def undamaged_folder_of(name: FilePath, root: FilePath | None) -> Path:

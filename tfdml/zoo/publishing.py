@@ -47,7 +47,7 @@ def save(
 
     The entry is the folder `root/name`: `1`, a SavedModel as `tfdml.export.saved_model` writes it (for two towers
     `query/1` and `gallery/1`); `model.keras`, the network without the state of the optimizer and the loss;
-    `model.json`, the `Card`; `README.md`, its page; and `SHA256SUMS`. The folder is written under a temporary name and
+    `model.json`, the card; `README.md`, its page; and `SHA256SUMS`. The folder is written under a temporary name and
     renamed, so `root/name` is a complete entry at all times. Then the table in `root/README.md` is written.
 
     See also: `push`, which uploads an entry, and `tfdml.export.saved_model` for a model without a card.

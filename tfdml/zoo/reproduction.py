@@ -103,7 +103,8 @@ def evaluate(
         batch_size: number of examples embedded at the same time.
 
     Returns:
-        `Reproduction`.
+        The `metrics`, measured again, their largest `difference` from the `card`, and whether it `agrees`. It prints as
+        a table.
 
     Raises:
         ValueError: no such entry, a damaged entry, a card of other data without `data`, data of another protocol than

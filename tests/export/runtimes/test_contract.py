@@ -283,6 +283,7 @@ def test_options_are_checked_as_for_a_saved_model(model, index, tmp_path):
         (export.onnx, {"search": "exact"}, "without an index"),
         (export.onnx, {"preprocessing": datasets.Preprocessing(size=8)}, r"preprocessing of shape \(8, 8, 3\)"),
         (export.litert, {"index": named, "threshold": 0.5}, "the id 'unknown'"),
+        (export.litert, {"index": search.Exact(index.vectors, model="0" * 64)}, "other_model=True"),
         (export.openvino, {"index": minus, "threshold": 0.5}, "the id -1"),
         (export.web, {"runtime": tmp_path}, r"without ort\.wasm\.min\.mjs"),
     ]
@@ -303,10 +304,3 @@ def test_lora_is_merged(images, tmp_path):
     networks.add_lora(model, rank=2)
     answer = RUNTIMES["onnx"].run(export.onnx(model, tmp_path / "model"), images=images[:3])
     np.testing.assert_allclose(answer["embedding"], model.predict(images[:3], verbose=0), atol=1e-5)
-
-
-def test_an_index_of_another_model_is_refused(model, index, tmp_path):
-    gallery = search.Exact(index.vectors, model="0" * 64)
-    with pytest.raises(ValueError, match="other_model=True"):
-        export.litert(model, tmp_path / "model", index=gallery)
-    assert export.litert(model, tmp_path / "model", index=gallery, other_model=True).is_dir()

@@ -33,15 +33,9 @@ class Cells(NamedTuple):
 
 
 def k_means(vectors: np.ndarray, sample: np.ndarray, count: int) -> Cells:
-    """Lloyd's algorithm on a sample; all vectors are then assigned to the nearest center.
+    """Lloyd's algorithm on a sample, whose first rows are the first centers; then all vectors get their nearest center.
 
-    Args:
-        vectors: `(n, dim)` float32.
-        sample: `(m, dim)` float32, in random order: the first are the first centers.
-        count: number of cells, at most m. A cell may be empty.
-
-    Returns:
-        `Cells`.
+    A cell may be empty.
 
     Source: Lloyd, Least Squares Quantization in PCM, IEEE Transactions on Information Theory, 1982.
     """
@@ -74,13 +68,9 @@ def _nearest(vectors, centers):
 
 
 def center_ranks(queries: np.ndarray, cells: Cells, neighbors: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """The number of cells that a query visits before the cell of its neighbor: `(q, k)`.
+    """The number of cells that a query visits before the cell of its neighbor: `(q, k)` for `(q, k)` rows `neighbors`.
 
-    Args:
-        queries: `(q, dim)` float32.
-        cells: the cells.
-        neighbors: `(q, k)` rows of the vectors.
-        offsets: `(cells,)`; a query visits the cells in the order of query . center + offset, the largest first.
+    A query visits the cells in the order of query . center + offset, the largest first.
     """
     scores = queries @ cells.centers.T + offsets
     ranks = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1, kind="stable")

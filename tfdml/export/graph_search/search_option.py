@@ -18,11 +18,7 @@ _NAMED: dict[Any, Any] = {
 
 
 def as_search(search: Search | str | None) -> Search:
-    """A search by its name "exact", "partitioned" or "scann", `ExactSearch()` for None, or the search itself.
-
-    Raises:
-        ValueError: anything else.
-    """
+    """A search by its name "exact", "partitioned" or "scann", `ExactSearch()` for None, or the search itself."""
     is_name = search is None or (isinstance(search, str) and search in _NAMED)
     settings: Any = _NAMED[search]() if is_name else search
     names = "'exact', 'partitioned', 'scann', an ExactSearch, PartitionedSearch, ScannSearch or None"

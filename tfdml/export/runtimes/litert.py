@@ -44,11 +44,8 @@ def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]
         The folder, a `pathlib.Path`.
 
     Raises:
-        ValueError: as `tfdml.export.saved_model`; an operation that LiteRT does not have, which is named; or vectors in
-            bfloat16.
-        FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
-        OSError: `path` cannot be written.
-        RuntimeError: the Keras backend is not TensorFlow.
+        ValueError: an operation that LiteRT does not have, which is named, or vectors in bfloat16.
+        ValueError, FileExistsError, OSError, RuntimeError: as `tfdml.export.saved_model`.
     """
     dtype = getattr(options.get("search"), "dtype", "float32")
     require(dtype != "bfloat16", f"dtype={dtype!r}, which LiteRT does not have", "'float32' or 'int8'")

@@ -1,7 +1,7 @@
 """Models as ONNX files, by tf2onnx."""
 
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 import keras
 import numpy as np
@@ -25,8 +25,8 @@ def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **option
     meaning, shapes and types, and there are none for an empty batch. A model of pairs has the inputs `a` and `b` and
     the output `score`.
 
-    Beside `model.onnx`, the folder has the JSON files of `assets.extra` of a SavedModel, and in `runtime.json` the
-    opset, the inputs and outputs, and the packages that wrote the file; the file itself has them as its metadata.
+    Beside `model.onnx`, the folder has the JSON files of `assets.extra` of a SavedModel, which the file also holds as
+    its metadata, and `runtime.json` with the opset, the inputs and outputs, and the packages that wrote it.
 
     See also: `openvino` and `litert` for other runtimes, `web` for a page that searches in the browser.
 
@@ -52,12 +52,9 @@ def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **option
         The folder, a `pathlib.Path`.
 
     Raises:
-        ValueError: as `tfdml.export.saved_model`; an operation that ONNX does not have, which is named; or a file of
-            2 GiB or more.
+        ValueError: an operation that ONNX does not have, which is named, or a file of 2 GiB or more.
         ImportError: onnx or tf2onnx is not installed.
-        FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
-        OSError: `path` cannot be written.
-        RuntimeError: the Keras backend is not TensorFlow.
+        ValueError, FileExistsError, OSError, RuntimeError: as `tfdml.export.saved_model`.
     """
     require_whole("opset", opset, *OPSETS)
     pixels = pixel_model(model, **options)
@@ -68,14 +65,11 @@ def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **option
 
 
 def onnx_bytes(pixels: PixelModel, opset: int) -> bytes:
-    """The content of an ONNX file.
-
-    Raises:
-        ValueError: an operation that ONNX does not have, or 2 GiB or more.
-        ImportError: onnx or tf2onnx is not installed.
-    """
+    """The content of an ONNX file; the errors of `onnx`."""
     onnx = optional_import("onnx", feature="export.onnx", extra="onnx")
-    graph = _converted(pixels, opset)
+    convert = optional_import("tf2onnx.convert", feature="export.onnx", extra="onnx")
+    graph, _ = convert.from_function(pixels.function, list(pixels.inputs.values()), opset=opset)
+    _store_once(graph.graph)
     lacking = {node.op_type for node in graph.graph.node if not onnx.defs.has(node.op_type, opset, node.domain)}
     require_operations(lacking, f"ONNX, opset {opset}")
     size = graph.ByteSize()
@@ -83,14 +77,6 @@ def onnx_bytes(pixels: PixelModel, opset: int) -> bytes:
     require(size <= _MAX_BYTES, f"a model and an index of {size:,} bytes", expected)
     onnx.helper.set_model_props(graph, {name: content.decode() for name, content in pixels.contents.items()})
     return graph.SerializeToString()
-
-
-def _converted(pixels: PixelModel, opset: int) -> Any:
-    """A message of ONNX whose inputs and outputs have the names of the function's."""
-    convert = optional_import("tf2onnx.convert", feature="export.onnx", extra="onnx")
-    model, _ = convert.from_function(pixels.function, list(pixels.inputs.values()), opset=opset)
-    _store_once(model.graph)
-    return model
 
 
 def _store_once(graph):

@@ -21,8 +21,7 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
     index whose ids are not int32 has the outputs `rows` in place of `ids` and `row` in place of `id`: rows of the
     index, whose ids `ids.json` lists.
 
-    OpenVINO reads the ONNX file of the model and writes it in its own form, in which equal scores keep the order of the
-    index; of itself it promises no order.
+    Equal scores keep the order of the index, which OpenVINO itself does not promise.
 
     See also: `onnx`, whose file more runtimes read.
 
@@ -47,12 +46,9 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
         The folder, a `pathlib.Path`.
 
     Raises:
-        ValueError: as `tfdml.export.onnx`; an operation that OpenVINO does not have, which is named;
-            or an id -1 beside a threshold.
+        ValueError: an operation that OpenVINO does not have, which is named, or an id -1 beside a threshold.
         ImportError: openvino, onnx or tf2onnx is not installed.
-        FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
-        OSError: `path` cannot be written.
-        RuntimeError: the Keras backend is not TensorFlow.
+        ValueError, FileExistsError, OSError, RuntimeError: as `tfdml.export.saved_model`.
     """
     runtime = optional_import("openvino", feature="export.openvino", extra="openvino")
     pixels = pixel_model(model, texts=False, **options)

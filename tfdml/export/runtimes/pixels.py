@@ -83,10 +83,8 @@ def pixel_model(
         model: as for `tfdml.export.saved_model`.
         texts: whether the runtime has texts, see `GraphIndex`. Without them, `ids.json` lists the text ids by row.
         allow_empty: whether a batch may be empty.
-        preprocessing, class_names, threshold, index, search, other_model: as for `tfdml.export.saved_model`.
-
-    Raises:
-        ValueError, RuntimeError: as `tfdml.export.saved_model`.
+        preprocessing, class_names, threshold, index, search, other_model: as for `tfdml.export.saved_model`, and so are
+            the errors.
     """
     shape = image_shape(model)
     require_export_options(preprocessing=preprocessing, class_names=class_names, threshold=threshold)
@@ -114,10 +112,6 @@ def runtime_folder(
         pixels: the exported model, whose descriptions are written beside the files.
         facts: facts about the files, for `runtime.json`.
         packages: distributions that wrote the files.
-
-    Raises:
-        FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
-        OSError: `path` cannot be written.
     """
     path = as_writable_path(path)
     require_replaceable(path, _listed_files)

@@ -49,12 +49,8 @@ def web(
         The folder, a `pathlib.Path`.
 
     Raises:
-        ValueError: as `tfdml.export.onnx`; a model of pairs, a preprocessing with boxes, or a `runtime` without the
-            files of ONNX Runtime Web.
-        ImportError: onnx or tf2onnx is not installed.
-        FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
-        OSError: `path` cannot be written.
-        RuntimeError: the Keras backend is not TensorFlow.
+        ValueError: a model of pairs, a preprocessing with boxes, or a `runtime` without the files of ONNX Runtime Web.
+        ValueError, ImportError, FileExistsError, OSError, RuntimeError: as `tfdml.export.onnx`.
     """
     scripts = [] if runtime is None else [Path(runtime).expanduser() / name for name in SCRIPTS]
     missing = [script.name for script in scripts if not script.is_file()]
