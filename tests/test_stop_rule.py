@@ -21,25 +21,23 @@ NAMES = {
     "a record that a function returns": """
         analysis.ActivePairs analysis.LabelNoise analysis.LossOverDistance analysis.PairHistogram cleaning.Calibration
         cleaning.CopyScores cleaning.Finding cleaning.Findings cleaning.Recall cleaning.Registration cleaning.Thumbnail
-        distributed.EmbeddedShards evaluation.TestResult export.LoadedPairModel metrics.FoldDecisions metrics.Roc
-        search.HardPairs zoo.Reproduction
+        evaluation.TestResult metrics.FoldDecisions metrics.Roc search.HardPairs
     """,
     "a loss or a miner of a paper that no study compares": """
         losses.CosineDistillationLoss losses.CosineRegressionLoss losses.RelationalAngleLoss
-        losses.RelationalDistanceLoss losses.SimilarityPreservingLoss losses.WeightedContrastiveLoss losses.HingeSquared
-        losses.uncertainty.Maximal miners.HardestNegativesOfBatch miners.ModeratePositives miners.SemiHardNegatives
-        addons.NpairsLoss addons.NpairsMultilabelLoss
+        losses.RelationalDistanceLoss losses.SimilarityPreservingLoss losses.WeightedContrastiveLoss
+        losses.HingeSquared losses.uncertainty.Maximal miners.HardestNegativesOfBatch miners.ModeratePositives
+        miners.SemiHardNegatives addons.NpairsLoss addons.NpairsMultilabelLoss
     """,
     "a feature that its own page shows": """
         analysis.label_noise analysis.loss_over_distance analysis.plot_gradient_variance analysis.plot_pair_histogram
         callbacks.EmbeddingMetrics callbacks.PairDiagnostics callbacks.RefreshMinedPairs datasets.archives
         datasets.compose datasets.public.lfw_pairs distributed.read_shards evaluation.class_folds export.ScannSearch
-        export.load_threshold export.next_version export.write_serving_config metrics.binary_codes
-        metrics.binary_signs metrics.int8_scales metrics.knn_accuracy metrics.nearest_class_mean
-        metrics.reidentification_from_neighbors metrics.reidentification_from_scores metrics.shared_labels
-        metrics.shared_levels miners.compose models.PairMining networks.unfreeze search.hardest_triplets
-        search.load_adapter
-        search.upgrade visualize.pca visualize.tsne visualize.umap
+        export.next_version export.write_serving_config metrics.binary_codes metrics.binary_signs metrics.int8_scales
+        metrics.knn_accuracy metrics.nearest_class_mean metrics.reidentification_from_neighbors
+        metrics.reidentification_from_scores metrics.shared_labels metrics.shared_levels miners.compose
+        models.PairMining networks.unfreeze search.hardest_triplets search.load_adapter search.upgrade visualize.pca
+        visualize.tsne visualize.umap
     """,
 }
 # Options that nothing passes: settings of papers, limits of memory and time, and forms of other libraries.
@@ -63,23 +61,17 @@ OPTIONS = {
     "cleaning.copy_network": "weights",
     "datasets.RandomResizedCrop": "aspect",
     "datasets.archives": "image label",
-    "datasets.public.casia_webface": "load",
     "datasets.glyphs": "cache",
+    "datasets.photo_patches": "cache",
+    "datasets.public.casia_webface": "load",
     "datasets.public.lfw": "pairs load",
     "datasets.public.mini_imagenet": "load",
     "datasets.public.omniglot": "split rotations",
-    "datasets.photo_patches": "cache",
-    "datasets.table": "root",
     "datasets.public.vehicle_id": "test",
-    "distributed.SearchActors": "cpus memory",
-    "distributed.build_index": "metric cpus memory",
-    "distributed.embed": "cpus gpus memory",
-    "distributed.join": "regions scratch cpus",
-    "distributed.retrieval": "cpus other_model",
+    "datasets.table": "root",
+    "distributed.search_shards": "model",
     "evaluation.cross_validate": "metric",
     "evaluation.evaluate": "shown",
-    "export.LoadedPairModel": "version",
-    "export.write_serving_config": "max_batch_size batch_timeout_ms",
     "layers.ClassTree": "levels",
     "layers.Mahalanobis": "rank normalize_trace initializer",
     "layers.PositionDependentMetric": "units",
@@ -118,8 +110,8 @@ OPTIONS = {
     "miners.RandomNegatives": "draws",
     "miners.SemiHardNegatives": "margin",
     "miners.UniformHistogram": "bins positives_per_bin negatives_per_bin",
-    "models.efficientnet_lite0": "drop_connect_rate",
     "models.PairMining": "positive_fraction name",
+    "models.efficientnet_lite0": "drop_connect_rate",
     "networks.add_lora": "alpha",
     "networks.face_resnet": "dim",
     "pairs.Pairs": "counts",
@@ -136,12 +128,10 @@ OPTIONS = {
     "search.hardest_triplets": "metric search",
     "search.near_duplicates": "memory",
     "search.neighborhood_similarity": "memory",
-    "search.search_on_disk": "progress",
+    "search.search_on_disk": "memory progress model",
     "visualize.embedding_map": "labels",
     "visualize.tsne": "perplexity",
     "visualize.umap": "neighbors min_dist seed",
-    "zoo.pull": "revision token",
-    "zoo.push": "revision token",
 }
 
 
