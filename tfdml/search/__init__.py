@@ -71,9 +71,9 @@ def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exa
         other_model: whether an index of another model is loaded.
 
     Raises:
-        FileNotFoundError: the folder holds no index, or files are missing.
+        FileNotFoundError: the folder holds no index.
         ImportError: it needs ScaNN or faiss, or has metadata, and the package or pyarrow is not installed.
-        ValueError: the index, or a shard, which is named, is damaged; an index of another model.
+        ValueError: the index, or a shard, which is named, lacks files or is damaged; an index of another model.
     """
     index = read_whole(path, _load)
     require_same_model("queries", model, f"the index in {str(path)!r}", index.fingerprint, other_model=other_model)
