@@ -19,8 +19,8 @@ LINES = {"tfdml/**/*.py": 55_000, "tests/**/*.py": 49_600, "docs/**/*.md": 14_90
 # Names without a user, by the reason for which they stay.
 NAMES = {
     "a record that a function returns": """
-        analysis.ActivePairs analysis.LabelNoise analysis.LossOverDistance analysis.PairHistogram cleaning.Calibration
-        cleaning.CopyScores cleaning.Finding cleaning.Findings cleaning.Recall cleaning.Registration cleaning.Thumbnail
+        analysis.ActivePairs analysis.LabelNoise analysis.LossOverDistance analysis.PairHistogram cleaning.Finding
+        cleaning.Findings
         datasets.Vehicles distributed.EmbeddedShards evaluation.TestResult export.LoadedPairModel metrics.FoldDecisions
         metrics.Roc search.HardPairs training.TrainingRun training.TrainingSettings zoo.Reproduction
     """,
@@ -61,9 +61,8 @@ OPTIONS = {
     "callbacks.RefreshCenters": "every",
     "callbacks.RefreshMinedPairs": "search",
     "callbacks.RetrievalEvaluation": "search",
-    "cleaning.calibrate": "kinds",
-    "cleaning.clean": "neighbors",
     "cleaning.copy_network": "weights",
+    "cleaning.score_copies": "kinds",
     "datasets.RandomResizedCrop": "aspect mirror",
     "datasets.align_faces": "crop",
     "datasets.archives": "image label",
