@@ -19,10 +19,8 @@ LINES = {"tfdml/**/*.py": 55_000, "tests/**/*.py": 49_600, "docs/**/*.md": 14_90
 # Names without a user, by the reason for which they stay.
 NAMES = {
     "a record that a function returns": """
-        analysis.ActivePairs analysis.LabelNoise analysis.LossOverDistance analysis.PairHistogram cleaning.Finding
-        cleaning.Findings
-        datasets.Vehicles distributed.EmbeddedShards evaluation.TestResult export.LoadedPairModel metrics.FoldDecisions
-        metrics.Roc search.HardPairs training.TrainingRun training.TrainingSettings zoo.Reproduction
+        cleaning.Finding cleaning.Findings datasets.Vehicles distributed.EmbeddedShards export.LoadedPairModel
+        training.TrainingRun training.TrainingSettings zoo.Reproduction
     """,
     "a loss or a miner of a paper that no study compares": """
         losses.CosineDistillationLoss losses.CosineRegressionLoss losses.RelationalAngleLoss
@@ -36,10 +34,9 @@ NAMES = {
         datasets.archives datasets.compose datasets.face_template datasets.lfw_pairs datasets.mtcnn_detector
         distributed.read_shards evaluation.class_folds export.ScannSearch export.load_threshold export.next_version
         export.write_serving_config metrics.binary_codes metrics.binary_signs metrics.int8_scales metrics.knn_accuracy
-        metrics.nearest_class_mean metrics.reidentification_from_neighbors metrics.reidentification_from_scores
-        metrics.shared_labels metrics.shared_levels miners.compose models.PairMining networks.GeM
-        networks.load_pytorch_weights networks.unfreeze networks.vgg_m search.hardest_triplets search.load_adapter
-        search.upgrade visualize.pca visualize.tsne visualize.umap
+        metrics.nearest_class_mean metrics.shared_labels metrics.shared_levels miners.compose models.PairMining
+        networks.GeM networks.load_pytorch_weights networks.unfreeze networks.vgg_m search.hardest_triplets
+        search.load_adapter search.upgrade visualize.pca visualize.tsne visualize.umap
     """,
 }
 # Options that nothing passes: settings of papers, limits of memory and time, and forms of other libraries.
@@ -78,7 +75,6 @@ OPTIONS = {
     "distributed.build_index": "metric cpus memory",
     "distributed.embed": "cpus gpus memory",
     "distributed.join": "regions scratch cpus",
-    "distributed.retrieval": "cpus other_model",
     "embedding.score_pairs": "batch_size",
     "evaluation.cross_validate": "metric",
     "evaluation.evaluate": "shown",
@@ -101,18 +97,15 @@ OPTIONS = {
     "losses.WeightedContrastiveLoss": "positive_cost negative_cost eta distance",
     "losses.uncertainty.GroupedKL": "negative_gamma pseudo_loss",
     "metrics.calibrated_threshold": "precision frr",
-    "metrics.knn_accuracy": "gallery gallery_labels metric per_query memory",
+    "metrics.knn_accuracy": "gallery gallery_labels metric per_query",
     "metrics.nearest_class_mean": "gallery gallery_labels metric per_query",
     "metrics.paired_comparison": "confidence samples average",
     "metrics.per_class": "by",
     "metrics.quantized_retrieval": "gallery",
-    "metrics.random_gallery": "repeats memory",
+    "metrics.random_gallery": "repeats",
     "metrics.reidentification": "exclude junk per_query memory",
-    "metrics.reidentification_from_neighbors": "junk",
     "metrics.retrieval": "average progress",
-    "metrics.retrieval_from_neighbors": "average",
     "metrics.seed_interval": "confidence",
-    "metrics.verification": "metric",
     "miners.AdaptiveNegatives": "minimum rate match",
     "miners.BalancedPairs": "draws",
     "miners.DistanceWeighted": "max_distance clip",
@@ -137,11 +130,8 @@ OPTIONS = {
     "samplers.input_pairs": "positive_fraction start",
     "search.Faiss": "memory leaves",
     "search.Scann": "memory leaves",
-    "search.augment_database": "memory",
-    "search.expand_queries": "self_rows memory",
+    "search.expand_queries": "self_rows",
     "search.hardest_triplets": "metric search",
-    "search.near_duplicates": "memory",
-    "search.neighborhood_similarity": "memory",
     "search.search_on_disk": "progress",
     "visualize.animation": "seconds hold pixels",
     "visualize.embedding_map": "labels",

@@ -131,9 +131,10 @@ def retrieval(
     number = min(len(shards), max(largest, *ranks) + (query_rows is not None))
     options = {"metric": metric, "memory": memory, "cpus": cpus, "model": model, "other_model": other_model}
     neighbors, _ = search_shards(shards, queries, number, **options)
-    return metrics.retrieval_from_neighbors(
-        neighbors,
+    return metrics.retrieval(
+        None,
         labels,
+        neighbors=neighbors,
         gallery_labels=gallery_labels,
         k=k,
         groups=query_rows,
