@@ -92,12 +92,12 @@ def reidentification(
     """
     require_one_of(("same_identity_and_camera", "same_group"), exclude=exclude)
     ways = {"embeddings": embeddings, "scores": scores, "neighbors": neighbors}
-    given = [name for name, array in ways.items() if array is not None]
-    require(len(given) == 1, " and ".join(given) or "none of them", f"one of {', '.join(ways)}")
+    passed = [name for name, array in ways.items() if array is not None]
+    require(len(passed) == 1, " and ".join(passed) or "none of them", f"one of {', '.join(ways)}")
     options: dict[str, Any] = {"k": k, "exclude": exclude, "junk": junk}
     if embeddings is None:
         if gallery_labels is None or gallery_cameras is None:
-            raise ValueError(f"Received {given[0]} without gallery_labels or gallery_cameras. Pass both.")
+            raise ValueError(f"Received {passed[0]} without gallery_labels or gallery_cameras. Pass both.")
         if scores is not None:
             neighbors = np.argsort(-as_vectors(scores, "scores"), axis=1, kind="stable")
         items = _without_junk(np.zeros((np.size(gallery_labels), 1)), gallery_labels, gallery_cameras, (), "gallery")

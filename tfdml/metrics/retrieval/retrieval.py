@@ -152,8 +152,8 @@ def retrieval(
     require_metric(metric)
     require_one_of(AVERAGES, average=average)
     require_one_of(("index", "expected"), ties=ties)
-    given = "both" if neighbors is not None else "neither"
-    require((embeddings is None) != (neighbors is None), f"{given} of embeddings and neighbors", "one of the two")
+    number = "both" if neighbors is not None else "neither"
+    require((embeddings is None) != (neighbors is None), f"{number} of embeddings and neighbors", "one of the two")
     annotations = {
         "labels": labels,
         "gallery_labels": gallery_labels,
