@@ -140,7 +140,7 @@ def score_copies(
         >>> scores.by_kind["darker"].shape, scores.matched()["darker"][:2].round(2)
         ((20, 30), array([1., 1.], dtype=float32))
         >>> calibration = scores.calibrated(0.99)
-        >>> 0.9 < calibration.similarity < 1, calibration.precision, calibration.recall["darker"].value
+        >>> 0.9 < calibration.similarity < 1, float(calibration.precision), calibration.recall["darker"].value
         (True, 1.0, 1.0)
 
     Args:
