@@ -104,7 +104,7 @@ OPTIONS = {
     "metrics.quantized_retrieval": "gallery",
     "metrics.random_gallery": "repeats",
     "metrics.reidentification": "exclude junk per_query memory",
-    "metrics.retrieval": "average progress",
+    "metrics.retrieval": "average",
     "metrics.seed_interval": "confidence",
     "miners.AdaptiveNegatives": "minimum rate match",
     "miners.BalancedPairs": "draws",

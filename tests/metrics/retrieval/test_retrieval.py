@@ -618,7 +618,7 @@ def test_wrong_neighbors_are_refused_with_advice(neighbors, change, message):
 
 def test_progress_shows_a_bar_until_all_queries_are_ranked(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    retrieval(X, LABELS, progress=True)
-    retrieval(X, LABELS, progress=True, full_map=False)
+    retrieval(X, LABELS, verbose=1)
+    retrieval(X, LABELS, verbose=1, full_map=False)
     done = f"[{30 * '='}] {len(X)}/{len(X)}\n"
     assert capsys.readouterr().err.count(f"queries ranked {done}") == 2

@@ -68,7 +68,7 @@ def retrieval(
     full_map: bool = True,
     at_r: bool = True,
     memory: int = MEMORY,
-    progress: bool = False,
+    verbose: int = 0,
 ) -> dict[str, Any]:
     """Exact retrieval metrics of embeddings, or the metrics of the neighbor lists of any search.
 
@@ -127,7 +127,7 @@ def retrieval(
         at_r: False omits `r_precision` and `map@r` of `neighbors`, so that lists may be shorter than the largest class.
         memory: bytes for the blocks of scores, in addition to one or two float32 copies of the embeddings, three with
             `queries` or `in_gallery`, and about 25 MiB per thread. The memory that `match` uses is added.
-        progress: show a progress bar.
+        verbose: 1 shows a progress bar, 0 does not.
 
     Returns:
         dict of floats: `recall@k` for each k, the metrics of `extra`, `precision@1`, `r_precision`, `map@r`, with
@@ -172,8 +172,8 @@ def retrieval(
     cutoffs = as_cutoffs(k, extra, relevance.num_candidates)
     scores = _scores(vectors, items, relevance.leave_one_out, metric)
     ranking = _Ranking(scores, relevance, cutoffs, ties, full_map)
-    blocks = (_by_rank if match is None else _by_grade)(ranking, memory, progress)
-    values, tie_rate = _values_per_query(ranking, blocks, progress)
+    blocks = (_by_rank if match is None else _by_grade)(ranking, memory, verbose)
+    values, tie_rate = _values_per_query(ranking, blocks, verbose)
     if ties == "index" and tie_rate > _TIE_RATE:
         warnings.warn(
             f"For {tie_rate:.1%} of the queries the first relevant item ties with one that is not relevant, and "
@@ -251,14 +251,14 @@ class _Ranking(NamedTuple):
         return empty_values(self.cutoffs, num_queries, () if self.full_map else ("map",))
 
 
-def _values_per_query(ranking, blocks, progress):
+def _values_per_query(ranking, blocks, verbose):
     """Metrics per query, and the share of queries whose first relevant item ties with one that is not relevant.
 
     Args:
         ranking: `_Ranking`.
         blocks: iterable of numbers `(m,)` of queries and `(values, is_tied)`: a dict of their `(m,)` metrics, and
             whether an item that is not relevant has the best relevant score.
-        progress: show a progress bar.
+        verbose: show a progress bar.
     """
     num_queries, num_ranked = len(ranking.scores), 0
     values, is_tied = ranking.empty_values(num_queries), np.zeros(num_queries, bool)
@@ -267,12 +267,12 @@ def _values_per_query(ranking, blocks, progress):
         for name, array in values.items():
             array[queries] = block_values[name]
         num_ranked += len(queries)
-        if progress:
+        if verbose:
             show_progress("queries ranked", num_ranked, num_queries)
     return values, is_tied.sum() / max(1, np.count_nonzero(~np.isnan(values["mrr"])))
 
 
-def _by_rank(ranking, memory, progress):
+def _by_rank(ranking, memory, verbose):
     """The blocks of `_values_per_query`, from the ranks of the relevant items."""
     scores, relevance, cutoffs, ties, full_map = ranking
     counts, num_items = relevance.counts, len(scores.gallery)
@@ -285,10 +285,10 @@ def _by_rank(ranking, memory, progress):
 
     thread_bytes = (64 if ties == "index" else 128) * num_items
     needs = {"memory": memory, "row_bytes": 48 * width, "thread_bytes": thread_bytes}
-    return measure_ranks(measure, scores, relevance, depth, progress=progress, **needs)
+    return measure_ranks(measure, scores, relevance, depth, verbose=verbose, **needs)
 
 
-def _by_grade(ranking, memory, progress):
+def _by_grade(ranking, memory, verbose):
     """The blocks of `_values_per_query`, from the grades of the gallery by `match`."""
     scores, num_items = ranking.scores, len(ranking.scores.gallery)
     needs = {"memory": memory, "row_bytes": 16 * num_items, "thread_bytes": 128 * num_items}
