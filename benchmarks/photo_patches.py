@@ -51,7 +51,7 @@ def fpr95(embeddings, labels, seed=0):
     differ = np.flatnonzero(labels[a] != labels[b])[:PAIRS]
     negative = _similarities(unit, a[differ], b[differ])
     scores = np.concatenate([positive, negative])
-    return metrics.verification_from_scores(scores, np.arange(len(scores)) < len(positive), far=())["fpr95"]
+    return metrics.verification(scores, np.arange(len(scores)) < len(positive), far=())["fpr95"]
 
 
 def _similarities(unit, a, b, chunk=1000):

@@ -105,7 +105,8 @@ def from_neighbors(x, labels, method):
     import tfdml
 
     found, _ = tfdml.search.Scann(x, method=method).search(x, 20)
-    return tfdml.metrics.retrieval_from_neighbors(found, labels, k=(1, 10), at_r=np.bincount(labels).max() <= 20)
+    at_r = np.bincount(labels).max() <= 20
+    return tfdml.metrics.retrieval(None, labels, neighbors=found, k=(1, 10), at_r=at_r)
 
 
 def peer(x, labels):

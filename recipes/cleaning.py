@@ -94,7 +94,7 @@ def run(network, seed, most, output):
         center = vectors.mean(axis=0) if model is network else 0
         options = {"sample": most, "verify": way == "verified", "seed": seed}
         model = tfdml.cleaning.Centered(model, center)
-        calibration = tfdml.cleaning.calibrate(model, known, vectors - center, precision=PRECISION, **options)
+        calibration = tfdml.cleaning.score_copies(model, known, vectors - center, **options).calibrated(PRECISION)
         scores = tfdml.cleaning.score_copies(
             model, test, test_vectors - center, floor=calibration.similarity, **options
         )

@@ -57,7 +57,7 @@ def main():
             add(scores, name, models, cohort, test, pairs)
 
     numbers = {
-        name: [tfdml.metrics.verification_from_scores(one, pairs.same, pairs.folds, far=()) for one in runs]
+        name: [tfdml.metrics.verification(one, pairs.same, pairs.folds, far=()) for one in runs]
         for name, runs in scores.items()
     }
     decisions = tfdml.metrics.verification_folds(list(scores.values())[-1][0], pairs.same, pairs.folds)

@@ -82,7 +82,8 @@ def row(network, seed, folder):
     vectors = {kind: recipe.embedded(network, data) for kind, data in sets.items()}
     center = vectors["photographs"].mean(axis=0)
     model = tfdml.cleaning.Centered(network, center)
-    calibration = tfdml.cleaning.calibrate(model, sets["photographs"], vectors["photographs"] - center, **options)
+    known = tfdml.cleaning.score_copies(model, sets["photographs"], vectors["photographs"] - center, **options)
+    calibration = known.calibrated(0.99)
     measures = {"seed": seed, "threshold": calibration.registration}
     for kind, data in sets.items():
         scores = tfdml.cleaning.score_copies(

@@ -201,7 +201,7 @@ def rates(model, test, pairs):
     else:
         x = tfdml.models.embed(model, test)
         scores = tfdml.metrics.pair_scores(x[pairs.first], x[pairs.second])
-    return tfdml.metrics.verification_from_scores(scores, pairs.same, far=())["fpr95"]
+    return tfdml.metrics.verification(scores, pairs.same, far=())["fpr95"]
 
 
 if __name__ == "__main__":

@@ -29,7 +29,8 @@ def _pixels(images):
 
 def _row(name, part_name, part, x):
     pairs = tfdml.datasets.verification_pairs(part)
-    numbers = tfdml.metrics.verification(x[pairs.first], x[pairs.second], pairs.same, pairs.folds, far=())
+    scores = tfdml.metrics.pair_scores(x[pairs.first], x[pairs.second])
+    numbers = tfdml.metrics.verification(scores, pairs.same, pairs.folds, far=())
     rounded = {key: round(numbers[key], 4) for key in ("accuracy", "accuracy_se", "auc", "eer")}
     about = {"protocol": f"{part.protocol}/10-folds", **tfdml.environment("pillow", "matplotlib")}
     return {"model": name, "part": part_name, **rounded, **about}

@@ -9,7 +9,7 @@ import pytest
 
 from tests.backend import fewer_on_jax
 from tfdml import analysis, miners
-from tfdml.analysis import PairHistogram
+from tfdml.analysis.pair_histogram import PairHistogram
 from tfdml.pairs import euclidean
 
 on_every_backend = pytest.mark.backends

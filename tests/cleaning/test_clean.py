@@ -47,6 +47,11 @@ def labeled(images, labels=None):
     return datasets.LabeledSet(images=images, labels=labels, class_names=tuple("abcd"))
 
 
+def calibrated(images, **options):
+    scores = cleaning.score_copies(Pixels(), labeled(images), Pixels().predict_on_batch(images), **options)
+    return scores.calibrated(0.99)
+
+
 @pytest.mark.parametrize("name", cleaning.COPIES)
 def test_a_copy_is_like_its_image_and_depends_on_the_seed_only(name):
     image = scenes(1)[0]
@@ -123,7 +128,7 @@ def test_verified_copies_have_a_registration_and_are_listed_without_their_neighb
 
 def test_a_calibrated_similarity_has_its_precision_and_recall():
     images = scenes()
-    result = cleaning.calibrate(Pixels(), labeled(images), Pixels().predict_on_batch(images), sample=20)
+    result = calibrated(images, sample=20)
     assert result.images == 20
     assert result.precision >= 0.99
     assert set(result.recall) == set(cleaning.COPIES)
@@ -135,10 +140,7 @@ def test_a_calibrated_similarity_has_its_precision_and_recall():
 def test_duplicates_that_a_set_has_already_do_not_raise_the_similarity():
     images = scenes()
     doubled = np.concatenate([images, images])
-    once, twice = (
-        cleaning.calibrate(Pixels(), labeled(x), Pixels().predict_on_batch(x), sample=80, verify=False).similarity
-        for x in (images, doubled)
-    )
+    once, twice = (calibrated(x, sample=80, verify=False).similarity for x in (images, doubled))
     assert twice < once + 0.05
 
 
@@ -246,7 +248,6 @@ def test_a_set_without_images_one_image_and_wrong_options_are_refused():
         with pytest.raises(ValueError, match=message):
             cleaning.clean(Pixels(), data)
     for options, message in (
-        ({"neighbors": 0}, "neighbors=0"),
         ({"precision": 2}, "precision=2"),
         ({"sample": 1}, "sample=1"),
     ):

@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 
 from tests.metrics.retrieval.test_retrieval import gallery_with_relevance
-from tfdml.metrics import (
-    KReciprocalReranking,
-    random_gallery,
-    reidentification,
-    reidentification_from_neighbors,
-    reidentification_from_scores,
-    retrieval,
-)
+from tfdml.metrics import KReciprocalReranking, random_gallery, reidentification, retrieval
 
 # A query of person 1 in camera 1, and a gallery by falling similarity.
 PERSONS = [1, 2, -1, 1, 0, 1, 3]
@@ -320,19 +313,19 @@ def test_a_matrix_of_scores_and_its_rankings_give_what_loops_give(group):
     expected = values_by_loops(-scores[:, kept], labels, cameras, *items, group=group)
     expected[3] = None
     for found in (
-        reidentification_from_scores(scores, labels, cameras, **gallery, **options),
-        reidentification_from_neighbors(np.argsort(-scores), labels, cameras, **gallery, **options),
+        reidentification(None, labels, cameras, scores=scores, **gallery, **options),
+        reidentification(None, labels, cameras, neighbors=np.argsort(-scores), **gallery, **options),
     ):
         assert found == pytest.approx(means(expected), rel=1e-6)
-    each = reidentification_from_scores(scores, labels, cameras, **gallery, **options, per_query=True, k=5)
+    each = reidentification(None, labels, cameras, scores=scores, **gallery, **options, per_query=True, k=5)
     assert sorted(each) == ["cmc@5", "map"]
     assert np.isnan(each["map"]).tolist() == [one is None for one in expected]
 
 
 def test_equal_scores_are_in_the_order_of_the_gallery():
     gallery = {"gallery_labels": [2, 1, 1], "gallery_cameras": [1, 1, 1]}
-    assert reidentification_from_scores(np.zeros((1, 3)), [1], [0], **gallery, k=(1, 2))["cmc@1"] == 0
-    assert reidentification_from_scores(np.zeros((1, 3)), [1], [0], **gallery, k=(1, 2))["cmc@2"] == 1
+    assert reidentification(None, [1], [0], scores=np.zeros((1, 3)), **gallery, k=(1, 2))["cmc@1"] == 0
+    assert reidentification(None, [1], [0], scores=np.zeros((1, 3)), **gallery, k=(1, 2))["cmc@2"] == 1
 
 
 @pytest.mark.parametrize(
@@ -343,10 +336,13 @@ def test_equal_scores_are_in_the_order_of_the_gallery():
         ([[0.0, 1.0, 2.0]], {}, "type float64, expected whole rankings"),
         ([[0, 1, 2]], {"k": 4}, "k=4, expected a whole number from 1 to 3"),
         ([[0, 1, 2]], {"exclude": "none"}, "exclude='none', expected one of"),
+        ([[0, 1, 2]], {"scores": [[1, 2, 3]]}, "scores and neighbors, expected one of embeddings, scores, neighbors"),
+        (None, {}, "none of them, expected one of"),
+        ([[0, 1, 2]], {"gallery_labels": None}, "neighbors without gallery_labels"),
         ([[0, 1, 2]] * 2, {}, r"labels of shape \(1,\), expected \(2,\)"),
     ],
 )
 def test_wrong_rankings_are_errors(neighbors, options, message):
-    gallery = {"gallery_labels": [2, 1, 1], "gallery_cameras": [1, 1, 1]}
+    arguments = {"gallery_labels": [2, 1, 1], "gallery_cameras": [1, 1, 1], **options}
     with pytest.raises(ValueError, match=message):
-        reidentification_from_neighbors(neighbors, [1], [0], **gallery, **options)
+        reidentification(None, [1], [0], neighbors=neighbors, **arguments)

@@ -43,7 +43,8 @@ def test_copies_are_similar_by_1_and_memory_and_the_product_change_nothing(multi
     monkeypatch.setattr(pair_scores, "product", multiply)
     for threads, memory in ((1, 20_000), (2, 60_000), (2, 2**29)):
         monkeypatch.setattr(blocks, "thread_count", lambda threads=threads: threads)
-        np.testing.assert_array_equal(near_duplicates(x, 0.9, memory=memory), once)
+        monkeypatch.setattr("tfdml.search.duplicates.groups.MEMORY", memory)
+        np.testing.assert_array_equal(near_duplicates(x, 0.9), once)
     np.testing.assert_array_equal(near_duplicates(np.tile(np.eye(4), (50, 1)), 1.0), np.arange(200) % 4)
 
 
@@ -73,11 +74,9 @@ def test_a_similarity_out_of_range_is_refused(similarity):
         near_duplicates(np.eye(3), similarity)
 
 
-def test_wrong_vectors_and_too_little_memory_are_refused():
+def test_wrong_vectors_are_refused():
     with pytest.raises(ValueError, match="first in row 0"):
         near_duplicates(np.eye(3) * np.nan, 0.5)
-    with pytest.raises(ValueError, match="expected at least"):
-        near_duplicates(np.eye(300), 0.5, memory=100)
 
 
 def test_nearest_copies_are_the_best_pairs_of_each_row_in_and_outside_its_part():

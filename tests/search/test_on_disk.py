@@ -93,7 +93,7 @@ def test_metrics_from_a_scan_are_those_of_retrieval(files):
     queries, labels, gallery_labels = vectors(30, seed=1), np.arange(30) % 10, np.arange(500) % 10
     expected = metrics.retrieval(queries, labels, gallery=vectors(), gallery_labels=gallery_labels, full_map=False)
     found, _ = search.search_on_disk(files, queries, 60)
-    got = metrics.retrieval_from_neighbors(found, labels, gallery_labels=gallery_labels)
+    got = metrics.retrieval(None, labels, neighbors=found, gallery_labels=gallery_labels)
     for name in ("recall@1", "recall@8", "r_precision", "map@r"):
         assert got[name] == pytest.approx(expected[name], abs=1e-12)
 

@@ -12,7 +12,6 @@ from tests.search.products import unsteady
 from tfdml import search
 from tfdml.search import blocks
 from tfdml.search import scores as pair_scores
-from tfdml.search.index import files
 from tfdml.search.nearest import largest
 
 METRICS = ("cosine", "dot", "euclidean")
@@ -317,81 +316,6 @@ def test_a_loaded_index_finds_the_same(tmp_path, kind, metric):
     for name, value in vars(index).items():
         if not name.startswith("_") and name != "ids":
             assert getattr(loaded, name) == value
-
-
-def files_below(folder):
-    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
-
-
-@every_kind
-def test_an_index_folder_holds_no_pickle_and_leaves_nothing_beside_it(tmp_path, kind):
-    build(kind, clustered(50)).save(tmp_path / "index")
-    assert [p.name for p in tmp_path.iterdir()] == ["index"]
-    assert {p.rsplit(".", 1)[-1] for p in files_below(tmp_path)} <= {"json", "npy", "pb", "pbtxt", "faiss"}
-
-
-def test_saving_replaces_an_index_and_nothing_else(tmp_path):
-    x = clustered(50)
-    search.Exact(x[:20]).save(tmp_path / "index")
-    search.Exact(x).save(tmp_path / "index")
-    assert len(search.load(tmp_path / "index")) == 50
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").write_text("keep")
-    with pytest.raises(FileExistsError, match="Choose another path"):
-        search.Exact(x).save(tmp_path / "mine")
-    assert files_below(tmp_path / "mine") == ["thesis.txt"]
-
-
-@every_kind
-def test_a_save_that_breaks_off_leaves_the_old_index(tmp_path, kind, monkeypatch):
-    x = clustered(50)
-    search.Exact(x).save(tmp_path / "index")
-    new = build(kind, x[:20])
-
-    def full(*args, **kwargs):
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(files.Files, "put", full)
-    with pytest.raises(OSError, match="No space left"):
-        new.save(tmp_path / "index")
-    monkeypatch.undo()
-    assert len(search.load(tmp_path / "index")) == 50
-    assert [p.name for p in tmp_path.iterdir()] == ["index"]
-
-
-def test_a_place_that_cannot_be_written_is_an_oserror(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="file"):
-        search.Exact(clustered(50)).save(tmp_path / "file" / "index")
-
-
-@every_kind
-def test_folders_without_a_whole_index_are_refused(tmp_path, kind):
-    with pytest.raises(FileNotFoundError, match=r"index\.json"):
-        search.load(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError, match=r"index\.json"):
-        search.load(tmp_path)
-    build(kind, clustered(50)).save(tmp_path / "index")
-    for name in files_below(tmp_path / "index"):
-        if name == "index.json":
-            continue
-        path = tmp_path / "index" / name
-        content = path.read_bytes()
-        path.write_bytes(content[:-1])
-        with pytest.raises(ValueError, match="is damaged"):
-            search.load(tmp_path / "index")
-        path.unlink()
-        with pytest.raises(FileNotFoundError, match="lacks"):
-            search.load(tmp_path / "index")
-        path.write_bytes(content)
-    assert len(search.load(tmp_path / "index")) == 50
-
-
-def test_a_pickle_in_a_scann_folder_is_not_loaded(tmp_path):
-    search.Scann(clustered(50)).save(tmp_path)
-    (next(tmp_path.glob("scann-*")) / "scann_docids.pkl").write_bytes(b"cos\nsystem\n(S'false'\ntR.")
-    with pytest.raises(ValueError, match="Do not load it"):
-        search.load(tmp_path)
 
 
 # Errors.

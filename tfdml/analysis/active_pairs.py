@@ -15,7 +15,7 @@ _TOLERANCE = 1e-5 if keras.backend.backend() != "torch" else 1e-3  # there in fl
 
 
 class ActivePairs(NamedTuple):
-    """Shares of the positive and of the negative pairs with a nonzero weight, in [0, 1]."""
+    """The result of `active_pairs`."""
 
     positive: float
     negative: float
@@ -42,7 +42,7 @@ def active_pairs(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: La
             random draws once, as in a training step.
 
     Returns:
-        `ActivePairs(positive, negative)`; a share is 0 where there are no such pairs.
+        A record: `positive` and `negative`, both in [0, 1]; a share is 0 where there are no such pairs.
 
     Raises:
         ValueError: as `pair_weights`.

@@ -12,12 +12,7 @@ from tfdml.losses import SubCenterArcFaceLoss
 
 
 class LabelNoise(NamedTuple):
-    """The result of `label_noise`.
-
-    Attributes:
-        rows: numbers of the examples that are far from the dominant center of their class, in ascending order.
-        dominant: `(classes,)`, the number of the dominant center of each class, -1 for a class without examples.
-    """
+    """The result of `label_noise`."""
 
     rows: np.ndarray
     dominant: np.ndarray
@@ -47,7 +42,8 @@ def label_noise(
         angle_degrees: examples at a larger angle to the dominant center are listed.
 
     Returns:
-        `LabelNoise(rows, dominant)`, NumPy arrays; no rows for no examples.
+        A record: `rows`, the numbers of the examples that are far from the dominant center of their class, ascending;
+        and `dominant`, `(classes,)`, the number of the dominant center of each class, -1 for a class without examples.
 
     Raises:
         ValueError: a label outside the classes, or a loss that is not built.

@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
 
 class LossOverDistance(NamedTuple):
-    """The loss of a pair at each distance.
-
-    Attributes:
-        distances: `(points,)` euclidean distances of unit vectors.
-        positive: `(points,)` losses of a positive pair.
-        negative: `(points,)` losses of a negative pair.
-    """
+    """The result of `loss_over_distance`."""
 
     distances: np.ndarray
     positive: np.ndarray
@@ -54,7 +48,7 @@ def loss_over_distance(
         other_distance: distance of the other pair, in [0, 2].
 
     Returns:
-        `LossOverDistance`.
+        A record of arrays `(points,)`: `distances`, and the losses `positive` and `negative` of a pair at each of them.
 
     Raises:
         ValueError: something that is not a loss over pairs, or distances out of range.

@@ -22,16 +22,7 @@ if TYPE_CHECKING:
 
 
 class PairHistogram(NamedTuple):
-    """Number of pairs at each distance.
-
-    `positive / positive.sum() / np.diff(edges)` is a density. Histograms of several batches can be added, for example
-    for a random miner: `a.negative + b.negative`.
-
-    Attributes:
-        edges: `(bins + 1,)` distances from 0 to 2.
-        positive: `(bins,)` sums of the weights of the ordered positive pairs in each bin; their number without a miner.
-        negative: the same for negative pairs.
-    """
+    """The result of `pair_histogram`."""
 
     edges: np.ndarray
     positive: np.ndarray
@@ -66,8 +57,11 @@ def pair_histogram(
         match: as in `tfdml.pairs.all_pairs`.
 
     Returns:
-        `PairHistogram`, all 0 for a set without pairs. Without a miner, time grows with the square of the number of
-        examples. Memory does not: 2^23 pairs are compared at a time, in float32.
+        A record: `edges`, `(bins + 1,)` distances from 0 to 2; and `positive` and `negative`, `(bins,)`, the sums of
+        the weights of the ordered pairs in each bin, their number without a miner, all 0 for a set without pairs.
+        `positive / positive.sum() / np.diff(edges)` is a density. Histograms of several batches can be added, for
+        example for a random miner: `a.negative + b.negative`. Without a miner, time grows with the square of the number
+        of examples. Memory does not: 2^23 pairs are compared at a time, in float32.
 
     Raises:
         ValueError: an embedding of norm 0 or not finite, no bins, or labels that do not fit the embeddings.
@@ -99,7 +93,7 @@ def plot_pair_histogram(histograms: Mapping[str, PairHistogram], *, dim: npt.Arr
         2
 
     Args:
-        histograms: dict of title to `PairHistogram`: epochs of a training, or sampling strategies.
+        histograms: dict of title to the result of `pair_histogram`: epochs of a training, or sampling strategies.
         dim: None, or one dimension or several, of 3 or more: the negatives are shown beside the density q(d) of the
             distance of two random points on the unit sphere of this dimension.
 
@@ -113,7 +107,7 @@ def plot_pair_histogram(histograms: Mapping[str, PairHistogram], *, dim: npt.Arr
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figures 2, 3b, 7.
     """
-    require(bool(histograms), "no histograms", "a dict of title to PairHistogram")
+    require(bool(histograms), "no histograms", "a dict of title to the result of pair_histogram")
     kinds = ["negative"] + ["positive"] * any(h.positive.any() for h in histograms.values())
     figure = new_figure("plot_pair_histogram", figsize=(4.8 * len(kinds), 3.4))
     panels = figure.subplots(1, len(kinds), squeeze=False, sharex=True)[0]

@@ -258,7 +258,7 @@ def _approximate(build, queries, options, ks, *, finds_itself):
     neighbors, _ = build(items, metric="cosine").search(queries.embeddings, num_neighbors)
     rows = np.random.default_rng(0).permutation(len(neighbors))[:_CHECKED_QUERIES]
     exact, _ = search.Exact(items).search(queries.embeddings[rows], k)
-    values = metrics.retrieval_from_neighbors(neighbors, queries.labels, k=ks, **options)
+    values = metrics.retrieval(None, queries.labels, neighbors=neighbors, k=ks, **options)
     return values | {_recall_name(last, finds_itself): search.neighbor_recall(neighbors[rows, :k], exact)}
 
 

@@ -1,15 +1,17 @@
 """The similarity from which images are near-duplicates, calibrated on copies of the images themselves."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from tfdml._core.checks import require_fraction
-from tfdml.cleaning.copy_scores import score_copies
+from tfdml import embedding
+from tfdml._core.checks import require, require_fraction, require_seed, require_whole
 from tfdml.cleaning.made_copies import COPIES, Copy
-from tfdml.cleaning.verification import Thumbnails, verified
+from tfdml.cleaning.registration import thumbnail
+from tfdml.cleaning.verification import CANDIDATES, Thumbnails, pixels_of, verified
 from tfdml.datasets import LabeledSet
 from tfdml.search.duplicates.binomial import binomial_interval
 from tfdml.search.scores import l2_normalize
@@ -17,22 +19,11 @@ from tfdml.typing import Embedder
 
 _ALIKE, _ALIKE_VERIFIED = 0.5, 0.1  # quantile of the scores of copies from which images are duplicates already
 _KEPT_RECALL = 0.97  # share of the copies below whose score the threshold stays
+_CANDIDATE_RECALL = 0.99  # share of the copies that are candidates by their similarity
 
 
 class Recall(NamedTuple):
-    """Share of the copies of a kind that reach the similarity, with its 95% interval (Clopper-Pearson).
-
-    Example: all of 20 copies; the interval begins at 0.025^(1/20).
-
-        >>> images = np.random.default_rng(0).integers(0, 256, (30, 8, 8, 3), "uint8")
-        >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.zeros(30, int), class_names=("noise",))
-        >>> inputs = keras.Input((8, 8, 3))
-        >>> model = keras.Model(inputs, keras.layers.Flatten()(inputs))
-        >>> x, same = tfdml.models.embed(model, data), {"same": lambda pixels, generator: pixels}
-        >>> recall = tfdml.cleaning.calibrate(model, data, x, kinds=same, sample=20, verify=False).recall["same"]
-        >>> recall.value, round(recall.low, 4), recall.high
-        (1.0, 0.8316, 1.0)
-    """
+    """Share of the copies of a kind that reach the threshold, with its 95% interval (Clopper-Pearson)."""
 
     value: float
     low: float
@@ -41,7 +32,7 @@ class Recall(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """A similarity and what it finds, as `calibrate` returns it.
+    """A threshold and what it finds.
 
     Attributes:
         similarity: from this cosine similarity on, two images are near-duplicates, or, where they are verified,
@@ -61,98 +52,164 @@ class Calibration:
     registration: float | None = None
 
 
-def calibrate(
+class CopyScores(NamedTuple):
+    """Scores of copies of images with all images of their set.
+
+    Attributes:
+        by_kind: scores `(copies, n)` by kind of copy: cosine similarities, or, of verified candidates, the scores of
+            their registration, and -1 for other images.
+        copies: the copies by kind, `(copies, ...)`, as the model takes them.
+        rows: `(copies,)`, the row of the original of each copy.
+        floor: the least similarity of candidates; None where they were not verified.
+        between: function of these scores that returns the scores `(copies, n)` of the originals with all images; of
+            verified ones only where an image registers with a copy of another one as 90% of the copies do, else -1.
+    """
+
+    by_kind: Mapping[str, np.ndarray]
+    copies: Mapping[str, np.ndarray]
+    rows: np.ndarray
+    floor: float | None
+    between: "Callable[[CopyScores], np.ndarray]"
+
+    def matched(self) -> dict[str, np.ndarray]:
+        """Score of each copy with its original, by kind."""
+        return {name: scores[np.arange(len(self.rows)), self.rows] for name, scores in self.by_kind.items()}
+
+    def mismatched(self) -> dict[str, np.ndarray]:
+        """Scores `(copies, n - 1)` of each copy with the other images, by kind."""
+        is_other = np.arange(next(iter(self.by_kind.values())).shape[1]) != self.rows[:, None]
+        return {name: scores[is_other].reshape(len(self.rows), -1) for name, scores in self.by_kind.items()}
+
+    def calibrated(self, precision: float) -> Calibration:
+        """Choose from which score on two images are near-duplicates.
+
+        The pair of a copy and its original is right, every other one is wrong, but for images that are as similar to
+        the original as the median copy, or register as 90% of the copies do: they count as duplicates that the set has
+        already.
+
+        A similarity is the least one of the stated precision. A score of registrations is halfway between the highest
+        refused score of that threshold and the score that 97% of the copies reach, where that is higher, because other
+        images have other neighbors.
+
+        Args:
+            precision: in (0, 1].
+        """
+        require_fraction(precision=precision)
+        is_verified = self.floor is not None
+        matched = np.concatenate(list(self.matched().values()))
+        is_other = ~(self.between(self) >= np.quantile(matched, _ALIKE_VERIFIED if is_verified else _ALIKE))
+        is_other[np.arange(len(self.rows)), self.rows] = False
+        mismatched = np.concatenate([each[is_other] for each in self.by_kind.values()])
+        threshold = _least_similarity(matched, mismatched, precision)
+        if is_verified:
+            threshold = _halfway(matched, mismatched, threshold)
+        return Calibration(
+            similarity=threshold if self.floor is None else self.floor,
+            precision=_precision(matched, mismatched, threshold),
+            recall={name: _recall(values >= threshold) for name, values in self.matched().items()},
+            images=len(self.rows),
+            registration=threshold if is_verified else None,
+        )
+
+
+def score_copies(
     model: Embedder,
     data: LabeledSet,
     embeddings: np.ndarray,
     *,
-    precision: float = 0.99,
     kinds: Mapping[str, Copy] = COPIES,
     sample: int = 128,
     verify: bool = True,
+    floor: float | None = None,
     seed: int = 0,
     batch_size: int = 64,
-) -> Calibration:
-    """Make copies of a sample of the images, and choose from which score on two images are near-duplicates.
+) -> CopyScores:
+    """Make copies of a sample of the images, and compare each with all images.
 
-    The scores are those of `score_copies`. The pair of a copy and its original is right, every other one is wrong, but
-    for images that are as similar to the original as the median copy, or register as 90% of the copies do: they are
-    taken for duplicates that the set has already, and are not counted.
+    With `verify`, the ten nearest neighbors of a copy from a similarity on are candidates, and their score is that of
+    the registration of their pixels; otherwise it is the cosine similarity.
 
-    A similarity is the least one of the stated precision. A score of registrations is halfway between the highest
-    refused score of that threshold and the score that 97% of the copies reach, where that is higher, because other
-    images have other neighbors.
-
-    See also: `clean`, which calls it.
-
-    Example: a network that returns the pixels of noise, and copies that are brighter.
+    Example: copies of noise at half of the brightness, and the threshold that a precision of 0.99 gives.
 
         >>> images = np.random.default_rng(0).integers(0, 256, (30, 8, 8, 3), "uint8")
         >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.zeros(30, int), class_names=("noise",))
         >>> inputs = keras.Input((8, 8, 3))
         >>> model = keras.Model(inputs, keras.layers.Flatten()(inputs))
-        >>> x = tfdml.models.embed(model, data)
-        >>> brighter = {"brighter": lambda pixels, generator: np.minimum(pixels * 1.2, 255).astype("uint8")}
-        >>> calibration = tfdml.cleaning.calibrate(model, data, x, kinds=brighter, sample=20, verify=False)
-        >>> 0.9 < calibration.similarity < 1, float(calibration.precision), calibration.recall["brighter"].value
+        >>> x, darker = tfdml.models.embed(model, data), {"darker": lambda pixels, generator: pixels // 2}
+        >>> scores = tfdml.cleaning.score_copies(model, data, x, kinds=darker, sample=20, verify=False)
+        >>> scores.by_kind["darker"].shape, scores.matched()["darker"][:2].round(2)
+        ((20, 30), array([1., 1.], dtype=float32))
+        >>> calibration = scores.calibrated(0.99)
+        >>> 0.9 < calibration.similarity < 1, float(calibration.precision), calibration.recall["darker"].value
         (True, 1.0, 1.0)
 
     Args:
         model: model of the embeddings.
         data: images `(height, width, 3)` uint8, or files with a `load` such as `tfdml.datasets.Preprocessing`.
-        embeddings: `(n, dim)` of `data`, centered as those of `model` are by `Centered`, or not.
-        precision: in (0, 1].
+        embeddings: `(n, dim)` of `data`; if they are centered, `model` is centered, too, by `Centered`.
         kinds: functions of pixels and a generator by name.
         sample: number of images that are copied.
         verify: whether candidates are verified by their pixels.
+        floor: the least similarity of candidates, such as the similarity of a calibration; None: the similarity that
+            99% of the copies have.
         seed: of the sample and the copies.
         batch_size: number of copies embedded at the same time.
 
     Returns:
-        `Calibration`.
+        A record: `by_kind`, the scores `(copies, n)` by kind; `copies` by kind; `rows` of their originals; and `floor`.
+        `matched()` and `mismatched()` split the scores, and `calibrated(precision)` chooses a threshold: a record of
+        `similarity`, `registration`, `precision`, `images` and `recall` by kind.
 
     Raises:
         ValueError: fewer than two images, or an option out of range.
     """
-    require_fraction(precision=precision)
-    scores = score_copies(
-        model, data, embeddings, kinds=kinds, sample=sample, verify=verify, seed=seed, batch_size=batch_size
-    )
-    if verify:
-        between = _between_originals(scores, Thumbnails([data]))
-    else:
-        unit = l2_normalize(np.asarray(embeddings, np.float32))
-        between = unit[scores.rows] @ unit.T
-    return _calibrated(scores, between, precision)
+    require_whole("sample", sample, 2)
+    require_seed(seed)
+    require(len(data) > 1, f"{len(data)} images", "at least two, of which one is not a copy of the other")
+    rng = np.random.default_rng(seed)
+    rows, unit = np.sort(rng.permutation(len(data))[:sample]), l2_normalize(np.asarray(embeddings, np.float32))
+    subset, products, copies, thumbnails = data.take(rows), {}, {}, {}
+    for name, copy in kinds.items():
+        rng = np.random.default_rng([seed, *name.encode()])
+        loaded, thumbnails[name] = zip(*(_copy(subset, row, copy, rng) for row in range(len(rows))), strict=True)
+        copies[name] = np.stack(loaded)
+        products[name] = l2_normalize(embedding.embed(model, copies[name], batch_size=batch_size)) @ unit.T
+    if not verify:
+        return CopyScores(products, copies, rows, None, lambda scores: unit[scores.rows] @ unit.T)
+    if floor is None:
+        matched = [each[np.arange(len(rows)), rows] for each in products.values()]
+        floor = float(np.quantile(matched, 1 - _CANDIDATE_RECALL))
+    images = Thumbnails([data])
+    scores = {name: _registered(each, floor, thumbnails[name], images) for name, each in products.items()}
+    return CopyScores(scores, copies, rows, floor, partial(_between_originals, images=images))
+
+
+def _registered(products, floor, copies, originals):
+    """Scores of the candidates of copies, `(copies, n)`; -1 for other images."""
+    scores = np.full(products.shape, -1.0)
+    count = min(CANDIDATES, products.shape[1])
+    columns = np.argpartition(-products, count - 1, axis=1)[:, :count]
+    copy, column = np.nonzero(np.take_along_axis(products, columns, axis=1) >= floor)
+    pairs = np.stack([copy, columns[copy, column]], axis=1)
+    scores[tuple(pairs.T)] = verified(pairs, copies, originals)
+    return scores
+
+
+def _copy(data, row, copy, rng):
+    """A copy of an image, of the shape that the model takes, and its thumbnail."""
+    pixels, load = pixels_of(data, row)
+    pixels = np.ascontiguousarray(copy(pixels, rng))
+    return np.asarray(load(pixels)), thumbnail(pixels)
 
 
 def _between_originals(scores, images):
-    """Scores between originals where an image registers with a copy of another one as 90% of the copies do."""
+    """See `CopyScores.between`."""
     highest = np.max(list(scores.by_kind.values()), axis=0)
     is_like = highest >= np.quantile(list(scores.matched().values()), _ALIKE_VERIFIED)
     is_like[np.arange(len(highest)), scores.rows] = False
     pairs, between = np.argwhere(is_like), np.full(highest.shape, -1.0)
     between[is_like] = verified(np.stack([scores.rows[pairs[:, 0]], pairs[:, 1]], axis=1), images, images)
     return between
-
-
-def _calibrated(scores, between, precision):
-    """The `Calibration` of scores of copies, and of scores between originals and images."""
-    is_verified, rows = scores.floor is not None, scores.rows
-    matched = np.concatenate(list(scores.matched().values()))
-    is_other = ~(between >= np.quantile(matched, _ALIKE_VERIFIED if is_verified else _ALIKE))
-    is_other[np.arange(len(rows)), rows] = False
-    mismatched = np.concatenate([each[is_other] for each in scores.by_kind.values()])
-    threshold = _least_similarity(matched, mismatched, precision)
-    if is_verified:
-        threshold = _halfway(matched, mismatched, threshold)
-    return Calibration(
-        similarity=scores.floor if is_verified else threshold,
-        precision=_precision(matched, mismatched, threshold),
-        recall={name: _recall(values >= threshold) for name, values in scores.matched().items()},
-        images=len(rows),
-        registration=threshold if is_verified else None,
-    )
 
 
 def _halfway(positive, negative, least):

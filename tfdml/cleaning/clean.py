@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml._core.checks import require, require_whole
-from tfdml.cleaning.calibration import calibrate
+from tfdml._core.checks import require, require_fraction
+from tfdml.cleaning.calibration import score_copies
 from tfdml.cleaning.findings import Finding, Findings
 from tfdml.cleaning.network import Centered
 from tfdml.cleaning.verification import Thumbnails, candidates, verified
@@ -21,6 +21,7 @@ from tfdml.search.nearest import without_self
 from tfdml.typing import Embedder, FilePath
 
 _AGREEING = 3  # neighbors of a label suspect
+_OUTLYING = 5  # nearest neighbors of an outlier
 _DEVIATIONS = 5  # of an outlier from the median, in robust standard deviations
 _LEAST_CLASS = 10  # images of a class that has its own median
 _TO_STANDARD = 1.4826  # from the median absolute deviation of a normal distribution
@@ -32,7 +33,6 @@ def clean(
     *,
     similarity: float | None = None,
     precision: float = 0.99,
-    neighbors: int = 5,
     sample: int = 128,
     verify: bool = True,
     approximate: bool | None = None,
@@ -45,8 +45,8 @@ def clean(
     * A leak is a pair of near-duplicates in two sets, such as training and test.
     * A duplicate is an image of a group of near-duplicates in one set, beside the first image of the group.
     * A label suspect is an image whose three nearest neighbors all have one other label.
-    * An outlier is an image whose mean distance to its neighbors is more than five robust standard deviations above
-      the median of its class, or, where that has fewer than ten images, of all images.
+    * An outlier is an image whose mean distance to its five nearest neighbors is more than five robust standard
+      deviations above the median of its class, or, where that has fewer than ten images, of all images.
     * Images that cannot be read are listed, too.
 
     Embeddings are centered on their mean, but for outliers: without what all images have in common, each is far from
@@ -69,9 +69,8 @@ def clean(
         model: model of the images, such as `copy_network()`; labels and outliers are judged by it, too.
         data: a labeled set, or labeled sets by name.
         similarity: cosine similarity of near-duplicates, which are not verified then; None: calibrated on known copies,
-            see `calibrate`.
+            see `score_copies`.
         precision: of the pairs, for the calibration.
-        neighbors: number of nearest neighbors of outliers.
         sample: number of images that are copied for the calibration.
         verify: whether near-duplicates are verified by their pixels.
         approximate: without verification, whether pairs are searched in near cells only, with a bound on their recall;
@@ -88,16 +87,17 @@ def clean(
     Raises:
         ValueError: no set, fewer than two images that can be read, or an option out of range.
     """
-    require_whole("neighbors", neighbors, 1)
+    require_fraction(precision=precision)
     sets = dict(data) if isinstance(data, Mapping) else {"": data}
     require(len(sets) > 0, "no sets", "a labeled set, or labeled sets by name")
     images = _Images(model, sets, batch_size, cache)
     calibration = None
     if similarity is None:
-        calibration = calibrate(
-            images.model, images.largest, images.vectors[images.largest_rows], precision=precision, sample=sample,
-            verify=verify, seed=seed, batch_size=batch_size,
+        scores = score_copies(
+            images.model, images.largest, images.vectors[images.largest_rows], sample=sample, verify=verify, seed=seed,
+            batch_size=batch_size,
         )  # fmt: skip
+        calibration = scores.calibrated(precision)
         similarity = calibration.similarity
     registration = None if calibration is None else calibration.registration
     if registration is not None:
@@ -109,7 +109,7 @@ def clean(
     findings = list(_copies(images, pairs)) if pairs else []
     rows = np.unique(groups)
     if len(rows) > 1:  # one image of each group of near-duplicates
-        findings += [*_labels(images, rows), *_outliers(images, rows, neighbors)]
+        findings += [*_labels(images, rows), *_outliers(images, rows)]
     order = {kind: number for number, kind in enumerate(("leak", "duplicate", "label", "outlier", "unreadable"))}
     findings = sorted(findings + images.unreadable, key=lambda finding: order[finding.kind])
     recall = None if pairs is None else pairs.recall
@@ -215,9 +215,9 @@ def _labels(images, rows):
             yield images.finding("label", rows[i], nearest[i, 0], cosines[i].mean(), suggestion)
 
 
-def _outliers(images, rows, neighbors):
+def _outliers(images, rows):
     """Images that are far from their neighbors for their class, the farthest first."""
-    nearest, cosines = _neighbors(images.vectors[rows] + images.center, rows, neighbors)
+    nearest, cosines = _neighbors(images.vectors[rows] + images.center, rows, _OUTLYING)
     distances = 1 - cosines.mean(axis=1)
     limits = _limits(distances, np.array(images.labels)[rows])
     for i in np.argsort(-distances, kind="stable"):

@@ -3,15 +3,14 @@
 import base64
 import collections
 import csv
-from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from tfdml._core.atomic import atomic_write
-from tfdml._core.pages import style_sheet
-from tfdml._core.terminal import as_cells, visible
+from tfdml._core.pages import Card, cards, escape, listed, page
+from tfdml._core.terminal import as_cells
 from tfdml.cleaning.calibration import Calibration
 from tfdml.datasets import Preprocessing
 from tfdml.search.duplicates.pairs import PairRecall
@@ -26,25 +25,6 @@ _HEADS = {
     "outlier": "Outliers",
     "unreadable": "Unreadable images",
 }
-_PAGE_TEXT = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>Cleaning</title>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<style>
-{style}</style>
-</head>
-<body>
-<header><h1>Cleaning</h1>
-<pre>{summary}</pre></header>
-<main>
-{sections}</main>
-</body>
-</html>
-"""
 
 
 class Finding(NamedTuple):
@@ -167,32 +147,30 @@ def listed_files(folder: Path) -> set[str]:
 
 
 def _page(findings):
-    sections = "".join(_section(findings, kind, head) for kind, head in _HEADS.items())
-    style = style_sheet("tfdml.cleaning", "page.css")
-    return _PAGE_TEXT.format(style=style, summary=escape(str(findings)), sections=sections)
+    sections = dict(_section(findings, kind, head) for kind, head in _HEADS.items())
+    return page("Cleaning", sections, header=f"<pre>{escape(str(findings))}</pre>\n")
 
 
 def _section(findings, kind, head):
-    listed = [finding for finding in findings.listed if finding.kind == kind]
-    items = "".join(map(_item, listed[:_SHOWN])) or "<li>None.</li>"
-    more = f"<p>{len(listed) - _SHOWN:,} more are in {_TABLE}.</p>\n" if len(listed) > _SHOWN else ""
-    return f"<section>\n<h2>{head}: {len(listed):,}</h2>\n<ol>\n{items}</ol>\n{more}</section>\n"
+    """The heading of a kind with its number of findings, and their list."""
+    findings = [finding for finding in findings.listed if finding.kind == kind]
+    more = f"<p>{len(findings) - _SHOWN:,} more are in {_TABLE}.</p>\n" if len(findings) > _SHOWN else ""
+    return f"{head}: {len(findings):,}", listed(map(_item, findings[:_SHOWN]), "pairs") + more
 
 
 def _item(finding):
     score = "" if finding.score is None else f"{finding.score:.3f} "
-    tiles = _tile(finding.name, finding.split, finding.label)
+    images = [_card(finding.name, finding.split, finding.label)]
     if finding.other:
-        tiles += _tile(finding.other, finding.other_split, finding.other_label)
-    return f'<li><div class="tiles">{tiles}</div><p>{score}{escape(finding.suggestion)}</p></li>\n'
+        images.append(_card(finding.other, finding.other_split, finding.other_label))
+    return f"{cards(images)}<p>{score}{escape(finding.suggestion)}</p>"
 
 
-def _tile(name, split, label):
-    """The picture of a file, where it can be read, with its name."""
-    picture = _data_uri(name)
-    image = f'<img src="{picture}" alt="">' if picture else ""
-    caption = "<br>".join(escape(visible(text)) for text in (split, label, name) if text)
-    return f"<figure>{image}<figcaption>{caption}</figcaption></figure>"
+def _card(name, split, label):
+    """The image of a file with its name; the name alone of one that cannot be read."""
+    image = _data_uri(name)
+    caption = "<br>".join(escape(text) for text in (split, label, name if image else "") if text)
+    return Card(name, caption, image=image)
 
 
 def _data_uri(name):

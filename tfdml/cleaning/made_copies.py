@@ -10,8 +10,6 @@ import numpy as np
 
 Copy = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
-_LUMA = np.array([0.299, 0.587, 0.114])
-
 
 def crop(pixels: np.ndarray, rng: np.random.Generator, *, least: float = 0.7, most: float = 0.95) -> np.ndarray:
     """A part of the image at random: between `least` and `most` of its height, and of its width."""
@@ -52,18 +50,8 @@ def watermark(pixels: np.ndarray, rng: np.random.Generator, *, least: float = 0.
     return _as_bytes(pixels * (1 - mask) + level * mask)
 
 
-def gray(pixels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The image without color; nothing is drawn."""
-    return np.repeat(_as_bytes(pixels @ _LUMA)[..., None], 3, axis=2)
-
-
-def mirror(pixels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The mirror image; nothing is drawn."""
-    return pixels[:, ::-1]
-
-
 COPIES: Mapping[str, Copy] = MappingProxyType({"crop": crop, "jpeg": jpeg, "resize": resize, "watermark": watermark})
-"""The kinds of copies from which a threshold is calibrated. `gray` and `mirror` may be added."""
+"""The kinds of copies from which a threshold is calibrated."""
 
 
 def _as_bytes(values):

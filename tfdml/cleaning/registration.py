@@ -42,13 +42,7 @@ class Thumbnail(NamedTuple):
 
 
 class Registration(NamedTuple):
-    """Where one image lies in another.
-
-    Attributes:
-        score: in [-1, 1]: the median of the correlations of the blocks of the overlap that have details.
-        swapped: whether the first image lies in the second one; else the second in the first.
-        top, left, height, width: of the inner image, in shares of the sides of the outer one.
-    """
+    """Where one image lies in another, see `register`."""
 
     score: float
     swapped: bool
@@ -59,47 +53,45 @@ class Registration(NamedTuple):
 
 
 def thumbnail(pixels: np.ndarray) -> Thumbnail:
-    """The `Thumbnail` of pixels `(height, width, 3)` or `(height, width, 1)`, by means of the pixels around each.
-
-    Example:
-
-        >>> image = tfdml.cleaning.thumbnail(tfdml.datasets.photograph("astronaut")[:300])
-        >>> image.gray.shape, image.height, image.width
-        ((64, 64), 300, 512)
-    """
+    """The `Thumbnail` of pixels `(height, width, 3)` or `(height, width, 1)`, by means of the pixels around each."""
     pixels = np.asarray(pixels, np.float32)
     gray = pixels @ _LUMA if pixels.shape[2] >= 3 else pixels[..., 0]
     height, width = gray.shape
     return Thumbnail(_resizer(height, SIDE) @ gray @ _resizer(width, SIDE).T, height, width)
 
 
-def register(a: Thumbnail, b: Thumbnail) -> Registration:
+def register(first: np.ndarray, second: np.ndarray) -> Registration:
     """The place of one image in the other at which their details agree best.
 
-    Each image, at 8 scales from 0.5 to 1, is slid over the other one. Its aspect is that of its pixels, or, at the full
-    size, that of the other image. Both are high-passed and divided by their local contrast: neither shaded areas nor a
-    few bright dots decide.
+    Both become gray thumbnails of 64 x 64 pixels. Each, at 8 scales from 0.5 to 1, is slid over the other one. Its
+    aspect is that of its pixels, or, at the full size, that of the other image. Both are high-passed and divided by
+    their local contrast: neither shaded areas nor a few bright dots decide.
 
     Example: the upper left 400 x 400 pixels of a photograph of 512 x 512, and another photograph.
 
         >>> photo = tfdml.datasets.photograph("astronaut")
-        >>> whole, part = tfdml.cleaning.thumbnail(photo), tfdml.cleaning.thumbnail(photo[:400, :400])
-        >>> place = tfdml.cleaning.register(whole, part)
+        >>> place = tfdml.cleaning.register(photo, photo[:400, :400])
         >>> place.swapped, place.score > 0.9, round(place.top, 1), round(place.left, 1), round(place.height, 1)
         (False, True, 0.0, 0.0, 0.8)
-        >>> other = tfdml.cleaning.thumbnail(tfdml.datasets.photograph("chelsea"))
-        >>> tfdml.cleaning.register(whole, other).score < 0.5
+        >>> tfdml.cleaning.register(photo, tfdml.datasets.photograph("chelsea")).score < 0.5
         True
 
     Args:
-        a, b: of `thumbnail`.
+        first, second: pixels `(height, width, 3)` or `(height, width, 1)`, 0 to 255.
 
     Returns:
-        `Registration`; score 0 for images without contrast.
+        A record: `score` in [-1, 1], the median of the correlations of the blocks of the overlap that have details, 0
+        for images without contrast; `swapped`, whether the first image lies in the second one; and `top`, `left`,
+        `height`, `width` of the inner image, as fractions of the sides of the outer one.
 
     Source: the contrast is that of Jarrett, Kavukcuoglu, Ranzato, LeCun, What is the Best Multi-Stage Architecture for
     Object Recognition?, ICCV 2009, section 2, with a constant for the noise.
     """
+    return registered(thumbnail(first), thumbnail(second))
+
+
+def registered(a: Thumbnail, b: Thumbnail) -> Registration:
+    """As `register`, of thumbnails."""
     matches = [_whole_match(outer, inner) for outer, inner in ((a, b), (b, a))]
     is_swapped = matches[0].value < matches[1].value
     outer, inner = (b, a) if is_swapped else (a, b)
@@ -107,23 +99,6 @@ def register(a: Thumbnail, b: Thumbnail) -> Registration:
     (y, x), (h, w) = best.place, best.template.shape
     score = agreement(_details(outer.gray)[y : y + h, x : x + w], best.template)
     return Registration(score, is_swapped, y / SIDE, x / SIDE, h / SIDE, w / SIDE)
-
-
-def correlation(image: np.ndarray, template: np.ndarray) -> np.ndarray:
-    """Normalized cross-correlation of a template with the window at each place of an image.
-
-    sum (I - mean I) (T - mean T) / (|I - mean I| |T - mean T|), I the window.
-
-    Args:
-        image: `(height, width)` floats.
-        template: `(h, w)` floats, not larger.
-
-    Returns:
-        `(height - h + 1, width - w + 1)`, in [-1, 1]; 0 for a window or a template without contrast.
-
-    Source: Lewis, Fast Normalized Cross-Correlation, Vision Interface 1995.
-    """
-    return _Searched(image).correlation(template)
 
 
 def agreement(window: np.ndarray, template: np.ndarray) -> float:
@@ -156,15 +131,26 @@ def _cells(image):
     return [cell for row in rows for cell in np.array_split(row, _BLOCKS, axis=1)]
 
 
-class _Searched:
-    """An image in which templates are searched, with what all of them share."""
+class Searched:
+    """An image `(height, width)` in which templates are searched, with what all of them share."""
 
-    def __init__(self, image):
+    def __init__(self, image: np.ndarray) -> None:
         self.shape, self.spectrum = image.shape, np.fft.rfft2(image)
         self.sums, self.squares = _integral(image), _integral(image**2)
 
-    def correlation(self, template):
-        """See `correlation`."""
+    def correlation(self, template: np.ndarray) -> np.ndarray:
+        """Normalized cross-correlation of a template with the window at each place of the image.
+
+        sum (I - mean I) (T - mean T) / (|I - mean I| |T - mean T|), I the window.
+
+        Args:
+            template: `(h, w)` floats, not larger than the image.
+
+        Returns:
+            `(height - h + 1, width - w + 1)`, in [-1, 1]; 0 for a window or a template without contrast.
+
+        Source: Lewis, Fast Normalized Cross-Correlation, Vision Interface 1995.
+        """
         h, w = template.shape
         template = template - template.mean()
         products = np.fft.irfft2(self.spectrum * np.conj(np.fft.rfft2(template, self.shape)), self.shape)
@@ -195,7 +181,7 @@ def _refined(outer, inner, match):
 
 def _best_match(outer, inner, scales):
     """The best place of the inner image at the best of the scales, `(n, 2)`."""
-    searched = _Searched(_details(outer.gray))
+    searched = Searched(_details(outer.gray))
     return max((_match(searched, inner, scale) for scale in scales), key=lambda each: each.value)
 
 

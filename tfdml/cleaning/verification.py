@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdml.cleaning.registration import Thumbnail, register, thumbnail
+from tfdml.cleaning.registration import Thumbnail, registered, thumbnail
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.search import Exact
 
@@ -27,29 +27,17 @@ class Thumbnails:
         return self._read[row]
 
 
-def candidates(vectors: np.ndarray, floor: float, queries: np.ndarray | None = None) -> np.ndarray:
-    """The nearest neighbors from a similarity on.
-
-    Args:
-        vectors: `(n, dim)`.
-        floor: least cosine similarity.
-        queries: `(m, dim)`; None: the vectors themselves, none of which is its own candidate.
-
-    Returns:
-        `(pairs, 2)` int64: a query and a vector; of vectors among themselves each pair once, the smaller row first.
-    """
-    count = min(CANDIDATES + (queries is None), len(vectors))
-    rows, cosines = Exact(vectors).search(vectors if queries is None else queries, count)
+def candidates(vectors: np.ndarray, floor: float) -> np.ndarray:
+    """The nearest neighbors from a cosine similarity on, `(pairs, 2)` int64: each pair once, the smaller row first."""
+    rows, cosines = Exact(vectors).search(vectors, min(CANDIDATES + 1, len(vectors)))
     query, column = np.nonzero(cosines >= floor)
     pairs = np.stack([query, rows[query, column]], axis=1).astype(np.int64)
-    if queries is not None:
-        return pairs
     return np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
 
 
 def verified(pairs: np.ndarray, first: Any, second: Any) -> np.ndarray:
     """Score of the registration of each pair, `(pairs,)`, of a row of the first and a row of the second thumbnails."""
-    return np.array([register(first[a], second[b]).score for a, b in pairs.tolist()])
+    return np.array([registered(first[a], second[b]).score for a, b in pairs.tolist()])
 
 
 def pixels_of(data: LabeledSet, row: int) -> tuple[np.ndarray, Any]:

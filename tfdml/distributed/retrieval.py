@@ -125,9 +125,10 @@ def retrieval(
     ranks = [1, 2, 4, 8] if k is None else np.atleast_1d(k).tolist()
     number = min(len(shards), max(largest, *ranks) + (query_rows is not None))
     neighbors, _ = search_shards(shards, queries, number, **options)
-    return metrics.retrieval_from_neighbors(
-        neighbors,
+    return metrics.retrieval(
+        None,
         labels,
+        neighbors=neighbors,
         gallery_labels=gallery_labels,
         k=k,
         groups=query_rows,

@@ -4,34 +4,17 @@ from tfdml.metrics.classification import knn_accuracy, nearest_class_mean
 from tfdml.metrics.clustering import clustering, clustering_scores
 from tfdml.metrics.few_shot import few_shot
 from tfdml.metrics.quantization import binary_codes, binary_signs, int8_codes, int8_scales, quantized_retrieval
-from tfdml.metrics.reidentification import (
-    random_gallery,
-    reidentification,
-    reidentification_from_neighbors,
-    reidentification_from_scores,
-)
+from tfdml.metrics.reidentification import random_gallery, reidentification
 from tfdml.metrics.reranking import KReciprocalReranking
 from tfdml.metrics.retrieval.match import shared_labels, shared_levels
-from tfdml.metrics.retrieval.retrieval import retrieval, retrieval_from_neighbors
-from tfdml.metrics.statistics.comparison import Comparison, holm_correction, paired_comparison
+from tfdml.metrics.retrieval.retrieval import retrieval
+from tfdml.metrics.statistics.comparison import holm_correction, paired_comparison
 from tfdml.metrics.statistics.confidence import bootstrap_interval, seed_interval
 from tfdml.metrics.statistics.per_class import per_class
-from tfdml.metrics.verification import (
-    FoldDecisions,
-    Roc,
-    calibrated_threshold,
-    pair_scores,
-    roc,
-    verification,
-    verification_folds,
-    verification_from_scores,
-)
+from tfdml.metrics.verification import calibrated_threshold, pair_scores, roc, verification, verification_folds
 
 __all__ = [
-    "Comparison",
-    "FoldDecisions",
     "KReciprocalReranking",
-    "Roc",
     "binary_codes",
     "binary_signs",
     "bootstrap_interval",
@@ -50,17 +33,13 @@ __all__ = [
     "quantized_retrieval",
     "random_gallery",
     "reidentification",
-    "reidentification_from_neighbors",
-    "reidentification_from_scores",
     "retrieval",
-    "retrieval_from_neighbors",
     "roc",
     "seed_interval",
     "shared_labels",
     "shared_levels",
     "verification",
     "verification_folds",
-    "verification_from_scores",
 ]
 
 

@@ -15,8 +15,9 @@ from tfdml._core.checks import (
     require_whole,
 )
 from tfdml.metrics.statistics.confidence import bootstrap_interval
-from tfdml.search.blocks import MEMORY, slices
+from tfdml.search.blocks import slices
 from tfdml.search.exact import Exact
+from tfdml.search.nearest import without_self
 from tfdml.search.scores import l2_normalize
 from tfdml.typing import Labels
 
@@ -90,7 +91,6 @@ def knn_accuracy(
     gallery_labels: Labels | None = None,
     metric: str = "euclidean",
     per_query: bool = False,
-    memory: int = MEMORY,
 ) -> dict[str, Any]:
     """Accuracy of classification by a vote of the k nearest neighbors.
 
@@ -113,7 +113,6 @@ def knn_accuracy(
         gallery_labels: `(items,)` integers, with `gallery`.
         metric: "euclidean", "cosine" or "dot".
         per_query: return an array instead of the mean.
-        memory: bytes for the blocks of scores.
 
     Returns:
         as `nearest_class_mean`.
@@ -126,10 +125,10 @@ def knn_accuracy(
     require_metric(metric)
     data = _checked(embeddings, labels, gallery, gallery_labels)
     require_whole("k", k, 1, len(data.items) - data.leave_one_out)
-    index = Exact(data.items, metric=metric, memory=memory)
-    neighbors = index.search(data.x, k + data.leave_one_out)[0]
+    index = Exact(data.items, metric=metric)
+    neighbors, scores = index.search(data.x, k + data.leave_one_out)
     if data.leave_one_out:
-        neighbors = _without_themselves(neighbors)
+        neighbors, _ = without_self(neighbors, scores, np.arange(len(neighbors)))
     values = np.empty(len(data.x))
     for rows in slices(len(values), max(1, _NUMBERS // k**2)):
         values[rows] = _winners(data.item_codes[neighbors[rows]]) == data.codes[rows]
@@ -197,13 +196,6 @@ def _closeness(products, squares, metric):
     if metric == "cosine":
         return products / np.sqrt(np.where(squares > 0, squares, 1))
     return products - squares / 2
-
-
-def _without_themselves(neighbors):
-    """Lists without their own query, `(queries, k)`; the last of k + 1 goes where duplicates hide the query."""
-    is_self = neighbors == np.arange(len(neighbors))[:, None]
-    is_self[:, -1] |= ~is_self.any(axis=1)
-    return neighbors[~is_self].reshape(len(neighbors), -1)
 
 
 def _winners(votes):

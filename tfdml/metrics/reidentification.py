@@ -15,10 +15,12 @@ from tfdml.typing import Labels
 
 
 def reidentification(
-    embeddings: npt.ArrayLike,
+    embeddings: npt.ArrayLike | None,
     labels: Labels,
     cameras: npt.ArrayLike,
     *,
+    scores: npt.ArrayLike | None = None,
+    neighbors: npt.ArrayLike | None = None,
     gallery: npt.ArrayLike | None = None,
     gallery_labels: Labels | None = None,
     gallery_cameras: npt.ArrayLike | None = None,
@@ -45,18 +47,29 @@ def reidentification(
         >>> tfdml.metrics.reidentification([[1.0, 0.0]], [1], [0], **gallery, gallery_cameras=[0, 1, 1], k=(1, 2))
         {'cmc@1': 0.0, 'cmc@2': 1.0, 'map': 0.5, 'queries': 1, 'skipped': 0}
 
+    A model of pairs puts the other image of the person first.
+
+        >>> gallery = {"gallery_labels": [2, 1], "gallery_cameras": [1, 1]}
+        >>> tfdml.metrics.reidentification(None, [1], [0], scores=[[-0.5, 3.0]], **gallery, k=1)
+        {'cmc@1': 1.0, 'map': 1.0, 'queries': 1, 'skipped': 0}
+
     Args:
-        embeddings: `(queries, dim)` floats. They need not be normalized.
+        embeddings: `(queries, dim)` floats. They need not be normalized. None with `scores` or `neighbors`.
         labels: `(queries,)` integers, identities.
         cameras: `(queries,)` integers, cameras; with `exclude="same_group"` the sequences or other groups.
+        scores: `(queries, items)` floats of any model in place of embeddings, larger for nearer items. Equal ones are
+            in the order of the gallery.
+        neighbors: whole rankings in place of embeddings, such as those of `tfdml.search.rerank`: `(queries, items)` row
+            numbers of the gallery, nearest first. If queries are items of the gallery, `exclude` leaves each out of its
+            own ranking.
         gallery: `(items, dim)` floats to search in; None: every row is a query against all other rows.
-        gallery_labels, gallery_cameras: `(items,)` integers, with `gallery`.
+        gallery_labels, gallery_cameras: `(items,)` integers, with `gallery`, `scores` or `neighbors`.
         k: ranks of cmc@k, an integer or several; None: 1, 5 and 10, as far as a query has candidates.
         exclude: "same_identity_and_camera", or "same_group": all items of the query's group in `cameras`, of any
             identity, as for the frames of a sequence.
         junk: ids of images that are removed, such as poor detections: -1 in Market-1501.
-        rerank: None, or `KReciprocalReranking()` for distances re-ranked by their neighbors.
-        metric: "cosine", "dot" or "euclidean"; "dot" cannot be re-ranked.
+        rerank: None, or `KReciprocalReranking()` for distances of embeddings re-ranked by their neighbors.
+        metric: of embeddings, "cosine", "dot" or "euclidean"; "dot" cannot be re-ranked.
         per_query: return arrays instead of means.
         memory: bytes for the blocks of scores.
 
@@ -67,8 +80,9 @@ def reidentification(
 
     Raises:
         ValueError: ids that are not integers or of another length; a gallery without labels or cameras; no item left;
-            k above the size of the gallery; embeddings that are not finite or all the same; no query with a relevant
-            item; an unknown `exclude`.
+            k above the size of the gallery; embeddings that are not finite or all the same; scores that are not finite;
+            rankings that do not have each item of the gallery once; no query with a relevant item; an unknown
+            `exclude`.
 
     Warns:
         UserWarning: where many queries have ties, see `retrieval`.
@@ -77,91 +91,51 @@ def reidentification(
     program of its authors takes the area under the precision-recall curve by trapezoids, so its map differs a little.
     """
     require_one_of(("same_identity_and_camera", "same_group"), exclude=exclude)
-    _require_all_or_none(gallery, gallery_labels, gallery_cameras)
-    queries = _without_junk(embeddings, labels, cameras, junk)
-    items = queries if gallery is None else _without_junk(gallery, gallery_labels, gallery_cameras, junk, "gallery")
-    groups = _groups(queries, items) if exclude == "same_identity_and_camera" else (queries.cameras, items.cameras)
-    k = default_ranks(len(items.labels) - (items is queries), (1, 5, 10)) if k is None else k
-    if rerank is None:
-        values = _exact(queries, items, *groups, k=k, metric=metric, memory=memory)
+    ways = {"embeddings": embeddings, "scores": scores, "neighbors": neighbors}
+    passed = [name for name, array in ways.items() if array is not None]
+    require(len(passed) == 1, " and ".join(passed) or "none of them", f"one of {', '.join(ways)}")
+    options: dict[str, Any] = {"k": k, "exclude": exclude, "junk": junk}
+    if embeddings is None:
+        if gallery_labels is None or gallery_cameras is None:
+            raise ValueError(f"Received {passed[0]} without gallery_labels or gallery_cameras. Pass both.")
+        if scores is not None:
+            neighbors = np.argsort(-as_vectors(scores, "scores"), axis=1, kind="stable")
+        items = _without_junk(np.zeros((np.size(gallery_labels), 1)), gallery_labels, gallery_cameras, (), "gallery")
+        values, is_used = _of_rankings(neighbors, labels, cameras, items, **options)
     else:
-        values = _reranked(queries, items, *groups, k=k, metric=metric, memory=memory, rerank=rerank)
-    values = {name: _with_junk(array, queries.is_used) for name, array in values.items()}
+        _require_all_or_none(gallery, gallery_labels, gallery_cameras)
+        items = None if gallery is None else (gallery, gallery_labels, gallery_cameras)
+        options |= {"rerank": rerank, "metric": metric, "memory": memory}
+        values, is_used = _of_embeddings(embeddings, labels, cameras, items, **options)
+    values = {name: _with_junk(array, is_used) for name, array in values.items()}
     return values if per_query else _means(values)
 
 
-def reidentification_from_scores(
-    scores: npt.ArrayLike, labels: Labels, cameras: npt.ArrayLike, **options: Any
-) -> dict[str, Any]:
-    """Re-identification from a matrix of scores, by any model: `reidentification_from_neighbors` of its order.
-
-    Example: a model of pairs puts the other image of the person first.
-
-        >>> gallery = {"gallery_labels": [2, 1], "gallery_cameras": [1, 1]}
-        >>> tfdml.metrics.reidentification_from_scores([[-0.5, 3.0]], [1], [0], **gallery, k=1)
-        {'cmc@1': 1.0, 'map': 1.0, 'queries': 1, 'skipped': 0}
-
-    Args:
-        scores: `(queries, items)` floats, larger for nearer items. Equal ones are in the order of the gallery.
-        labels, cameras: `(queries,)` integers, identities and cameras.
-        **options: as `reidentification_from_neighbors`.
-
-    Returns:
-        dict, as `reidentification`.
-
-    Raises:
-        ValueError: scores that are not finite; otherwise as `reidentification_from_neighbors`.
-    """
-    values = as_vectors(scores, "scores")
-    return reidentification_from_neighbors(np.argsort(-values, axis=1, kind="stable"), labels, cameras, **options)
-
-
-def reidentification_from_neighbors(
-    neighbors: npt.ArrayLike,
-    labels: Labels,
-    cameras: npt.ArrayLike,
-    *,
-    gallery_labels: Labels,
-    gallery_cameras: npt.ArrayLike,
-    k: int | Sequence[int] | None = None,
-    exclude: str = "same_identity_and_camera",
-    junk: int | Sequence[int] = -1,
-    per_query: bool = False,
-) -> dict[str, Any]:
-    """Re-identification from whole rankings of the gallery, such as those of `tfdml.search.rerank`.
-
-    See also: `reidentification` for embeddings; `reidentification_from_scores` for a matrix of scores.
-
-    Example:
-
-        >>> gallery = {"gallery_labels": [1, 2, 1], "gallery_cameras": [0, 1, 1]}  # row 0: the camera of the query
-        >>> tfdml.metrics.reidentification_from_neighbors([[0, 1, 2]], [1], [0], **gallery, k=(1, 2))
-        {'cmc@1': 0.0, 'cmc@2': 1.0, 'map': 0.5, 'queries': 1, 'skipped': 0}
-
-    Args:
-        neighbors: `(queries, items)` row numbers of the gallery, nearest first: each row has all of them, as the
-            average precision is over the whole ranking.
-        labels, cameras, gallery_labels, gallery_cameras, k, exclude, junk, per_query: as in `reidentification`.
-
-    Returns:
-        dict, as `reidentification`. If queries are items of the gallery, `exclude` leaves each out of its own ranking.
-
-    Raises:
-        ValueError: rankings that do not have each item of the gallery once; otherwise as `reidentification`.
-    """
-    require_one_of(("same_identity_and_camera", "same_group"), exclude=exclude)
-    items = _without_junk(np.zeros((np.size(gallery_labels), 1)), gallery_labels, gallery_cameras, (), "gallery")
-    rankings = _as_rankings(neighbors, len(items.labels))
+def _of_rankings(rankings, labels, cameras, items, *, k, exclude, junk):
+    """Values per query of whole rankings of the gallery."""
+    rankings = _as_rankings(rankings, len(items.labels))
     queries = _without_junk(np.zeros((len(rankings), 1)), labels, cameras, junk)
-    groups = _groups(queries, items) if exclude == "same_identity_and_camera" else (queries.cameras, items.cameras)
     is_junk = np.isin(items.labels, junk)
     count = int((~is_junk).sum())
     k = default_ranks(count, (1, 5, 10)) if k is None else k
     for rank in np.atleast_1d(k).tolist():
         require_whole("k", rank, 1, count)
+    groups = _groups(queries, items, exclude)
     hits = _hits(rankings[queries.is_used], queries.labels, items.labels, groups, is_junk)
-    values = {name: _with_junk(array, queries.is_used) for name, array in _values(hits, np.unique(k).tolist()).items()}
-    return values if per_query else _means(values)
+    return _values(hits, np.unique(k).tolist()), queries.is_used
+
+
+def _of_embeddings(embeddings, labels, cameras, gallery, *, k, exclude, junk, rerank, metric, memory):
+    """Values per query by distances, or by re-ranked distances."""
+    queries = _without_junk(embeddings, labels, cameras, junk)
+    items = queries if gallery is None else _without_junk(*gallery, junk, "gallery")
+    groups = _groups(queries, items, exclude)
+    k = default_ranks(len(items.labels) - (items is queries), (1, 5, 10)) if k is None else k
+    if rerank is None:
+        values = _exact(queries, items, *groups, k=k, metric=metric, memory=memory)
+    else:
+        values = _reranked(queries, items, *groups, k=k, metric=metric, memory=memory, rerank=rerank)
+    return values, queries.is_used
 
 
 def _as_rankings(neighbors, count):
@@ -191,7 +165,6 @@ def random_gallery(
     k: int | Sequence[int] | None = None,
     seed: int = 0,
     metric: str = "cosine",
-    memory: int = MEMORY,
 ) -> dict[str, Any]:
     """Cumulative match characteristic with one random image per identity as the gallery, the protocol of VehicleID.
 
@@ -214,7 +187,6 @@ def random_gallery(
         k: ranks of cmc@k, an integer or several; None: 1 and 5, as far as a query has candidates.
         seed: seed of the draws; the same seed gives the same galleries.
         metric: "cosine", "dot" or "euclidean".
-        memory: bytes for the blocks of scores.
 
     Returns:
         dict of floats: `cmc@k` for each k and `map`, means over all repeats; and of integers: `queries`, the number of
@@ -235,7 +207,7 @@ def random_gallery(
     require(1 < identities < len(labels), f"{len(labels)} images of {identities} identities", expected)
     rng = np.random.default_rng(seed)
     k = default_ranks(identities, (1, 5)) if k is None else k
-    options = {"k": k, "metric": metric, "memory": memory}
+    options = {"k": k, "metric": metric}
     results = [_with_gallery(x, labels, _one_per_identity(labels, rng), options) for _ in range(repeats)]
     means = {name: float(np.mean([result[name] for result in results])) for name in results[0]}
     return {**means, "queries": len(labels) - identities, "gallery": identities, "repeats": repeats}
@@ -273,8 +245,10 @@ def _without_junk(vectors, labels, cameras, junk, name=None):
     return _Images(vectors[is_used], labels[is_used], cameras[is_used], is_used)
 
 
-def _groups(queries, items):
-    """Ids of identity and camera, of queries and of gallery items."""
+def _groups(queries, items, exclude):
+    """Ids of what a query ignores, of queries and of gallery items: of identity and camera, or of the group."""
+    if exclude == "same_group":
+        return queries.cameras, items.cameras
     pairs = np.concatenate([np.stack([images.labels, images.cameras], axis=1) for images in (queries, items)])
     codes = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
     return np.split(codes, [len(queries.labels)])

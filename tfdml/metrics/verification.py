@@ -25,24 +25,7 @@ _ROUNDING = 1e-12  # Of a rate, which is a quotient of two counts.
 
 
 class Roc(NamedTuple):
-    """The receiver operating characteristic: each field is `(m,)` float64, by falling threshold.
-
-    See also: `roc`, which makes it; `calibrated_threshold` for one threshold.
-
-    Example:
-
-        >>> curve = tfdml.metrics.roc([4.0, 3.0, 2.0, 1.0], [1, 0, 1, 0])
-        >>> curve.thresholds.tolist()
-        [inf, 3.5, 2.5, 1.5, 1.0]
-        >>> curve.far.tolist(), curve.tar.tolist()
-        ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
-
-    Attributes:
-        far: false accept rates, rising from 0 to 1.
-        tar: true accept rates, rising from 0 to 1.
-        thresholds: halfway between the lowest score that is accepted and the next lower one. The first is infinite and
-            accepts nothing, the last is the lowest score.
-    """
+    """The receiver operating characteristic, see `roc`."""
 
     far: np.ndarray
     tar: np.ndarray
@@ -50,24 +33,7 @@ class Roc(NamedTuple):
 
 
 class FoldDecisions(NamedTuple):
-    """Decisions on the pairs of each fold, with the threshold that is best on all other folds.
-
-    See also: `verification_folds`, which makes it.
-
-    Example:
-
-        >>> decisions = tfdml.metrics.verification_folds([5, 1, 6, 4], [1, 0, 1, 0], [0, 0, 1, 1])
-        >>> decisions.folds.tolist(), decisions.thresholds.tolist()
-        ([0, 1], [5.0, 3.0])
-        >>> decisions.accepted.tolist()  # the last pair is mismatched: its score of 4 is above the threshold of 3
-        [True, False, True, True]
-
-    Attributes:
-        folds: `(f,)` int64, the ids of the folds, rising.
-        thresholds: `(f,)` float64, the threshold that decides the pairs of each fold.
-        accuracies: `(f,)` float64, share of correct decisions on the pairs of each fold.
-        accepted: `(pairs,)` booleans, the decision on each pair. It is wrong where it differs from `same`.
-    """
+    """Decisions on the pairs of each fold, see `verification_folds`."""
 
     folds: np.ndarray
     thresholds: np.ndarray
@@ -76,54 +42,13 @@ class FoldDecisions(NamedTuple):
 
 
 def verification(
-    a: npt.ArrayLike,
-    b: npt.ArrayLike,
-    same: npt.ArrayLike,
-    folds: npt.ArrayLike | None = None,
-    *,
-    metric: str = "cosine",
-    far: float | Sequence[float] = 0.01,
-) -> dict[str, float]:
-    """Verification metrics of pairs of embeddings: `verification_from_scores` of their `pair_scores`.
-
-    With the pairs and ten folds of Labeled Faces in the Wild (`tfdml.datasets.public.lfw_pairs`), `accuracy` and
-    `accuracy_se` follow its View 2.
-
-    Example: of two matched pairs with cosines 1 and 0.6, and two mismatched ones with 0.8 and 0, three of four
-    comparisons are won.
-
-        >>> a, b = np.array([[1.0, 0.0]] * 4), np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6], [0.0, 1.0]])
-        >>> numbers = tfdml.metrics.verification(a, b, [1, 1, 0, 0], far=())
-        >>> numbers["auc"], numbers["eer"]
-        (0.75, 0.5)
-
-    Args:
-        a, b: `(pairs, dim)` floats; pair i is row i of both. They need not be normalized.
-        same: `(pairs,)` booleans, or integers 0 and 1: whether both examples have the same class.
-        folds: `(pairs,)` integers, the fold of each pair; see `verification_from_scores` for None.
-        metric: "cosine", "dot" or "euclidean".
-        far: false accept rates at which the true accept rate is returned, one, several or none, between 0 and 1.
-
-    Returns:
-        dict of floats, as `verification_from_scores`.
-
-    Raises:
-        ValueError: a and b of different shapes or not finite; otherwise as `verification_from_scores`.
-
-    Warns:
-        UserWarning: as `verification_from_scores`.
-    """
-    return verification_from_scores(pair_scores(a, b, metric=metric), same, folds, far=far)
-
-
-def verification_from_scores(
     scores: npt.ArrayLike,
     same: npt.ArrayLike,
     folds: npt.ArrayLike | None = None,
     *,
     far: float | Sequence[float] = 0.01,
 ) -> dict[str, float]:
-    """Verification metrics from the scores of pairs, by any model.
+    """Verification metrics from the scores of pairs: `pair_scores` of embeddings, or the scores of any model.
 
     * accuracy: share of correct decisions on the pairs of a fold, with the threshold that decides most pairs of all
       other folds correctly; the mean over folds. Of several such thresholds it is the middle one.
@@ -134,13 +59,12 @@ def verification_from_scores(
     * tar@far=x: the largest tar of a threshold with far <= x.
     * fpr95: far at the highest threshold with tar >= 0.95.
 
-    See also: `verification` for embeddings; `verification_folds` for the thresholds; `calibrated_threshold` for one to
-    use.
+    See also: `verification_folds` for the thresholds; `calibrated_threshold` for one to use.
 
     Example: of two matched pairs with scores 4 and 2, and two mismatched ones with 3 and 1, three of four comparisons
     are won.
 
-        >>> numbers = tfdml.metrics.verification_from_scores([4, 2, 3, 1], [1, 1, 0, 0], far=())
+        >>> numbers = tfdml.metrics.verification([4, 2, 3, 1], [1, 1, 0, 0], far=())
         >>> numbers["auc"], numbers["eer"]
         (0.75, 0.5)
 
@@ -181,24 +105,28 @@ def verification_from_scores(
 
 
 def verification_folds(scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.ArrayLike | None = None) -> FoldDecisions:
-    """The thresholds and accuracies behind `accuracy` of `verification_from_scores`, fold by fold.
+    """The thresholds and accuracies behind `accuracy` of `verification`, fold by fold.
 
     Example: each fold is decided by the threshold halfway between the scores of the other one.
 
         >>> decisions = tfdml.metrics.verification_folds([5, 1, 6, 4], [1, 0, 1, 0], [0, 0, 1, 1])
         >>> decisions.thresholds, decisions.accuracies
         (array([5., 3.]), array([1. , 0.5]))
+        >>> decisions.accepted.tolist()  # the last pair is mismatched: its score of 4 is above the threshold of 3
+        [True, False, True, True]
 
     Args:
         scores: `(pairs,)` floats, larger for pairs that are more alike, such as `pair_scores`.
         same: `(pairs,)` booleans, or integers 0 and 1: whether both examples have the same class.
-        folds: `(pairs,)` integers, the fold of each pair; see `verification_from_scores` for None.
+        folds: `(pairs,)` integers, the fold of each pair; see `verification` for None.
 
     Returns:
-        `FoldDecisions`.
+        A record of arrays: `folds`, `(f,)` int64, the ids of the folds, rising; `thresholds`, `(f,)` float64, the best
+        one on all other folds; `accuracies`, `(f,)` float64, the fraction of correct decisions; and `accepted`,
+        `(pairs,)` booleans, which is wrong where it differs from `same`.
 
     Raises:
-        ValueError: as `verification_from_scores`.
+        ValueError: as `verification`.
     """
     values, is_same = _as_pairs(scores, same)
     ids, fold_of_pair = np.unique(_as_folds(folds, is_same), return_inverse=True)
@@ -243,7 +171,7 @@ def pair_scores(a: npt.ArrayLike, b: npt.ArrayLike, *, metric: str = "cosine") -
 def roc(scores: npt.ArrayLike, same: npt.ArrayLike) -> Roc:
     """The receiver operating characteristic of pairs, with all of its thresholds.
 
-    See also: `verification_from_scores` for numbers of the curve; `calibrated_threshold` for one threshold.
+    See also: `verification` for numbers of the curve; `calibrated_threshold` for one threshold.
 
     Example:
 
@@ -258,10 +186,12 @@ def roc(scores: npt.ArrayLike, same: npt.ArrayLike) -> Roc:
         same: `(pairs,)` booleans, or integers 0 and 1: whether both examples have the same class.
 
     Returns:
-        `Roc`.
+        A record of arrays `(m,)` float64, by falling threshold: `far` and `tar`, the false and the true accept rates,
+        from 0 to 1; and `thresholds`, halfway between the lowest score that is accepted and the next lower one. The
+        first is infinite and accepts nothing, the last is the lowest score.
 
     Raises:
-        ValueError: as `verification_from_scores`.
+        ValueError: as `verification`.
     """
     return _roc(*_as_pairs(scores, same))
 
@@ -304,7 +234,7 @@ def calibrated_threshold(
     Raises:
         ValueError: none or several rates, or one out of range; fewer than ten pairs that decide it (mismatched pairs
             accepted, matched pairs rejected, or pairs accepted); a precision that no threshold reaches; pairs as in
-            `verification_from_scores`.
+            `verification`.
     """
     rates = {"precision": precision, "far": far, "frr": frr}
     chosen = {name: rate for name, rate in rates.items() if rate is not None}

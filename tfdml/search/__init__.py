@@ -8,9 +8,9 @@ from tfdml._core.checksums import require_same_model
 from tfdml.search.approximate.faiss import Faiss
 from tfdml.search.approximate.scann import Scann
 from tfdml.search.duplicates.groups import near_duplicates
-from tfdml.search.duplicates.pairs import SimilarPairs, pair_groups, similar_pairs
+from tfdml.search.duplicates.pairs import pair_groups, similar_pairs
 from tfdml.search.exact import Exact
-from tfdml.search.hard_pairs import FalseNegativeGuard, HardPairs, hardest_pairs, hardest_triplets
+from tfdml.search.hard_pairs import FalseNegativeGuard, hardest_pairs, hardest_triplets
 from tfdml.search.index import shards
 from tfdml.search.index.files import read_manifest
 from tfdml.search.on_disk.search import search_on_disk
@@ -27,11 +27,9 @@ __all__ = [
     "Exact",
     "Faiss",
     "FalseNegativeGuard",
-    "HardPairs",
     "LinearAdapter",
     "MLPAdapter",
     "Scann",
-    "SimilarPairs",
     "Whitening",
     "augment_database",
     "expand_queries",
@@ -71,9 +69,9 @@ def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exa
         other_model: whether an index of another model is loaded.
 
     Raises:
-        FileNotFoundError: the folder holds no index, or files are missing.
+        FileNotFoundError: the folder holds no index.
         ImportError: it needs ScaNN or faiss, or has metadata, and the package or pyarrow is not installed.
-        ValueError: the index, or a shard, which is named, is damaged; an index of another model.
+        ValueError: the index, or a shard, which is named, lacks files or is damaged; an index of another model.
     """
     index = read_whole(path, _load)
     require_same_model("queries", model, f"the index in {str(path)!r}", index.fingerprint, other_model=other_model)

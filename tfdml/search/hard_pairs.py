@@ -23,23 +23,7 @@ _BYTES_PER_NEIGHBOR = 40  # Id, score, class, rank and flags of one neighbor.
 
 
 class HardPairs(NamedTuple):
-    """Row numbers of the hardest positives and negatives of every example, hardest first.
-
-    See also: `hardest_pairs`, which makes it; `tfdml.samplers.MinedPairs`, which keeps it for training.
-
-    Example:
-
-        >>> x, labels = [[0.0], [1.0], [3.0], [7.0]], [0, 0, 1, 2]
-        >>> pairs = tfdml.search.hardest_pairs(x, labels, metric="euclidean", negatives=2)
-        >>> pairs.positives.tolist()  # rows 2 and 3 are alone in their classes
-        [[1], [0], [-1], [-1]]
-        >>> pairs.negatives.tolist()
-        [[2, 3], [2, 3], [1, 0], [2, 1]]
-
-    Attributes:
-        positives: `(examples, positives)` int64, the farthest of the same class, then -1.
-        negatives: `(examples, negatives)` int64, the nearest of other classes, then -1.
-    """
+    """The result of `hardest_pairs`."""
 
     positives: np.ndarray
     negatives: np.ndarray
@@ -155,7 +139,8 @@ def hardest_pairs(
     search, with the squares of the class sizes for the positives, and with the class sizes if neighbors are mostly of
     the same class.
 
-    See also: `hardest_triplets`; `tfdml.miners` for the pairs of a batch.
+    See also: `hardest_triplets`; `tfdml.samplers.MinedPairs`, which keeps the pairs for training; `tfdml.miners` for
+    the pairs of a batch.
 
     Example:
 
@@ -174,7 +159,8 @@ def hardest_pairs(
         guard: leaves out probable false negatives; None for none. The others move up.
 
     Returns:
-        `HardPairs`. The positives of an example that is alone in its class are -1.
+        A record of row numbers, int64, hardest first: `positives`, `(examples, positives)`, the farthest of the same
+        class, and `negatives`, `(examples, negatives)`, the nearest of other classes; -1 where there are no more.
 
     Raises:
         ValueError: embeddings that are not a matrix of finite numbers, labels that are not one integer per row, fewer

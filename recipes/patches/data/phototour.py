@@ -66,7 +66,7 @@ def phototour(
     Report the false positive rate at 95% recall of the six pairs of scenes, and their mean:
 
         x, pairs = tfdml.models.embed(model, test), test.pairs
-        tfdml.metrics.verification(x[pairs.first], x[pairs.second], pairs.same)["fpr95"]
+        tfdml.metrics.verification(tfdml.metrics.pair_scores(x[pairs.first], x[pairs.second]), pairs.same)["fpr95"]
 
     A sheet has 16 x 16 patches. The last one is filled up: as many patches are read as `info.txt` has lines. Half of
     the N lines of `m50_N_N_0.txt` are matches, half are not.

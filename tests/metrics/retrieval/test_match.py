@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, ndcg_score
 
-from tfdml.metrics import retrieval, retrieval_from_neighbors, shared_labels, shared_levels
+from tests.metrics.retrieval.test_retrieval import of_lists
+from tfdml.metrics import retrieval, shared_labels, shared_levels
 
 EXTRA = ("precision@3", "ndcg@4", "ndcg@15", "map@6")
 
@@ -85,7 +86,7 @@ def test_more_metrics_agree_with_the_definitions():
     assert_same(retrieval(X, CLASSES, **OPTIONS), expected)
     assert_same(retrieval(X, CLASSES, full_map=False, **OPTIONS), expected, ["map"])
     neighbors = np.argsort(-(unit(X) @ unit(X).T), axis=1)
-    assert_same(retrieval_from_neighbors(neighbors, CLASSES, **OPTIONS), expected, ["map"])
+    assert_same(of_lists(neighbors, CLASSES, **OPTIONS), expected, ["map"])
 
 
 def unit(x):
@@ -201,11 +202,11 @@ def test_graded_ndcg_by_hand():
 def test_neighbors_give_the_numbers_of_the_exact_search():
     neighbors = np.argsort(-(unit(X) @ unit(X).T), axis=1)
     expected = retrieval(X, TAGS, match=shared_labels, full_map=False, **OPTIONS)
-    assert_same(retrieval_from_neighbors(neighbors, TAGS, match=shared_labels, **OPTIONS), expected)
+    assert_same(of_lists(neighbors, TAGS, match=shared_labels, **OPTIONS), expected)
     neighbors = np.argsort(-(unit(X) @ unit(Y).T), axis=1)
     sides = {"gallery_labels": OTHER_TAGS, "groups": np.arange(40) % 3, "gallery_groups": np.arange(25) % 3}
     expected = retrieval(X, TAGS, gallery=Y, match=shared_labels, full_map=False, **sides, **OPTIONS)
-    assert_same(retrieval_from_neighbors(neighbors, TAGS, match=shared_labels, **sides, **OPTIONS), expected)
+    assert_same(of_lists(neighbors, TAGS, match=shared_labels, **sides, **OPTIONS), expected)
 
 
 def test_memory_does_not_change_a_value_and_blocks_bound_it():
@@ -237,7 +238,7 @@ def test_flags_choose_queries_and_gallery_and_remove_each_query_from_its_own():
     assert_same(retrieval(X, CLASSES, queries=queries, in_gallery=in_gallery, **OPTIONS), expected)
     neighbors = np.argsort(-(unit(X[rows]) @ unit(X[items]).T), axis=1)
     ids = {"groups": rows, "gallery_groups": items, "gallery_labels": CLASSES[items]}
-    assert_same(retrieval_from_neighbors(neighbors, CLASSES[rows], **ids, **OPTIONS), expected, ["map"])
+    assert_same(of_lists(neighbors, CLASSES[rows], **ids, **OPTIONS), expected, ["map"])
 
 
 def test_flags_work_with_groups_and_with_a_function():

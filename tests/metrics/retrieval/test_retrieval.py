@@ -11,11 +11,16 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 from tests.search.products import unsteady
-from tfdml.metrics import retrieval, retrieval_from_neighbors
+from tfdml.metrics import retrieval
 from tfdml.metrics.retrieval import ranks
 from tfdml.search import blocks, scores
 
 NAMES = ("recall@1", "recall@2", "recall@4", "recall@8", "precision@1", "r_precision", "map@r", "map", "mrr")
+
+
+def of_lists(neighbors, labels, **options):
+    """The numbers of neighbor lists."""
+    return retrieval(None, labels, neighbors=neighbors, **options)
 
 
 def scores_by_loops(queries, gallery, metric):
@@ -148,7 +153,7 @@ def test_in_leave_one_out_a_share_counts_the_candidates_without_the_query():
     got = retrieval(x, labels, k=("10%", rank, 2), full_map=False)
     assert got["recall@10%"] == got[f"recall@{rank}"]
     neighbors = np.argsort(-np.array(scores_by_loops(x, x, "cosine")), axis=1, kind="stable")
-    lists = retrieval_from_neighbors(neighbors, labels, k="10%")
+    lists = of_lists(neighbors, labels, k="10%")
     assert lists["recall@10%"] == got["recall@10%"]
 
 
@@ -283,7 +288,7 @@ def with_near_ties(classes, rows=260, dim=24, seed=0):
 
 def test_without_k_the_ranks_are_those_that_a_query_has_candidates_for():
     x, labels = np.eye(4), [0, 0, 1, 1]
-    for found in (quiet(x, labels), retrieval_from_neighbors([[1, 2], [0, 2], [3, 0], [2, 0]], labels)):
+    for found in (quiet(x, labels), of_lists([[1, 2], [0, 2], [3, 0], [2, 0]], labels)):
         assert [name for name in found if "recall" in name] == ["recall@1", "recall@2"]
     with pytest.raises(ValueError, match="k=8, but a query has 3 candidates"):
         retrieval(x, labels, k=(1, 2, 4, 8))
@@ -471,11 +476,11 @@ def test_neighbors_give_the_numbers_of_the_exact_search():
     x, labels = clustered()
     expected = retrieval(x, labels, full_map=False)
     full = all_neighbors(x)
-    got = retrieval_from_neighbors(full, labels)
+    got = of_lists(full, labels)
     assert list(got) == list(expected)
     assert_same(got, expected)
     largest = np.unique(labels, return_counts=True)[1].max()
-    short = retrieval_from_neighbors(full[:, : max(largest, 9)], labels)
+    short = of_lists(full[:, : max(largest, 9)], labels)
     assert_same({n: short[n] for n in short if n != "mrr"}, {n: expected[n] for n in expected if n != "mrr"})
 
 
@@ -485,35 +490,35 @@ def test_neighbors_with_groups_and_gallery_give_the_numbers_of_the_exact_search(
     sides = {"groups": np.arange(len(x)) % 3, "gallery_groups": np.arange(len(g)) % 3}
     full = np.argsort(-scores_by_loops(x, g, "cosine"), axis=1, kind="stable")
     expected = retrieval(x, labels, gallery=g, gallery_labels=gallery_labels, full_map=False, **sides)
-    assert_same(retrieval_from_neighbors(full, labels, gallery_labels=gallery_labels, **sides), expected)
+    assert_same(of_lists(full, labels, gallery_labels=gallery_labels, **sides), expected)
     inside = {"groups": np.arange(len(x)) % 3}
     expected = retrieval(x, labels, full_map=False, **inside)
-    assert_same(retrieval_from_neighbors(all_neighbors(x), labels, **inside), expected)
+    assert_same(of_lists(all_neighbors(x), labels, **inside), expected)
 
 
 def test_the_query_is_taken_out_of_its_list_wherever_it_stands():
     labels = [0, 0, 1, 1]
     lists = np.array([[0, 2, 1], [2, 1, 0], [3, 0, 1], [0, 3, 2]])
-    got = retrieval_from_neighbors(lists, labels, k=(1, 2), per_query=True)
+    got = of_lists(lists, labels, k=(1, 2), per_query=True)
     np.testing.assert_array_equal(got["recall@1"], [0, 0, 1, 0])
     np.testing.assert_array_equal(got["recall@2"], [1, 1, 1, 1])
     np.testing.assert_array_equal(got["mrr"], [0.5, 0.5, 1, 0.5])
 
 
 def test_a_list_without_a_hit_counts_zero_in_mrr():
-    got = retrieval_from_neighbors([[1], [0]], [0, 0], k=1, gallery_labels=[1, 0, 2, 0], at_r=False, per_query=True)
+    got = of_lists([[1], [0]], [0, 0], k=1, gallery_labels=[1, 0, 2, 0], at_r=False, per_query=True)
     np.testing.assert_array_equal(got["mrr"], [1, 0])
     assert "map@r" not in got
     assert "r_precision" not in got
 
 
 def test_a_place_where_nothing_was_found_counts_as_not_relevant():
-    got = retrieval_from_neighbors([[2, -1, -1]], [7], k=1, gallery_labels=[7, 0, 7, 7])
+    got = of_lists([[2, -1, -1]], [7], k=1, gallery_labels=[7, 0, 7, 7])
     assert_same(got, {"r_precision": 1 / 3, "map@r": 1 / 3, "recall@1": 1})
 
 
 def test_hand_example_from_a_list():
-    got = retrieval_from_neighbors([[5, 0, 6, 7, 8]], [1], k=1, gallery_labels=[1] * 5 + [0] * 5)
+    got = of_lists([[5, 0, 6, 7, 8]], [1], k=1, gallery_labels=[1] * 5 + [0] * 5)
     assert_same(got, {"r_precision": 0.2, "map@r": 0.1, "mrr": 0.5})
 
 
@@ -521,17 +526,17 @@ def test_too_few_neighbors_for_r_are_an_error_and_never_a_silent_cut():
     x, labels = clustered()
     most = np.unique(labels, return_counts=True)[1].max()
     with pytest.raises(ValueError, match="Search for more neighbors"):
-        retrieval_from_neighbors(all_neighbors(x)[:, : most - 1], labels, k=1)
-    assert "recall@1" in retrieval_from_neighbors(all_neighbors(x)[:, : most - 1], labels, k=1, at_r=False)
+        of_lists(all_neighbors(x)[:, : most - 1], labels, k=1)
+    assert "recall@1" in of_lists(all_neighbors(x)[:, : most - 1], labels, k=1, at_r=False)
 
 
 def test_a_gallery_that_a_group_leaves_small_needs_no_more_neighbors_than_it_has():
-    got = retrieval_from_neighbors([[2, 0]], [1], k=3, gallery_labels=[1, 1, 0], groups=[9], gallery_groups=[8, 9, 8])
+    got = of_lists([[2, 0]], [1], k=3, gallery_labels=[1, 1, 0], groups=[9], gallery_groups=[8, 9, 8])
     assert_same(got, {"recall@3": 1, "mrr": 0.5, "r_precision": 0})
 
 
 def test_a_skipped_query_needs_no_neighbors():
-    got = retrieval_from_neighbors([[1, 2, 0], [-1, -1, -1]], [0, 5], k=1, gallery_labels=[0, 0, 1])
+    got = of_lists([[1, 2, 0], [-1, -1, -1]], [0, 5], k=1, gallery_labels=[0, 0, 1])
     assert_same(got, {"recall@1": 1, "r_precision": 0.5, "queries": 1, "skipped": 1})
 
 
@@ -578,6 +583,12 @@ X, LABELS = clustered()
         ({"gallery": X, "gallery_labels": LABELS, "groups": LABELS}, "gallery_groups"),
         ({"groups": LABELS[1:]}, "one id per row"),
         ({"labels": np.arange(len(X))}, "None of the"),
+        ({"embeddings": None}, "neither of embeddings and neighbors"),
+        ({"neighbors": [[0]]}, "both of embeddings and neighbors"),
+        (
+            {"embeddings": None, "neighbors": [[0]], "queries": [True]},
+            "queries with neighbors, expected",
+        ),
     ],
 )
 def test_wrong_input_is_refused_with_advice(change, message):
@@ -602,12 +613,12 @@ def test_wrong_input_is_refused_with_advice(change, message):
 def test_wrong_neighbors_are_refused_with_advice(neighbors, change, message):
     arguments = {"labels": [0, 0], "gallery_labels": [0, 1, 0], "k": 1, **change}
     with pytest.raises(ValueError, match=message):
-        retrieval_from_neighbors(neighbors, arguments.pop("labels"), **arguments)
+        of_lists(neighbors, arguments.pop("labels"), **arguments)
 
 
 def test_progress_shows_a_bar_until_all_queries_are_ranked(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    retrieval(X, LABELS, progress=True)
-    retrieval(X, LABELS, progress=True, full_map=False)
+    retrieval(X, LABELS, verbose=1)
+    retrieval(X, LABELS, verbose=1, full_map=False)
     done = f"[{30 * '='}] {len(X)}/{len(X)}\n"
     assert capsys.readouterr().err.count(f"queries ranked {done}") == 2

@@ -5,7 +5,8 @@ import warnings
 import numpy as np
 import pytest
 
-from tfdml.metrics import retrieval, retrieval_from_neighbors
+from tests.metrics.retrieval.test_retrieval import of_lists
+from tfdml.metrics import retrieval
 
 QUERY = [[1.0, 0.0]]
 
@@ -76,10 +77,10 @@ def test_r_differs_by_query_and_the_mean_is_over_queries():
 def test_too_few_neighbors_are_an_error_for_every_metric_that_needs_more():
     lists, options = [[0, 1]], {"k": 1, "gallery_labels": [1, 0, 1, 1]}
     with pytest.raises(ValueError, match="at least 3, the larger of k and its number of relevant items"):
-        retrieval_from_neighbors(lists, [1], **options)
+        of_lists(lists, [1], **options)
     with pytest.raises(ValueError, match=r"Received 2 neighbors .* at least 4"):
-        retrieval_from_neighbors(lists, [1], **options, at_r=False, extra=("ndcg@4",))
-    found = retrieval_from_neighbors(lists, [1], **options, at_r=False, extra=("map@2", "precision@2", "ndcg@2"))
+        of_lists(lists, [1], **options, at_r=False, extra=("ndcg@4",))
+    found = of_lists(lists, [1], **options, at_r=False, extra=("map@2", "precision@2", "ndcg@2"))
     assert (found["map@2"], found["precision@2"]) == (1 / 3, 1 / 2)
     assert found["ndcg@2"] == pytest.approx(1 / 1.63093, abs=1e-5)  # R = 3 comes from the labels, not from the list.
 
@@ -95,7 +96,7 @@ def test_a_query_is_removed_by_its_row_and_not_by_its_rank():
 def test_an_approximate_search_that_misses_the_query_loses_no_neighbor():
     # The lists of rows 0 and 2 do not hold the row itself, that of row 1 holds it last.
     lists = [[1, 2, 3], [0, 2, 1], [3, 0, 1], [2, 3, 0]]
-    found = retrieval_from_neighbors(lists, [0, 0, 1, 1], k=(1, 2), per_query=True)
+    found = of_lists(lists, [0, 0, 1, 1], k=(1, 2), per_query=True)
     np.testing.assert_array_equal(found["recall@1"], [1, 1, 1, 1])
 
 
@@ -152,7 +153,7 @@ def test_a_collapsed_or_diverged_model_is_an_error_and_no_score(broken):
         retrieval(broken, [0, 0, 1, 1], k=1)
 
 
-@pytest.mark.parametrize("function", [retrieval, retrieval_from_neighbors])
+@pytest.mark.parametrize("function", [retrieval, of_lists])
 def test_one_class_is_an_error_because_every_ranking_is_perfect(function):
     with pytest.raises(ValueError, match="labels of one class, 5"):
         function(np.array([[1, 2], [0, 2], [0, 1]]), [5, 5, 5], k=1)

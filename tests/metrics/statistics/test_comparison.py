@@ -8,7 +8,6 @@ import pytest
 from scipy import stats
 
 from tfdml.metrics import (
-    Comparison,
     bootstrap_interval,
     holm_correction,
     paired_comparison,
@@ -16,6 +15,7 @@ from tfdml.metrics import (
     retrieval,
     seed_interval,
 )
+from tfdml.metrics.statistics.comparison import Comparison
 
 
 def simulated(rng, classes=60, difference=0.0):

@@ -42,9 +42,8 @@ def test_patches_of_the_sheets_have_their_points_photographs_and_pairs(root):
 def test_the_rates_of_the_protocol_come_from_the_rows_of_the_pairs(root):
     _, test = read(root)
     x = PIXELS[:PATCHES].reshape(PATCHES, -1)[:, :8].astype(np.float32)
-    numbers = tfdml.metrics.verification(
-        x[test.pairs.first], x[test.pairs.second], test.pairs.same, far=(), folds=[0, 0, 1, 1]
-    )
+    scores = tfdml.metrics.pair_scores(x[test.pairs.first], x[test.pairs.second])
+    numbers = tfdml.metrics.verification(scores, test.pairs.same, far=(), folds=[0, 0, 1, 1])
     cosines = [
         a @ b / np.linalg.norm(a) / np.linalg.norm(b)
         for a, b in zip(x[[0, 256, 1, 2]], x[[1, 257, 258, 258]], strict=True)

@@ -1,6 +1,5 @@
 """Indexes that change: add, remove, update, filters, metadata, and what a folder keeps of them."""
 
-import os
 import tracemalloc
 from dataclasses import replace
 
@@ -285,50 +284,6 @@ def test_a_text_id_longer_than_the_limit_of_an_older_index_is_found(tmp_path):
     assert index.rows(names[::-1]).tolist() == [1, 0]
     index.remove(["a"])
     assert index.ids.tolist() == [5000 * "y"]
-
-
-def files_and_inodes(folder):
-    return {path.name: path.stat().st_ino for path in folder.rglob("*") if path.is_file() and path.suffix != ".json"}
-
-
-@every_kind
-def test_saving_again_to_the_same_folder_writes_only_what_is_new(tmp_path, kind):
-    index = build(kind, X[:100], WORDS[:100], metadata=table(np.arange(100)))
-    index.save(tmp_path / "index")
-    before = files_and_inodes(tmp_path / "index")
-    loaded = search.load(tmp_path / "index")
-    for one in (index, loaded):
-        one.add(X[100:110], WORDS[100:110], metadata=table(np.arange(100, 110)))
-        one.remove(WORDS[:2])
-        one.save(tmp_path / "index")
-        after = files_and_inodes(tmp_path / "index")
-        assert before.items() <= after.items()
-        assert {name.split("-")[0] for name in after.keys() - before.keys()} == {"ids", "gallery", "metadata", "alive"}
-        assert len(search.load(tmp_path / "index")) == 108
-    loaded.save(tmp_path / "copy")
-    assert set(files_and_inodes(tmp_path / "copy")) == set(after)
-    assert not set(files_and_inodes(tmp_path / "copy").values()) & set(after.values())
-    search.Exact(X[:3]).save(tmp_path / "index")
-    loaded.save(tmp_path / "index")
-    assert len(search.load(tmp_path / "index")) == 108
-
-
-@pytest.mark.parametrize("links", [0, 1, 3])
-def test_where_links_fail_all_files_are_written(tmp_path, monkeypatch, links):
-    link, made = os.link, []
-
-    def fail(old, new):
-        made.append(new)
-        if len(made) > links:
-            raise OSError("no links here")
-        link(old, new)
-
-    index = search.Scann(X[:50], WORDS[:50])
-    index.save(tmp_path / "index")
-    monkeypatch.setattr("os.link", fail)
-    index.add(X[50:60], WORDS[50:60])
-    index.save(tmp_path / "index")
-    np.testing.assert_array_equal(search.load(tmp_path / "index").ids, WORDS[:60])
 
 
 def test_scores_beyond_the_range_of_float32_are_refused_after_additions_too():

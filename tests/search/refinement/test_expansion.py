@@ -64,11 +64,12 @@ def test_a_query_in_the_gallery_is_not_its_own_neighbor_even_among_copies():
     np.testing.assert_array_equal(augment_database(copies, k=2), copies)
 
 
-def test_memory_changes_nothing():
+def test_memory_changes_nothing(monkeypatch):
     x, _ = clusters()
-    np.testing.assert_array_equal(augment_database(x, k=5, memory=40_000), augment_database(x, k=5))
-    small = expand_queries(x[:50], x[50:], k=5, memory=40_000)
-    np.testing.assert_array_equal(small, expand_queries(x[:50], x[50:], k=5))
+    whole = augment_database(x, k=5), expand_queries(x[:50], x[50:], k=5)
+    monkeypatch.setattr("tfdml.search.refinement.expansion.MEMORY", 40_000)
+    np.testing.assert_array_equal(augment_database(x, k=5), whole[0])
+    np.testing.assert_array_equal(expand_queries(x[:50], x[50:], k=5), whole[1])
 
 
 def test_the_length_of_vectors_is_irrelevant_and_results_have_length_1():

@@ -46,7 +46,8 @@ def lfw(
 
         faces, pairs = tfdml.datasets.public.lfw("LFW")
         x = tfdml.models.embed(model, faces)
-        tfdml.metrics.verification(x[pairs.first], x[pairs.second], pairs.same, folds=pairs.folds)
+        scores = tfdml.metrics.pair_scores(x[pairs.first], x[pairs.second])
+        tfdml.metrics.verification(scores, pairs.same, folds=pairs.folds)
 
     Numbers are reported on View 2, the 6,000 pairs of `pairs.txt` in ten folds without a common person. Models are
     chosen on View 1, the 2,200 pairs of `pairsDevTrain.txt` and the 1,000 of `pairsDevTest.txt`.

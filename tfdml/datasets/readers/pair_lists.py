@@ -25,7 +25,8 @@ class PairList:
     Each image occurs once in `names`, so that it is embedded once:
 
         x = embeddings_of([root / name for name in pairs.names])
-        tfdml.metrics.verification(x[pairs.first], x[pairs.second], pairs.same, folds=pairs.folds)
+        scores = tfdml.metrics.pair_scores(x[pairs.first], x[pairs.second])
+        tfdml.metrics.verification(scores, pairs.same, folds=pairs.folds)
 
     Attributes:
         names: `(images,)` str, sorted paths below the folder of the images; None for pairs of rows of a set.
@@ -153,7 +154,8 @@ def verification_pairs(
 
         pairs = tfdml.datasets.verification_pairs(test)
         x = tfdml.models.embed(model, test)
-        tfdml.metrics.verification(x[pairs.first], x[pairs.second], pairs.same, folds=pairs.folds)
+        scores = tfdml.metrics.pair_scores(x[pairs.first], x[pairs.second])
+        tfdml.metrics.verification(scores, pairs.same, folds=pairs.folds)
 
     See also: `lfw_pairs`, which reads a published list.
 

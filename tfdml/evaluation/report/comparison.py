@@ -9,17 +9,18 @@ import numpy as np
 
 from tfdml import metrics
 from tfdml._core.checks import require
+from tfdml.metrics.statistics.comparison import Comparison
 from tfdml.metrics.statistics.confidence import least_classes
 
 
-def paired_differences(evaluation: Any, baseline: Any) -> dict[str, metrics.Comparison]:
+def paired_differences(evaluation: Any, baseline: Any) -> dict[str, Comparison]:
     """Metric by metric, the mean difference over the queries and its 95% interval over classes.
 
     Args:
         evaluation, baseline: `Evaluation`s of the same queries; the difference is the first minus the second.
 
     Returns:
-        `tfdml.metrics.Comparison` by the name of a metric.
+        `Comparison` by the name of a metric.
     """
     labels, values = evaluation.per_query.labels, baseline.per_query.values
     return {

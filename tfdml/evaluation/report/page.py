@@ -3,7 +3,8 @@
 import base64
 import functools
 
-from tfdml._core.pages import escape, style_sheet
+from tfdml._core.pages import Card, cards, escape, listed
+from tfdml._core.pages import page as report_page
 from tfdml.evaluation.report.comparison import interval_text, paired_differences, require_same_queries
 from tfdml.evaluation.report.figures import (
     DARK,
@@ -18,33 +19,16 @@ from tfdml.metrics.statistics.confidence import least_classes
 from tfdml.visualize.pictures import thumbnails
 
 _INTERVAL = "95% interval over classes"
-_HEAD = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>{title}</title>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<style>
-{style}</style>
-</head>
-"""
 
 
 def page(evaluation, baselines, *, title="Evaluation", sentence=""):
     """The text of the page of an `Evaluation`, beside others of the same queries by name, under a sentence."""
     require_same_queries(evaluation, baselines)
-    style = style_sheet("tfdml.evaluation.report", "page.css")
-    sections = _sections(evaluation, baselines, _pictures(evaluation))
-    links = "".join(f'<li><a href="#{name}">{head}</a></li>' for name, (head, _) in sections.items())
-    texts = [f'<section id="{name}">\n<h2>{head}</h2>\n{text}</section>\n' for name, (head, text) in sections.items()]
-    return (
-        _HEAD.format(title=f"{escape(title)}: {escape(evaluation.protocol)}", style=style)
-        + f"<body>\n<header>\n<h1>{escape(title)}</h1>\n<p>{escape(f'{_first_neighbors(evaluation)} {sentence}')}</p>\n"
-        + _terms(evaluation.summary)
-        + f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n</header>\n<main>\n{"".join(texts)}</main>\n'
-        + "</body>\n</html>\n"
+    return report_page(
+        title,
+        _sections(evaluation, baselines, _pictures(evaluation)),
+        header=f"<p>{escape(f'{_first_neighbors(evaluation)} {sentence}')}</p>\n{_terms(evaluation.summary)}",
+        head_title=f"{title}: {evaluation.protocol}",
     )
 
 
@@ -56,17 +40,17 @@ def _first_neighbors(evaluation):
 
 
 def _sections(evaluation, baselines, pictures):
-    """Heading and content of each section, by its name in links."""
+    """Content of each section by its heading."""
     comparisons = "".join(_comparison(evaluation, *baseline) for baseline in baselines.items())
     return {
-        "metrics": ("Metrics", _metrics(evaluation)),
-        **({"baselines": ("Baselines", comparisons)} if baselines else {}),
-        "curves": ("Curves", _curves(evaluation, baselines)),
-        "hardest": ("Hardest queries", _hardest(evaluation, pictures)),
-        "confusions": ("Classes most confused", _confusions(evaluation)),
-        "duplicates": ("Nearest pairs", _duplicates(evaluation, pictures)),
-        "suspects": ("Suspected label errors", _suspects(evaluation, pictures)),
-        "conditions": ("Conditions", _terms({"seed": str(evaluation.seed), **evaluation.environment})),
+        "Metrics": _metrics(evaluation),
+        **({"Baselines": comparisons} if baselines else {}),
+        "Curves": _curves(evaluation, baselines),
+        "Hardest queries": _hardest(evaluation, pictures),
+        "Classes most confused": _confusions(evaluation),
+        "Nearest pairs": _duplicates(evaluation, pictures),
+        "Suspected label errors": _suspects(evaluation, pictures),
+        "Conditions": _terms({"seed": str(evaluation.seed), **evaluation.environment}),
     }
 
 
@@ -185,32 +169,26 @@ def _suspects(evaluation, pictures):
 
 
 def _rows(text, rows, kind="queries"):
-    shown = f'<ol class="{kind}">\n{"".join(rows)}</ol>\n' if rows else "<p>None.</p>\n"
-    return f"<p>{escape(text)}</p>\n{shown}"
+    return f"<p>{escape(text)}</p>\n{listed(rows, kind)}"
 
 
 def _row(note, query, neighbors, pictures):
-    """A query with its neighbors, as an item of a list."""
-    tiles = "".join(_neighbor_tile(neighbor, pictures[1]) for neighbor in neighbors)
-    first = _tile("query", query, f"<b>{escape(query.class_name)}</b><br>{escape(note)}", pictures[0])
-    return f'<li><div class="tiles">{first}{tiles}</div></li>\n'
+    """A query with its neighbors."""
+    caption = f"<b>{escape(query.class_name)}</b><br>{escape(note)}"
+    first = _example_card("query", query, caption, pictures[0])
+    return cards([first, *(_neighbor_card(neighbor, pictures[1]) for neighbor in neighbors)])
 
 
-def _neighbor_tile(neighbor, pictures):
-    style, mark, word = ("right", "\u2713", "correct") if neighbor.relevant else ("wrong", "\u2717", "wrong")
+def _neighbor_card(neighbor, pictures):
+    kind, mark, word = ("right", "\u2713", "correct") if neighbor.relevant else ("wrong", "\u2717", "wrong")
     name = escape(neighbor.example.class_name)
     caption = f'<span class="mark" role="img" aria-label="{word}">{mark}</span> {neighbor.similarity:.3f}<br>{name}'
-    return _tile(style, neighbor.example, caption, pictures)
+    return _example_card(kind, neighbor.example, caption, pictures)
 
 
-def _tile(style, example, caption, pictures):
-    """An example with a caption; its name stands in for a picture."""
-    name = escape(example.name)
-    picture = f'<span class="name">{name}</span>'
-    if example.row in pictures:
-        alt = f"{escape(example.class_name)}, {name}"
-        picture = f'<img src="{pictures[example.row]}" alt="{alt}" title="{name}">'
-    return f'<figure class="{style}">{picture}<figcaption>{caption}</figcaption></figure>'
+def _example_card(kind, example, caption, pictures):
+    alt = f"{example.class_name}, {example.name}"
+    return Card(example.name, caption, image=pictures.get(example.row, ""), alt=alt, kind=kind)
 
 
 def _pictures(evaluation):

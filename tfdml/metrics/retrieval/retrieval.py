@@ -48,9 +48,10 @@ _TIE_RATE = 0.01
 
 
 def retrieval(
-    embeddings: npt.ArrayLike,
+    embeddings: npt.ArrayLike | None,
     labels: Labels,
     *,
+    neighbors: npt.ArrayLike | None = None,
     k: Rank | Sequence[Rank] | None = None,
     extra: Sequence[str] = (),
     gallery: npt.ArrayLike | None = None,
@@ -65,10 +66,11 @@ def retrieval(
     average: str = "micro",
     per_query: bool = False,
     full_map: bool = True,
+    at_r: bool = True,
     memory: int = MEMORY,
-    progress: bool = False,
+    verbose: int = 0,
 ) -> dict[str, Any]:
-    """Exact retrieval metrics of embeddings.
+    """Exact retrieval metrics of embeddings, or the metrics of the neighbor lists of any search.
 
     Without `gallery`, every row is a query against all other rows (leave-one-out). A query is removed from its gallery
     by row number, so duplicates stay. With `queries` and `in_gallery`, some rows are queries, some are in the gallery,
@@ -86,19 +88,31 @@ def retrieval(
         >>> numbers["recall@1"], numbers["recall@2"], numbers["mrr"]
         (0.5, 1.0, 0.75)
 
+    Neighbor lists: search for at least the number of members of the largest class, because the query itself is removed.
+
+        >>> lists = [[0, 1, 2], [1, 2, 0], [2, 3, 1], [3, 1, 2]]  # 1 2, 2 0, 3 1 and 1 2 without the query
+        >>> numbers = tfdml.metrics.retrieval(None, [0, 0, 1, 1], neighbors=lists, k=(1, 2))
+        >>> numbers["recall@1"], numbers["recall@2"], numbers["mrr"]
+        (0.5, 1.0, 0.75)
+
     Args:
-        embeddings: `(queries, dim)` floats. They need not be normalized.
+        embeddings: `(queries, dim)` floats. They need not be normalized. None with `neighbors`.
         labels: `(queries,)` integer class ids, any int64; with `match`, any array with one entry per row.
+        neighbors: `(queries, n)` integers in place of embeddings, row numbers in the gallery, nearest first. -1 where
+            the search found nothing counts as an item that is not relevant. Without `gallery_labels`, the queries are
+            the gallery, and each query is removed from its own list, at any rank. Where some queries are in the
+            gallery, pass example ids as `groups` to exclude each query from its own list. There is no `map`, and `mrr`
+            is a lower bound: a query without a relevant item in its list counts 0.
         k: ranks of recall@k, an integer or several; None: 1, 2, 4 and 8, as far as a query has candidates. A text such
             as "1%" is a share of the candidates, rounded up: `k=(1, "1%")` gives recall@1 and recall@1%.
         extra: names of more metrics, such as ("precision@5", "ndcg@10", "map@10").
         gallery: `(items, dim)` floats to search in, for separate queries and gallery.
-        gallery_labels: `(items,)` integers, with `gallery`; with `match`, as `labels`.
+        gallery_labels: `(items,)` integers, with `gallery` or `neighbors`; with `match`, as `labels`.
         queries: `(rows,)` booleans, which rows of `embeddings` are queries; None for all. Not with `gallery`.
         in_gallery: `(rows,)` booleans, which rows of `embeddings` are in the gallery; None for all. Not with `gallery`.
         groups: `(queries,)` integers, such as type family, shop or sequence. A query ignores gallery items of its
             group, regardless of class.
-        gallery_groups: `(items,)` integers, with `gallery` and `groups`.
+        gallery_groups: `(items,)` integers, with `gallery_labels` and `groups`.
         match: function of the labels of some queries `(A, ...)` and of the gallery `(items, ...)` that returns a matrix
             `(A, items)`, of booleans or of grades of at least 0; items with a grade above 0 are relevant. None: items
             with an equal label are relevant. `tfdml.metrics.shared_labels` is for items with several labels,
@@ -110,9 +124,10 @@ def retrieval(
         average: "micro", the mean over queries, or "macro", the mean over classes of their means. Not with `match`.
         per_query: return arrays instead of means.
         full_map: False omits `map`, the only metric that needs the rank of every relevant item, and is faster.
+        at_r: False omits `r_precision` and `map@r` of `neighbors`, so that lists may be shorter than the largest class.
         memory: bytes for the blocks of scores, in addition to one or two float32 copies of the embeddings, three with
             `queries` or `in_gallery`, and about 25 MiB per thread. The memory that `match` uses is added.
-        progress: show a progress bar.
+        verbose: 1 shows a progress bar, 0 does not.
 
     Returns:
         dict of floats: `recall@k` for each k, the metrics of `extra`, `precision@1`, `r_precision`, `map@r`, with
@@ -123,7 +138,9 @@ def retrieval(
     Raises:
         ValueError: labels that are not integers; masked entries; different lengths; no query or an empty gallery; k
             below 1 or above the size of the gallery; an unknown name in `extra`; embeddings that are not finite or all
-            the same; no query with a relevant item, or one class only; a result of `match` of another shape.
+            the same; no query with a relevant item, or one class only; a result of `match` of another shape; a list
+            with fewer remaining neighbors than the largest k, or with `at_r` than the query has relevant items; numbers
+            that are not rows of the gallery, or that repeat within a list.
 
     Warns:
         UserWarning: with ties="index", if the first relevant item of more than 1% of the queries has the same score as
@@ -135,20 +152,28 @@ def retrieval(
     require_metric(metric)
     require_one_of(AVERAGES, average=average)
     require_one_of(("index", "expected"), ties=ties)
+    number = "both" if neighbors is not None else "neither"
+    require((embeddings is None) != (neighbors is None), f"{number} of embeddings and neighbors", "one of the two")
+    annotations = {
+        "labels": labels,
+        "gallery_labels": gallery_labels,
+        "groups": groups,
+        "gallery_groups": gallery_groups,
+    }
+    if neighbors is not None:
+        sides = {"gallery": gallery, "queries": queries, "in_gallery": in_gallery}
+        received = " and ".join(name for name, side in sides.items() if side is not None)
+        require(not received, f"{received} with neighbors", "gallery_labels, or none")
+        values, relevance = _of_lists(neighbors, annotations, match, average, k, extra, at_r)
+        return values if per_query else _means(values, relevance.labels, average)
     vectors, items, relevance = _vectors_and_relevance(
-        embeddings,
-        gallery,
-        queries,
-        in_gallery,
-        match,
-        average,
-        {"labels": labels, "gallery_labels": gallery_labels, "groups": groups, "gallery_groups": gallery_groups},
+        embeddings, gallery, queries, in_gallery, match, average, annotations
     )
     cutoffs = as_cutoffs(k, extra, relevance.num_candidates)
     scores = _scores(vectors, items, relevance.leave_one_out, metric)
     ranking = _Ranking(scores, relevance, cutoffs, ties, full_map)
-    blocks = (_by_rank if match is None else _by_grade)(ranking, memory, progress)
-    values, tie_rate = _values_per_query(ranking, blocks, progress)
+    blocks = (_by_rank if match is None else _by_grade)(ranking, memory, verbose)
+    values, tie_rate = _values_per_query(ranking, blocks, verbose)
     if ties == "index" and tie_rate > _TIE_RATE:
         warnings.warn(
             f"For {tie_rate:.1%} of the queries the first relevant item ties with one that is not relevant, and "
@@ -158,75 +183,14 @@ def retrieval(
     return values if per_query else _means(values, relevance.labels, average)
 
 
-def retrieval_from_neighbors(
-    neighbors: npt.ArrayLike,
-    labels: Labels,
-    *,
-    k: Rank | Sequence[Rank] | None = None,
-    extra: Sequence[str] = (),
-    gallery_labels: Labels | None = None,
-    groups: npt.ArrayLike | None = None,
-    gallery_groups: npt.ArrayLike | None = None,
-    match: Match | None = None,
-    at_r: bool = True,
-    average: str = "micro",
-    per_query: bool = False,
-) -> dict[str, Any]:
-    """The metrics of `retrieval` from the neighbor lists of any search.
-
-    Search for at least the number of members of the largest class, because this function removes the query itself:
-
-        largest = numpy.unique(labels, return_counts=True)[1].max()
-        neighbors, _ = tfdml.search.Scann(embeddings).search(embeddings, max(largest, 9))
-        numbers = retrieval_from_neighbors(neighbors, labels)
-
-    Example: without the query itself, the lists are 1 2, 2 0, 3 1 and 1 2. The second and the fourth begin with an item
-    of the other class.
-
-        >>> neighbors = [[0, 1, 2], [1, 2, 0], [2, 3, 1], [3, 1, 2]]
-        >>> numbers = tfdml.metrics.retrieval_from_neighbors(neighbors, [0, 0, 1, 1], k=(1, 2))
-        >>> numbers["recall@1"], numbers["recall@2"], numbers["mrr"]
-        (0.5, 1.0, 0.75)
-
-    Args:
-        neighbors: `(queries, n)` integers, row numbers in the gallery, nearest first. -1 where the search found
-            nothing counts as an item that is not relevant.
-        labels: `(queries,)` integer class ids, any int64; with `match`, any array with one entry per row.
-        k: ranks of recall@k, an integer or several, or shares such as "1%" as in `retrieval`; None: 1, 2, 4 and 8, as
-            far as a query has candidates.
-        extra: names of more metrics, as in `retrieval`.
-        gallery_labels: `(items,)` integers; with `match`, as `labels`. None: the queries are the gallery
-            (leave-one-out), and each query is removed from its own list, at any rank.
-        groups: `(queries,)` integers. A query ignores gallery items of its group; where some queries are in the
-            gallery, pass example ids to exclude each query from its own list.
-        gallery_groups: `(items,)` integers, with `gallery_labels` and `groups`.
-        match: as in `retrieval`.
-        at_r: False omits `r_precision` and `map@r`, so that lists may be shorter than the largest class.
-        average: "micro", the mean over queries, or "macro", the mean over classes of their means. Not with `match`.
-        per_query: return arrays instead of means.
-
-    Returns:
-        as `retrieval` with `full_map=False`. A query without a relevant item in its list counts 0 in `mrr`, which is
-        therefore a lower bound.
-
-    Raises:
-        ValueError: a list with fewer remaining neighbors than the largest k, or with `at_r` than the query has relevant
-            items; numbers that are not rows of the gallery, or that repeat within a list; other errors of `retrieval`.
-    """
-    require_one_of(AVERAGES, average=average)
+def _of_lists(neighbors, annotations, match, average, k, extra, at_r):
+    """Values per query of neighbor lists, and their `Relevance`."""
     neighbors = np.asarray(as_unmasked(neighbors, "neighbors"))
     received = f"neighbors of shape {neighbors.shape}, dtype {neighbors.dtype}"
     require(neighbors.ndim == 2 and neighbors.dtype.kind in "iu", received, "(queries, n) integers")
-    relevance = relevance_of(
-        match,
-        average,
-        labels=labels,
-        gallery_labels=gallery_labels,
-        groups=groups,
-        gallery_groups=gallery_groups,
-        num_queries=len(neighbors),
-        num_items=None if gallery_labels is None else len(np.asarray(gallery_labels)),
-    )
+    gallery_labels = annotations["gallery_labels"]
+    num_items = None if gallery_labels is None else len(np.asarray(gallery_labels))
+    relevance = relevance_of(match, average, **annotations, num_queries=len(neighbors), num_items=num_items)
     cutoffs = as_cutoffs(k, extra, relevance.num_candidates)
     values = empty_values(cutoffs, len(neighbors), ["map"] if at_r else ["map", "r_precision", "map@r"])
     step = max(1, 2**20 // max(1, neighbors.shape[1] if match is None else len(relevance.gallery_labels)))
@@ -235,7 +199,7 @@ def retrieval_from_neighbors(
         block_values = _values_of_lists(neighbors[rows].astype(np.int64), rows, relevance, cutoffs, at_r)
         for name in values:
             values[name][rows] = block_values[name]
-    return values if per_query else _means(values, relevance.labels, average)
+    return values, relevance
 
 
 def _values_of_lists(neighbors, rows, relevance, cutoffs, at_r):
@@ -287,14 +251,14 @@ class _Ranking(NamedTuple):
         return empty_values(self.cutoffs, num_queries, () if self.full_map else ("map",))
 
 
-def _values_per_query(ranking, blocks, progress):
+def _values_per_query(ranking, blocks, verbose):
     """Metrics per query, and the share of queries whose first relevant item ties with one that is not relevant.
 
     Args:
         ranking: `_Ranking`.
         blocks: iterable of numbers `(m,)` of queries and `(values, is_tied)`: a dict of their `(m,)` metrics, and
             whether an item that is not relevant has the best relevant score.
-        progress: show a progress bar.
+        verbose: show a progress bar.
     """
     num_queries, num_ranked = len(ranking.scores), 0
     values, is_tied = ranking.empty_values(num_queries), np.zeros(num_queries, bool)
@@ -303,12 +267,12 @@ def _values_per_query(ranking, blocks, progress):
         for name, array in values.items():
             array[queries] = block_values[name]
         num_ranked += len(queries)
-        if progress:
+        if verbose:
             show_progress("queries ranked", num_ranked, num_queries)
     return values, is_tied.sum() / max(1, np.count_nonzero(~np.isnan(values["mrr"])))
 
 
-def _by_rank(ranking, memory, progress):
+def _by_rank(ranking, memory, verbose):
     """The blocks of `_values_per_query`, from the ranks of the relevant items."""
     scores, relevance, cutoffs, ties, full_map = ranking
     counts, num_items = relevance.counts, len(scores.gallery)
@@ -321,10 +285,10 @@ def _by_rank(ranking, memory, progress):
 
     thread_bytes = (64 if ties == "index" else 128) * num_items
     needs = {"memory": memory, "row_bytes": 48 * width, "thread_bytes": thread_bytes}
-    return measure_ranks(measure, scores, relevance, depth, progress=progress, **needs)
+    return measure_ranks(measure, scores, relevance, depth, verbose=verbose, **needs)
 
 
-def _by_grade(ranking, memory, progress):
+def _by_grade(ranking, memory, verbose):
     """The blocks of `_values_per_query`, from the grades of the gallery by `match`."""
     scores, num_items = ranking.scores, len(ranking.scores.gallery)
     needs = {"memory": memory, "row_bytes": 16 * num_items, "thread_bytes": 128 * num_items}

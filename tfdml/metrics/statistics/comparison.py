@@ -21,14 +21,6 @@ class Comparison:
     several comparisons, replace p by the adjusted value: `dataclasses.replace(comparison, p=adjusted)`, see
     `holm_correction`.
 
-    See also: `paired_comparison`, which makes it.
-
-    Example:
-
-        >>> numbers = {"difference": 0.031, "low": 0.012, "high": 0.05, "p": 0.003, "confidence": 0.95}
-        >>> print(tfdml.metrics.Comparison(names=("A", "B"), **numbers, queries=200, classes=25))
-        A is better than B by 1.2 to 5.0 points (95% interval, p = 0.003, 200 queries of 25 classes).
-
     Attributes:
         names: names of the two models.
         difference: mean of the first model minus mean of the second.

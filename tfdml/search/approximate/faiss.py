@@ -122,7 +122,7 @@ class Faiss(Approximate):
         searcher = FaissSearcher(_built(segment.gallery, _factory(method, codes, leaves, self.dim)))
         self.method, self.codes, self.rescore = method, codes, rescore
         self.leaves, self.leaves_to_search = leaves, leaves_to_search
-        self._items = Items((replace(segment, searcher=searcher, saved_files={}),))
+        self._items = Items((replace(segment, searcher=searcher),))
 
     def _restore(self, folder, manifest):
         self.codes = checked(folder, manifest, "codes", lambda codes: codes in _CODES)

@@ -117,7 +117,7 @@ class Scann(Approximate):
             require_range(gallery.largest, gallery.largest, gallery.augmented.shape[1])
         searcher = _built(gallery, method, leaves, leaves_to_search, soar)
         self.method, self.leaves, self.leaves_to_search, self.rescore = method, leaves, leaves_to_search, rescore
-        self._items = Items((replace(segment, searcher=searcher, saved_files={}),))
+        self._items = Items((replace(segment, searcher=searcher),))
 
     def _effort(self, segment, allowed, k):
         num_rescored = self._chosen_rescore(k)

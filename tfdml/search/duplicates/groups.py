@@ -10,7 +10,7 @@ from tfdml.search.blocks import MEMORY, for_blocks
 from tfdml.search.scores import Gallery
 
 
-def near_duplicates(vectors: npt.ArrayLike, similarity: float, *, memory: int = MEMORY) -> np.ndarray:
+def near_duplicates(vectors: npt.ArrayLike, similarity: float) -> np.ndarray:
     """Groups of near-duplicates: the connected components of all pairs of at least this cosine similarity.
 
     Two members of a group need not be similar themselves: each is connected to the other by a chain of similar pairs.
@@ -31,24 +31,23 @@ def near_duplicates(vectors: npt.ArrayLike, similarity: float, *, memory: int = 
     Args:
         vectors: `(n, dim)` floats, finite.
         similarity: least cosine similarity of a pair, in (-1, 1].
-        memory: bytes for the search, in addition to the vectors and their normalized copy.
 
     Returns:
         `(n,)` int64: the first row of the group of each row; the row itself if no other row is similar.
 
     Raises:
-        ValueError: vectors that are not `(n, dim)` or not finite; a similarity out of range; too little memory.
+        ValueError: vectors that are not `(n, dim)` or not finite; a similarity out of range.
 
     Source of the union of groups: Shiloach and Vishkin, An O(log n) Parallel Connectivity Algorithm, 1982.
     """
     scores = _scores(vectors, similarity)
     first = np.arange(len(scores))
-    _for_pairs(scores, similarity, memory, lambda row, column, _: unite(first, row, column))
+    _for_pairs(scores, similarity, MEMORY, lambda row, column, _: unite(first, row, column))
     return roots(first, np.arange(len(scores)))
 
 
 def nearest_copies(
-    vectors: npt.ArrayLike, similarity: float, splits: npt.ArrayLike, *, memory: int = MEMORY
+    vectors: npt.ArrayLike, similarity: float, splits: npt.ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Groups of near-duplicates, and of each row its most similar earlier row in its split and in the other splits.
 
@@ -58,7 +57,6 @@ def nearest_copies(
         vectors: `(n, dim)` floats, finite.
         similarity: least cosine similarity of a pair, in (-1, 1].
         splits: `(n,)` integers: the split of each row.
-        memory: bytes for the search.
 
     Returns:
         The groups `(n,)` as of `near_duplicates`; pairs `(m, 2)`, the smaller row first; and their similarities `(m,)`.
@@ -77,7 +75,7 @@ def nearest_copies(
         key = steps * count + (count - 1 - row)  # the most similar, and of equal ones the first
         np.maximum.at(best, ((splits[row] != splits[column]).astype(np.int64), column), key)
 
-    _for_pairs(scores, similarity, memory // 2, add)  # keys take as much as the pairs
+    _for_pairs(scores, similarity, MEMORY // 2, add)  # keys take as much as the pairs
     column = np.nonzero(best >= 0)[1]
     row = count - 1 - best[best >= 0] % count
     return roots(first, np.arange(count)), np.stack([row, column], axis=1), scores.exact(row, column)

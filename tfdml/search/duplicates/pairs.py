@@ -19,14 +19,7 @@ _SIDE = 2048  # queries, and vectors, of a block of products
 
 
 class PairRecall(NamedTuple):
-    """Recall of a join, measured on random rows whose pairs were also searched exactly.
-
-    Attributes:
-        rows: number of random rows that have a similar row.
-        complete: number of these of which all pairs were returned.
-        lower: with 95% confidence, at least this share of all rows that have a similar row have all their pairs
-            (Clopper-Pearson); 0 without such rows.
-    """
+    """Recall of a join, measured on random rows whose pairs were also searched exactly; see `similar_pairs`."""
 
     rows: int
     complete: int
@@ -38,23 +31,7 @@ class TooManyPairsError(ValueError):
 
 
 class SimilarPairs(NamedTuple):
-    """Pairs of rows of at least a cosine similarity.
-
-    See also: `similar_pairs`, which makes it; `pair_groups`, which joins its rows.
-
-    Example:
-
-        >>> x = [[1.0, 0.0], [0.96, 0.28], [0.0, 1.0]]
-        >>> pairs = tfdml.search.similar_pairs(x, 0.9)
-        >>> pairs.rows.tolist(), pairs.similarity.astype(float).round(4).tolist(), pairs.recall
-        ([[0, 1]], [0.96], None)
-
-    Attributes:
-        rows: `(m, 2)` int64, sorted: the row of a query and a row of the gallery; the smaller row first where a set is
-            joined with itself.
-        similarity: `(m,)` float32.
-        recall: `PairRecall` of an approximate join; None for an exact one.
-    """
+    """The result of `similar_pairs`."""
 
     rows: np.ndarray
     similarity: np.ndarray
@@ -104,7 +81,11 @@ def similar_pairs(
         seed: of the centers and the samples.
 
     Returns:
-        `SimilarPairs`; no pairs of an empty set.
+        A record: `rows`, `(m, 2)` int64, sorted: the row of a query and a row of the gallery, the smaller one first
+        where a set is joined with itself; `similarity`, `(m,)` float32; and `recall`, None for an exact join, of an
+        approximate one a record of `rows`, the number of random rows that have a similar row, `complete`, the number of
+        these whose pairs were all found, and `lower`: with 95% confidence, at least this share of all rows that have a
+        similar row have all their pairs (Clopper-Pearson). No pairs of an empty set.
 
     Raises:
         ValueError: vectors that are not `(n, dim)` or not finite, of another dim in the gallery; an option out of

@@ -208,15 +208,14 @@ class Index:
     def save(self, path: FilePath) -> None:
         """Write the index to a folder that `load` reads, atomically.
 
-        Saving to the folder that the index was loaded from or saved to writes what has changed since, and links the
-        other files. A crash leaves the old or the new version.
+        All vectors are written, also after a small change. A crash leaves the old or the new version.
 
         Raises:
             OSError: the folder cannot be written, or holds anything other than an index.
         """
         settings = {name: getattr(self, name) for name in self.settings}
         model = {} if self.fingerprint is None else {"model": self.fingerprint}
-        write_index(path, lambda files: {"kind": self.kind, **settings, **model, **write_items(files, self._items)})
+        write_index(path, lambda folder: {"kind": self.kind, **settings, **model, **write_items(folder, self._items)})
 
     @classmethod
     def load(cls, path: FilePath, *, memory: int = MEMORY, model: Any = None, other_model: bool = False) -> Self:
@@ -231,9 +230,9 @@ class Index:
             other_model: whether an index of another model is loaded.
 
         Raises:
-            FileNotFoundError: the folder holds no index, or files are missing.
+            FileNotFoundError: the folder holds no index.
             ImportError: it needs ScaNN or faiss, or has metadata, and the package or pyarrow is not installed.
-            ValueError: the index is damaged, of another kind or of another model.
+            ValueError: the index lacks files, is damaged, of another kind or of another model.
         """
         index = read_whole(path, lambda folder: cls.read(folder, memory))
         index._require_model("queries", model, other_model)

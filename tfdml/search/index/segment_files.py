@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import METRICS, require
-from tfdml.search.index.files import Files, checked, read_array, saved_file
+from tfdml.search.index.files import checked, put, read_array
 from tfdml.search.index.ids import Ids
 from tfdml.search.index.items import Items
 from tfdml.search.index.segments import Segment
@@ -17,31 +17,26 @@ from tfdml.search.index.tables import read_table, write_table
 from tfdml.search.scores import Gallery, append_half_squares
 
 
-def write_items(files: Files, items: Items) -> dict[str, Any]:
+def write_items(folder: Path, items: Items) -> dict[str, Any]:
     """Write all segments; return the entries of `index.json` for them."""
-    return {"segments": [_write_segment(files, segment) for segment in items.segments]}
+    return {"segments": [_write_segment(folder, segment) for segment in items.segments]}
 
 
-def _write_segment(files, segment):
-    """Write the components of a segment that are not in the folder yet; return the name of each file."""
+def _write_segment(folder, segment):
+    """Write the components of a segment; return the name of each file."""
     writers = {"ids.npy": _array(segment.ids.values)}
-    component = segment.searcher and getattr(segment.searcher, "component", "scann")
-    if component != "scann":  # which keeps the vectors in its own files
+    searcher = segment.searcher and getattr(segment.searcher, "component", "scann")
+    if searcher != "scann":  # which keeps the vectors in its own files
         writers["gallery.npy"] = _array(segment.gallery.augmented)
-    if component is not None:
-        writers[component] = lambda path: _write_searcher(path, segment.searcher)
+    if searcher is not None:
+        writers[searcher] = lambda path: _write_searcher(path, segment.searcher)
     if segment.gallery.is_shifted:
         writers["center.npy"] = _array(segment.gallery.center)
     if segment.metadata is not None:
         writers["metadata.parquet"] = lambda path: write_table(path, segment.metadata)
     if segment.alive is not None:
         writers["alive.npy"] = _array(segment.alive)
-    names = {}
-    for name, write in writers.items():
-        component = Path(name).stem
-        file = files.put(segment.saved_files.get(component), name, write)
-        segment.saved_files[component], names[component] = file, file.name
-    return names
+    return {Path(name).stem: put(folder, name, write) for name, write in writers.items()}
 
 
 def _array(array):
@@ -62,7 +57,7 @@ def read_items(folder: Path, manifest: dict[str, Any], load_searcher: Callable[[
     """
     metric, dim = read_settings(folder, manifest)
     records = manifest["segments"]
-    segments = tuple(_read_segment(folder, manifest, record, metric, dim, load_searcher) for record in records)
+    segments = tuple(_read_segment(folder, record, metric, dim, load_searcher) for record in records)
     items = Items(segments)
     _require_consistent(len(items) > 0 and all(_are_alike(segments[0], segment) for segment in segments), folder)
     return items
@@ -79,7 +74,7 @@ def _require_consistent(is_consistent, folder):
         raise ValueError(f"The index in {str(folder)!r} is damaged: its files do not fit together. Save it again.")
 
 
-def _read_segment(folder, manifest, record, metric, dim, load_searcher):
+def _read_segment(folder, record, metric, dim, load_searcher):
     ids = read_ids(folder, record["ids"])
     name = record.get("scann", record.get("faiss"))
     searcher = load_searcher(folder / name) if name is not None and load_searcher is not None else None
@@ -88,8 +83,7 @@ def _read_segment(folder, manifest, record, metric, dim, load_searcher):
     alive = read_array(folder, record["alive"], np.bool_, (len(ids),)) if "alive" in record else None
     _require_consistent(metadata is None or len(metadata) == len(ids), folder)
     _require_consistent(searcher is None or searcher.size() == len(ids), folder)
-    files = {component: saved_file(manifest, name) for component, name in record.items()}
-    return Segment(gallery, ids, metadata, alive, searcher, files)
+    return Segment(gallery, ids, metadata, alive, searcher)
 
 
 def _read_gallery(folder, record, metric, dim, count):

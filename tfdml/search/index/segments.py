@@ -1,17 +1,16 @@
 """Vectors of an index in segments that never change: adding makes a new one, removing marks rows.
 
-So an addition takes the time of the vectors that are added, a search in another thread sees the index before or after a
-change, and a file that holds a segment is written once.
+So an addition takes the time of the vectors that are added, and a search in another thread sees the index before or
+after a change.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdml.search.index.files import SavedFile
 from tfdml.search.index.ids import Ids
 from tfdml.search.scores import Gallery
 
@@ -31,7 +30,6 @@ class Segment:
         metadata: `pyarrow.Table` of n rows, or None.
         alive: `(n,)` bool, False for removed vectors; None if there are none.
         searcher: an approximate search of the vectors, or None. Such a segment keeps its rows.
-        saved_files: the file of each component, such as "ids", once it was written.
     """
 
     gallery: Gallery
@@ -39,7 +37,6 @@ class Segment:
     metadata: "pyarrow.Table | None" = None
     alive: np.ndarray | None = None
     searcher: Any = None
-    saved_files: dict[str, SavedFile] = field(default_factory=dict)
 
     @cached_property
     def count(self) -> int:
@@ -78,8 +75,7 @@ class Segment:
         """The segment with these rows removed, too."""
         alive = np.ones(len(self.ids), bool) if self.alive is None else self.alive.copy()
         alive[rows] = False
-        files = {component: file for component, file in self.saved_files.items() if component != "alive"}
-        return replace(self, alive=alive, saved_files=files)
+        return replace(self, alive=alive)
 
 
 def joined(segments: Sequence[Segment]) -> Segment:

@@ -17,7 +17,6 @@ def expand_queries(
     k: int = 10,
     alpha: float = 0.0,
     self_rows: npt.ArrayLike | None = None,
-    memory: int = MEMORY,
 ) -> np.ndarray:
     """Query expansion: each query becomes a mean of itself and its nearest gallery items, to search with once more.
 
@@ -44,7 +43,6 @@ def expand_queries(
         alpha: exponent of the weights, 0 or more.
         self_rows: `(q,)` integers: the row of the gallery that is the query itself, which is not one of its neighbors;
             -1 where it is not in the gallery. None: no query is.
-        memory: bytes for the search and the sums, in addition to copies of queries and gallery.
 
     Returns:
         `(q, dim)` float32 of length 1. A query of zeros stays zero where its weights are 0.
@@ -66,10 +64,10 @@ def expand_queries(
         f"rows of a gallery of {len(items)} items, or -1",
     )
     _require_settings(k, len(items) - (self_rows is not None), alpha)
-    return _expanded(x, items, rows, k, alpha, memory)
+    return _expanded(x, items, rows, k, alpha)
 
 
-def augment_database(gallery: npt.ArrayLike, *, k: int = 10, alpha: float = 0.0, memory: int = MEMORY) -> np.ndarray:
+def augment_database(gallery: npt.ArrayLike, *, k: int = 10, alpha: float = 0.0) -> np.ndarray:
     """Database augmentation (DBA): each item becomes a mean of itself and its k nearest other items.
 
         g' = normalized(g + sum over the k nearest h != g of max(0, g . h)^alpha h)
@@ -89,7 +87,6 @@ def augment_database(gallery: npt.ArrayLike, *, k: int = 10, alpha: float = 0.0,
         gallery: `(n, dim)` floats. They need not be normalized.
         k: number of other items in the mean, 1 to n - 1.
         alpha: exponent of the weights; 0 for the mean.
-        memory: bytes for the search and the sums, in addition to two copies of the gallery.
 
     Returns:
         `(n, dim)` float32 of length 1.
@@ -103,7 +100,7 @@ def augment_database(gallery: npt.ArrayLike, *, k: int = 10, alpha: float = 0.0,
     """
     items = as_vectors(gallery, "gallery")
     _require_settings(k, len(items) - 1, alpha)
-    return _expanded(items, items, np.arange(len(items)), k, alpha, memory)
+    return _expanded(items, items, np.arange(len(items)), k, alpha)
 
 
 def _require_settings(k, most, alpha):
@@ -111,12 +108,12 @@ def _require_settings(k, most, alpha):
     require(0 <= alpha < np.inf, f"alpha={alpha!r}", "a finite number of 0 or more")
 
 
-def _expanded(x, items, self_rows, k, alpha, memory):
+def _expanded(x, items, self_rows, k, alpha):
     """The expanded queries, a block of them at a time."""
-    index, x = Exact(items, memory=memory), l2_normalize(x)
+    index, x = Exact(items), l2_normalize(x)
     items, expanded = index.vectors, np.empty_like(x)
     finds_itself = bool((self_rows >= 0).any())
-    for rows in slices(len(x), max(1, memory // (8 * (k + 2) * (x.shape[1] + 8)))):
+    for rows in slices(len(x), max(1, MEMORY // (8 * (k + 2) * (x.shape[1] + 8)))):
         neighbors, similarities = index.search(x[rows], k + finds_itself)
         if finds_itself:
             neighbors, similarities = without_self(neighbors, similarities, self_rows[rows])

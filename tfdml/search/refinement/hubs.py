@@ -4,14 +4,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_vectors, require, require_whole
-from tfdml.search.blocks import MEMORY
 from tfdml.search.exact import Exact
 from tfdml.search.scores import l2_normalize
 
 
-def neighborhood_similarity(
-    x: npt.ArrayLike, cohort: npt.ArrayLike, *, k: int = 10, memory: int = MEMORY
-) -> np.ndarray:
+def neighborhood_similarity(x: npt.ArrayLike, cohort: npt.ArrayLike, *, k: int = 10) -> np.ndarray:
     """Mean cosine of each vector with its k nearest vectors of a cohort, r(x).
 
     A vector with many near neighbors, a hub, is similar to everything, and one threshold for all pairs accepts too many
@@ -34,7 +31,6 @@ def neighborhood_similarity(
         cohort: `(m, dim)` floats: vectors of the same network, of other classes, such as training images. In a search,
             the gallery for queries, and queries for the gallery, as in the paper.
         k: number of neighbors, 1 to m; 10 in the paper.
-        memory: bytes for the search, in addition to copies of both.
 
     Returns:
         `(n,)` float32.
@@ -48,5 +44,5 @@ def neighborhood_similarity(
     x, cohort = as_vectors(x, "x"), as_vectors(cohort, "cohort")
     require(x.shape[1] == cohort.shape[1], f"x of dim {x.shape[1]}, cohort of {cohort.shape[1]}", "one dim")
     require_whole("k", k, 1, len(cohort))
-    _, similarities = Exact(cohort, memory=memory).search(l2_normalize(x), k)
+    _, similarities = Exact(cohort).search(l2_normalize(x), k)
     return np.asarray(similarities.mean(axis=1), np.float32)

@@ -32,7 +32,7 @@ _SCORES_PER_STEP = 2**19  # Scores searched for those to sort at the same time.
 _SORTED_PER_STEP = 2**16  # Items sorted at the same time, about.
 
 
-def measure_ranks(measure, scores, relevance, depth, *, memory, row_bytes, thread_bytes, progress=False):
+def measure_ranks(measure, scores, relevance, depth, *, memory, row_bytes, thread_bytes, verbose=0):
     """Yield `(queries, measure(queries, ranks))` until every query is measured once.
 
     `queries` are the numbers `(m,)` of some queries, ascending. `ranks` are the `Ranks` of their relevant items among
@@ -45,12 +45,12 @@ def measure_ranks(measure, scores, relevance, depth, *, memory, row_bytes, threa
         depth: `(queries,)` integers, at least 1.
         memory: bytes for scores and the working memory of `measure`.
         row_bytes, thread_bytes: working memory of `measure` per query and per thread.
-        progress: show a bar while queries are compared, before the first result.
+        verbose: show a bar while queries are compared, before the first result.
     """
     method, queries = _fastest_method(scores, relevance, depth), np.arange(len(scores))
     if method is tile:
         queries = yield from tile(
-            measure, scores, relevance, depth, memory=memory, row_bytes=row_bytes, progress=progress
+            measure, scores, relevance, depth, memory=memory, row_bytes=row_bytes, verbose=verbose
         )
         method = count
 

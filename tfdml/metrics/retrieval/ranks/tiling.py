@@ -24,11 +24,11 @@ _ITEM_BYTES = 160  # of each relevant item
 _TILE_BYTES = 12  # of each score, for selected rows and for comparisons
 
 
-def tile(measure, scores, relevance, depth, *, memory, row_bytes, progress):
+def tile(measure, scores, relevance, depth, *, memory, row_bytes, verbose):
     """Yield `(queries, measure(queries, ranks))` with the numbers `(m,)` of some queries, ascending, and their `Ranks`.
 
     Args:
-        measure, scores, relevance, depth, memory, row_bytes, progress: as in `measure_ranks`.
+        measure, scores, relevance, depth, memory, row_bytes, verbose: as in `measure_ranks`.
 
     Returns:
         `(m,)` the unresolved queries: they have too many close items, and are not measured.
@@ -39,7 +39,7 @@ def tile(measure, scores, relevance, depth, *, memory, row_bytes, progress):
         tiling = _Tiling(scores, relevance, depth[queries], queries)
         for count in tiling.run(memory // 2):
             num_compared += count
-            if progress:
+            if verbose:
                 show_progress("queries compared", num_compared, len(scores))
         rows = _slices(0, len(tiling.counts.is_unresolved), step)
         yield from in_threads(lambda rows, tiling=tiling: tiling.measure_rows(measure, rows), rows)

@@ -1,0 +1,107 @@
+"""Pages that tfdml writes and serves: their text, their style sheets, and reports that need no other file."""
+
+import html
+import re
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from typing import NamedTuple
+
+from tfdml._core.terminal import visible
+
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+_DOCUMENT = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>{title}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+{head}</head>
+<body>
+{body}</body>
+</html>
+"""
+
+
+class Card(NamedTuple):
+    """An image with a caption.
+
+    Attributes:
+        name: text of the example, shown in place of a missing image.
+        caption: HTML.
+        image: data URI, empty for a missing image.
+        alt: text of the image for readers who do not see it.
+        kind: class of the style sheet: "query", "right", "wrong", or none.
+    """
+
+    name: str
+    caption: str
+    image: str = ""
+    alt: str = ""
+    kind: str = ""
+
+
+def escape(text: str) -> str:
+    """Text for HTML; control and right-to-left characters are escapes, line breaks stay."""
+    return html.escape("\n".join(map(visible, text.split("\n"))))
+
+
+def style_sheet(package: str, *path: str) -> str:
+    """The common style sheet, followed by the one of a page: colors, text and margins are the same on all pages.
+
+    Args:
+        package: package of the page.
+        *path: names of folders and of the file in the package.
+    """
+    sheets = (files("tfdml._core.pages").joinpath("common.css"), files(package).joinpath(*path))
+    return "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
+
+
+def document(title: str, body: str, *, head: str = "") -> str:
+    """An HTML document: its title as text, its body and further lines of its head as HTML."""
+    return _DOCUMENT.format(title=escape(title), head=head, body=body)
+
+
+def page(title: str, sections: Mapping[str, str], *, header: str = "", head_title: str = "") -> str:
+    """A report: one document that loads no other file and runs no script.
+
+    Args:
+        title: text of the heading.
+        sections: HTML of each section by its heading; links to them are at the top.
+        header: HTML between the heading and the links.
+        head_title: text of the title in the window of the browser; empty: `title`.
+    """
+    links, texts = [], []
+    for heading, text in sections.items():
+        name = re.sub(r"\W+", "-", heading.lower())
+        links.append(f'<li><a href="#{name}">{escape(heading)}</a></li>')
+        texts.append(f'<section id="{name}">\n<h2>{escape(heading)}</h2>\n{text}</section>\n')
+    head = (
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f"<style>\n{style_sheet('tfdml._core.pages', 'report.css')}</style>\n"
+    )
+    body = (
+        f"<header>\n<h1>{escape(title)}</h1>\n{header}"
+        f'<nav aria-label="Sections"><ul>{"".join(links)}</ul></nav>\n</header>\n<main>\n{"".join(texts)}</main>\n'
+    )
+    return document(head_title or title, body, head=head)
+
+
+def cards(images: Iterable[Card]) -> str:
+    """The HTML of cards side by side."""
+    return f'<div class="tiles">{"".join(map(_card, images))}</div>'
+
+
+def _card(card):
+    name = escape(card.name)
+    image = f'<span class="name">{name}</span>'
+    if card.image:
+        image = f'<img src="{card.image}" alt="{escape(card.alt)}" title="{name}">'
+    kind = f' class="{card.kind}"' if card.kind else ""
+    return f"<figure{kind}>{image}<figcaption>{card.caption}</figcaption></figure>"
+
+
+def listed(items: Iterable[str], kind: str) -> str:
+    """A list of HTML items; `kind` is its class in the style sheet."""
+    lines = "".join(f"<li>{item}</li>\n" for item in items)
+    return f'<ol class="{kind}">\n{lines}</ol>\n' if lines else "<p>None.</p>\n"
