@@ -19,9 +19,7 @@ LINES = {"tfdml/**/*.py": 55_000, "tests/**/*.py": 49_600, "docs/**/*.md": 14_90
 # Names without a user, by the reason for which they stay.
 NAMES = {
     "a record that a function returns": """
-        analysis.ActivePairs analysis.LabelNoise analysis.LossOverDistance analysis.PairHistogram cleaning.Calibration
-        cleaning.CopyScores cleaning.Finding cleaning.Findings cleaning.Recall cleaning.Registration cleaning.Thumbnail
-        evaluation.TestResult metrics.FoldDecisions metrics.Roc search.HardPairs
+        cleaning.Finding cleaning.Findings
     """,
     "a loss or a miner of a paper that no study compares": """
         losses.CosineDistillationLoss losses.CosineRegressionLoss losses.RelationalAngleLoss
@@ -34,8 +32,7 @@ NAMES = {
         callbacks.EmbeddingMetrics callbacks.PairDiagnostics callbacks.RefreshMinedPairs datasets.archives
         datasets.compose datasets.public.lfw_pairs distributed.read_shards evaluation.class_folds export.ScannSearch
         export.next_version export.write_serving_config metrics.binary_codes metrics.binary_signs metrics.int8_scales
-        metrics.knn_accuracy metrics.nearest_class_mean metrics.reidentification_from_neighbors
-        metrics.reidentification_from_scores metrics.shared_labels metrics.shared_levels miners.compose
+        metrics.knn_accuracy metrics.nearest_class_mean metrics.shared_labels metrics.shared_levels miners.compose
         models.PairMining networks.unfreeze search.hardest_triplets search.load_adapter search.upgrade visualize.pca
         visualize.tsne visualize.umap
     """,
@@ -57,8 +54,8 @@ OPTIONS = {
     "callbacks.RefreshCenters": "every",
     "callbacks.RefreshMinedPairs": "search",
     "callbacks.RetrievalEvaluation": "search",
-    "cleaning.calibrate": "kinds",
     "cleaning.copy_network": "weights",
+    "cleaning.score_copies": "kinds",
     "datasets.RandomResizedCrop": "aspect",
     "datasets.archives": "image label",
     "datasets.glyphs": "cache",
@@ -88,18 +85,15 @@ OPTIONS = {
     "losses.WeightedContrastiveLoss": "positive_cost negative_cost eta distance",
     "losses.uncertainty.GroupedKL": "negative_gamma pseudo_loss",
     "metrics.calibrated_threshold": "precision frr",
-    "metrics.knn_accuracy": "gallery gallery_labels metric per_query memory",
+    "metrics.knn_accuracy": "gallery gallery_labels metric per_query",
     "metrics.nearest_class_mean": "gallery gallery_labels metric per_query",
     "metrics.paired_comparison": "confidence samples average",
     "metrics.per_class": "by",
     "metrics.quantized_retrieval": "gallery",
-    "metrics.random_gallery": "repeats memory",
+    "metrics.random_gallery": "repeats",
     "metrics.reidentification": "exclude junk per_query memory",
-    "metrics.reidentification_from_neighbors": "junk",
-    "metrics.retrieval": "average progress",
-    "metrics.retrieval_from_neighbors": "average",
+    "metrics.retrieval": "average",
     "metrics.seed_interval": "confidence",
-    "metrics.verification": "metric",
     "miners.AdaptiveNegatives": "minimum rate match",
     "miners.BalancedPairs": "draws",
     "miners.DistanceWeighted": "max_distance clip",
@@ -123,11 +117,8 @@ OPTIONS = {
     "samplers.input_pairs": "positive_fraction start",
     "search.Faiss": "memory leaves",
     "search.Scann": "memory leaves",
-    "search.augment_database": "memory",
-    "search.expand_queries": "self_rows memory",
+    "search.expand_queries": "self_rows",
     "search.hardest_triplets": "metric search",
-    "search.near_duplicates": "memory",
-    "search.neighborhood_similarity": "memory",
     "search.search_on_disk": "memory progress model",
     "visualize.embedding_map": "labels",
     "visualize.tsne": "perplexity",

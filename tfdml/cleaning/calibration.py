@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdml import embedding
 from tfdml._core.checks import require, require_fraction, require_seed, require_whole
 from tfdml.cleaning.made_copies import COPIES, Copy
 from tfdml.cleaning.registration import thumbnail
 from tfdml.cleaning.verification import CANDIDATES, Thumbnails, pixels_of, verified
 from tfdml.datasets import LabeledSet
+from tfdml.embedding.in_memory import embed
 from tfdml.search.duplicates.binomial import binomial_interval
 from tfdml.search.scores import l2_normalize
 from tfdml.typing import Embedder
@@ -173,7 +173,7 @@ def score_copies(
         rng = np.random.default_rng([seed, *name.encode()])
         loaded, thumbnails[name] = zip(*(_copy(subset, row, copy, rng) for row in range(len(rows))), strict=True)
         copies[name] = np.stack(loaded)
-        products[name] = l2_normalize(embedding.embed(model, copies[name], batch_size=batch_size)) @ unit.T
+        products[name] = l2_normalize(embed(model, copies[name], batch_size=batch_size)) @ unit.T
     if not verify:
         return CopyScores(products, copies, rows, None, lambda scores: unit[scores.rows] @ unit.T)
     if floor is None:
