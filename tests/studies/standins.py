@@ -42,7 +42,7 @@ def published(paper):
         if path.stem == "distances":
             continue
         for row in csv.DictReader(path.read_text().splitlines()):
-            names = [name for name in (*settings(paper), "dim") if name in row]
+            names = [name for name in (*settings(paper), "dim", "training_classes") if name in row]
             found.setdefault(tuple(row[name] for name in names), []).append(row)
     return found
 
