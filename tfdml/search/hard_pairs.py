@@ -1,8 +1,4 @@
-"""The hardest pairs and triplets of a whole training set, found by nearest-neighbor search. NumPy in, NumPy out.
-
-The hardest pairs of a batch are rarely the hardest of the training set. This module compares every example with the
-whole set, in chunks, so a matrix of examples x examples is never in memory.
-"""
+"""The hardest pairs and triplets of a whole training set, found by nearest-neighbor search in chunks of examples."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -97,8 +93,7 @@ class FalseNegativeGuard:
     def limits(self, positive_scores: np.ndarray) -> np.ndarray:
         """The score that a negative of each anchor must stay below, `(anchors,)`, infinite for none.
 
-        Args:
-            positive_scores: `(anchors,)` scores of the nearest positives, infinite for an anchor without any.
+        `positive_scores` are `(anchors,)`, of the nearest positives; infinite for an anchor without any.
         """
         limits = np.full(len(positive_scores), np.inf if self.max_score is None else self.max_score)
         has_positive = np.isfinite(positive_scores)
@@ -134,13 +129,12 @@ def hardest_pairs(
     of its results belong to other classes and their number is the same; `tfdml.search.neighbor_recall` measures its
     recall. If too many neighbors of an example are of its own class, the search is repeated with more neighbors.
 
-    Memory: a few copies of the embeddings, 64 MiB (or 40 bytes per example, if that is more), and the memory of the
-    search, up to 512 MiB with `tfdml.search.Exact`. Time grows with the square of the number of examples for an exact
-    search, with the squares of the class sizes for the positives, and with the class sizes if neighbors are mostly of
-    the same class.
+    Examples are compared with the whole set in chunks. Memory: a few copies of the embeddings, 64 MiB (or 40 bytes per
+    example, if that is more), and the memory of the search, up to 512 MiB with `Exact`. Time grows with the square of
+    the number of examples for an exact search, with the squares of the class sizes for the positives, and with the
+    class sizes if neighbors are mostly of the same class.
 
-    See also: `hardest_triplets`; `tfdml.samplers.MinedPairs`, which keeps the pairs for training; `tfdml.miners` for
-    the pairs of a batch.
+    See also: `tfdml.samplers.MinedPairs`, which keeps the pairs for training; `tfdml.miners` for the pairs of a batch.
 
     Example:
 
@@ -154,8 +148,8 @@ def hardest_pairs(
         labels: `(examples,)` integer class ids, of two classes or more.
         positives, negatives: number of each per example.
         metric: "cosine", "dot" or "euclidean"; near means a large cosine, a large dot product or a small distance.
-        search: builds the index: "exact" or None for `tfdml.search.Exact`, "scann" for `tfdml.search.Scann`, or any
-            function `(vectors, metric=...)`, such as these classes, that returns an index whose ids are row numbers.
+        search: builds the index: "exact" or None, "scann", "faiss", or a function `(vectors, metric=...)` that returns
+            an index whose ids are row numbers.
         guard: leaves out probable false negatives; None for none. The others move up.
 
     Returns:
@@ -164,8 +158,8 @@ def hardest_pairs(
 
     Raises:
         ValueError: embeddings that are not a matrix of finite numbers, labels that are not one integer per row, fewer
-            than two classes, an unknown metric or search, a number of pairs below 1, a guard with fewer candidates than
-            negatives or a teacher of another set.
+            than two classes, an option out of range, a guard with fewer candidates than negatives or a teacher of
+            another set.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2, which mines a subset
     offline; Harwood et al., Smart Mining for Deep Metric Learning, ICCV 2017, which searches the whole set.
@@ -200,7 +194,7 @@ def hardest_triplets(
 
     Memory and time are as in `hardest_pairs`.
 
-    See also: `hardest_pairs` for more than one of each; `tfdml.samplers.MinedSampler` for training.
+    See also: `tfdml.samplers.MinedSampler` for training.
 
     Example:
 

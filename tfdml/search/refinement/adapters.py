@@ -107,7 +107,7 @@ class LinearAdapter(Adapter):
 
     Also called: embedding alignment, feature transformation for backward compatibility.
 
-    See also: `MLPAdapter` between networks of different kinds; `upgrade`, which applies either to an index.
+    See also: `upgrade`, which applies it to an index.
 
     Example:
 
@@ -166,8 +166,6 @@ class MLPAdapter(Adapter):
 
     It begins as the `LinearAdapter` of the same pairs, and is trained by Keras to the least squared distance from the
     new embeddings, normalized for "cosine". NumPy alone applies it.
-
-    See also: `LinearAdapter`, which needs no training.
 
     Example:
 

@@ -28,7 +28,7 @@ def expand_queries(
     No labels are used, so an item that the protocol excludes, such as one of the query's camera, may be in the mean.
     The result of a query depends on the gallery: report it as another protocol, "with query expansion".
 
-    See also: `augment_database` for the items; `rerank` by a model of pairs.
+    See also: `rerank` by a model of pairs.
 
     Example:
 
@@ -75,8 +75,6 @@ def augment_database(gallery: npt.ArrayLike, *, k: int = 10, alpha: float = 0.0)
     The same as `expand_queries` of the gallery in itself. It is computed once, when an index is built, and a search of
     the augmented items takes no more time than before. Neighbors are those of the original items.
 
-    See also: `expand_queries` for the queries.
-
     Example:
 
         >>> augmented = tfdml.search.augment_database([[1.0, 0.0], [0.8, 0.6], [-1.0, 0.0]], k=1)
@@ -92,7 +90,7 @@ def augment_database(gallery: npt.ArrayLike, *, k: int = 10, alpha: float = 0.0)
         `(n, dim)` float32 of length 1.
 
     Raises:
-        ValueError: vectors that are not finite; k out of range; alpha below 0.
+        ValueError: as `expand_queries`.
 
     Source: Turcot, Lowe, Better Matching with Fewer Features: The Selection of Useful Features in Large Database
     Recognition Problems, WS-LAVD at ICCV 2009; Arandjelovic, Zisserman, Three Things Everyone Should Know to Improve

@@ -25,8 +25,6 @@ class Whitening:
     keeps directions of small variance, which hold more noise, from being enlarged as much; s = 1 only subtracts the
     mean.
 
-    See also: `LinearAdapter` for a map to another space.
-
     Example:
 
         >>> x = np.array([[10.0, 1.0], [-10.0, 1.0], [10.0, -1.0], [-10.0, -1.0]])  # the first direction decides
