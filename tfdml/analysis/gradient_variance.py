@@ -25,8 +25,6 @@ def gradient_variance(
     trace is its nuclear norm; directions have norm 1. A variance near 1 means a random direction, a variance near 0 a
     certain one.
 
-    See also: `plot_gradient_variance` for a figure.
-
     Example: a negative at a small distance is pushed in a random direction, a far one in a certain one.
 
         >>> tfdml.analysis.gradient_variance([0.01, 0.5, 1.4], dim=128, noise=0.1, draws=1000).round(1)

@@ -90,9 +90,6 @@ class CopyScores(NamedTuple):
         A similarity is the least one of the stated precision. A score of registrations is halfway between the highest
         refused score of that threshold and the score that 97% of the copies reach, where that is higher, because other
         images have other neighbors.
-
-        Args:
-            precision: in (0, 1].
         """
         require_fraction(precision=precision)
         is_verified = self.floor is not None

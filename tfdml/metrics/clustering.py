@@ -140,17 +140,12 @@ def clustering_scores(labels: Labels, clusters: npt.ArrayLike) -> dict[str, floa
 
 
 def expected_mutual_information(a: np.ndarray, b: np.ndarray) -> float:
-    """E[I] of two labelings with these class sizes, over all permutations of one of them.
+    """E[I] of two labelings with these class sizes, over all permutations of one of them, in nats.
 
         E[I] = sum_ij sum_n P(n) n / N log(N n / (a_i b_j)),  P(n) hypergeometric
 
-    Equal sizes are counted together, so the sum has at most 2N pairs i, j instead of classes x clusters.
-
-    Args:
-        a, b: `(classes,)` and `(clusters,)` sizes, at least 1, of the same sum N.
-
-    Returns:
-        a float, in nats.
+    Equal sizes are counted together, so the sum has at most 2N pairs i, j instead of classes x clusters. `a` and `b`
+    are sizes `(classes,)` and `(clusters,)` of at least 1 with the sum N.
     """
     total = int(np.sum(a))
     special = optional_import("scipy.special", feature="clustering_scores", extra="evaluation")

@@ -96,12 +96,12 @@ def few_shot(
 
 
 class _Classes(NamedTuple):
-    """The examples of each class.
+    """The examples of each class; the fields of groups are None without groups.
 
     Attributes:
         members: `(classes, size of the largest class)` int64, rows of each class, -1 after the last.
-        groups: as `members`, dense group ids in each class; None without groups.
-        is_support_group: `(classes, groups)` bool, the groups from which the support may come; None without groups.
+        groups: as `members`, dense group ids in each class.
+        is_support_group: `(classes, groups)` bool, the groups from which the support may come.
     """
 
     members: np.ndarray

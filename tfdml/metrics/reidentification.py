@@ -172,8 +172,6 @@ def random_gallery(
     with one image has no query, and stays in the gallery. A query has one relevant item, so map is the mean of
     1 / rank.
 
-    See also: `reidentification`, which has a gallery of its own.
-
     Example:
 
         >>> x = np.array([[0.0], [1.0], [10.0], [11.0]])
@@ -220,12 +218,7 @@ def _require_all_or_none(gallery, gallery_labels, gallery_cameras):
 
 
 class _Images(NamedTuple):
-    """Queries or gallery items without junk.
-
-    Attributes:
-        vectors, labels, cameras: `(images, dim)` and `(images,)`.
-        is_used: `(images and junk,)` whether each row of the arguments is not junk.
-    """
+    """Queries or gallery items without junk; `is_used` marks the rows of the arguments that are not junk."""
 
     vectors: np.ndarray
     labels: np.ndarray

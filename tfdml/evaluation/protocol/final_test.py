@@ -95,12 +95,9 @@ class TestResult:
 
 
 class _Run(NamedTuple):
-    """The models of one run, one per fold, on the test set.
+    """The models of one run, one per fold, on the test set; `embeddings` and `concatenated` are of all models together.
 
-    Attributes:
-        embeddings: `(queries, folds * dim)`, the concatenated embeddings of all models.
-        models: metrics per query of each model, a dict of `(queries,)` per fold.
-        concatenated: metrics per query of `embeddings`.
+    `embeddings` are `(queries, folds * dim)`; `models` and `concatenated` hold metrics per query.
     """
 
     embeddings: np.ndarray

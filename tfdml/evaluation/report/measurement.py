@@ -105,11 +105,8 @@ def evaluate(
 class Measurement:
     """Retrieval metrics of queries in a gallery.
 
-    Attributes:
-        metrics: `Measured` by name.
-        queries, items, classes: number of queries in the means, of items of the gallery, and of classes.
-        ranks: `(queries,)` rank of the first relevant item; NaN for a query without one.
-        values: `(queries,)` values of each metric by name, NaN for a query without a relevant item.
+    `queries` counts the queries in the means. `ranks` and `values` are `(queries,)`: the rank of the first relevant
+    item, and the value of each metric; NaN for a query without a relevant item.
     """
 
     metrics: Mapping[str, Measured]

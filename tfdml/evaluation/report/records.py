@@ -35,13 +35,7 @@ class Curve(NamedTuple):
 
 
 class Similarities(NamedTuple):
-    """Number of pairs in each bin of cosine similarity.
-
-    Attributes:
-        edges: `(bins + 1,)` similarities from -1 to 1.
-        positive: `(bins,)` counts of pairs of one class.
-        negative: `(bins,)` counts of pairs of two classes.
-    """
+    """Numbers of positive and of negative pairs `(bins,)` between `edges` of cosine similarity `(bins + 1,)`."""
 
     edges: np.ndarray
     positive: np.ndarray
@@ -51,10 +45,8 @@ class Similarities(NamedTuple):
 class PerQuery(NamedTuple):
     """The metrics of each query, for paired comparisons.
 
-    Attributes:
-        labels: `(queries,)` int64 classes of the queries.
-        item_labels: `(items,)` int64 classes of the gallery; those of the queries for leave-one-out.
-        values: `(queries,)` float64 by the name of a metric, NaN for a query without a relevant item.
+    `item_labels` are `(items,)`, the classes of the gallery, or of the queries for leave-one-out. `values` are
+    `(queries,)` by the name of a metric, NaN for a query without a relevant item.
     """
 
     labels: np.ndarray

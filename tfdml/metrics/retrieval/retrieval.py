@@ -108,16 +108,16 @@ def retrieval(
         extra: names of more metrics, such as ("precision@5", "ndcg@10", "map@10").
         gallery: `(items, dim)` floats to search in, for separate queries and gallery.
         gallery_labels: `(items,)` integers, with `gallery` or `neighbors`; with `match`, as `labels`.
-        queries: `(rows,)` booleans, which rows of `embeddings` are queries; None for all. Not with `gallery`.
-        in_gallery: `(rows,)` booleans, which rows of `embeddings` are in the gallery; None for all. Not with `gallery`.
+        queries, in_gallery: `(rows,)` booleans, which rows of `embeddings` are queries and which are in the gallery;
+            None for all. Not with `gallery`.
         groups: `(queries,)` integers, such as type family, shop or sequence. A query ignores gallery items of its
             group, regardless of class.
         gallery_groups: `(items,)` integers, with `gallery_labels` and `groups`.
         match: function of the labels of some queries `(A, ...)` and of the gallery `(items, ...)` that returns a matrix
             `(A, items)`, of booleans or of grades of at least 0; items with a grade above 0 are relevant. None: items
-            with an equal label are relevant. `tfdml.metrics.shared_labels` is for items with several labels,
-            `tfdml.metrics.shared_levels` for hierarchies. It is called in several threads, for one block of queries at
-            a time. Every ranking is sorted, so this is slower than comparing classes.
+            with an equal label are relevant. `shared_labels` is for items with several labels, `shared_levels` for
+            hierarchies. It is called in several threads, for one block of queries at a time. Every ranking is sorted,
+            so this is slower than comparing classes.
         metric: "cosine" (normalized here; a zero vector has cosine 0 with everything), "dot" or "euclidean".
         ties: "index" ranks items with the same score in the order of the gallery; "expected" returns the mean over all
             of their orders.
@@ -136,11 +136,11 @@ def retrieval(
         skipped; no counts.
 
     Raises:
-        ValueError: labels that are not integers; masked entries; different lengths; no query or an empty gallery; k
-            below 1 or above the size of the gallery; an unknown name in `extra`; embeddings that are not finite or all
-            the same; no query with a relevant item, or one class only; a result of `match` of another shape; a list
-            with fewer remaining neighbors than the largest k, or with `at_r` than the query has relevant items; numbers
-            that are not rows of the gallery, or that repeat within a list.
+        ValueError: labels that are not integers; masked entries; different lengths; no query or an empty gallery; an
+            option out of range; embeddings that are not finite or all the same; no query with a relevant item, or one
+            class only; a result of `match` of another shape; a list with fewer remaining neighbors than the largest k,
+            or with `at_r` than the query has relevant items; numbers that are not rows of the gallery, or that repeat
+            within a list.
 
     Warns:
         UserWarning: with ties="index", if the first relevant item of more than 1% of the queries has the same score as
@@ -254,11 +254,8 @@ class _Ranking(NamedTuple):
 def _values_per_query(ranking, blocks, verbose):
     """Metrics per query, and the share of queries whose first relevant item ties with one that is not relevant.
 
-    Args:
-        ranking: `_Ranking`.
-        blocks: iterable of numbers `(m,)` of queries and `(values, is_tied)`: a dict of their `(m,)` metrics, and
-            whether an item that is not relevant has the best relevant score.
-        verbose: show a progress bar.
+    `blocks` yields numbers `(m,)` of queries and `(values, is_tied)`: a dict of their `(m,)` metrics, and whether an
+    item that is not relevant has the best relevant score.
     """
     num_queries, num_ranked = len(ranking.scores), 0
     values, is_tied = ranking.empty_values(num_queries), np.zeros(num_queries, bool)

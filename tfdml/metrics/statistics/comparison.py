@@ -86,8 +86,7 @@ def paired_comparison(
     each, see `seed_interval`. With fewer than about 20 classes the interval is too narrow, and with fewer than 6 there
     is none for 95%; the p-value holds for any number, and cannot be below 2 / 2^C.
 
-    See also: `bootstrap_interval` for one model; `seed_interval` for several trainings; `holm_correction` for more than
-    two models.
+    See also: `bootstrap_interval` for one model.
 
     Example:
 
