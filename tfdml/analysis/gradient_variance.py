@@ -78,13 +78,11 @@ def plot_gradient_variance(
         dim, noise, draws, seed: as in `gradient_variance`.
 
     Returns:
-        A matplotlib figure; `figure.savefig("variance.png")` writes it.
+        A matplotlib figure.
 
     Raises:
         ValueError: as `gradient_variance`.
         ImportError: matplotlib is not installed.
-
-    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figure 3a.
     """
     # More points where the curves are steep.
     d = 2 * np.linspace(0.0, 1.0, 81) ** 2

@@ -83,13 +83,11 @@ def plot_loss_over_distance(losses: Mapping[str, PairLoss], *, other_distance: f
         other_distance: as in `loss_over_distance`.
 
     Returns:
-        A matplotlib figure; `figure.savefig("losses.png")` writes it.
+        A matplotlib figure.
 
     Raises:
         ValueError: no losses, and the errors of `loss_over_distance`.
         ImportError: matplotlib is not installed.
-
-    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figure 4.
     """
     require(bool(losses), "no losses", "a dict of title to loss")
     curves = {title: loss_over_distance(loss, other_distance=other_distance) for title, loss in losses.items()}

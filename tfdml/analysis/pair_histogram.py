@@ -96,8 +96,7 @@ def plot_pair_histogram(histograms: Mapping[str, PairHistogram], *, dim: npt.Arr
             distance of two random points on the unit sphere of this dimension.
 
     Returns:
-        A matplotlib figure; `figure.savefig("pairs.png")` writes it. It has a panel of negatives, and one of positives
-        where there are any.
+        A matplotlib figure with a panel of negatives, and one of positives where there are any.
 
     Raises:
         ValueError: no histograms, or a dimension below 3.

@@ -97,8 +97,7 @@ def registered(a: Thumbnail, b: Thumbnail) -> Registration:
 
 
 def agreement(window: np.ndarray, template: np.ndarray) -> float:
-    """Median correlation of the 5 x 5 blocks of two images that have details in either one, in [-1, 1]; 0 without
-    details.
+    """Median correlation of the 5 x 5 blocks of two images that have details in either one; 0 without details.
 
     Blocks have the same weight: one that is covered, or holds the only bright dot, does not decide. Both images are
     details of the same shape, divided by their contrast.

@@ -64,9 +64,8 @@ def nearest_class_mean(
         that is excluded.
 
     Raises:
-        ValueError: labels that are not integers, or of another length; one of `gallery` and `gallery_labels` alone; a
-            gallery of another dim; fewer than two classes, or queries of fewer than two of them; embeddings that are
-            not finite or all the same.
+        ValueError: labels, a gallery or embeddings of another form, or not finite or all the same; fewer than two
+            classes, or queries of fewer than two of them.
 
     Source: Mensink, Verbeek, Perronnin, Csurka, Distance-Based Image Classification: Generalizing to New Classes at
     Near-Zero Cost, PAMI 2013, eq. 5.

@@ -60,7 +60,7 @@ def clustering(
         `algorithm`, "k-means" or "mini-batch k-means".
 
     Raises:
-        ValueError: labels that are not integers, or of another length; one class only, or no two examples of one class;
+        ValueError: labels that are not integers, or of another length; one class only, or no class with two examples;
             embeddings that are not finite or all the same; a setting out of range.
         ImportError: scikit-learn is not installed: `pip install tfdml[evaluation]`.
 
@@ -102,7 +102,7 @@ def clustering_scores(labels: Labels, clusters: npt.ArrayLike) -> dict[str, floa
     arithmetic mean. It rises with the number of clusters even for random ones; ami, whose mean over random clusterings
     is 0, does not.
 
-    Time and memory grow with the number of examples; there is no matrix of classes and clusters.
+    Time and memory grow with the number of examples.
 
     Example: the classes have 1 + 1 pairs, the clusters 3 + 0, and one pair is in both: f1 is 2 / (2 + 3).
 

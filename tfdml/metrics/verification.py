@@ -52,7 +52,6 @@ def verification(
 
     * accuracy: share of correct decisions on the pairs of a fold, with the threshold that decides most pairs of all
       other folds correctly; the mean over folds. Of several such thresholds it is the middle one.
-
     * accuracy_se: standard error of that mean, the sample standard deviation over folds / sqrt(folds).
     * auc: area under the curve of tar over far.
     * eer: equal error rate, where far = frr on that curve.
@@ -224,9 +223,8 @@ def calibrated_threshold(
         a float, halfway between two scores. It belongs to the metric of the scores.
 
     Raises:
-        ValueError: none or several rates, or one out of range; fewer than ten pairs that decide it (mismatched pairs
-            accepted, matched pairs rejected, or pairs accepted); a precision that no threshold reaches; pairs as in
-            `verification`.
+        ValueError: none or several rates, or one out of range; fewer than ten pairs that decide it; a precision that no
+            threshold reaches; pairs as in `verification`.
     """
     rates = {"precision": precision, "far": far, "frr": frr}
     chosen = {name: rate for name, rate in rates.items() if rate is not None}

@@ -50,12 +50,9 @@ class FalseNegativeGuard:
         [[2], [3], [0], [1]]
 
     Args:
-        skip: number of nearest examples of other classes that are left out, 0 or more.
-        candidates: number of further ones from which negatives are taken, 1 or more. If all are left out, there are
-            none for the anchor.
-        max_score: absolute limit of s_an; None for none.
-        margin: margin below the score of the positive, in units of s; None for none.
-        fraction: share of the score of the positive, in (0, 1]; None for none.
+        skip: number of nearest examples of other classes that are left out.
+        candidates: number of further ones from which negatives are taken; if all are left out, the anchor has none.
+        max_score, margin, fraction: as above, the first two in units of s and the third in (0, 1]; None for no limit.
         teacher: `(examples, teacher_dim)` embeddings of another model, whose cosines are the teacher's scores; or a
             function of row numbers, anchors `(a,)` and their candidates `(a, c)`, that returns scores `(a, c)`, such as
             those of a cross-encoder. It may be called for the same pair twice.
@@ -157,9 +154,8 @@ def hardest_pairs(
         class, and `negatives`, `(examples, negatives)`, the nearest of other classes; -1 where there are no more.
 
     Raises:
-        ValueError: embeddings that are not a matrix of finite numbers, labels that are not one integer per row, fewer
-            than two classes, an option out of range, a guard with fewer candidates than negatives or a teacher of
-            another set.
+        ValueError: embeddings, labels or a guard of another form or set, fewer than two classes, or an option out of
+            range.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2, which mines a subset
     offline; Harwood et al., Smart Mining for Deep Metric Learning, ICCV 2017, which searches the whole set.

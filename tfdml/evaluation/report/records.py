@@ -110,10 +110,9 @@ class Evaluation:
     Attributes:
         protocol: the id to report with every number.
         metrics: `Measured` by name: `recall@k` for each k, `precision@1`, `r_precision`, `map@r`, `mrr`.
-        queries: number of queries in the means.
+        queries, classes: numbers of queries in the means, and of their classes.
         skipped: number of queries without a relevant item.
         items: number of items in the gallery.
-        classes: number of classes of the queries in the means.
         recall: `Curve` of Recall@k over k, up to the size of the gallery.
         precision_recall: `Curve` of the interpolated precision over recall, the mean over `curve_queries` queries.
         curve_queries: number of queries of `precision_recall`, drawn at random where the set has more.

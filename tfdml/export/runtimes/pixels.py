@@ -75,8 +75,7 @@ def pixel_model(
     search: Search | str | None = None,
     other_model: bool = False,
 ) -> PixelModel:
-    """The function of pixels of a model, and its descriptions; arguments and errors are as for
-    `tfdml.export.saved_model`.
+    """The function of pixels of a model, and its descriptions; arguments as for `tfdml.export.saved_model`.
 
     Without `texts`, a runtime has no texts, see `GraphIndex`, and `ids.json` lists the text ids by row.
     """

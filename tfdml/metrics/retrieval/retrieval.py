@@ -75,11 +75,10 @@ def retrieval(
     Without `gallery`, every row is a query against all other rows (leave-one-out). A query is removed from its gallery
     by row number, so duplicates stay. With `queries` and `in_gallery`, some rows are queries, some are in the gallery,
     and some are both; a row that is both is removed from its own gallery. With `gallery`, nothing is removed. Queries
-    without a relevant item are excluded from the means and counted. The docstring of this module and docs/metrics.md
-    hold the definitions.
+    without a relevant item are excluded from the means and counted. docs/metrics.md has the definitions.
 
-    The score of a pair depends only on its two vectors (`tfdml.search.scores`), so the results do not depend on memory,
-    threads or the BLAS. Scores are computed for one block of queries at a time, never for all pairs.
+    The score of a pair depends only on its two vectors, so the results do not depend on memory, threads or the BLAS.
+    Scores are computed for one block of queries at a time.
 
     Example: rows 0 and 2 have their classmate as the first neighbor, rows 1 and 3 as the second.
 
@@ -106,7 +105,7 @@ def retrieval(
         k: ranks of recall@k, an integer or several; None: 1, 2, 4 and 8, as far as a query has candidates. A text such
             as "1%" is a share of the candidates, rounded up: `k=(1, "1%")` gives recall@1 and recall@1%.
         extra: names of more metrics, such as ("precision@5", "ndcg@10", "map@10").
-        gallery: `(items, dim)` floats to search in, for separate queries and gallery.
+        gallery: `(items, dim)` floats to search in.
         gallery_labels: `(items,)` integers, with `gallery` or `neighbors`; with `match`, as `labels`.
         queries, in_gallery: `(rows,)` booleans, which rows of `embeddings` are queries and which are in the gallery;
             None for all. Not with `gallery`.
@@ -125,8 +124,8 @@ def retrieval(
         per_query: return arrays instead of means.
         full_map: False omits `map`, the only metric that needs the rank of every relevant item, and is faster.
         at_r: False omits `r_precision` and `map@r` of `neighbors`, so that lists may be shorter than the largest class.
-        memory: bytes for the blocks of scores, in addition to one or two float32 copies of the embeddings, three with
-            `queries` or `in_gallery`, and about 25 MiB per thread. The memory that `match` uses is added.
+        memory: bytes for the blocks of scores, beside up to three float32 copies of the embeddings, about 25 MiB per
+            thread, and the memory of `match`.
         verbose: 1 shows a progress bar, 0 does not.
 
     Returns:
@@ -136,15 +135,14 @@ def retrieval(
         skipped; no counts.
 
     Raises:
-        ValueError: labels that are not integers; masked entries; different lengths; no query or an empty gallery; an
-            option out of range; embeddings that are not finite or all the same; no query with a relevant item, or one
-            class only; a result of `match` of another shape; a list with fewer remaining neighbors than the largest k,
-            or with `at_r` than the query has relevant items; numbers that are not rows of the gallery, or that repeat
-            within a list.
+        ValueError: arguments that do not fit each other; an option out of range; embeddings that are not finite or all
+            the same; no query with a relevant item, or one class only; a list that repeats an item, has a number that
+            is no row of the gallery, or is shorter than the largest k or, with `at_r`, than the number of relevant
+            items.
 
     Warns:
-        UserWarning: with ties="index", if the first relevant item of more than 1% of the queries has the same score as
-            an item that is not relevant, so that the order of the gallery decides its rank.
+        UserWarning: with ties="index", if the order of the gallery decides the rank of the first relevant item of more
+            than 1% of the queries.
 
     Source: Musgrave et al., A Metric Learning Reality Check, ECCV 2020 (R-Precision, MAP@R); Oh Song et al., Deep
     Metric Learning via Lifted Structured Feature Embedding, CVPR 2016 (Recall@k).

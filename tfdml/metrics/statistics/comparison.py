@@ -27,8 +27,7 @@ class Comparison:
         low, high: confidence interval of the difference; NaN with too few classes for one.
         p: p-value of the difference, two-sided.
         confidence: confidence of the interval.
-        queries: number of queries with values.
-        classes: number of classes with values.
+        queries, classes: numbers of queries and of classes with values.
     """
 
     names: tuple[str, str]
@@ -100,10 +99,8 @@ def paired_comparison(
             marks a query that is excluded, in both.
         labels: `(queries,)` integer class ids.
         names: names of the two models.
-        confidence: confidence of the interval, between 0 and 1.
+        confidence, average, seed: as in `bootstrap_interval`.
         samples: number of samples of the bootstrap and of the test.
-        average: "micro", the mean over queries, or "macro", the mean over classes of the class means.
-        seed: seed of the random draws.
 
     Returns:
         `Comparison`. Equal values give a difference of 0, and p = 1.

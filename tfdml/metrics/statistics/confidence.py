@@ -30,7 +30,7 @@ def bootstrap_interval(
 
     No sample leaves the range of the C class means. The median of all classes, of which C were drawn, lies above this
     range or below it with probability 2 / 2^C, so no interval inside has a confidence above 1 - 2 / 2^C. With fewer
-    classes than that takes, such as 6 for 95%, there is no interval: both bounds are NaN.
+    classes, such as 5 for 95%, there is no interval: both bounds are NaN.
 
     See also: `paired_comparison` for the difference of two models; `seed_interval` for several trainings.
 

@@ -86,7 +86,7 @@ def similar_pairs(
         similar row have all their pairs (Clopper-Pearson). No pairs of an empty set.
 
     Raises:
-        ValueError: vectors that are not `(n, dim)` or not finite, of another dim in the gallery; an option out of
+        ValueError: vectors that are not `(n, dim)`, not finite or of another dim in the gallery; an option out of
             range; more than `max_pairs` pairs.
     """
     require(-1 < similarity <= 1, f"similarity={similarity}", "a cosine similarity above -1 and up to 1")

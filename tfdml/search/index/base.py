@@ -124,8 +124,8 @@ class Index:
             other_model: whether to accept vectors of another model.
 
         Raises:
-            ValueError: vectors of another dim or not finite; ids that repeat, are in the index or are of the other
-                kind; metadata with other columns or types; vectors of another model.
+            ValueError: vectors, ids or metadata of another form, ids that repeat or are in the index; vectors of
+                another model.
         """
         self._require_model("vectors", model, other_model)
         matrix = self._as_vectors(vectors)

@@ -148,8 +148,8 @@ class LinearAdapter(Adapter):
                 `tfdml.models.read_embeddings` or fingerprints; None: not stated.
 
         Raises:
-            ValueError: fewer than two rows, different numbers of rows, embeddings that are not finite, or old ones that
-                are all the same; a ridge of 0 or less; another metric.
+            ValueError: fewer than two rows, different numbers of rows, embeddings that are not finite or, for the old
+                model, all the same; an option out of range.
         """
         x, y = _as_pairs(old, new, metric)
         require_positive(ridge=ridge)

@@ -48,8 +48,7 @@ def expand_queries(
         `(q, dim)` float32 of length 1. A query of zeros stays zero where its weights are 0.
 
     Raises:
-        ValueError: vectors that are not finite or of different dims; k out of range; alpha below 0; rows of another
-            length or outside the gallery.
+        ValueError: vectors that are not finite or of different dims; an option out of range; rows outside the gallery.
 
     Source: Chum, Philbin, Sivic, Isard, Zisserman, Total Recall: Automatic Query Expansion with a Generative Feature
     Model for Object Retrieval, ICCV 2007, average query expansion; Radenovic, Tolias, Chum, Fine-tuning CNN Image
