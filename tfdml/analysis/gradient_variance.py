@@ -77,9 +77,6 @@ def plot_gradient_variance(
     Args:
         dim, noise, draws, seed: as in `gradient_variance`.
 
-    Returns:
-        A matplotlib figure.
-
     Raises:
         ValueError: as `gradient_variance`.
         ImportError: matplotlib is not installed.

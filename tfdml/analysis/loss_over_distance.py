@@ -82,9 +82,6 @@ def plot_loss_over_distance(losses: Mapping[str, PairLoss], *, other_distance: f
         losses: dict of title to loss.
         other_distance: as in `loss_over_distance`.
 
-    Returns:
-        A matplotlib figure.
-
     Raises:
         ValueError: no losses, and the errors of `loss_over_distance`.
         ImportError: matplotlib is not installed.

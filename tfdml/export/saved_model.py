@@ -86,7 +86,8 @@ def saved_model(
         model: a functional Keras model with one input `(batch, height, width, channels)` of raw pixels in [0, 255],
             fixed height and width and 1 or 3 channels, and with one output `(batch, dim)`; or with two such inputs of
             one shape and the output `(batch,)`, as a `PairModel`.
-        path: folder to write, or a link to it; an earlier export without other files is replaced.
+        path: folder to write, or a link to it; the folder is returned. An earlier export without other files is
+            replaced.
         preprocessing: how `serve_bytes` reads a file, of the shape of the model's input; the one that the model was
             evaluated with. None: `Preprocessing(size=(height, width), channels=channels)`. Its settings are written to
             `assets.extra/preprocessing.json`. Up to 8 files are decoded at the same time.
@@ -100,9 +101,6 @@ def saved_model(
             fails all requests of a batch together, so use "skip" there.
         assets_extra: files to write into the folder `assets.extra`, which servers ignore: contents by relative name.
         other_model: whether to accept an index that states another model.
-
-    Returns:
-        The folder, a `pathlib.Path`.
 
     Raises:
         ValueError: a model of another form, an option of another form, a `preprocessing` or an index that does not fit

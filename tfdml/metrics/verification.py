@@ -115,15 +115,12 @@ def verification_folds(scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.Ar
         [True, False, True, True]
 
     Args:
-        scores, same, folds: as in `verification`.
+        scores, same, folds: as in `verification`, with its errors.
 
     Returns:
         A record of arrays: `folds`, `(f,)` int64, the ids of the folds, rising; `thresholds`, `(f,)` float64, the best
         one on all other folds; `accuracies`, `(f,)` float64, the fraction of correct decisions; and `accepted`,
         `(pairs,)` booleans, which is wrong where it differs from `same`.
-
-    Raises:
-        ValueError: as `verification`.
     """
     values, is_same = _as_pairs(scores, same)
     ids, fold_of_pair = np.unique(_as_folds(folds, is_same), return_inverse=True)
@@ -177,15 +174,12 @@ def roc(scores: npt.ArrayLike, same: npt.ArrayLike) -> Roc:
         ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
 
     Args:
-        scores, same: as in `verification`.
+        scores, same: as in `verification`, with its errors.
 
     Returns:
         A record of arrays `(m,)` float64, by falling threshold: `far` and `tar`, the false and the true accept rates,
         from 0 to 1; and `thresholds`, halfway between the lowest score that is accepted and the next lower one. The
         first is infinite and accepts nothing, the last is the lowest score.
-
-    Raises:
-        ValueError: as `verification`.
     """
     return _roc(*_as_pairs(scores, same))
 

@@ -175,10 +175,7 @@ class Evaluation:
         """Write all attributes but `sets` and `per_query` as JSON, in one step.
 
         Args:
-            path: the file to write; an older file is replaced.
-
-        Returns:
-            `pathlib.Path` of the file.
+            path: the file to write, which is returned; an older file is replaced.
 
         Raises:
             OSError: the file cannot be written.
@@ -193,12 +190,9 @@ class Evaluation:
         channels, and embeddings without a set, are shown by name.
 
         Args:
-            path: the file to write; an older file is replaced.
+            path: the file to write, which is returned; an older file is replaced.
             baselines: other evaluations of the same queries and gallery by name, such as `{"frozen network": frozen}`:
                 the page shows their metrics and curves, and the paired differences with their intervals.
-
-        Returns:
-            `pathlib.Path` of the file.
 
         Raises:
             ValueError: a baseline of another set, with other labels or with other metrics.

@@ -38,9 +38,6 @@ def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]
         model, path: as for `tfdml.export.saved_model`.
         **options: its `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`.
 
-    Returns:
-        The folder, a `pathlib.Path`.
-
     Raises:
         ValueError: an operation that LiteRT does not have, by name, or vectors in bfloat16.
         ValueError, FileExistsError, OSError, RuntimeError: as `tfdml.export.saved_model`.

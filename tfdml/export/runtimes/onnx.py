@@ -46,9 +46,6 @@ def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **option
         opset: version of ONNX's operations, from 15 to 18. ONNX Runtime 1.13 and newer have all of them.
         **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model` of `saved_model`.
 
-    Returns:
-        The folder, a `pathlib.Path`.
-
     Raises:
         ValueError: an operation that ONNX does not have, which is named, or a file of 2 GiB or more.
         ImportError: onnx or tf2onnx is not installed.

@@ -39,9 +39,6 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
         model, path: as for `tfdml.export.saved_model`. OpenVINO Model Server serves a folder such as `products/1`.
         **options: its `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`.
 
-    Returns:
-        The folder, a `pathlib.Path`.
-
     Raises:
         ValueError: an operation that OpenVINO does not have, which is named, or an id -1 beside a threshold.
         ImportError: openvino, onnx or tf2onnx is not installed.

@@ -43,9 +43,6 @@ def web(
             are copied; None: the page expects them in `onnxruntime-web` beside its folder, for many pages.
         **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model` of `saved_model`.
 
-    Returns:
-        The folder, a `pathlib.Path`.
-
     Raises:
         ValueError: a model of pairs, a preprocessing with boxes, or a `runtime` without the files of ONNX Runtime Web.
         ValueError, ImportError, FileExistsError, OSError, RuntimeError: as `tfdml.export.onnx`.

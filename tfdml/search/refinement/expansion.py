@@ -81,15 +81,11 @@ def augment_database(gallery: npt.ArrayLike, *, k: int = 10, alpha: float = 0.0)
         [0.9487, 0.3162]
 
     Args:
-        gallery: `(n, dim)` floats. They need not be normalized.
+        gallery, alpha: as in `expand_queries`, with its errors.
         k: number of other items in the mean, 1 to n - 1.
-        alpha: exponent of the weights; 0 for the mean.
 
     Returns:
         `(n, dim)` float32 of length 1.
-
-    Raises:
-        ValueError: as `expand_queries`.
 
     Source: Turcot, Lowe, Better Matching with Fewer Features: The Selection of Useful Features in Large Database
     Recognition Problems, WS-LAVD at ICCV 2009; Arandjelovic, Zisserman, Three Things Everyone Should Know to Improve
