@@ -13,11 +13,7 @@ def require_matrix(embeddings: npt.ArrayLike, order: str) -> None:
 
 
 def l2_normalize(embeddings: npt.ArrayLike) -> np.ndarray:
-    """Embeddings scaled to norm 1, in float64.
-
-    Raises:
-        ValueError: an embedding of norm 0 or not finite.
-    """
+    """Embeddings scaled to norm 1, in float64; a norm of 0 or not finite is a ValueError."""
     x = np.asarray(embeddings, dtype="float64")
     norms = np.linalg.norm(x, axis=1, keepdims=True)
     has_direction = bool(np.isfinite(norms).all() and norms.all())

@@ -40,8 +40,8 @@ def full_loss(loss: PairLoss, embeddings: npt.ArrayLike, labels: Labels) -> floa
         labels: `(examples,)` integer class ids, or labels that the loss's `match` accepts.
 
     Returns:
-        A float; 0 for a set without pairs. Time grows with the square of the number of examples. Memory does not,
-        because 2^23 pairs are compared at a time. Chunks are computed in float32 and summed in float64.
+        A float; 0 for a set without pairs. Time grows with the square of the number of examples. Memory does not: 2^23
+        pairs are compared at a time, in float32, and summed in float64.
 
     Raises:
         ValueError: a loss with a miner, or embeddings that are not a matrix.

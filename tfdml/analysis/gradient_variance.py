@@ -25,8 +25,6 @@ def gradient_variance(
     trace is its nuclear norm; directions have norm 1. A variance near 1 means a random direction, a variance near 0 a
     certain one.
 
-    See also: `plot_gradient_variance` for a figure.
-
     Example: a negative at a small distance is pushed in a random direction, a far one in a certain one.
 
         >>> tfdml.analysis.gradient_variance([0.01, 0.5, 1.4], dim=128, noise=0.1, draws=1000).round(1)
@@ -79,14 +77,9 @@ def plot_gradient_variance(
     Args:
         dim, noise, draws, seed: as in `gradient_variance`.
 
-    Returns:
-        A matplotlib figure; `figure.savefig("variance.png")` writes it.
-
     Raises:
         ValueError: as `gradient_variance`.
         ImportError: matplotlib is not installed.
-
-    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figure 3a.
     """
     # More points where the curves are steep.
     d = 2 * np.linspace(0.0, 1.0, 81) ** 2

@@ -31,10 +31,9 @@ def loss_over_distance(
 ) -> LossOverDistance:
     """The loss of a positive and of a negative pair of unit vectors, by their euclidean distance.
 
-    A loss over independent pairs, with `pair_losses`, has a value for each pair. Any other loss is that of an anchor
-    with one positive and one negative: one of them at the distance in question, the other one at `other_distance`.
-
-    See also: `plot_loss_over_distance` for a figure.
+    A loss over independent pairs, with `pair_losses`, has a value for each pair. Any other loss is computed for an
+    anchor with one positive and one negative: one of them at the distance in question, the other one at
+    `other_distance`.
 
     Example: the positive loss d^2, and the negative loss max(0, 1 - d)^2.
 
@@ -43,7 +42,7 @@ def loss_over_distance(
         (array([0.  , 0.25, 1.  ], dtype=float32), array([1.  , 0.25, 0.  ], dtype=float32))
 
     Args:
-        loss: a loss over pairs, without its miner and pairing. Its values are those of each anchor.
+        loss: a loss over pairs, without its miner and pairing.
         distances: `(points,)` numbers in [0, 2]; None for 81 of them.
         other_distance: distance of the other pair, in [0, 2].
 
@@ -83,14 +82,9 @@ def plot_loss_over_distance(losses: Mapping[str, PairLoss], *, other_distance: f
         losses: dict of title to loss.
         other_distance: as in `loss_over_distance`.
 
-    Returns:
-        A matplotlib figure; `figure.savefig("losses.png")` writes it.
-
     Raises:
         ValueError: no losses, and the errors of `loss_over_distance`.
         ImportError: matplotlib is not installed.
-
-    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figure 4.
     """
     require(bool(losses), "no losses", "a dict of title to loss")
     curves = {title: loss_over_distance(loss, other_distance=other_distance) for title, loss in losses.items()}
@@ -116,10 +110,7 @@ def _lists(d, sign):
 
 
 def _of_anchors(loss, to_positive, to_negative):
-    """The value of each anchor alone, with one positive and one negative at these distances.
-
-    One anchor at a time, as losses may divide by a number of the batch.
-    """
+    """The value of each anchor alone, because losses may divide by a number of the batch."""
     signs = np.array([[1.0, 0.0]], "float32")
     both = np.stack([to_positive, to_negative], axis=1)
     return np.array([float(loss.values(_pairs(row[None], signs))[0]) for row in both])

@@ -39,8 +39,6 @@ def pair_histogram(
 ) -> PairHistogram:
     """Number of positive and negative pairs of a set at each euclidean distance.
 
-    See also: `plot_pair_histogram` for a figure.
-
     Example: two ordered positives are at 0.63, two negatives at 0.63 and two at 1.41.
 
         >>> x, labels = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), np.array([0, 0, 1])
@@ -98,8 +96,7 @@ def plot_pair_histogram(histograms: Mapping[str, PairHistogram], *, dim: npt.Arr
             distance of two random points on the unit sphere of this dimension.
 
     Returns:
-        A matplotlib figure; `figure.savefig("pairs.png")` writes it. It has a panel of negatives, and one of positives
-        where there are any.
+        A matplotlib figure with a panel of negatives, and one of positives where there are any.
 
     Raises:
         ValueError: no histograms, or a dimension below 3.

@@ -53,14 +53,9 @@ class Calibration:
 
 
 class CopyScores(NamedTuple):
-    """Scores of copies of images with all images of their set.
+    """Scores of copies of images with all images of their set: see `score_copies`.
 
     Attributes:
-        by_kind: scores `(copies, n)` by kind of copy: cosine similarities, or, of verified candidates, the scores of
-            their registration, and -1 for other images.
-        copies: the copies by kind, `(copies, ...)`, as the model takes them.
-        rows: `(copies,)`, the row of the original of each copy.
-        floor: the least similarity of candidates; None where they were not verified.
         between: function of these scores that returns the scores `(copies, n)` of the originals with all images; of
             verified ones only where an image registers with a copy of another one as 90% of the copies do, else -1.
     """
@@ -90,9 +85,6 @@ class CopyScores(NamedTuple):
         A similarity is the least one of the stated precision. A score of registrations is halfway between the highest
         refused score of that threshold and the score that 97% of the copies reach, where that is higher, because other
         images have other neighbors.
-
-        Args:
-            precision: in (0, 1].
         """
         require_fraction(precision=precision)
         is_verified = self.floor is not None
@@ -156,9 +148,10 @@ def score_copies(
         batch_size: number of copies embedded at the same time.
 
     Returns:
-        A record: `by_kind`, the scores `(copies, n)` by kind; `copies` by kind; `rows` of their originals; and `floor`.
-        `matched()` and `mismatched()` split the scores, and `calibrated(precision)` chooses a threshold: a record of
-        `similarity`, `registration`, `precision`, `images` and `recall` by kind.
+        A record: `by_kind`, the scores `(copies, n)` of each kind, -1 for images that are no candidates; `copies` of
+        each kind, as the model takes them; `rows` of their originals; and `floor`, None where candidates were not
+        verified. `matched()` and `mismatched()` split the scores, and `calibrated(precision)` chooses a threshold: a
+        record of `similarity`, `registration`, `precision`, `images` and `recall` by kind.
 
     Raises:
         ValueError: fewer than two images, or an option out of range.

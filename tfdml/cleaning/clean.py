@@ -50,9 +50,9 @@ def clean(
     * Images that cannot be read are listed, too.
 
     Embeddings are centered on their mean, but for outliers: without what all images have in common, each is far from
-    the others. All embeddings are in memory. Near-duplicates are chosen among
-    the nearest neighbors by a registration of their pixels (`register`), whose images are read once more, or, with a
-    similarity or without `verify`, by the cosine similarity alone.
+    the others. All embeddings are in memory. Near-duplicates are chosen among the nearest neighbors by a registration
+    of their pixels (`register`), for which these images are read once more; with a similarity or without `verify`, by
+    the cosine similarity alone.
 
     Example: noise, one image of which is there twice, compared by its pixels as they are.
 

@@ -119,10 +119,7 @@ def write_report(findings: Findings, path: FilePath) -> Path:
 
     Args:
         findings: of `clean`.
-        path: a new folder, or one that this function wrote.
-
-    Returns:
-        `pathlib.Path` of the folder.
+        path: a new folder, or one that this function wrote; it is returned.
 
     Raises:
         FileExistsError: a folder with other files; the first one is named.

@@ -29,12 +29,7 @@ class _Match(NamedTuple):
 
 
 class Thumbnail(NamedTuple):
-    """A small gray image.
-
-    Attributes:
-        gray: `(64, 64)` float32, whatever the shape of the image.
-        height, width: of the image, in pixels.
-    """
+    """A gray image of `(64, 64)` float32, whatever the shape of the image, and its height and width in pixels."""
 
     gray: np.ndarray
     height: int
@@ -102,15 +97,10 @@ def registered(a: Thumbnail, b: Thumbnail) -> Registration:
 
 
 def agreement(window: np.ndarray, template: np.ndarray) -> float:
-    """Median correlation of the 5 x 5 blocks of two images that have details in either one.
+    """Median correlation of the 5 x 5 blocks of two images that have details in either one; 0 without details.
 
-    Blocks have the same weight: one that is covered, or holds the only bright dot, does not decide.
-
-    Args:
-        window, template: details of the same shape, divided by their contrast.
-
-    Returns:
-        In [-1, 1]; 0 without details.
+    Blocks have the same weight: one that is covered, or holds the only bright dot, does not decide. Both images are
+    details of the same shape, divided by their contrast.
     """
     values = [_block_correlation(*pair) for pair in zip(_cells(window), _cells(template), strict=True)]
     votes = [value for value in values if value is not None]
@@ -139,15 +129,11 @@ class Searched:
         self.sums, self.squares = _integral(image), _integral(image**2)
 
     def correlation(self, template: np.ndarray) -> np.ndarray:
-        """Normalized cross-correlation of a template with the window at each place of the image.
+        """Normalized cross-correlation of a `(h, w)` template with the window at each place of the image.
 
         sum (I - mean I) (T - mean T) / (|I - mean I| |T - mean T|), I the window.
 
-        Args:
-            template: `(h, w)` floats, not larger than the image.
-
-        Returns:
-            `(height - h + 1, width - w + 1)`, in [-1, 1]; 0 for a window or a template without contrast.
+        The result is `(height - h + 1, width - w + 1)`, in [-1, 1]; 0 for a window or a template without contrast.
 
         Source: Lewis, Fast Normalized Cross-Correlation, Vision Interface 1995.
         """

@@ -18,19 +18,10 @@ class GraphIndex(tf.Module):
     """An index in TensorFlow operations: from embeddings to their neighbors.
 
     Args:
-        index: an index of `tfdml.search`.
-        search: how the graph searches.
-        dim: dimension of the embeddings.
         matches: whether `match` is called, which needs a second table of ids.
         texts: whether the graph may hold texts, and whole numbers beyond int32. Without them, -1 stands for "unknown",
             metadata are left out, and ids that are not int32 become rows: the outputs `rows` and `row` in place of
             `ids` and `id`.
-
-    Attributes:
-        description: JSON-serializable facts about the search, shown by the server.
-
-    Raises:
-        ValueError: an index of another dimension, or of fewer vectors than `search.k`.
     """
 
     def __init__(self, index: VectorIndex, search: Search, dim: int, *, matches: bool = False, texts: bool = True):

@@ -86,30 +86,27 @@ def saved_model(
         model: a functional Keras model with one input `(batch, height, width, channels)` of raw pixels in [0, 255],
             fixed height and width and 1 or 3 channels, and with one output `(batch, dim)`; or with two such inputs of
             one shape and the output `(batch,)`, as a `PairModel`.
-        path: folder to write, or a link to it; an earlier export without other files is replaced.
+        path: folder to write, or a link to it; the folder is returned. An earlier export without other files is
+            replaced.
         preprocessing: how `serve_bytes` reads a file, of the shape of the model's input; the one that the model was
             evaluated with. None: `Preprocessing(size=(height, width), channels=channels)`. Its settings are written to
             `assets.extra/preprocessing.json`. Up to 8 files are decoded at the same time.
         class_names: names of the classes in the order of their labels, written to `assets.extra/class_names.json`.
-        threshold: similarity from which two embeddings match, see `tfdml.metrics.calibrated_threshold`, written
-            to `assets.extra/threshold.json`.
+        threshold: similarity from which two embeddings match, see `tfdml.metrics.calibrated_threshold`, written to
+            `assets.extra/threshold.json`.
         index: a `tfdml.search` index of embeddings of this model, written into the SavedModel; None: no search.
         search: how the graph searches: `ExactSearch()`, `PartitionedSearch()` or `ScannSearch()`, with its settings, or
             by name "exact" (None), "partitioned" or "scann".
         on_error: "error": an invalid image fails its request; "skip": it is skipped and marked. A server that batches
             fails all requests of a batch together, so use "skip" there.
         assets_extra: files to write into the folder `assets.extra`, which servers ignore: contents by relative name.
-        other_model: whether an index that states another model is taken.
-
-    Returns:
-        The folder, a `pathlib.Path`.
+        other_model: whether to accept an index that states another model.
 
     Raises:
-        ValueError: a model of another form, a `preprocessing` of another shape than its input, class names that are not
-            text, a threshold that is not a finite number, another `on_error`, a name outside `assets.extra`, an index
-            of another dimension, of another model or of fewer than k vectors, a `search` without an index, an id
-            "unknown" beside a threshold, or an index or boxes for a model of pairs.
-        FileExistsError: the folder at `path` holds a file that is not part of an export; it is named.
+        ValueError: a model of another form, an option of another form, a `preprocessing` or an index that does not fit
+            the model, an index of fewer than k vectors, a `search` without an index, an id "unknown" beside a
+            threshold, or an index or boxes for a model of pairs.
+        FileExistsError: the folder at `path` holds a file, by name, that is not part of an export.
         ImportError: `ScannSearch` without ScaNN for the installed TensorFlow.
         OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.

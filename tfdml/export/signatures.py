@@ -63,8 +63,7 @@ def pixel_function(
 ) -> Any:
     """One function of uint8 pixels with the outputs of all signatures, for files that hold one function.
 
-    Returns:
-        A `tf.function` from `images`, or from `a` and `b` of a model of pairs, to a dict of tensors.
+    It maps `images`, or `a` and `b` of a model of pairs, to a dict of tensors.
     """
     model = merge_lora(model)
     network = keras.Model(model.inputs, model.outputs)

@@ -64,9 +64,8 @@ def nearest_class_mean(
         that is excluded.
 
     Raises:
-        ValueError: labels that are not integers, or of another length; one of `gallery` and `gallery_labels` alone; a
-            gallery of another dim; fewer than two classes; queries of fewer than two classes that are in the gallery;
-            embeddings that are not finite or all the same.
+        ValueError: labels, a gallery or embeddings of another form, or not finite or all the same; fewer than two
+            classes, or queries of fewer than two of them.
 
     Source: Mensink, Verbeek, Perronnin, Csurka, Distance-Based Image Classification: Generalizing to New Classes at
     Near-Zero Cost, PAMI 2013, eq. 5.
@@ -106,13 +105,9 @@ def knn_accuracy(
         [1.0, 1.0, 0.0]
 
     Args:
-        embeddings: `(queries, dim)` floats.
-        labels: `(queries,)` integer class ids, any int64.
+        embeddings, labels, gallery, gallery_labels, per_query: as in `nearest_class_mean`.
         k: number of neighbors, 1 to the number of items that a query is compared with.
-        gallery: `(items, dim)` floats to search in; None for leave-one-out.
-        gallery_labels: `(items,)` integers, with `gallery`.
         metric: "euclidean", "cosine" or "dot".
-        per_query: return an array instead of the mean.
 
     Returns:
         as `nearest_class_mean`.
@@ -138,12 +133,8 @@ def knn_accuracy(
 class _Data(NamedTuple):
     """Queries and gallery items; without a gallery they are the same.
 
-    Attributes:
-        x, items: `(queries, dim)` and `(items, dim)` float32.
-        codes, item_codes: `(queries,)` and `(items,)`, classes as indices into the sorted class ids of the gallery; -1
-            for a query of another class.
-        labels: `(queries,)` int64.
-        leave_one_out: whether a query is left out of its own gallery.
+    `codes` and `item_codes` are classes as indices into the sorted class ids of the gallery; -1 for a query of another
+    class. With `leave_one_out`, a query is left out of its own gallery.
     """
 
     x: np.ndarray

@@ -60,7 +60,7 @@ def clustering(
         `algorithm`, "k-means" or "mini-batch k-means".
 
     Raises:
-        ValueError: labels that are not integers, or of another length; one class only, or no two examples of one class;
+        ValueError: labels that are not integers, or of another length; one class only, or no class with two examples;
             embeddings that are not finite or all the same; a setting out of range.
         ImportError: scikit-learn is not installed: `pip install tfdml[evaluation]`.
 
@@ -102,7 +102,7 @@ def clustering_scores(labels: Labels, clusters: npt.ArrayLike) -> dict[str, floa
     arithmetic mean. It rises with the number of clusters even for random ones; ami, whose mean over random clusterings
     is 0, does not.
 
-    Time and memory grow with the number of examples; there is no matrix of classes and clusters.
+    Time and memory grow with the number of examples.
 
     Example: the classes have 1 + 1 pairs, the clusters 3 + 0, and one pair is in both: f1 is 2 / (2 + 3).
 
@@ -140,17 +140,12 @@ def clustering_scores(labels: Labels, clusters: npt.ArrayLike) -> dict[str, floa
 
 
 def expected_mutual_information(a: np.ndarray, b: np.ndarray) -> float:
-    """E[I] of two labelings with these class sizes, over all permutations of one of them.
+    """E[I] of two labelings with these class sizes, over all permutations of one of them, in nats.
 
         E[I] = sum_ij sum_n P(n) n / N log(N n / (a_i b_j)),  P(n) hypergeometric
 
-    Equal sizes are counted together, so the sum has at most 2N pairs i, j instead of classes x clusters.
-
-    Args:
-        a, b: `(classes,)` and `(clusters,)` sizes, at least 1, of the same sum N.
-
-    Returns:
-        a float, in nats.
+    Equal sizes are counted together, so the sum has at most 2N pairs i, j instead of classes x clusters. `a` and `b`
+    are sizes `(classes,)` and `(clusters,)` of at least 1 with the sum N.
     """
     total = int(np.sum(a))
     special = optional_import("scipy.special", feature="clustering_scores", extra="evaluation")

@@ -66,13 +66,12 @@ def few_shot(
             settings are measured on the same episodes, so their values can be subtracted.
 
     Returns:
-        dict of floats: `accuracy`, and `interval`, the half-width of its 95% confidence interval, so that callbacks
-        can log both. With `per_episode`, dict of `accuracy`, `(episodes,)` float64.
+        dict of floats: `accuracy`, and `interval`, the half-width of its 95% confidence interval. With `per_episode`,
+        dict of `accuracy`, `(episodes,)` float64.
 
     Raises:
-        ValueError: fewer classes than `ways`; a class with fewer than K + Q examples, or with no group of K examples
-            that leaves Q examples outside; embeddings that are not finite or
-            all the same; a setting out of range.
+        ValueError: fewer classes than `ways`; a class that is too small for its support and queries; embeddings that
+            are not finite or all the same; a setting out of range.
 
     Source: Snell, Swersky, Zemel, Prototypical Networks for Few-shot Learning, NIPS 2017.
     """
@@ -96,12 +95,12 @@ def few_shot(
 
 
 class _Classes(NamedTuple):
-    """The examples of each class.
+    """The examples of each class; the fields of groups are None without groups.
 
     Attributes:
         members: `(classes, size of the largest class)` int64, rows of each class, -1 after the last.
-        groups: as `members`, dense group ids in each class; None without groups.
-        is_support_group: `(classes, groups)` bool, the groups from which the support may come; None without groups.
+        groups: as `members`, dense group ids in each class.
+        is_support_group: `(classes, groups)` bool, the groups from which the support may come.
     """
 
     members: np.ndarray

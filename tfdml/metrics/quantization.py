@@ -21,8 +21,6 @@ def int8_codes(embeddings: npt.ArrayLike, scales: npt.ArrayLike | None = None) -
     similarity does not depend on it, so the codes alone are enough: `tfdml.metrics.retrieval(codes, labels)`. With
     `scales`, one per dimension, the embeddings are `codes * scales`.
 
-    See also: `binary_codes`, with an eighth of the bytes; `quantized_retrieval` for what either costs.
-
     Example:
 
         >>> codes = tfdml.metrics.int8_codes([[0.4, -1.0, 0.0], [1.0, 4.0, 0.0]])
@@ -37,8 +35,7 @@ def int8_codes(embeddings: npt.ArrayLike, scales: npt.ArrayLike | None = None) -
         `(n, dim)` int8. A row of zeros stays zero.
 
     Raises:
-        ValueError: embeddings that are not a matrix of finite numbers, or scales that are not one number above 0 per
-            dimension.
+        ValueError: embeddings that are not a matrix of finite numbers, or scales of another form.
     """
     x = as_vectors(embeddings, "embeddings")
     if scales is None:
@@ -73,8 +70,6 @@ def int8_scales(embeddings: npt.ArrayLike) -> np.ndarray:
 
 def binary_codes(embeddings: npt.ArrayLike) -> np.ndarray:
     """Embeddings as bits, 1 where a value is above 0, eight to a byte: `numpy.packbits`.
-
-    See also: `binary_signs` to search them; `int8_codes`; `quantized_retrieval` for what either costs.
 
     Example:
 
@@ -136,8 +131,6 @@ def quantized_retrieval(
 
     float32 and int8 (`int8_codes`, a scale per vector) are compared by cosine similarity, bits (`binary_codes`) by
     Hamming distance. Short codes often tie; a tie counts as the mean over all orders of the tied items.
-
-    See also: `retrieval` for full embeddings.
 
     Example:
 

@@ -35,7 +35,7 @@ def reidentification(
     """Cumulative match characteristic and mean average precision of re-identification.
 
     A query ignores gallery items of the same identity and the same camera. It does not ignore other identities in its
-    camera, nor distractors, items whose identity no query has. Gallery items and queries with a junk id are removed.
+    camera, nor items whose identity no query has (distractors). Gallery items and queries with a junk id are removed.
     Queries without a relevant item are excluded from the means and counted.
 
     * cmc@k: share of queries with a relevant item among the first k.
@@ -79,10 +79,9 @@ def reidentification(
         arrays with NaN where a query was skipped; no counts.
 
     Raises:
-        ValueError: ids that are not integers or of another length; a gallery without labels or cameras; no item left;
-            k above the size of the gallery; embeddings that are not finite or all the same; scores that are not finite;
-            rankings that do not have each item of the gallery once; no query with a relevant item; an unknown
-            `exclude`.
+        ValueError: ids that are not integers or of another length; a gallery without labels or cameras; no item left,
+            or no query with a relevant item; an option out of range; embeddings or scores that are not finite or all
+            the same; rankings that do not have each item of the gallery once.
 
     Warns:
         UserWarning: where many queries have ties, see `retrieval`.
@@ -172,8 +171,6 @@ def random_gallery(
     with one image has no query, and stays in the gallery. A query has one relevant item, so map is the mean of
     1 / rank.
 
-    See also: `reidentification`, which has a gallery of its own.
-
     Example:
 
         >>> x = np.array([[0.0], [1.0], [10.0], [11.0]])
@@ -193,8 +190,7 @@ def random_gallery(
         queries in one repeat, `gallery`, the number of identities, and `repeats`.
 
     Raises:
-        ValueError: fewer than two identities; no identity with two images; k above the number of identities; otherwise
-            as `retrieval`.
+        ValueError: fewer than two identities; no identity with two images; otherwise as `reidentification`.
 
     Source: Liu, Tian, Wang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
     CVPR 2016.
@@ -220,12 +216,7 @@ def _require_all_or_none(gallery, gallery_labels, gallery_cameras):
 
 
 class _Images(NamedTuple):
-    """Queries or gallery items without junk.
-
-    Attributes:
-        vectors, labels, cameras: `(images, dim)` and `(images,)`.
-        is_used: `(images and junk,)` whether each row of the arguments is not junk.
-    """
+    """Queries or gallery items without junk; `is_used` marks the rows of the arguments that are not junk."""
 
     vectors: np.ndarray
     labels: np.ndarray

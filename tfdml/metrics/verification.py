@@ -52,14 +52,13 @@ def verification(
 
     * accuracy: share of correct decisions on the pairs of a fold, with the threshold that decides most pairs of all
       other folds correctly; the mean over folds. Of several such thresholds it is the middle one.
-      `verification_folds` returns the thresholds and the accuracies.
     * accuracy_se: standard error of that mean, the sample standard deviation over folds / sqrt(folds).
     * auc: area under the curve of tar over far.
     * eer: equal error rate, where far = frr on that curve.
     * tar@far=x: the largest tar of a threshold with far <= x.
     * fpr95: far at the highest threshold with tar >= 0.95.
 
-    See also: `verification_folds` for the thresholds; `calibrated_threshold` for one to use.
+    See also: `verification_folds` for the thresholds and accuracies; `calibrated_threshold` for one to use.
 
     Example: of two matched pairs with scores 4 and 2, and two mismatched ones with 3 and 1, three of four comparisons
     are won.
@@ -116,17 +115,12 @@ def verification_folds(scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.Ar
         [True, False, True, True]
 
     Args:
-        scores: `(pairs,)` floats, larger for pairs that are more alike, such as `pair_scores`.
-        same: `(pairs,)` booleans, or integers 0 and 1: whether both examples have the same class.
-        folds: `(pairs,)` integers, the fold of each pair; see `verification` for None.
+        scores, same, folds: as in `verification`, with its errors.
 
     Returns:
         A record of arrays: `folds`, `(f,)` int64, the ids of the folds, rising; `thresholds`, `(f,)` float64, the best
         one on all other folds; `accuracies`, `(f,)` float64, the fraction of correct decisions; and `accepted`,
         `(pairs,)` booleans, which is wrong where it differs from `same`.
-
-    Raises:
-        ValueError: as `verification`.
     """
     values, is_same = _as_pairs(scores, same)
     ids, fold_of_pair = np.unique(_as_folds(folds, is_same), return_inverse=True)
@@ -139,7 +133,7 @@ def verification_folds(scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.Ar
 def pair_scores(a: npt.ArrayLike, b: npt.ArrayLike, *, metric: str = "cosine") -> np.ndarray:
     """Scores of pairs of embeddings; a larger score is nearer.
 
-    See also: `verification`, which measures them; `tfdml.models.score_pairs` for a model of pairs.
+    See also: `tfdml.models.score_pairs` for a model of pairs.
 
     Example:
 
@@ -171,8 +165,6 @@ def pair_scores(a: npt.ArrayLike, b: npt.ArrayLike, *, metric: str = "cosine") -
 def roc(scores: npt.ArrayLike, same: npt.ArrayLike) -> Roc:
     """The receiver operating characteristic of pairs, with all of its thresholds.
 
-    See also: `verification` for numbers of the curve; `calibrated_threshold` for one threshold.
-
     Example:
 
         >>> curve = tfdml.metrics.roc([4.0, 3.0, 2.0, 1.0], [1, 0, 1, 0])
@@ -182,16 +174,12 @@ def roc(scores: npt.ArrayLike, same: npt.ArrayLike) -> Roc:
         ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
 
     Args:
-        scores: `(pairs,)` floats, larger for pairs that are more alike.
-        same: `(pairs,)` booleans, or integers 0 and 1: whether both examples have the same class.
+        scores, same: as in `verification`, with its errors.
 
     Returns:
         A record of arrays `(m,)` float64, by falling threshold: `far` and `tar`, the false and the true accept rates,
         from 0 to 1; and `thresholds`, halfway between the lowest score that is accepted and the next lower one. The
         first is infinite and accepts nothing, the last is the lowest score.
-
-    Raises:
-        ValueError: as `verification`.
     """
     return _roc(*_as_pairs(scores, same))
 
@@ -213,8 +201,6 @@ def calibrated_threshold(
 
     `tfdml.export.saved_model(..., threshold=)` writes it with the model.
 
-    See also: `roc` for all thresholds; `verification_folds` for the accuracy at a threshold from other pairs.
-
     Example:
 
         >>> scores, same = np.arange(40), np.arange(40) >= 20  # the matched pairs have scores 20 to 39
@@ -224,17 +210,15 @@ def calibrated_threshold(
         9.5
 
     Args:
-        scores: `(pairs,)` floats, such as `pair_scores` of validation pairs.
-        same: `(pairs,)` booleans, or integers 0 and 1: whether both examples have the same class.
+        scores, same: as in `verification`, of validation pairs.
         precision, far, frr: exactly one of them, between 0 and 1.
 
     Returns:
         a float, halfway between two scores. It belongs to the metric of the scores.
 
     Raises:
-        ValueError: none or several rates, or one out of range; fewer than ten pairs that decide it (mismatched pairs
-            accepted, matched pairs rejected, or pairs accepted); a precision that no threshold reaches; pairs as in
-            `verification`.
+        ValueError: none or several rates, or one out of range; fewer than ten pairs that decide it; a precision that no
+            threshold reaches; pairs as in `verification`.
     """
     rates = {"precision": precision, "far": far, "frr": frr}
     chosen = {name: rate for name, rate in rates.items() if rate is not None}

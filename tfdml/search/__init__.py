@@ -70,8 +70,8 @@ def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exa
 
     Raises:
         FileNotFoundError: the folder holds no index.
-        ImportError: it needs ScaNN or faiss, or has metadata, and the package or pyarrow is not installed.
-        ValueError: the index, or a shard, which is named, lacks files or is damaged; an index of another model.
+        ImportError: ScaNN, faiss or, for metadata, pyarrow is not installed.
+        ValueError: the index or a shard, by name, lacks files or is damaged; an index of another model.
     """
     index = read_whole(path, _load)
     require_same_model("queries", model, f"the index in {str(path)!r}", index.fingerprint, other_model=other_model)

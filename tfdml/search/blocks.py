@@ -13,25 +13,12 @@ _BLOCK = 64 * 2**20  # Bytes per block, where that is more queries: fewer switch
 
 
 def for_blocks(function, queries, columns, *, memory=MEMORY, row_bytes=0, thread_bytes=0, rows=None):
-    """Call `function(rows, block)` for all queries, one block at a time, in one thread per core.
+    """Call `function(rows, block)` for all queries, one block at a time, and yield the number of queries of each.
 
-    Each thread has its own block. A block holds about 64 MiB, or 256 queries where that is more, and never more than
-    `memory` allows.
-
-    Args:
-        function: gets a slice of the queries and an array `(rows, columns)` float32, which it may fill and use but must
-            not keep.
-        queries, columns: numbers of queries and of columns of a block.
-        memory: bytes for the blocks and the working memory of `function`.
-        row_bytes: working memory of `function` per query, in addition to its scores.
-        thread_bytes: working memory of `function` per thread.
-        rows: largest number of queries per block, instead of 64 MiB or 256 queries.
-
-    Yields:
-        the number of queries of each finished block. Work starts when the first value is requested.
-
-    Raises:
-        ValueError: not even one query per thread fits into `memory`.
+    `function` gets a slice of the queries and a `(rows, columns)` float32 array to fill and not to keep. Each core has
+    a thread, and each thread one block of about 64 MiB, or 256 queries if that is more; `rows` is another largest
+    number of queries. `memory` bounds all blocks, `row_bytes` per query and `thread_bytes` per thread; a ValueError if
+    not even one query per thread fits. Work starts when the first value is requested.
     """
     threads = thread_count()
     row_bytes += 4 * columns

@@ -15,14 +15,8 @@ _NAMED: dict[Any, Any] = {None: Exact, "exact": Exact, "scann": Scann, "faiss": 
 
 
 def index_builder(search: IndexBuilder) -> Callable[..., Index]:
-    """The function `(vectors, metric=...)` that builds an index.
-
-    Args:
-        search: "exact" or None for `Exact`, "scann" for `Scann`, "faiss" for `Faiss`, or such a function, as these
-            classes are.
-
-    Raises:
-        ValueError: another name, or anything else that is not a function.
+    """The function `(vectors, metric=...)` that builds an index, from such a function, "exact", None, "scann" or
+    "faiss".
     """
     build: Any = _NAMED.get(search) if search is None or isinstance(search, str) else search
     require(

@@ -40,8 +40,8 @@ class Exact(Index):
         metadata: columns with one row per vector: a `pyarrow.Table`, a `pandas.DataFrame` or a dict of lists.
         memory: bytes that a search may use in addition to the index and the results.
         model: the model of the vectors: a Keras model, a model of `tfdml.export.load`, the result of
-            `tfdml.models.read_embeddings`, or a `tfdml.models.fingerprint`; None: not stated. Vectors and queries whose
-            model is stated and is another one are then refused.
+            `tfdml.models.read_embeddings`, or a `tfdml.models.fingerprint`; None: not stated. If it is stated, vectors
+            and queries of another stated model are refused.
 
     Raises:
         ImportError: metadata without pyarrow: `pip install tfdml[tables]`.
@@ -60,18 +60,9 @@ class Exact(Index):
 
 
 def exact_neighbors(gallery, allowed, queries, k, memory):
-    """The exact neighbors in a gallery.
+    """Rows `(q, k)` int64 and values `(q, k)` float32 of the exact neighbors; larger values are nearer.
 
-    Args:
-        gallery: a `Gallery`.
-        allowed: `(n,)` bool, the vectors that may be returned; None for all.
-        queries: `(q, dim)` float32.
-        k: 1 to the number of vectors that may be returned.
-        memory: bytes for the search.
-
-    Returns:
-        rows: `(q, k)` int64.
-        values: `(q, k)` float32, larger ones nearer: minus the distance for euclidean.
+    `allowed` is `(n,)` bool, the vectors that may be returned, None for all; `k` is at most their number.
     """
     gallery, gallery_rows, allowed, memory = _narrowed(gallery, allowed, memory)
     scores = gallery.scores(queries)
@@ -89,8 +80,7 @@ def exact_neighbors(gallery, allowed, queries, k, memory):
 def _narrowed(gallery, allowed, memory):
     """A gallery of the allowed vectors alone, if they are few and their copy fits into half of `memory`.
 
-    Returns:
-        the gallery; its rows, None for all; the mask of allowed rows in it, None for all; the remaining memory.
+    Returns the gallery; its rows, None for all; the mask of allowed rows in it, None for all; the remaining memory.
     """
     if allowed is None:
         return gallery, None, None, memory

@@ -1,8 +1,4 @@
-"""The hardest pairs and triplets of a whole training set, found by nearest-neighbor search. NumPy in, NumPy out.
-
-The hardest pairs of a batch are rarely the hardest of the training set. This module compares every example with the
-whole set, in chunks, so a matrix of examples x examples is never in memory.
-"""
+"""The hardest pairs and triplets of a whole training set, found by nearest-neighbor search in chunks of examples."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,12 +50,9 @@ class FalseNegativeGuard:
         [[2], [3], [0], [1]]
 
     Args:
-        skip: number of nearest examples of other classes that are left out, 0 or more.
-        candidates: number of further ones from which negatives are taken, 1 or more. If all are left out, there are
-            none for the anchor.
-        max_score: absolute limit of s_an; None for none.
-        margin: margin below the score of the positive, in units of s; None for none.
-        fraction: share of the score of the positive, in (0, 1]; None for none.
+        skip: number of nearest examples of other classes that are left out.
+        candidates: number of further ones from which negatives are taken; if all are left out, the anchor has none.
+        max_score, margin, fraction: as above, the first two in units of s and the third in (0, 1]; None for no limit.
         teacher: `(examples, teacher_dim)` embeddings of another model, whose cosines are the teacher's scores; or a
             function of row numbers, anchors `(a,)` and their candidates `(a, c)`, that returns scores `(a, c)`, such as
             those of a cross-encoder. It may be called for the same pair twice.
@@ -97,8 +90,7 @@ class FalseNegativeGuard:
     def limits(self, positive_scores: np.ndarray) -> np.ndarray:
         """The score that a negative of each anchor must stay below, `(anchors,)`, infinite for none.
 
-        Args:
-            positive_scores: `(anchors,)` scores of the nearest positives, infinite for an anchor without any.
+        `positive_scores` are `(anchors,)`, of the nearest positives; infinite for an anchor without any.
         """
         limits = np.full(len(positive_scores), np.inf if self.max_score is None else self.max_score)
         has_positive = np.isfinite(positive_scores)
@@ -134,13 +126,12 @@ def hardest_pairs(
     of its results belong to other classes and their number is the same; `tfdml.search.neighbor_recall` measures its
     recall. If too many neighbors of an example are of its own class, the search is repeated with more neighbors.
 
-    Memory: a few copies of the embeddings, 64 MiB (or 40 bytes per example, if that is more), and the memory of the
-    search, up to 512 MiB with `tfdml.search.Exact`. Time grows with the square of the number of examples for an exact
-    search, with the squares of the class sizes for the positives, and with the class sizes if neighbors are mostly of
-    the same class.
+    Examples are compared with the whole set in chunks. Memory: a few copies of the embeddings, 64 MiB (or 40 bytes per
+    example, if that is more), and the memory of the search, up to 512 MiB with `Exact`. Time grows with the square of
+    the number of examples for an exact search, with the squares of the class sizes for the positives, and with the
+    class sizes if neighbors are mostly of the same class.
 
-    See also: `hardest_triplets`; `tfdml.samplers.MinedPairs`, which keeps the pairs for training; `tfdml.miners` for
-    the pairs of a batch.
+    See also: `tfdml.samplers.MinedPairs`, which keeps the pairs for training; `tfdml.miners` for the pairs of a batch.
 
     Example:
 
@@ -154,8 +145,8 @@ def hardest_pairs(
         labels: `(examples,)` integer class ids, of two classes or more.
         positives, negatives: number of each per example.
         metric: "cosine", "dot" or "euclidean"; near means a large cosine, a large dot product or a small distance.
-        search: builds the index: "exact" or None for `tfdml.search.Exact`, "scann" for `tfdml.search.Scann`, or any
-            function `(vectors, metric=...)`, such as these classes, that returns an index whose ids are row numbers.
+        search: builds the index: "exact" or None, "scann", "faiss", or a function `(vectors, metric=...)` that returns
+            an index whose ids are row numbers.
         guard: leaves out probable false negatives; None for none. The others move up.
 
     Returns:
@@ -163,9 +154,8 @@ def hardest_pairs(
         class, and `negatives`, `(examples, negatives)`, the nearest of other classes; -1 where there are no more.
 
     Raises:
-        ValueError: embeddings that are not a matrix of finite numbers, labels that are not one integer per row, fewer
-            than two classes, an unknown metric or search, a number of pairs below 1, a guard with fewer candidates than
-            negatives or a teacher of another set.
+        ValueError: embeddings, labels or a guard of another form or set, fewer than two classes, or an option out of
+            range.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2, which mines a subset
     offline; Harwood et al., Smart Mining for Deep Metric Learning, ICCV 2017, which searches the whole set.
@@ -200,7 +190,7 @@ def hardest_triplets(
 
     Memory and time are as in `hardest_pairs`.
 
-    See also: `hardest_pairs` for more than one of each; `tfdml.samplers.MinedSampler` for training.
+    See also: `tfdml.samplers.MinedSampler` for training.
 
     Example:
 

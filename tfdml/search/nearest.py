@@ -9,18 +9,10 @@ _SCORES_PER_STEP = 2**18  # Scores searched at the same time, so that they stay 
 
 
 def nearest(scores, k, rows, block, allowed=None):
-    """The `k` vectors of the gallery that score highest with each query of a slice.
+    """The `k` vectors of the gallery that score highest with each query of a slice: columns and scores, `(rows, k)`.
 
-    Args:
-        scores: `Scores`.
-        k: 1 to the number of vectors that are allowed.
-        rows: slice of the queries.
-        block: `(rows, n)` float32, overwritten.
-        allowed: `(n,)` bool, the vectors that may be returned; None for all.
-
-    Returns:
-        columns: `(rows, k)` int64, highest score first, equal scores by position.
-        values: `(rows, k)` float32, their scores.
+    The highest score comes first, equal ones by position. `block`, `(rows, n)` float32, is overwritten. `allowed` is
+    `(n,)` bool, the vectors that may be returned, None for all; `k` is at most their number.
     """
     candidates = _candidates(scores, k, rows, block, allowed)
     if candidates is None:
@@ -60,15 +52,7 @@ def _candidates(scores, k, rows, block, allowed):
 
 
 def largest(scores, k):
-    """Positions of the `k` largest scores, largest first, equal ones by position.
-
-    Args:
-        scores: `(n,)`.
-        k: 1 to n.
-
-    Returns:
-        `(k,)` int64.
-    """
+    """Positions `(k,)` of the `k` largest of `(n,)` scores, largest first, equal ones by position."""
     candidates = np.flatnonzero(scores >= top_k_threshold(scores, k))
     return candidates[np.argsort(-scores[candidates], kind="stable")[:k]]
 
@@ -76,13 +60,8 @@ def largest(scores, k):
 def top_k_threshold(scores, k, spare=8):
     """A threshold that the `k` largest scores and few others reach: the k-th largest maximum of many slices.
 
-    Args:
-        scores: `(..., n)`.
-        k: 1 to n, an integer or `(...)`.
-        spare: slices per item of `k`; with more slices, fewer other scores reach the threshold.
-
-    Returns:
-        `(...)` float32; the k-th largest score itself where n is small.
+    `scores` are `(..., n)`, `k` and the result `(...)`. Each item of `k` has `spare` slices: with more, fewer other
+    scores reach the threshold. Where n is small, it is the k-th largest score itself.
     """
     n, num_slices = scores.shape[-1], max(1024, spare * int(np.max(k)))
     if n >= 2 * num_slices:
@@ -94,15 +73,7 @@ def top_k_threshold(scores, k, spare=8):
 
 
 def merged(ids, values, more_ids, more_values, k):
-    """The `k` best of two lists per query; equal scores in the order of the lists.
-
-    Args:
-        ids, values: `(q, a)` ids or rows, and their scores, of which larger ones are nearer.
-        more_ids, more_values: `(q, b)`.
-
-    Returns:
-        `(q, min(k, a + b))` both.
-    """
+    """The `k` best of two lists per query, `(q, min(k, a + b))`; larger values are nearer, equal ones in list order."""
     if not ids.shape[1]:
         return more_ids, more_values
     ids, values = np.concatenate([ids, more_ids], axis=1), np.concatenate([values, more_values], axis=1)
@@ -111,14 +82,9 @@ def merged(ids, values, more_ids, more_values, k):
 
 
 def without_self(neighbors, scores, rows):
-    """Neighbor lists without the query itself, or without the last neighbor if copies rank above the query.
+    """Neighbor lists `(queries, k - 1)` without the query itself, or without the last if copies rank above the query.
 
-    Args:
-        neighbors, scores: `(queries, k)` rows of the gallery, and their scores.
-        rows: `(queries,)` row of each query in the gallery.
-
-    Returns:
-        `(queries, k - 1)` neighbors and scores.
+    `rows` is `(queries,)`, the row of each query in the gallery.
     """
     is_dropped = neighbors == rows[:, None]
     is_dropped[~is_dropped.any(axis=1), -1] = True

@@ -13,8 +13,6 @@ def neighbor_recall(neighbors: npt.ArrayLike, exact: npt.ArrayLike) -> float:
 
     Report it with every number that depends on approximate search.
 
-    See also: `Scann.tune` and `Faiss.tune`, which reach a recall.
-
     Example:
 
         >>> tfdml.search.neighbor_recall([[4, 1, 2], [7, 8, 9]], exact=[[1, 4, 5], [7, 8, 9]])  # (2 / 3 + 1) / 2

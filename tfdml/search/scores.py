@@ -1,9 +1,8 @@
 """Scores of queries against a gallery: exact for a pair, approximate for a block.
 
 The score of a pair depends on its two vectors only: the float64 dot product of their float32 forms, or minus their
-float64 distance, rounded to float32. Small whole numbers have exact scores. Exact search, the retrieval metrics and
-the mining of whole sets rank by these scores and, where two are equal, by position. So results do not depend on memory,
-threads, batches, other vectors or the position of a row, and duplicates have the same score.
+float64 distance, rounded to float32. Exact search, the retrieval metrics and the mining of whole sets rank by these
+scores and, where two are equal, by position. So results do not depend on memory, threads, batches or other vectors.
 
 A float32 matrix product is much faster, but its last bits depend on the processor, the shape of the block and the place
 in it. Its error is bounded for every order of summation, so it decides all clear cases; only items within the bound are
@@ -29,10 +28,9 @@ def row_chunks(count, dim):
 
 
 def row_products(x, y):
-    """Dot product of each row of x with the same row of y: `(n,)` float64.
+    """Dot product of each row of x with the same row of y: `(n,)` float64, which depends on these two rows alone.
 
-    Each depends on its two rows alone. `np.einsum` and the BLAS add in an order that depends on the position of the
-    row.
+    `np.einsum` and the BLAS add in an order that depends on the position of the row.
     """
     sums = np.empty(len(x))
     for rows in row_chunks(len(x), x.shape[1]):
@@ -69,10 +67,6 @@ class Gallery:
     |q - c|^2 / 2 - |q - g|^2 / 2 and the first term is the same for the whole gallery. The center c keeps the float32
     rounding of this product small where the vectors lie far from 0. Scores do not depend on it: the vectors are
     restored to the last bit, see `center_of`.
-
-    Args:
-        vectors: `(n, dim)` float32.
-        metric: one of `METRICS`.
 
     Attributes:
         augmented: `(n, dim)` float32, `(n, dim + 1)` for euclidean; `vectors` itself for dot.
@@ -162,11 +156,7 @@ class Gallery:
         return self.metric == "dot" or np.allclose(self.augmented[:, -1], -0.5 * squares, rtol=1e-6, atol=1e-37)
 
     def scores(self, queries=None, farthest=False):
-        """`Scores` of `(q, dim)` float32 queries, by default of the gallery's own vectors; see `Scores` for `farthest`.
-
-        Raises:
-            ValueError: a product could leave the range of float32.
-        """
+        """`Scores` of `(q, dim)` float32 queries, by default of the gallery's own vectors."""
         if queries is None:
             queries = self.vectors
         elif self.metric == "cosine":
@@ -192,13 +182,8 @@ def append_half_squares(vectors, center=0.0):
 class Scores:
     """Scores of queries against a `Gallery`: a larger score is nearer, or farther with `farthest`.
 
-    Args:
-        queries: `(q, dim)` float32, normalized for cosine.
-        gallery: a `Gallery`.
-        farthest: negate all scores.
-
-    Raises:
-        ValueError: a product could leave the range of float32.
+    `queries` are `(q, dim)` float32, normalized for cosine. If a product could leave the range of float32: a
+    ValueError.
     """
 
     def __init__(self, queries, gallery, farthest=False):
@@ -260,15 +245,10 @@ class Scores:
         return out
 
     def around(self, rows, exact):
-        """Bounds on the approximate scores of items whose score is close to `exact`.
+        """Bounds `low, high` on the approximate scores of items whose score is close to `exact`; all are `(m,)`.
 
-        Args:
-            rows: `(m,)` row numbers of queries.
-            exact: `(m,)` float32 scores.
-
-        Returns:
-            low, high: `(m,)` float32. An item that scores `exact` or lower never has an approximate score above `high`;
-                an item that scores `exact` or higher never has one below `low`.
+        An item that scores `exact` or lower never has an approximate score above `high`; an item that scores `exact` or
+        higher never has one below `low`.
         """
         middle = exact.astype(np.float64)
         if self.gallery.metric == "euclidean":

@@ -78,9 +78,6 @@ class CrossValidation:
             runs: number of models per fold, 1 or more; several show the spread over training seeds.
             k: ranks of recall@k; None for 1, 2, 4 and 8, up to the number of candidates of a query.
 
-        Returns:
-            `TestResult`.
-
         Raises:
             ValueError: a class in common with the training set, `runs` below 1, or a test set that cannot be evaluated.
 

@@ -40,13 +40,11 @@ class TestResult:
         (1, 1.0, 1.0)
 
     Attributes:
-        opening: 1 for the first measurement on the test classes, 2 for the second, ...
+        opening: number of this measurement on the test classes, from 1.
         earlier: times of the earlier openings, as text.
         protocol: the protocol of the test set.
-        trial: number of the best trial.
-        settings: its settings, with which the models were trained.
-        folds: number of folds.
-        runs: number of models per fold.
+        trial, settings: number and settings of the best trial, with which the models were trained.
+        folds, runs: numbers of folds, and of models per fold.
         models: dicts of the metrics of each model, run by run and fold by fold.
         separated: `Measured` by name of metric: the mean over the models.
         concatenated: `Measured` by name of metric: of the concatenated embeddings of a run, the mean over the runs.
@@ -95,12 +93,9 @@ class TestResult:
 
 
 class _Run(NamedTuple):
-    """The models of one run, one per fold, on the test set.
+    """The models of one run, one per fold, on the test set; `embeddings` and `concatenated` are of all models together.
 
-    Attributes:
-        embeddings: `(queries, folds * dim)`, the concatenated embeddings of all models.
-        models: metrics per query of each model, a dict of `(queries,)` per fold.
-        concatenated: metrics per query of `embeddings`.
+    `embeddings` are `(queries, folds * dim)`; `models` and `concatenated` hold metrics per query.
     """
 
     embeddings: np.ndarray

@@ -22,8 +22,7 @@ class Trial:
         settings: settings of the training.
         folds: metrics on the validation classes of each finished fold; only `problem`, a text, where embeddings were
             not finite or all the same.
-        value: the mean of the metric of the search over all folds, a fold with a problem counted as 0; None for an
-            unfinished trial.
+        value: the mean of the metric over all folds, a fold with a problem counted as 0; None for an unfinished trial.
         suggested: the trial in the form of Optuna: its parameters, and their distributions as JSON.
     """
 

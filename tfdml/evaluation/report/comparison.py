@@ -14,14 +14,7 @@ from tfdml.metrics.statistics.confidence import least_classes
 
 
 def paired_differences(evaluation: Any, baseline: Any) -> dict[str, Comparison]:
-    """Metric by metric, the mean difference over the queries and its 95% interval over classes.
-
-    Args:
-        evaluation, baseline: `Evaluation`s of the same queries; the difference is the first minus the second.
-
-    Returns:
-        `Comparison` by the name of a metric.
-    """
+    """By metric, the mean difference of two evaluations of the same queries and its 95% interval over classes."""
     labels, values = evaluation.per_query.labels, baseline.per_query.values
     return {
         name: metrics.paired_comparison(x, values[name], labels, seed=evaluation.seed)

@@ -16,12 +16,7 @@ _STEP = 2**13  # pairs in memory at the same time
 def recall_curve(ranks, candidates):
     """Recall@k for k from 1 to the number of candidates, with equal ratios between the points.
 
-    Args:
-        ranks: `(queries,)` rank of the first relevant item; NaN for a query without one.
-        candidates: number of items that a query may find.
-
-    Returns:
-        `Curve` of k and the fraction of queries with a rank of at most k.
+    `ranks` is `(queries,)`, the rank of the first relevant item; NaN for a query without one.
     """
     ordered = np.sort(ranks[~np.isnan(ranks)])
     ks = np.unique(np.rint(np.geomspace(1, candidates, _POINTS)))
@@ -29,19 +24,13 @@ def recall_curve(ranks, candidates):
 
 
 def precision_recall_curve(queries, items, query_rows):
-    """The interpolated precision at each recall, a mean over queries.
+    """The interpolated precision at each recall, a mean over the queries `query_rows`, which have relevant items.
 
         P(r) = max over all t with recall(t) >= r of precision(t)
 
     precision(t) is the fraction of relevant items among the items with a similarity of at least t; recall(t) is the
-    fraction of relevant items with a similarity of at least t.
-
-    Args:
-        queries, items: `EmbeddedSet`s; the same one for leave-one-out.
-        query_rows: `(n,)` query_rows of queries, each with a relevant item.
-
-    Returns:
-        `Curve` of recall from 0 to 1 and precision.
+    fraction of relevant items with a similarity of at least t. In leave-one-out, `queries` and `items` are the same
+    set.
 
     Source: Manning, Raghavan, Schuetze, Introduction to Information Retrieval, 2008, section 8.4.
     """
@@ -76,15 +65,9 @@ def sampled_queries(ranks, seed):
 
 
 def similarity_histograms(queries, items, seed):
-    """Histograms of the similarities of positive and of negative pairs.
+    """Histograms of the similarities of positive and of negative pairs, without pairs of an example with itself.
 
-    Args:
-        queries, items: `EmbeddedSet`s; the same one for leave-one-out, which has no pairs of an example with itself.
-        seed: seed of the draw of pairs.
-
-    Returns:
-        `Similarities` of all positive pairs, or of 2^20 random ones; and of all negative pairs, or of those among 2^20
-        random pairs.
+    All positive pairs count, or 2^20 random ones; and all negative pairs, or those among 2^20 random pairs.
     """
     edges = np.linspace(-1, 1, _BINS + 1)
     rows = [pairs(queries, items, np.random.default_rng(seed)) for pairs in (_positive_pairs, _negative_pairs)]

@@ -11,10 +11,7 @@ _MIN_AGREEING = 3  # neighbors of a label suspect
 
 
 class NeighborLists:
-    """The nearest items of every query.
-
-    Args:
-        queries, items: `EmbeddedSet`s; the same one for leave-one-out, in which no query finds itself.
+    """The nearest items of every query; in leave-one-out no query finds itself.
 
     Attributes:
         rows: `(queries, n)` int64 rows of the gallery, nearest first.

@@ -28,11 +28,7 @@ DARK = Theme(ink="#e6e9ee", grid="#3a4350", positive="#6cb6ff", negative="#ff9e6
 def svg(draw, evaluation, theme, baselines):
     """A figure as the text of an SVG file; the same evaluation gives the same text.
 
-    Args:
-        draw: function of axes, evaluation, theme and baselines, such as `draw_recall`.
-        evaluation: `Evaluation`.
-        theme: `Theme`.
-        baselines: dict of other evaluations by name.
+    `draw` is a function of axes, evaluation, theme and baselines, such as `draw_recall`.
     """
     figure = new_figure("Evaluation.html", figsize=(5.2, 3.4))
     axes = figure.subplots()

@@ -36,8 +36,8 @@ def evaluate(
 ) -> Evaluation:
     """Retrieval of a set: metrics with intervals, curves, and the examples to look at.
 
-    Without `gallery`, each example is a query against all others (leave-one-out). Similarity is the cosine. The metrics
-    are those of `tfdml.metrics.retrieval`; docs/evaluation.md explains each part.
+    Without `gallery`, each example is a query against all others (leave-one-out). Similarity is the cosine.
+    docs/evaluation.md explains each part.
 
     See also: `tfdml.metrics.retrieval` for the numbers alone, `tfdml.evaluation.cross_validate` to choose settings.
 
@@ -66,9 +66,8 @@ def evaluate(
         `own-data/leave-one-out/exact-cosine/v1`, or `own-data/query-gallery/exact-cosine/v1` with a gallery.
 
     Raises:
-        ValueError: embeddings that are not finite or all the same; labels that do not fit; a k above the size of the
-            gallery; no query with a relevant item, or only queries of one class; a gallery with other class names; an
-            option out of range.
+        ValueError: embeddings that are not finite or all the same; arguments that do not fit each other; no query with
+            a relevant item, or only queries of one class; an option out of range.
     """
     require_whole("shown", shown, 0)
     require_seed(seed)
@@ -105,11 +104,8 @@ def evaluate(
 class Measurement:
     """Retrieval metrics of queries in a gallery.
 
-    Attributes:
-        metrics: `Measured` by name.
-        queries, items, classes: number of queries in the means, of items of the gallery, and of classes.
-        ranks: `(queries,)` rank of the first relevant item; NaN for a query without one.
-        values: `(queries,)` values of each metric by name, NaN for a query without a relevant item.
+    `queries` counts the queries in the means. `ranks` and `values` are `(queries,)`: the rank of the first relevant
+    item, and the value of each metric; NaN for a query without a relevant item.
     """
 
     metrics: Mapping[str, Measured]

@@ -12,14 +12,7 @@ from tfdml.typing import Data, Embedder, Labels
 
 
 class EmbeddedSet(NamedTuple):
-    """Queries or gallery: embeddings with labels.
-
-    Attributes:
-        vectors: `(n, dim)` float32 embeddings.
-        unit: the embeddings, scaled to norm 1.
-        labels: `(n,)` int64.
-        data: the labeled set, or None.
-    """
+    """Queries or gallery: embeddings `(n, dim)` with labels; `unit` are the embeddings, scaled to norm 1."""
 
     vectors: np.ndarray
     unit: np.ndarray
@@ -59,11 +52,7 @@ def queries_and_gallery(
 
 
 def query_and_gallery_models(model: Any, *, has_gallery: bool) -> tuple[Any, Any]:
-    """The two towers of a model, or twice the model.
-
-    Raises:
-        ValueError: a model of two towers without a gallery.
-    """
+    """The two towers of a model, which need a gallery, or twice the model."""
     towers = getattr(model, "towers", None)
     received = "a model of two towers without gallery="
     require(towers is None or has_gallery, received, "queries and a gallery, such as gallery=products")

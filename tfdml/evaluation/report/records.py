@@ -35,13 +35,7 @@ class Curve(NamedTuple):
 
 
 class Similarities(NamedTuple):
-    """Number of pairs in each bin of cosine similarity.
-
-    Attributes:
-        edges: `(bins + 1,)` similarities from -1 to 1.
-        positive: `(bins,)` counts of pairs of one class.
-        negative: `(bins,)` counts of pairs of two classes.
-    """
+    """Numbers of positive and of negative pairs `(bins,)` between `edges` of cosine similarity `(bins + 1,)`."""
 
     edges: np.ndarray
     positive: np.ndarray
@@ -51,10 +45,8 @@ class Similarities(NamedTuple):
 class PerQuery(NamedTuple):
     """The metrics of each query, for paired comparisons.
 
-    Attributes:
-        labels: `(queries,)` int64 classes of the queries.
-        item_labels: `(items,)` int64 classes of the gallery; those of the queries for leave-one-out.
-        values: `(queries,)` float64 by the name of a metric, NaN for a query without a relevant item.
+    `item_labels` are `(items,)`, the classes of the gallery, or of the queries for leave-one-out. `values` are
+    `(queries,)` by the name of a metric, NaN for a query without a relevant item.
     """
 
     labels: np.ndarray
@@ -118,10 +110,9 @@ class Evaluation:
     Attributes:
         protocol: the id to report with every number.
         metrics: `Measured` by name: `recall@k` for each k, `precision@1`, `r_precision`, `map@r`, `mrr`.
-        queries: number of queries in the means.
+        queries, classes: numbers of queries in the means, and of their classes.
         skipped: number of queries without a relevant item.
         items: number of items in the gallery.
-        classes: number of classes of the queries in the means.
         recall: `Curve` of Recall@k over k, up to the size of the gallery.
         precision_recall: `Curve` of the interpolated precision over recall, the mean over `curve_queries` queries.
         curve_queries: number of queries of `precision_recall`, drawn at random where the set has more.
@@ -184,10 +175,7 @@ class Evaluation:
         """Write all attributes but `sets` and `per_query` as JSON, in one step.
 
         Args:
-            path: the file to write; an older file is replaced.
-
-        Returns:
-            `pathlib.Path` of the file.
+            path: the file to write, which is returned; an older file is replaced.
 
         Raises:
             OSError: the file cannot be written.
@@ -202,12 +190,9 @@ class Evaluation:
         channels, and embeddings without a set, are shown by name.
 
         Args:
-            path: the file to write; an older file is replaced.
+            path: the file to write, which is returned; an older file is replaced.
             baselines: other evaluations of the same queries and gallery by name, such as `{"frozen network": frozen}`:
                 the page shows their metrics and curves, and the paired differences with their intervals.
-
-        Returns:
-            `pathlib.Path` of the file.
 
         Raises:
             ValueError: a baseline of another set, with other labels or with other metrics.

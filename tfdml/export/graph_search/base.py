@@ -16,9 +16,6 @@ class Space(tf.Module):
 
     cosine: g / |g|; dot: g; euclidean: g - c with the mean c, and the offset -|g - c|^2 / 2. A product plus its offset
     ranks as the score: for euclidean it is |q - c|^2 / 2 - |q - g|^2 / 2.
-
-    Attributes:
-        vectors: `(n, dim)` float32, an array.
     """
 
     def __init__(self, vectors: np.ndarray, metric: str):

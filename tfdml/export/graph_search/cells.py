@@ -9,13 +9,7 @@ _BLOCK = 2**24  # numbers of a block of scores
 
 
 class Cells(NamedTuple):
-    """Vectors divided among centers.
-
-    Attributes:
-        centers: `(cells, dim)` float32.
-        order: `(n,)` rows of the vectors, cell by cell, rising within a cell.
-        starts: `(cells + 1,)`: cell c has `order[starts[c]:starts[c + 1]]`.
-    """
+    """Vectors divided among `centers`, `(cells, dim)`: cell c has the rows `order[starts[c]:starts[c + 1]]`, rising."""
 
     centers: np.ndarray
     order: np.ndarray

@@ -133,8 +133,7 @@ class _Searcher(tf.Module):
 def _probes_for(space, cells, sample, k, recall):
     """The fewest probes with which a sample of the vectors, as queries, reaches the recall of their neighbors.
 
-    Args:
-        sample: `(q,)` rows of the vectors. Without any, all cells are visited.
+    `sample` is `(q,)` rows of the vectors. Without any, all cells are visited.
     """
     if not len(sample):
         return len(cells.centers)

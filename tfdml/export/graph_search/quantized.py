@@ -11,12 +11,9 @@ DTYPES = ("float32", "bfloat16", "int8")
 
 
 class StoredVectors(tf.Module):
-    """Vectors in a storage type: codes, and for int8 the step of each vector.
+    """Vectors in a storage type: codes `(n, dim)`, and for int8 the steps `(n,)` of the vectors.
 
-    Attributes:
-        codes: `(n, dim)`, in the storage type.
-        steps: `(n,)` float32, or None.
-        block: number of vectors that are converted to float32 at the same time.
+    `block` is the number of vectors that are converted to float32 at the same time.
     """
 
     def __init__(self, vectors: np.ndarray, dtype: str):

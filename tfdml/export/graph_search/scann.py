@@ -65,12 +65,7 @@ class ScannSearch:
         require_counts(leaves=self.leaves, leaves_to_search=self.leaves_to_search, rescore=self.rescore)
 
     def searcher(self, vectors: np.ndarray, metric: str) -> tf.Module:
-        """The module that searches `(n, dim)` float32 vectors.
-
-        Raises:
-            ImportError: ScaNN does not fit the installed TensorFlow.
-            ValueError: fewer than 1,000 vectors, or more leaves than vectors.
-        """
+        """The module that searches `(n, dim)` float32 vectors; at least 1,000 of them, and no fewer than `leaves`."""
         count = len(vectors)
         require(count >= 1000, f"{count} vectors for ScannSearch", "at least 1,000. Use ExactSearch")
         leaves = self.leaves or round(count**0.5)

@@ -35,16 +35,11 @@ def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]
         array([[0.6, 0.8]], dtype=float32)
 
     Args:
-        model: as for `tfdml.export.saved_model`.
-        path: folder to write; an earlier export without other files is replaced.
-        **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`, as for
-            `tfdml.export.saved_model`.
-
-    Returns:
-        The folder, a `pathlib.Path`.
+        model, path: as for `tfdml.export.saved_model`.
+        **options: its `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`.
 
     Raises:
-        ValueError: an operation that LiteRT does not have, which is named, or vectors in bfloat16.
+        ValueError: an operation that LiteRT does not have, by name, or vectors in bfloat16.
         ValueError, FileExistsError, OSError, RuntimeError: as `tfdml.export.saved_model`.
     """
     dtype = getattr(options.get("search"), "dtype", "float32")

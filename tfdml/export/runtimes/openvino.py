@@ -16,10 +16,10 @@ FILE = "model.xml"
 def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]) -> Path:
     """Write a model of images for OpenVINO, with an index if there is one: `model.xml` and `model.bin`.
 
-    Input and outputs are those of `tfdml.export.onnx`, in whole numbers: OpenVINO (2026.4) damages its memory when it
-    gathers texts, and its CPU computes in int32. So `id` is a number, -1 for "unknown", and there is no `payload`. An
-    index whose ids are not int32 has the outputs `rows` in place of `ids` and `row` in place of `id`: rows of the
-    index, whose ids `ids.json` lists.
+    Input and outputs are as in `tfdml.export.onnx`, but whole numbers replace texts: OpenVINO (2026.4) damages its
+    memory when it gathers texts, and its CPU computes in int32. So `id` is a number, -1 for "unknown", and there is no
+    `payload`. An index whose ids are not int32 has the outputs `rows` in place of `ids` and `row` in place of `id`:
+    rows of the index, whose ids `ids.json` lists.
 
     Equal scores keep the order of the index, which OpenVINO itself does not promise.
 
@@ -36,14 +36,8 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
         array([[0.6, 0.8]], dtype=float32)
 
     Args:
-        model: as for `tfdml.export.saved_model`.
-        path: folder to write; an earlier export without other files is replaced. As a version `products/1` it is what
-            OpenVINO Model Server serves.
-        **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`, as for
-            `tfdml.export.saved_model`.
-
-    Returns:
-        The folder, a `pathlib.Path`.
+        model, path: as for `tfdml.export.saved_model`. OpenVINO Model Server serves a folder such as `products/1`.
+        **options: its `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`.
 
     Raises:
         ValueError: an operation that OpenVINO does not have, which is named, or an id -1 beside a threshold.

@@ -46,9 +46,7 @@ class RuntimeOptions(TypedDict, total=False):
 class PixelModel:
     """A model, with its index if there is one, ready for conversion.
 
-    Attributes:
-        function: a `tf.function` from uint8 pixels to a dict of tensors, see `pixel_function`.
-        contents: JSON files that describe the model, by name.
+    `function` maps uint8 pixels to a dict of tensors, see `pixel_function`; `contents` are JSON files that describe it.
     """
 
     function: Any
@@ -77,14 +75,9 @@ def pixel_model(
     search: Search | str | None = None,
     other_model: bool = False,
 ) -> PixelModel:
-    """The function of pixels of a model, and its descriptions.
+    """The function of pixels of a model, and its descriptions; arguments as for `tfdml.export.saved_model`.
 
-    Args:
-        model: as for `tfdml.export.saved_model`.
-        texts: whether the runtime has texts, see `GraphIndex`. Without them, `ids.json` lists the text ids by row.
-        allow_empty: whether a batch may be empty.
-        preprocessing, class_names, threshold, index, search, other_model: as for `tfdml.export.saved_model`, and so are
-            the errors.
+    Without `texts`, a runtime has no texts, see `GraphIndex`, and `ids.json` lists the text ids by row.
     """
     shape = image_shape(model)
     require_export_options(preprocessing=preprocessing, class_names=class_names, threshold=threshold)
@@ -107,11 +100,8 @@ def runtime_folder(
 ) -> Iterator[Path]:
     """Yield a folder for the files of a runtime, which replaces `path` when the block ends without an error.
 
-    Args:
-        path: folder to write; an earlier export without other files is replaced.
-        pixels: the exported model, whose descriptions are written beside the files.
-        facts: facts about the files, for `runtime.json`.
-        packages: distributions that wrote the files.
+    The descriptions of `pixels`, and `runtime.json` of `facts` and of the versions of `packages`, are written beside
+    them.
     """
     path = as_writable_path(path)
     require_replaceable(path, _listed_files)

@@ -38,15 +38,10 @@ def web(
         ['index.html', 'model.onnx', 'page.js', 'pixels.js']
 
     Args:
-        model: a model of images, as for `tfdml.export.saved_model`.
-        path: folder to write; an earlier export without other files is replaced.
+        model, path: a model of images and a folder, as for `tfdml.export.saved_model`.
         runtime: folder `dist` of the npm package onnxruntime-web (`npm install onnxruntime-web`), three of whose files
             are copied; None: the page expects them in `onnxruntime-web` beside its folder, for many pages.
-        **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`, as for
-            `tfdml.export.saved_model`.
-
-    Returns:
-        The folder, a `pathlib.Path`.
+        **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model` of `saved_model`.
 
     Raises:
         ValueError: a model of pairs, a preprocessing with boxes, or a `runtime` without the files of ONNX Runtime Web.

@@ -18,7 +18,7 @@ Match = Callable[[np.ndarray, np.ndarray], Any]
 def shared_labels(labels: Labels, gallery_labels: Labels) -> np.ndarray:
     """Number of labels that two items have in common, for `match=`: items with several labels each.
 
-    See also: `shared_levels` for a hierarchy; option `match=` of `retrieval`.
+    See also: option `match=` of `retrieval`.
 
     Example:
 
@@ -46,7 +46,7 @@ def shared_labels(labels: Labels, gallery_labels: Labels) -> np.ndarray:
 def shared_levels(labels: Labels, gallery_labels: Labels) -> np.ndarray:
     """Number of levels of a hierarchy that two items have in common, for `match=`, from the coarsest level on.
 
-    See also: `shared_labels` for several labels without an order; option `match=` of `retrieval`.
+    See also: option `match=` of `retrieval`.
 
     Example:
 
@@ -122,16 +122,10 @@ def relevance_of(match, average, **options):
 
 
 def values_of_grades(scores, grades, cutoffs, ties):
-    """Metrics of one query from the scores and grades of its gallery.
+    """Metrics of one query from the scores and grades of its gallery, and whether its best relevant score is shared.
 
-    Args:
-        scores: `(items,)` float32, -inf for items that are not candidates.
-        grades: `(items,)` numbers, 0 for items that are not relevant, and not all 0.
-        cutoffs: `Cutoff`s.
-        ties: "index" or "expected".
-
-    Returns:
-        dict of floats, and whether an item that is not relevant shares the best relevant score.
+    Shared means that an item that is not relevant has the best relevant score. `scores` are `(items,)` float32, -inf
+    for items that are not candidates; `grades` are 0 for items that are not relevant, and not all 0.
     """
     order = descending_order(scores)
     scores, grades = scores[order], grades[order]

@@ -28,11 +28,7 @@ class Cutoff(NamedTuple):
 
 
 def listed_ranks(k: Rank | Sequence[Rank]) -> list[Rank]:
-    """The ranks of recall@k as a list.
-
-    Raises:
-        ValueError: no rank, or one that is neither a positive whole number nor a share such as "1%".
-    """
+    """The ranks of recall@k as a list: positive whole numbers, and shares such as "1%"."""
     listed: Iterable[Rank] = [k] if isinstance(k, str) or not isinstance(k, Iterable) else k
     ranks: list[Rank] = [rank if isinstance(rank, str) else np.asarray(rank).item() for rank in listed]
     if not ranks or not all(map(_is_rank, ranks)):
@@ -62,11 +58,7 @@ def default_ranks(num_candidates: int, ranks: Sequence[int] = (1, 2, 4, 8)) -> t
 
 
 def as_cutoffs(k: Rank | Sequence[Rank] | None, extra: Sequence[str], num_candidates: int) -> list[Cutoff]:
-    """`Cutoff`s of recall@k, by k or `default_ranks`, and of the extra names, in their order; each once.
-
-    Raises:
-        ValueError: the errors of `listed_ranks`, an unknown name, or a rank above the number of candidates.
-    """
+    """`Cutoff`s of recall@k, by k or `default_ranks`, and of the extra names, in their order; each once."""
     ranks = default_ranks(num_candidates) if k is None else listed_ranks(k)
     if isinstance(extra, str):
         raise ValueError(f"Received extra={extra!r}, expected several names. Write extra=({extra!r},).")
@@ -104,7 +96,7 @@ def _parse(name):
 
 
 def values_of_ranks(ranks, num_relevant, cutoffs, gains=1.0, ideal_gains=None):
-    """Values per query from the ranks of its relevant items.
+    """Dict of values per query, `(queries,)` float64, from the ranks of its relevant items.
 
     Args:
         ranks: `(queries, width)` ascending, from 1; infinity after the last.
@@ -113,9 +105,6 @@ def values_of_ranks(ranks, num_relevant, cutoffs, gains=1.0, ideal_gains=None):
         gains: `(queries, width)` the grades of the items at these ranks, for nDCG; 1 where relevance has no grades.
         ideal_gains: `(queries, m)` the highest grades, descending, at least as many as the last cutoff or all; None
             where relevance has no grades.
-
-    Returns:
-        dict of `(queries,)` float64.
     """
     total = np.maximum(num_relevant, 1)
     ideal_gains = ideal_gains if ideal_gains is None else np.where(num_relevant[:, None] > 0, ideal_gains, 1)

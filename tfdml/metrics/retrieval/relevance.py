@@ -8,16 +8,8 @@ from tfdml._core.checks import as_ids, as_unmasked, require
 class Relevance:
     """Which gallery items are relevant to each query, and which are excluded, from labels and groups.
 
-    Args:
-        labels, groups: `(num_queries,)` integers; no groups for None.
-        gallery_labels, gallery_groups: `(num_items,)` integers, None in leave-one-out.
-        num_queries: number of queries.
-        num_items: number of gallery items; None for leave-one-out, where the queries are the gallery.
-
-    Attributes:
-        leave_one_out: whether each query is excluded from its gallery by its row.
-        num_candidates: number of gallery items, without the query itself in leave-one-out.
-        counts: `(num_queries,)` number of relevant items of each query.
+    Gallery labels, groups and `num_items` are None in leave-one-out, where the queries are the gallery and each query
+    is excluded by its row, also from `num_candidates`. `counts` is the number of relevant items of each query.
     """
 
     def __init__(self, labels, gallery_labels, groups, gallery_groups, num_queries, num_items):
@@ -44,12 +36,7 @@ class Relevance:
         self.counts = self._relevant_counts()
 
     def relevant(self, rows):
-        """Pairs of queries and relevant items, for some queries `(m,)`, by query and then by item.
-
-        Returns:
-            query: `(P,)` indices of `rows`.
-            column: `(P,)` gallery rows.
-        """
+        """Pairs of queries and relevant items, `(P,)` indices of `rows` and gallery rows, by query and then by item."""
         order, start, stop = self._classmates
         sizes = (stop - start)[rows]
         query = np.repeat(np.arange(len(sizes)), sizes)
@@ -67,10 +54,9 @@ class Relevance:
         return self._codes[rows] == self._gallery_codes[columns]
 
     def grades_of_lists(self, rows, neighbors, last):
-        """Relevance of neighbors `(rows, n)`, regardless of exclusion, and the number of relevant items.
+        """Relevance of neighbors, `(rows, n)` booleans regardless of exclusion, and the number of relevant items.
 
-        Returns:
-            `(rows, n)` booleans, `(rows,)` integers, and None for the highest grades: all grades are 1.
+        The third result, the highest grades, is None: all grades are 1.
         """
         return self.gallery_labels[neighbors] == self.labels[rows, None], self.counts[rows], None
 

@@ -75,11 +75,10 @@ def retrieval(
     Without `gallery`, every row is a query against all other rows (leave-one-out). A query is removed from its gallery
     by row number, so duplicates stay. With `queries` and `in_gallery`, some rows are queries, some are in the gallery,
     and some are both; a row that is both is removed from its own gallery. With `gallery`, nothing is removed. Queries
-    without a relevant item are excluded from the means and counted. The docstring of this module and docs/metrics.md
-    hold the definitions.
+    without a relevant item are excluded from the means and counted. docs/metrics.md has the definitions.
 
-    The score of a pair depends only on its two vectors (`tfdml.search.scores`), so the results do not depend on memory,
-    threads or the BLAS. Scores are computed for one block of queries at a time, never for all pairs.
+    The score of a pair depends only on its two vectors, so the results do not depend on memory, threads or the BLAS.
+    Scores are computed for one block of queries at a time.
 
     Example: rows 0 and 2 have their classmate as the first neighbor, rows 1 and 3 as the second.
 
@@ -106,18 +105,18 @@ def retrieval(
         k: ranks of recall@k, an integer or several; None: 1, 2, 4 and 8, as far as a query has candidates. A text such
             as "1%" is a share of the candidates, rounded up: `k=(1, "1%")` gives recall@1 and recall@1%.
         extra: names of more metrics, such as ("precision@5", "ndcg@10", "map@10").
-        gallery: `(items, dim)` floats to search in, for separate queries and gallery.
+        gallery: `(items, dim)` floats to search in.
         gallery_labels: `(items,)` integers, with `gallery` or `neighbors`; with `match`, as `labels`.
-        queries: `(rows,)` booleans, which rows of `embeddings` are queries; None for all. Not with `gallery`.
-        in_gallery: `(rows,)` booleans, which rows of `embeddings` are in the gallery; None for all. Not with `gallery`.
+        queries, in_gallery: `(rows,)` booleans, which rows of `embeddings` are queries and which are in the gallery;
+            None for all. Not with `gallery`.
         groups: `(queries,)` integers, such as type family, shop or sequence. A query ignores gallery items of its
             group, regardless of class.
         gallery_groups: `(items,)` integers, with `gallery_labels` and `groups`.
         match: function of the labels of some queries `(A, ...)` and of the gallery `(items, ...)` that returns a matrix
             `(A, items)`, of booleans or of grades of at least 0; items with a grade above 0 are relevant. None: items
-            with an equal label are relevant. `tfdml.metrics.shared_labels` is for items with several labels,
-            `tfdml.metrics.shared_levels` for hierarchies. It is called in several threads, for one block of queries at
-            a time. Every ranking is sorted, so this is slower than comparing classes.
+            with an equal label are relevant. `shared_labels` is for items with several labels, `shared_levels` for
+            hierarchies. It is called in several threads, for one block of queries at a time. Every ranking is sorted,
+            so this is slower than comparing classes.
         metric: "cosine" (normalized here; a zero vector has cosine 0 with everything), "dot" or "euclidean".
         ties: "index" ranks items with the same score in the order of the gallery; "expected" returns the mean over all
             of their orders.
@@ -125,8 +124,8 @@ def retrieval(
         per_query: return arrays instead of means.
         full_map: False omits `map`, the only metric that needs the rank of every relevant item, and is faster.
         at_r: False omits `r_precision` and `map@r` of `neighbors`, so that lists may be shorter than the largest class.
-        memory: bytes for the blocks of scores, in addition to one or two float32 copies of the embeddings, three with
-            `queries` or `in_gallery`, and about 25 MiB per thread. The memory that `match` uses is added.
+        memory: bytes for the blocks of scores, beside up to three float32 copies of the embeddings, about 25 MiB per
+            thread, and the memory of `match`.
         verbose: 1 shows a progress bar, 0 does not.
 
     Returns:
@@ -136,15 +135,14 @@ def retrieval(
         skipped; no counts.
 
     Raises:
-        ValueError: labels that are not integers; masked entries; different lengths; no query or an empty gallery; k
-            below 1 or above the size of the gallery; an unknown name in `extra`; embeddings that are not finite or all
-            the same; no query with a relevant item, or one class only; a result of `match` of another shape; a list
-            with fewer remaining neighbors than the largest k, or with `at_r` than the query has relevant items; numbers
-            that are not rows of the gallery, or that repeat within a list.
+        ValueError: arguments that do not fit each other; an option out of range; embeddings that are not finite or all
+            the same; no query with a relevant item, or one class only; a list that repeats an item, has a number that
+            is no row of the gallery, or is shorter than the largest k or, with `at_r`, than the number of relevant
+            items.
 
     Warns:
-        UserWarning: with ties="index", if the first relevant item of more than 1% of the queries has the same score as
-            an item that is not relevant, so that the order of the gallery decides its rank.
+        UserWarning: with ties="index", if the order of the gallery decides the rank of the first relevant item of more
+            than 1% of the queries.
 
     Source: Musgrave et al., A Metric Learning Reality Check, ECCV 2020 (R-Precision, MAP@R); Oh Song et al., Deep
     Metric Learning via Lifted Structured Feature Embedding, CVPR 2016 (Recall@k).
@@ -254,11 +252,8 @@ class _Ranking(NamedTuple):
 def _values_per_query(ranking, blocks, verbose):
     """Metrics per query, and the share of queries whose first relevant item ties with one that is not relevant.
 
-    Args:
-        ranking: `_Ranking`.
-        blocks: iterable of numbers `(m,)` of queries and `(values, is_tied)`: a dict of their `(m,)` metrics, and
-            whether an item that is not relevant has the best relevant score.
-        verbose: show a progress bar.
+    `blocks` yields numbers `(m,)` of queries and `(values, is_tied)`: a dict of their `(m,)` metrics, and whether an
+    item that is not relevant has the best relevant score.
     """
     num_queries, num_ranked = len(ranking.scores), 0
     values, is_tied = ranking.empty_values(num_queries), np.zeros(num_queries, bool)

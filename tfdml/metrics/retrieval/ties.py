@@ -6,7 +6,7 @@ from tfdml.metrics.retrieval.measures import discounts, ideal_dcg
 
 
 def expected_values(above, equal, total, cutoffs, gains=None, best=None):
-    """Metrics of one query, averaged over all orders of the items that share a score.
+    """Metrics of one query, a dict of floats, averaged over all orders of the items that share a score.
 
     A score shared by n items, m of them relevant, follows `above` items, a of them relevant. At the t-th place of this
     score, rank p = above + t, in random order:
@@ -24,12 +24,8 @@ def expected_values(above, equal, total, cutoffs, gains=None, best=None):
             wrong.
         equal: number of items with the same score, itself included, of the same length as `above`.
         total: R, the number of relevant items.
-        cutoffs: `Cutoff`s.
         gains: grades of the items of `above`; None for 1 each.
-        best: as in `tfdml.metrics.retrieval.measures.values_of_ranks`.
-
-    Returns:
-        dict of floats, with the keys of `retrieval(..., per_query=True)`.
+        best: `ideal_gains` of `tfdml.metrics.retrieval.measures.values_of_ranks`.
     """
     above, first, m = np.unique(above, return_index=True, return_counts=True)
     n = equal[first]

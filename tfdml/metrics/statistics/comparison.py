@@ -27,8 +27,7 @@ class Comparison:
         low, high: confidence interval of the difference; NaN with too few classes for one.
         p: p-value of the difference, two-sided.
         confidence: confidence of the interval.
-        queries: number of queries with values.
-        classes: number of classes with values.
+        queries, classes: numbers of queries and of classes with values.
     """
 
     names: tuple[str, str]
@@ -86,8 +85,7 @@ def paired_comparison(
     each, see `seed_interval`. With fewer than about 20 classes the interval is too narrow, and with fewer than 6 there
     is none for 95%; the p-value holds for any number, and cannot be below 2 / 2^C.
 
-    See also: `bootstrap_interval` for one model; `seed_interval` for several trainings; `holm_correction` for more than
-    two models.
+    See also: `bootstrap_interval` for one model.
 
     Example:
 
@@ -101,10 +99,8 @@ def paired_comparison(
             marks a query that is excluded, in both.
         labels: `(queries,)` integer class ids.
         names: names of the two models.
-        confidence: confidence of the interval, between 0 and 1.
+        confidence, average, seed: as in `bootstrap_interval`.
         samples: number of samples of the bootstrap and of the test.
-        average: "micro", the mean over queries, or "macro", the mean over classes of the class means.
-        seed: seed of the random draws.
 
     Returns:
         `Comparison`. Equal values give a difference of 0, and p = 1.

@@ -30,7 +30,7 @@ def bootstrap_interval(
 
     No sample leaves the range of the C class means. The median of all classes, of which C were drawn, lies above this
     range or below it with probability 2 / 2^C, so no interval inside has a confidence above 1 - 2 / 2^C. With fewer
-    classes than that takes, such as 6 for 95%, there is no interval: both bounds are NaN.
+    classes, such as 5 for 95%, there is no interval: both bounds are NaN.
 
     See also: `paired_comparison` for the difference of two models; `seed_interval` for several trainings.
 
@@ -127,18 +127,9 @@ def _draws(classes, samples, seed):
 
 
 def weighted_sums(values, labels, average):
-    """Sum and weight of each class; the mean over queries is the sum of the sums divided by the sum of the weights.
+    """Sum and weight of each class that has values, at least two; sum(sums) / sum(weights) is the mean over queries.
 
-    Args:
-        values: `(queries,)` floats, NaN for queries that are excluded.
-        labels: `(queries,)` integers.
-        average: "micro" or "macro".
-
-    Returns:
-        two arrays of `(classes that have values,)`.
-
-    Raises:
-        ValueError: wrong shapes, another average, or fewer than two classes with values.
+    `values` are `(queries,)`, NaN for queries that are excluded; `average` is "micro" or "macro".
     """
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 1:
@@ -152,16 +143,7 @@ def weighted_sums(values, labels, average):
 
 
 def mean_over_queries(values, labels, average):
-    """Mean of the values that are not NaN: over queries ("micro"), or over classes of the class means ("macro").
-
-    Args:
-        values: `(queries,)`, not all of them NaN.
-        labels: `(queries,)` int64.
-        average: "micro" or "macro".
-
-    Returns:
-        a float.
-    """
+    """Mean of the values that are not NaN: over queries ("micro"), or over classes of the class means ("macro")."""
     if average == "micro":
         return float(values[~np.isnan(values)].mean())
     sums, counts = class_sums(values, labels)

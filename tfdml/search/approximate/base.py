@@ -138,11 +138,7 @@ class Approximate(Index):
 
 
 def chosen_method(methods: tuple[str, ...], method: str, automatic: str) -> str:
-    """The method, or the automatic one for "auto".
-
-    Raises:
-        ValueError: another method than "auto" and `methods`.
-    """
+    """The method, or the automatic one for "auto"."""
     require_one_of(("auto", *methods), method=method)
     return automatic if method == "auto" else method
 
@@ -150,11 +146,7 @@ def chosen_method(methods: tuple[str, ...], method: str, automatic: str) -> str:
 def chosen_leaves(
     method: str, leaves: int | None, leaves_to_search: int | None, count: int
 ) -> tuple[int | None, int | None]:
-    """Number of cells, and number of cells to search; `(None, None)` if the method has no cells.
-
-    Raises:
-        ValueError: cells for a method without cells, or more than vectors, or more to search than there are.
-    """
+    """Number of cells, and number of cells to search; `(None, None)` if the method has no cells."""
     leaves, leaves_to_search = optional_whole(leaves, "leaves"), optional_whole(leaves_to_search, "leaves_to_search")
     if method != "partitioned":
         if leaves or leaves_to_search:
@@ -171,11 +163,7 @@ def chosen_leaves(
 
 
 def optional_whole(value: int | None, name: str) -> int | None:
-    """A whole number of at least 1, or None.
-
-    Raises:
-        ValueError: anything else.
-    """
+    """A whole number of at least 1, or None."""
     if value is None:
         return None
     require_whole(name, value, 1)

@@ -39,9 +39,6 @@ class Faiss(Approximate):
     A query always gets `k` neighbors: if the searched cells hold fewer, it is compared with every vector. A filter is
     applied inside the search. Vectors that were added since the index was built are searched exactly until `rebuild`.
 
-    See also: `Exact` for few vectors; `Scann`, whose search runs in graphs of TensorFlow; `neighbor_recall` to compare
-    them.
-
     Example:
 
         >>> vectors = np.stack([np.cos(np.arange(8)), np.sin(np.arange(8))], axis=1)  # at the angles 0 to 7
@@ -50,13 +47,7 @@ class Faiss(Approximate):
         [[0, 6, 7]]
 
     Args:
-        vectors: `(n, dim)` floats, finite.
-        ids: `(n,)` distinct ids, any int64, or text of up to 1,024 characters; row numbers by default.
-        metric: "cosine" (vectors are normalized here; a zero vector has cosine 0 with everything), "dot" or
-            "euclidean".
-        metadata: columns with one row per vector, as for `Exact`.
-        memory: bytes that an exact search may use.
-        model: the model of the vectors, as for `Exact`.
+        vectors, ids, metric, metadata, memory, model: as for `Exact`.
         method: "auto", "exact", "partitioned" or "graph".
         codes: what faiss keeps of a vector: "float32", 4 dim bytes; "int8", dim bytes; "product", dim / 4 bytes or
             fewer, from at least 256 vectors; "binary" (RaBitQ), dim / 8 bytes and a few. A graph has "float32" or
@@ -68,8 +59,7 @@ class Faiss(Approximate):
 
     Raises:
         ImportError: faiss is not installed: `pip install tfdml[faiss]`.
-        ValueError: vectors that are empty, not `(n, dim)` or not finite; ids that repeat or do not fit; a setting out
-            of range; too few vectors for the codes.
+        ValueError: arguments that `Exact` refuses; a setting out of range; too few vectors for the codes.
 
     Source: Douze et al., The Faiss library, 2024. Malkov and Yashunin, HNSW, 2018. Jégou et al., Product Quantization
         for Nearest Neighbor Search, 2011. Gao and Long, RaBitQ, 2024.
@@ -156,11 +146,7 @@ class Faiss(Approximate):
 
 
 class FaissSearcher:
-    """An index of faiss as the searcher of a segment, which keeps its vectors in files of its own.
-
-    Args:
-        index: a trained `faiss.Index` of all vectors of the segment.
-    """
+    """A trained index of faiss as the searcher of a segment, which keeps its vectors in files of its own."""
 
     component = "faiss"
 

@@ -32,8 +32,6 @@ class Scann(Approximate):
     A query always gets `k` neighbors: if the searched cells hold fewer, it is compared with every vector. Vectors that
     were added since the index was built are searched exactly until `rebuild`, and so are filters that few vectors pass.
 
-    See also: `Exact` for few vectors; `Faiss`, which needs no TensorFlow; `neighbor_recall` to compare them.
-
     Example:
 
         >>> vectors = np.stack([np.cos(np.arange(8)), np.sin(np.arange(8))], axis=1)  # at the angles 0 to 7
@@ -42,27 +40,19 @@ class Scann(Approximate):
         [[0, 6, 7]]
 
     Args:
-        vectors: `(n, dim)` floats, finite.
-        ids: `(n,)` distinct ids, any int64, or text of up to 1,024 characters; row numbers by default.
-        metric: "cosine" (vectors are normalized here; a zero vector has cosine 0 with everything), "dot" or
-            "euclidean".
-        metadata: columns with one row per vector, as for `Exact`.
-        memory: bytes that an exact search may use.
-        model: the model of the vectors, as for `Exact`.
+        vectors, ids, metric, metadata, memory, model: as for `Exact`.
         method: "auto", "exact", "quantized" or "partitioned".
         leaves: number of cells; the square root of n by default.
-        leaves_to_search: number of cells searched per query, a quarter of them by default. Searching more cells is
-            slower and raises the recall.
-        rescore: number of candidates scored in float32 at the end; 10 k + 200 by default (k + 10 with "exact"),
-            never fewer than k.
+        leaves_to_search: number of cells searched per query, a quarter of them by default.
+        rescore: number of candidates scored in float32 at the end; 10 k + 200 by default (k + 10 with "exact"), never
+            fewer than k.
         soar: None, or a weight (1.5 in the source) with which each vector is also in a second cell, whose residual is
             more orthogonal to the first one the larger the weight; for "partitioned" and not for "euclidean". Fewer
             cells reach the same recall, and the codes take twice the memory.
 
     Raises:
         ImportError: ScaNN is not installed.
-        ValueError: vectors that are empty, not `(n, dim)` or not finite; ids that repeat or do not fit; a setting out
-            of range.
+        ValueError: arguments that `Exact` refuses; a setting out of range.
 
     Source: Guo et al., Accelerating Large-Scale Inference with Anisotropic Vector Quantization, ICML 2020. Sun et
         al., SOAR: Improved Indexing for Approximate Nearest Neighbor Search, NeurIPS 2023.
@@ -103,9 +93,6 @@ class Scann(Approximate):
         Args:
             method, leaves, leaves_to_search, rescore, soar: as in the constructor; chosen for the current size by
                 default, but for `soar`.
-
-        Raises:
-            ValueError: as the constructor.
         """
         segment = joined(self._items.segments)
         gallery = segment.gallery

@@ -12,18 +12,8 @@ _STEPS = 60  # halvings of [0, 1]
 def binomial_interval(successes: int, trials: int, *, confidence: float = 0.95) -> tuple[float, float]:
     """The Clopper-Pearson interval of a share: it holds the share with at least this probability.
 
-    The lower bound solves P(X >= successes) = (1 - confidence) / 2, the upper one P(X <= successes) =
-    (1 - confidence) / 2, where X is binomial.
-
-    Args:
-        successes, trials: numbers of trials that succeeded, and of all.
-        confidence: in (0, 1).
-
-    Returns:
-        low, high: floats in [0, 1]; 0 and 1 without trials.
-
-    Raises:
-        ValueError: more successes than trials, or an option out of range.
+    The lower bound solves P(X >= successes) = (1 - confidence) / 2, the upper one P(X <= successes) = (1 - confidence)
+    / 2, where X is binomial. Without trials the interval is 0 to 1.
 
     Source: Clopper and Pearson, The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial,
     Biometrika 26, 1934.
@@ -35,13 +25,7 @@ def binomial_interval(successes: int, trials: int, *, confidence: float = 0.95) 
 
 
 def binomial_lower_bound(successes: int, trials: int, *, confidence: float = 0.95) -> float:
-    """The one-sided Clopper-Pearson bound: the share is above it with at least this probability.
-
-    Args, Raises and Source: see `binomial_interval`.
-
-    Returns:
-        float in [0, 1]; 0 without successes.
-    """
+    """The one-sided Clopper-Pearson bound: a share is above it with at least this probability; 0 without successes."""
     require_whole("trials", trials, 0)
     require_whole("successes", successes, 0, trials)
     require(0 < confidence < 1, f"confidence={confidence}", "a number between 0 and 1")

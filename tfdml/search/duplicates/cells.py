@@ -13,16 +13,7 @@ _BLOCK = 2**22  # products at the same time in a thread
 class Cells:
     """Vectors of a gallery, each in the cell of its nearest center; queries are compared with the nearest cells.
 
-    Two similar vectors are near the same centers. The centers are the means of spherical k-means from random vectors.
-
-    Args:
-        vectors: `(n, dim)` float32 of length 1 or 0.
-        num_cells: number of centers, at most n.
-        rng: `numpy.random.Generator`.
-
-    Attributes:
-        centers: `(num_cells, dim)` float32 of length 1.
-        cell: `(n,)` int64, the cell of each vector.
+    Two similar vectors are near the same centers. Vectors and centers have length 1 (or 0), and `cell` is `(n,)` int64.
     """
 
     def __init__(self, vectors: np.ndarray, num_cells: int, rng: np.random.Generator):
@@ -41,15 +32,7 @@ class Cells:
         return self._order[self._ends[number] : self._ends[number + 1]]
 
     def ranks(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Rank of the cell of a vector among the cells near a query, 0 for the nearest.
-
-        Args:
-            queries: `(m, dim)` float32.
-            rows: `(m,)` int64, a vector of the gallery for each query.
-
-        Returns:
-            `(m,)` int64.
-        """
+        """Rank of the cell of one vector `rows[i]` among the cells near query i, 0 for the nearest: `(m,)` int64."""
         return center_ranks(queries, self.centers, self.cell[rows])
 
     def tasks(self, queries: np.ndarray, num_probes: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -68,10 +51,7 @@ class Cells:
 def spherical_centers(sample: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarray:
     """Centers of spherical k-means from random vectors: `(number, dim)` float32 of length 1.
 
-    Args:
-        sample: `(n, dim)` float32 of length 1 or 0, n at least `number`; `CENTER_SAMPLE` vectors per center are enough.
-        number: number of centers.
-        rng: draws the first centers.
+    `CENTER_SAMPLE` vectors per center are a large enough sample.
     """
     centers = sample[np.sort(rng.permutation(len(sample))[:number])]
     for _ in range(_ROUNDS):

@@ -51,19 +51,9 @@ def nearest_copies(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Groups of near-duplicates, and of each row its most similar earlier row in its split and in the other splits.
 
-    A thousand copies of an image are half a million pairs; here they are two pairs a row at most.
-
-    Args:
-        vectors: `(n, dim)` floats, finite.
-        similarity: least cosine similarity of a pair, in (-1, 1].
-        splits: `(n,)` integers: the split of each row.
-
-    Returns:
-        The groups `(n,)` as of `near_duplicates`; pairs `(m, 2)`, the smaller row first; and their similarities `(m,)`.
-        Of rows that differ in similarity by less than 1e-6, the first one counts.
-
-    Raises:
-        ValueError: as `near_duplicates`.
+    A thousand copies of an image are half a million pairs; here they are two pairs a row at most. `splits` is `(n,)`
+    integers. Returns the groups `(n,)`; pairs `(m, 2)`, the smaller row first; and their similarities `(m,)`. Of rows
+    that differ in similarity by less than 1e-6, the first one counts.
     """
     scores, splits = _scores(vectors, similarity), np.asarray(splits)
     count = len(scores)

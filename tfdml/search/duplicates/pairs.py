@@ -55,10 +55,8 @@ def similar_pairs(
     vectors around its nearest centers, of sqrt(n) centers of k-means; its time grows with n^1.5 dim. The similarity of
     each pair is computed exactly in both, so the approximate join returns no wrong pair; it misses pairs.
 
-    Two random samples of rows are joined exactly for it. From the first, the number of centers per query follows, so
-    that all pairs of a share `recall` of its rows are found; on the second, the recall is measured.
-
-    See also: `near_duplicates` for groups of a set; `pair_groups` for groups of these pairs.
+    For it, two random samples of rows are joined exactly. The first gives the number of centers per query with which a
+    share `recall` of its rows have all their pairs found; on the second, the recall is measured.
 
     Example:
 
@@ -88,7 +86,7 @@ def similar_pairs(
         similar row have all their pairs (Clopper-Pearson). No pairs of an empty set.
 
     Raises:
-        ValueError: vectors that are not `(n, dim)` or not finite, of another dim in the gallery; an option out of
+        ValueError: vectors that are not `(n, dim)`, not finite or of another dim in the gallery; an option out of
             range; more than `max_pairs` pairs.
     """
     require(-1 < similarity <= 1, f"similarity={similarity}", "a cosine similarity above -1 and up to 1")
@@ -105,8 +103,6 @@ def similar_pairs(
 
 def pair_groups(rows: npt.ArrayLike, num_rows: int) -> np.ndarray:
     """Groups of the rows of a set that pairs connect, as `near_duplicates` returns them.
-
-    See also: `near_duplicates`, which finds the pairs, too.
 
     Example:
 
@@ -134,14 +130,7 @@ def pair_groups(rows: npt.ArrayLike, num_rows: int) -> np.ndarray:
 
 
 class Join:
-    """Queries and a gallery that are joined at a similarity; each pair of a set with itself is `(smaller, larger)`.
-
-    Args:
-        queries: `(n, dim)` float32, finite.
-        gallery: `(m, dim)`, or None to join the queries with themselves.
-        least: the similarity, float32.
-        max_pairs: number of pairs above which it is given up.
-    """
+    """Queries and a gallery that are joined at a similarity; each pair of a set with itself is `(smaller, larger)`."""
 
     def __init__(self, queries: np.ndarray, gallery: npt.ArrayLike | None, least: np.float32, max_pairs: int):
         self.is_self = gallery is None
@@ -195,11 +184,7 @@ class _Pairs:
         self._count, self._blocks, self._lock = 0, [], Lock()
 
     def add(self, row, column, similarity):
-        """Add pairs.
-
-        Raises:
-            TooManyPairsError: there are too many.
-        """
+        """Add pairs; a TooManyPairsError if there are too many."""
         with self._lock:
             self._count += len(row)
             if self._count > self._max_pairs:

@@ -121,11 +121,11 @@ class Index:
             ids: `(m,)` ids of the kind of the index, not in it yet.
             metadata: the columns of the index, in any order, for these vectors.
             model: the model of the vectors, as in the constructor; None: not stated, and not compared.
-            other_model: whether vectors of another model than that of the index are taken.
+            other_model: whether to accept vectors of another model.
 
         Raises:
-            ValueError: vectors of another dim or not finite; ids that repeat, are in the index or are of the other
-                kind; metadata with other columns or types; vectors of another model.
+            ValueError: vectors, ids or metadata of another form, ids that repeat or are in the index; vectors of
+                another model.
         """
         self._require_model("vectors", model, other_model)
         matrix = self._as_vectors(vectors)
@@ -137,7 +137,7 @@ class Index:
         """Remove vectors by their ids.
 
         Raises:
-            ValueError: ids that repeat or are not in the index, or are all of its ids.
+            ValueError: ids that repeat or are not in the index, or all of its ids.
         """
         removed = self._as_existing_ids(ids)
         expected = "ids to keep at least one. Build a new index"
@@ -191,7 +191,7 @@ class Index:
                 columns, `pyarrow.compute.field("price") < 10`; None for all. Rows where it is null do not pass.
             model: the model of the queries, as in the constructor; None: not stated, and not compared. The fingerprint
                 of a Keras model takes the sha256 of its weights: compute it once for many searches.
-            other_model: whether queries of another model than that of the index are taken.
+            other_model: whether to accept queries of another model.
 
         Returns:
             ids: `(q, k)` of the type of `ids`, nearest first, no id twice in a row; vectors with the same score are in
@@ -231,8 +231,7 @@ class Index:
 
         Raises:
             FileNotFoundError: the folder holds no index.
-            ImportError: it needs ScaNN or faiss, or has metadata, and the package or pyarrow is not installed.
-            ValueError: the index lacks files, is damaged, of another kind or of another model.
+            ImportError, ValueError: as `tfdml.search.load`; an index of another kind.
         """
         index = read_whole(path, lambda folder: cls.read(folder, memory))
         index._require_model("queries", model, other_model)

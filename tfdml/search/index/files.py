@@ -24,14 +24,9 @@ _COMPONENTS = {"ids", "gallery", "metadata", "alive", "center", *_SEARCHERS}  # 
 def write_index(path: FilePath, write: Callable[[Path], dict[str, Any]]) -> None:
     """Write an index folder atomically: `index.json`, the files that `write` puts there, and their checksums.
 
-    Args:
-        path: target folder, or a link to it. An empty folder is replaced, and an index without other files in its
-            folder; anything else is left unchanged.
-        write: function of a new folder that puts all files (see `put`) and returns the content of `index.json`.
-
-    Raises:
-        FileExistsError: the folder holds a file that is not part of an index; it is named.
-        OSError: the folder cannot be written.
+    `write` puts all files into a new folder (see `put`) and returns the content of `index.json`. An empty folder or an
+    index at `path` is replaced. If the folder holds any other file, it is left unchanged and a FileExistsError names
+    the file.
     """
     with atomic_write(path, _files_of_index) as folder:
         folder.mkdir()
@@ -49,12 +44,7 @@ def put(folder: Path, name: str, write: Callable[[Path], None]) -> str:
 
 
 def read_manifest(folder: FilePath) -> dict[str, Any]:
-    """Read `index.json`, and check all files of the index against their checksums.
-
-    Raises:
-        FileNotFoundError: no such folder, or no index in it.
-        ValueError: a file is missing or has changed since it was written, or the index has another format.
-    """
+    """Read `index.json`, and check all files of the index against their checksums."""
     folder = Path(folder).expanduser()
     if not (folder / _MANIFEST).is_file():
         raise FileNotFoundError(f"Received path={str(folder)!r}, expected a folder with {_MANIFEST} that save() wrote.")
@@ -111,18 +101,7 @@ def _is_segment(kind, record, files):
 def read_array(
     folder: Path, name: str, dtype: Any, shape: tuple[int | None, ...], *, mapped: bool = False
 ) -> np.ndarray:
-    """Read one array of an index folder.
-
-    Args:
-        folder: an index folder.
-        name: name of the file.
-        dtype: expected type, or several.
-        shape: expected shape; None for any length.
-        mapped: whether to memory-map it.
-
-    Raises:
-        ValueError: the array has another type or shape, or holds a value that is not finite.
-    """
+    """Read one array of finite values of an index folder; `dtype` may be several, None in `shape` is any length."""
     try:
         array = map_array(folder / name)
     except (OSError, ValueError) as error:
@@ -143,11 +122,7 @@ def read_array(
 
 
 def checked(folder: Path, manifest: dict[str, Any], name: str, valid: Callable[[Any], bool]) -> Any:
-    """The entry `name` of a manifest.
-
-    Raises:
-        ValueError: the entry is missing, or `valid(entry)` is false or fails.
-    """
+    """The entry `name` of a manifest; a ValueError if it is missing, or `valid(entry)` is false or fails."""
     try:
         if valid(manifest[name]):
             return manifest[name]

@@ -14,18 +14,7 @@ _SHOWN = 60  # characters of an id in an error message
 
 
 class Ids:
-    """Distinct ids, and the row of each.
-
-    Args:
-        values: `(n,)` int64 or text, see `as_item_ids`.
-
-    Attributes:
-        values: `(n,)`.
-        sorted: the same in ascending order; sorted ids are looked up faster than others.
-
-    Raises:
-        ValueError: ids that repeat.
-    """
+    """Distinct ids `(n,)`, also `sorted` in ascending order, and the row of each."""
 
     def __init__(self, values):
         self.values = values
@@ -60,12 +49,7 @@ class Ids:
 
 
 def as_item_ids(ids: npt.ArrayLike | None, count: int) -> np.ndarray:
-    """Check the ids of `count` vectors: `(count,)` int64 or text, row numbers if `ids` is None.
-
-    Raises:
-        ValueError: no vectors, ids that are neither integers nor texts or of another shape, or a text that is too long,
-            holds a 0 character or cannot be encoded as UTF-8.
-    """
+    """Check the ids of `count` vectors: `(count,)` int64 or text, row numbers if `ids` is None."""
     if count == 0:
         raise ValueError("Received no vectors, expected at least one.")
     if ids is None:
@@ -80,11 +64,7 @@ def as_item_ids(ids: npt.ArrayLike | None, count: int) -> np.ndarray:
 
 
 def as_lookup_ids(ids: npt.ArrayLike, kind: str) -> np.ndarray:
-    """Ids to look up, of any shape and of the kind of the index: int64, or Python texts of any length.
-
-    Raises:
-        ValueError: the ids are of the other kind.
-    """
+    """Ids to look up, of any shape and of the kind of the index: int64, or Python texts of any length."""
     array = _as_entries(ids)
     if array.size == 0:
         return np.zeros(array.shape, np.int64 if kind == "int64" else object)
@@ -108,11 +88,7 @@ def shown(item_id: object) -> str:
 
 
 def _as_entries(ids):
-    """Ids as an array of integers or of Python texts, of any shape; no array is as wide as the longest text.
-
-    Raises:
-        ValueError: entries of other types, or of several.
-    """
+    """Ids as an array of integers or of Python texts, of any shape; no array is as wide as the longest text."""
     ids = as_unmasked(ids, "ids")
     array = np.asarray(ids) if hasattr(ids, "__array__") else _as_objects(ids)
     if array.dtype.kind not in "UTO":

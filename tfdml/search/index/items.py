@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """The items of an index; a row is the position among those that are not removed.
-
-    Attributes:
-        segments: at least one `Segment`.
-    """
+    """The items of an index in segments; a row is the position among the items that are not removed."""
 
     segments: tuple[Segment, ...]
 
@@ -61,11 +57,7 @@ class Items:
         return rows.reshape(ids.shape)
 
     def as_existing_ids(self, ids: npt.ArrayLike) -> np.ndarray:
-        """Ids of the index, of any shape.
-
-        Raises:
-            ValueError: ids of the other kind, or that are not in the index.
-        """
+        """Ids of the index, of any shape; others are a ValueError."""
         ids = as_lookup_ids(ids, self.segments[0].ids.kind)
         missing = ids.ravel()[~self._are_present(ids.ravel())]
         if len(missing):
@@ -107,11 +99,7 @@ class Items:
         )
 
     def mask(self, where: Filter) -> np.ndarray:
-        """`(n,)` bool of a mask or a pyarrow expression.
-
-        Raises:
-            ValueError: a mask of another form, or an expression that does not fit the metadata.
-        """
+        """`(n,)` bool of a mask or a pyarrow expression."""
         if is_expression(where):
             if self.metadata is None:
                 raise ValueError(f"Received where={where}, but the index has no metadata. Pass a mask of booleans.")

@@ -49,12 +49,7 @@ def _write_searcher(path, searcher):
 
 
 def read_items(folder: Path, manifest: dict[str, Any], load_searcher: Callable[[Path], Any] | None = None) -> Items:
-    """Read and check all segments of an index folder.
-
-    Args:
-        folder, manifest: see `tfdml.search.index.files.read_manifest`.
-        load_searcher: function of the folder of a searcher, for a segment that has one.
-    """
+    """Read and check all segments of an index folder; `load_searcher` reads the folder of a searcher."""
     metric, dim = read_settings(folder, manifest)
     records = manifest["segments"]
     segments = tuple(_read_segment(folder, record, metric, dim, load_searcher) for record in records)

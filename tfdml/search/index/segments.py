@@ -1,7 +1,6 @@
 """Vectors of an index in segments that never change: adding makes a new one, removing marks rows.
 
-So an addition takes the time of the vectors that are added, and a search in another thread sees the index before or
-after a change.
+So the time of an addition depends on its own size, and a concurrent search sees the index before or after a change.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,12 +23,8 @@ _JOINED = 4  # Fewer segments are searched faster, more are joined less often.
 class Segment:
     """Items that were added together, or joined.
 
-    Attributes:
-        gallery: `Gallery` of n vectors.
-        ids: `Ids` of the vectors. A removed id may occur again in another segment.
-        metadata: `pyarrow.Table` of n rows, or None.
-        alive: `(n,)` bool, False for removed vectors; None if there are none.
-        searcher: an approximate search of the vectors, or None. Such a segment keeps its rows.
+    `ids` are `Ids`; a removed id may occur again in another segment. `alive` is `(n,)` bool, None if all are. With a
+    `searcher`, an approximate search of the vectors, a segment keeps its rows.
     """
 
     gallery: Gallery

@@ -18,11 +18,7 @@ _FORMAT = "tfdml.shards/1"
 
 
 def combined(shards: Sequence[Any]) -> Any:
-    """The first of several indexes, with the items of all, in their order, and its own settings of search.
-
-    Raises:
-        ValueError: indexes of different kinds, metrics or dims, or of ids of different kinds; an id in two of them.
-    """
+    """The first of several indexes of one kind, with its settings of search, and the items of all, in their order."""
     first = shards[0]
     for number, shard in enumerate(shards):
         facts, expected = _facts(shard), _facts(first)
@@ -43,15 +39,9 @@ def _facts(index):
 def merged_results(
     results: Iterable[tuple[np.ndarray, np.ndarray]], k: int, metric: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The `k` best of the results of several searches of the same queries; equal scores in their order.
+    """The `k` best of several searches' `(ids, scores)` of the same queries; equal scores in their order.
 
-    Args:
-        results: ids and scores of each search, `(q, at most k)` both.
-        k: number of neighbors, at most those of all searches together.
-        metric: "cosine", "dot" or "euclidean", of which small distances are best.
-
-    Returns:
-        `(q, k)` ids and scores.
+    Each result is `(q, at most k)`. Small Euclidean scores are best, and large scores of the other metrics.
     """
     sign = -1 if metric == "euclidean" else 1
     (ids, scores), *others = results
@@ -68,12 +58,7 @@ def write_manifest(folder: Path, facts: dict[str, Any], shards: Sequence[dict[st
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a folder of shards.
-
-    Raises:
-        FileNotFoundError: there is none.
-        ValueError: it has another form.
-    """
+    """The manifest of a folder of shards."""
     if not (folder / MANIFEST).is_file():
         raise FileNotFoundError(f"Received {str(folder)!r} without {MANIFEST}, expected a folder of shards.")
     manifest = read_json(folder / MANIFEST)
@@ -85,16 +70,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def read_shards(folder: Path, load: Callable[[Path], Any]) -> Any:
-    """The index of all shards of a folder.
-
-    Args:
-        folder: folder with a manifest.
-        load: function of the folder of a shard that returns its index.
-
-    Raises:
-        FileNotFoundError: no manifest, or a shard that is missing, by name.
-        ValueError: a manifest of another form; a shard that is damaged or of another length, by name; see `combined`.
-    """
+    """The index of all shards of a folder; `load` reads one shard, and errors name it."""
     return combined([read_shard(folder, entry, load) for entry in read_manifest(folder)["shards"]])
 
 

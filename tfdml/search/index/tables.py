@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 
 
 def as_table(metadata: Metadata | None, count: int) -> "pyarrow.Table | None":
-    """Convert metadata to a `pyarrow.Table` of `count` rows; None stays None.
-
-    Raises:
-        ImportError: pyarrow is not installed.
-        ValueError: no table, or another number of rows.
-    """
+    """Convert metadata to a `pyarrow.Table` of `count` rows; None stays None."""
     if metadata is None:
         return None
     pyarrow = _pyarrow()
@@ -45,11 +40,7 @@ def _table_of(pyarrow, metadata):
 
 
 def as_rows_of(table: "pyarrow.Table | None", metadata: "pyarrow.Table | None") -> "pyarrow.Table | None":
-    """A table with the columns and types of the metadata of an index; None if it has no metadata.
-
-    Raises:
-        ValueError: other columns, values that do not fit their types, or metadata on one side only.
-    """
+    """A table with the columns and types of the metadata of an index; None if it has no metadata."""
     if (table is None) != (metadata is None):
         received, expected = ("no metadata", "the columns of the index") if table is None else ("metadata", "none")
         raise ValueError(
@@ -77,11 +68,7 @@ def is_expression(where: Filter) -> "TypeGuard[pyarrow.compute.Expression]":
 
 
 def mask_of(table: "pyarrow.Table", expression: "pyarrow.compute.Expression") -> np.ndarray:
-    """The rows of a table for which an expression is true, `(n,)` bool; null counts as false.
-
-    Raises:
-        ValueError: the expression names a column that is not there, or has no truth value.
-    """
+    """The rows of a table for which an expression is true, `(n,)` bool; null counts as false."""
     pyarrow, acero = _pyarrow(), _pyarrow(".acero")
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
     project = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["passes"]))
@@ -102,12 +89,7 @@ def write_table(path: FilePath, table: "pyarrow.Table") -> None:
 
 
 def read_table(path: FilePath) -> "pyarrow.Table":
-    """Read a table that `write_table` wrote.
-
-    Raises:
-        ImportError: pyarrow is not installed.
-        ValueError: the file is no Parquet file, or has two columns of one name.
-    """
+    """Read a table that `write_table` wrote."""
     parquet = _pyarrow(".parquet")
     try:
         return parquet.read_table(path, partitioning=None)

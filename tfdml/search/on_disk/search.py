@@ -62,9 +62,8 @@ def search_on_disk(
     Raises:
         FileNotFoundError: a path that does not exist.
         ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
-        ValueError: a shard that is damaged, of another form or dim, or not finite, by name; queries that are not
-            finite; k out of range; scores beyond the range of float32; a shard of another model than the queries, or
-            than another shard.
+        ValueError: a shard, by name, that is damaged, of another form, dim or model, or not finite; arguments that
+            `Exact.search` refuses.
     """
     require_metric(metric)
     if not other_model:

@@ -18,13 +18,9 @@ Shards = np.ndarray | FilePath | Sequence[np.ndarray | FilePath]
 
 
 class Block(NamedTuple):
-    """Rows of a shard that have not been read yet.
+    """Rows of a shard that have not been read yet, with the name of the shard for error messages.
 
-    Attributes:
-        start: number of the first row, counted over all shards.
-        length: number of rows.
-        name: name of the shard, for error messages.
-        load: function that returns the rows, `(length, dim)` numbers.
+    `start` counts rows over all shards. `load()` returns the rows, `(length, dim)` numbers.
     """
 
     start: int
@@ -33,11 +29,7 @@ class Block(NamedTuple):
     load: Callable[[], Any]
 
     def read(self, dim: int) -> np.ndarray:
-        """The rows as float32, `(length, dim)`.
-
-        Raises:
-            ValueError: they cannot be read, are not finite, or have another dim.
-        """
+        """The rows as float32, `(length, dim)`; a ValueError names the shard."""
         try:
             vectors = self.load()
         except Exception as error:  # Every format fails in its own way.
@@ -51,13 +43,7 @@ class Block(NamedTuple):
 
 
 def blocks_of(shards: Shards, size: int) -> list[Block]:
-    """The rows of all shards in order, at most `size` at a time.
-
-    Raises:
-        FileNotFoundError: a path that does not exist.
-        ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
-        ValueError: a file that is damaged or of another form; an array that is not `(n, dim)`; no rows at all.
-    """
+    """The rows of all shards in order, at most `size` at a time."""
     blocks: list[Block] = []
     for number, shard in enumerate(_listed(shards)):
         for length, name, load in _blocks_of_shard(shard, number, size):

@@ -107,7 +107,7 @@ class LinearAdapter(Adapter):
 
     Also called: embedding alignment, feature transformation for backward compatibility.
 
-    See also: `MLPAdapter` between networks of different kinds; `upgrade`, which applies either to an index.
+    See also: `upgrade`, which applies it to an index.
 
     Example:
 
@@ -148,8 +148,8 @@ class LinearAdapter(Adapter):
                 `tfdml.models.read_embeddings` or fingerprints; None: not stated.
 
         Raises:
-            ValueError: fewer than two rows, different numbers of rows, embeddings that are not finite, or old ones that
-                are all the same; a ridge of 0 or less; another metric.
+            ValueError: fewer than two rows, different numbers of rows, embeddings that are not finite or, for the old
+                model, all the same; an option out of range.
         """
         x, y = _as_pairs(old, new, metric)
         require_positive(ridge=ridge)
@@ -166,8 +166,6 @@ class MLPAdapter(Adapter):
 
     It begins as the `LinearAdapter` of the same pairs, and is trained by Keras to the least squared distance from the
     new embeddings, normalized for "cosine". NumPy alone applies it.
-
-    See also: `LinearAdapter`, which needs no training.
 
     Example:
 

@@ -25,8 +25,6 @@ class Whitening:
     keeps directions of small variance, which hold more noise, from being enlarged as much; s = 1 only subtracts the
     mean.
 
-    See also: `LinearAdapter` for a map to another space.
-
     Example:
 
         >>> x = np.array([[10.0, 1.0], [-10.0, 1.0], [10.0, -1.0], [-10.0, -1.0]])  # the first direction decides
@@ -56,8 +54,8 @@ class Whitening:
             shrinkage: s, from 0 to 1.
 
         Raises:
-            ValueError: fewer than two rows; embeddings that are not finite or all the same; shrinkage outside [0, 1];
-                more directions than columns, or, without shrinkage, than directions with a variance above 0.
+            ValueError: fewer than two rows; embeddings that are not finite or all the same; an option out of range,
+                such as more directions than have a variance above 0.
         """
         x = as_vectors(embeddings, "embeddings")
         require(len(x) > 1, f"{len(x)} embeddings", "at least 2, and better several times their dim")

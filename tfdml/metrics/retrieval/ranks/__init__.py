@@ -33,19 +33,13 @@ _SORTED_PER_STEP = 2**16  # Items sorted at the same time, about.
 
 
 def measure_ranks(measure, scores, relevance, depth, *, memory, row_bytes, thread_bytes, verbose=0):
-    """Yield `(queries, measure(queries, ranks))` until every query is measured once.
+    """Yield `(queries, measure(queries, ranks))` until every query is measured once; `measure` is called in threads.
 
     `queries` are the numbers `(m,)` of some queries, ascending. `ranks` are the `Ranks` of their relevant items among
     the first `depth`, and of those that share the best relevant score; some may be beyond `depth`.
 
-    Args:
-        measure: a function, called in threads.
-        scores: `Scores` of all queries.
-        relevance: `Relevance` of the gallery to the queries.
-        depth: `(queries,)` integers, at least 1.
-        memory: bytes for scores and the working memory of `measure`.
-        row_bytes, thread_bytes: working memory of `measure` per query and per thread.
-        verbose: show a bar while queries are compared, before the first result.
+    `depth` is `(queries,)`, at least 1. `memory` is for scores and for the working memory of `measure`, `row_bytes` per
+    query and `thread_bytes` per thread. `verbose` shows a bar while queries are compared, before the first result.
     """
     method, queries = _fastest_method(scores, relevance, depth), np.arange(len(scores))
     if method is tile:

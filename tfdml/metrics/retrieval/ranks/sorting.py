@@ -11,12 +11,9 @@ _LOWEST = np.finfo(np.float32).min
 
 
 class _Ranking(NamedTuple):
-    """The items with the highest approximate scores of some queries, by query and then by descending score.
+    """The items `(m,)` with the highest approximate scores of some queries, by query and then by descending score.
 
-    Attributes:
-        offsets: `(queries,)` index where the ranking of each query begins.
-        query, column, score: `(m,)` the query within the block, the item and its approximate score.
-        is_relevant: `(m,)` booleans.
+    `query` is the number within the block; `offsets` is `(queries,)`, the index where the ranking of each query begins.
     """
 
     offsets: np.ndarray
@@ -106,9 +103,7 @@ def _mixed_chains(ranking, gaps):
 def _ranks(ranking, chain, index, exact):
     """`Ranks` of the relevant items of a ranking, with its mixed chains sorted by exact scores.
 
-    Args:
-        ranking: `_Ranking`.
-        chain, index, exact: `(m,)` for each item of a mixed chain its chain, its index in `ranking` and exact score.
+    `chain`, `index` and `exact` are `(m,)`: of each item of a mixed chain its chain, its index in `ranking`, its score.
     """
     order, first, length = _order_within(chain, exact, ranking.column[index])
     position = np.flatnonzero(ranking.is_relevant)
@@ -122,13 +117,8 @@ def _ranks(ranking, chain, index, exact):
 def _order_within(group, exact, column):
     """Sort items by group, descending score and column.
 
-    Args:
-        group, exact, column: `(m,)` for each item its group, score and gallery row.
-
-    Returns:
-        order: `(m,)` the items, sorted.
-        first: `(m,)` the first position with the same group and score, for each position.
-        equal: `(m,)` number of positions with the same group and score, for each position.
+    Returns `(m,)` arrays: the order; and for each position the first position with the same group and score, and the
+    number of these positions.
     """
     keys = group << 32 | descending_keys(exact)
     order = np.argsort(keys)

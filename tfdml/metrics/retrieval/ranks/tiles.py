@@ -6,7 +6,7 @@ _SPARSE = 32  # Scores are listed where at most one in this many reaches a bound
 
 
 def compare_tile(tile, row, low, high, is_dense, scratch):
-    """Count the scores above each item's bounds, and find those between them.
+    """Count the scores above each item's bounds, `(k,)`, and find those between them: their items and columns, `(c,)`.
 
     In a dense row every score is compared with every item of the row. Of the other rows, only the scores that reach the
     lowest bound are listed and compared.
@@ -17,10 +17,6 @@ def compare_tile(tile, row, low, high, is_dense, scratch):
         low, high: `(k,)` bounds, descending within a row.
         is_dense: `(m,)` whether many scores of a row are expected to reach its lowest bound.
         scratch: two arrays of at least m n booleans, overwritten. New arrays would be slower to fill.
-
-    Returns:
-        above: `(k,)` number of scores above `high`.
-        item, column: `(c,)` the items with a score between their bounds, and the columns of these scores.
     """
     offsets = np.searchsorted(row, np.arange(len(tile) + 1))
     reached, column = _list_scores(tile, offsets, low, is_dense, scratch)

@@ -25,13 +25,9 @@ _TILE_BYTES = 12  # of each score, for selected rows and for comparisons
 
 
 def tile(measure, scores, relevance, depth, *, memory, row_bytes, verbose):
-    """Yield `(queries, measure(queries, ranks))` with the numbers `(m,)` of some queries, ascending, and their `Ranks`.
+    """Yield `(queries, measure(queries, ranks))` as `measure_ranks` does; return the unresolved queries, `(m,)`.
 
-    Args:
-        measure, scores, relevance, depth, memory, row_bytes, verbose: as in `measure_ranks`.
-
-    Returns:
-        `(m,)` the unresolved queries: they have too many close items, and are not measured.
+    Unresolved queries have too many close items, and are not measured.
     """
     unresolved, num_compared = [], 0
     step = min(4 * _ROWS, memory // (2 * thread_count() * (row_bytes + 1)))
@@ -56,14 +52,14 @@ def _chunks_of_queries(counts, memory):
 
 @dataclass(frozen=True)
 class RelevantItems:
-    """The relevant items of a slice of the queries, by query and then by descending score.
+    """The relevant items `(P,)` of a slice of the queries, by query and then by descending score.
 
     Attributes:
         start: number of the first query; all queries below are counted from here.
-        query, column, score: `(P,)` the query, gallery row and exact score of each item.
-        low, high: `(P,)` bounds on the approximate scores of items that score about the same.
+        query, column, score: the query, gallery row and exact score of each item.
+        low, high: bounds on the approximate scores of items that score about the same.
         offsets: `(queries + 1,)` index where the items of each query begin.
-        is_best: `(P,)` whether an item has the best relevant score of its query.
+        is_best: whether an item has the best relevant score of its query.
     """
 
     start: int
@@ -226,15 +222,10 @@ class _Tiling:
 
 
 def ranks_of_counts(query, column, above, earlier, equal):
-    """`Ranks` of relevant items from the numbers of other items above them.
+    """`Ranks` of relevant items, `(P,)` in any order, from the numbers of other items above them, as in `Counts`.
 
     The more of these have a higher score, the lower is a relevant item. Relevant items with the same number above have
     no other item between them; those that tie with one share its score and follow the rest.
-
-    Args:
-        query, column: `(P,)` query within its block and gallery row of each relevant item, in any order.
-        above, earlier, equal: `(P,)` numbers of items that are not relevant and have a higher score, the same score and
-            an earlier row, and the same score.
     """
     tied = equal > 0
     order = np.lexsort((column, tied, above, query))
