@@ -1,7 +1,6 @@
 """Pairs of anchors and references, and their distances and similarities.
 
-A batch of labels and embeddings becomes one `Pairs`, miners and importance weights change its weights, and losses read
-it. Everything is written with `keras.ops` on static shapes, so it compiles under XLA on every Keras backend.
+Everything is written with `keras.ops` on static shapes, so it compiles under XLA on every Keras backend.
 """
 
 from tfdml.pairs.base import Pairs

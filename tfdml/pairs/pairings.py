@@ -15,15 +15,7 @@ from tfdml.pairs.conditions import note_labels
 
 
 def in_blocks(comparison: Callable[..., Comparison]) -> Callable[..., Pairs]:
-    """The pairing of a function that says what is compared, for losses that compare a block of anchors at a time.
-
-    Args:
-        comparison: `(labels, embeddings, match=None) -> Comparison`.
-
-    Returns:
-        A function of the same arguments that returns the `Pairs` of all anchors. Its attribute `comparison` is the
-        function.
-    """
+    """The pairing of a `(labels, embeddings, match=None) -> Comparison`, which becomes its attribute."""
 
     @functools.wraps(comparison)
     def pairing(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
@@ -37,9 +29,6 @@ def in_blocks(comparison: Callable[..., Comparison]) -> Callable[..., Pairs]:
 @in_blocks
 def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """Every row of a batch against every other row.
-
-    See also: `consecutive_pairs` for batches that are lists of pairs; `pairs_with` for anchors against other
-    references.
 
     Example:
 
@@ -70,9 +59,6 @@ def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
 @serializable
 def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
     """Row 0 against row 1, row 2 against row 3, and so on, for a batch that is a list of pairs.
-
-    See also: `labeled_pairs` where labels say which pairs are similar; `even_against_odd` for all combinations of the
-    two rows.
 
     Example:
 
@@ -109,8 +95,6 @@ def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = N
     If rows 2k and 2k + 1 are of one class, and no two of these pairs share a class, every anchor has one positive and
     `batch / 2 - 1` negatives.
 
-    See also: `all_pairs` for other batches; `consecutive_pairs` for row 2k against row 2k + 1 only.
-
     Example:
 
         >>> pairs = tfdml.pairs.even_against_odd([5, 5, 7, 7], [[0.0], [1.0], [3.0], [5.0]])
@@ -140,8 +124,6 @@ def two_views(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
     """Every row of a batch against every other row, where rows 2k and 2k + 1 are two views of one example.
 
     The other view is the only positive, and all other rows are negatives: self-supervised learning, without classes.
-
-    See also: `even_against_odd` for views of labeled examples, in which other examples of a class are positives too.
 
     Example:
 
@@ -180,8 +162,7 @@ def pairs_with(
 ) -> Pairs:
     """Every row of a batch against every row of other references, such as a memory, proxies or a gallery.
 
-    See also: `all_pairs` for a batch against itself; `tfdml.layers.Proxies` and `tfdml.layers.Memory`, which hold
-    references.
+    See also: `tfdml.layers.Proxies` and `tfdml.layers.Memory`, which hold references.
 
     Example:
 
@@ -225,8 +206,6 @@ def compare(
 @in_blocks
 def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """The embeddings of one tower as anchors against all embeddings of another tower, for `tfdml.models.TwoTowers`.
-
-    See also: `pairs_with` for references of another number of rows.
 
     Example:
 
@@ -280,9 +259,8 @@ def labeled_pairs(labels: Tensor, embeddings: Tensor) -> Pairs:
         Examples have no classes here: the label of anchor k is k, and its reference has the same label if similar.
 
     Raises:
-        ValueError: an odd number of rows, or labels that are not 0 or 1 or differ within a pair, where labels can be
-            read. In a compiled function, where no error can be raised, the anchor of such a pair is NaN, and so is the
-            loss.
+        ValueError: an odd number of rows, or labels that are not 0 or 1 or differ within a pair. In a compiled
+            function, which cannot raise, the anchor of such a pair is NaN, and so is the loss.
     """
     labels, embeddings = checked(labels, embeddings)
     similar, repeated = _even_and_odd(labels)
@@ -300,8 +278,6 @@ def labeled_pairs(labels: Tensor, embeddings: Tensor) -> Pairs:
 @serializable
 def triplet_rows(labels: Tensor, embeddings: Tensor) -> Pairs:
     """Rows 0, 3, 6, ... as anchors, each against its own positive and negative, the two rows that follow it.
-
-    See also: `all_pairs` for batches with class ids, whose triplets the losses find by themselves.
 
     Example:
 
@@ -334,11 +310,7 @@ def triplet_rows(labels: Tensor, embeddings: Tensor) -> Pairs:
 
 
 def usable(labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
-    """The labels and embeddings of a batch, validated: conversion to tensors loses no precision.
-
-    Raises:
-        ValueError: masked entries; class ids that the backend cannot represent, unless the labels are already tensors.
-    """
+    """The labels and embeddings of a batch, without masked entries, with class ids that the backend can represent."""
     if ops.is_tensor(labels) and ops.is_tensor(embeddings):
         return labels, embeddings
     labels, embeddings = as_unmasked(labels, "labels"), as_unmasked(embeddings, "embeddings")
@@ -361,7 +333,6 @@ def require_ids_that_fit(ids: Tensor) -> None:
 
 
 def _even_and_odd(rows):
-    """Rows 0, 2, 4, ... and rows 1, 3, 5, ..."""
     _require_even(rows)
     return _every_nth(rows, 2)
 
@@ -372,7 +343,6 @@ def _every_nth(rows, n):
 
 
 def _require_even(rows):
-    """Raise a ValueError for an odd number of rows."""
     number = rows.shape[0]
     require(
         number is None or number % 2 == 0,
@@ -382,11 +352,7 @@ def _require_even(rows):
 
 
 def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> tuple[Tensor, Tensor]:
-    """Labels and `(batch, dim)` float embeddings as tensors; labels are `(batch,)` integers, or any with `match`.
-
-    Raises:
-        ValueError: labels that are not integers, not one label per row, or embeddings of another shape.
-    """
+    """Labels and `(batch, dim)` float embeddings as tensors; labels are `(batch,)` integers, or any with `match`."""
     labels, embeddings = usable(labels, embeddings)
     embeddings = ops.convert_to_tensor(embeddings)
     dtype = keras.backend.standardize_dtype(embeddings.dtype)
@@ -416,7 +382,6 @@ def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> t
 
 
 def _towers(embeddings):
-    """The embeddings of the two towers, each `(batch, dim)`."""
     require(
         len(embeddings.shape) == 3 and embeddings.shape[1] == 2,
         f"embeddings of shape {tuple(embeddings.shape)} for two towers",
@@ -438,11 +403,7 @@ def _require_pair_labels(labels):
 
 
 def _unaveraged(labels):
-    """Labels cast back to integers while Keras traces the training step of several replicas.
-
-    Keras builds that step symbolically, from the mean of the replicas' labels, which is a float. On other backends, and
-    on one device, labels keep their type.
-    """
+    """Labels cast back to integers while Keras traces the step of several replicas, from the mean of their labels."""
     if keras.backend.backend() != "tensorflow":
         return labels
     with keras.SymbolicScope() as scope:

@@ -151,14 +151,10 @@ def power_of_two(x):
 
 
 def bilinear_form(anchors, references, multiply):
-    """B(a - r, a - r) for a symmetric bilinear form B(x, y) = left(x).right(y).
+    """B(a - r, a - r) for a symmetric bilinear form B(x, y) = left(x).right(y); arguments are tuples (left, right).
 
     It is one product, [-2 left(a), B(a, a), 1] . [right(r), 1, B(r, r)], so adding the norms takes no second pass over
     the matrix of pairs.
-
-    Args:
-        anchors, references: tuples (left, right), each `(rows, dim)`.
-        multiply: the matrix product, in some precision.
     """
     anchor_norms = row_products(*anchors)
     reference_norms = anchor_norms if references is anchors else row_products(*references)
