@@ -34,8 +34,6 @@ class TopK(Settings):
     Losses equal to the k-th largest share the remaining weight, so that the order of the batch does not matter. If
     fewer than k pairs have a loss above 0, the mean is over those.
 
-    See also: `TopKBalanced` for as many positives as negatives; `KL` for smooth weights.
-
     Example:
 
         >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])
@@ -44,11 +42,9 @@ class TopK(Settings):
         [[0.0, 0.0, 0.0], [0.0, 0.0, 0.5], [0.0, 0.5, 0.0]]
 
     Args:
-        k: number of ordered pairs, 1 or more. The paper counts each unordered pair once and sets k to twice the number
-            of images in the batch; for ordered pairs, this is four times the number of images.
-
-    Raises:
-        ValueError: k larger than the number of pairs of a batch, when called.
+        k: number of ordered pairs, 1 or more; at most those of the batch. The paper counts each unordered pair once and
+            sets k to twice the number of images in the batch; for ordered pairs, this is four times the number of
+            images.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-TopK.
     """
@@ -72,8 +68,6 @@ class TopKBalanced(Settings):
     Tied losses share the weight, and pairs with zero loss are left out, as in `TopK`. If fewer than k / 2 positives or
     negatives remain, all of them are taken.
 
-    See also: `TopK`, without regard to sign.
-
     Example:
 
         >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])
@@ -83,10 +77,7 @@ class TopKBalanced(Settings):
         [[0.0, 0.25, 0.0], [0.25, 0.0, 0.25], [0.0, 0.25, 0.0]]
 
     Args:
-        k: an even number of ordered pairs, 2 or more.
-
-    Raises:
-        ValueError: k larger than the number of pairs of a batch, when called.
+        k: an even number of ordered pairs, 2 or more; at most those of the batch.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-TopK-PN.
     """
@@ -109,8 +100,6 @@ class KL(Seeded):
 
     The maximum of sum_ij p_ij l_ij - gamma KL(p || uniform). A small gamma approaches the largest loss, a large one the
     mean.
-
-    See also: `TopK`, with equal weights on the hardest pairs; `GroupedKL` for each anchor and sign.
 
     Example:
 
@@ -168,8 +157,6 @@ class GroupedKL(Settings):
 
     With smaller margins, `keep_zero_losses=True` gives the gradient of gamma log sum_p e^(l / gamma) + gamma log sum_n
     e^(l / gamma): for gamma = 1, that of the lifted structure loss of similarities that are clipped where l becomes 0.
-
-    See also: `KL` over the whole batch.
 
     Example:
 
@@ -244,8 +231,6 @@ class Variance(Settings):
     sum_ij (n p_ij - 1)^2 <= 2 rho for the n pairs with a loss above 0. The maximum is mean(l) + sqrt(2 rho var(l) / n)
     as long as every p is 0 or more; beyond that, the pairs with the smallest losses get weight 0.
 
-    See also: `KL`, which leaves no pair out.
-
     Example:
 
         >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])
@@ -300,8 +285,6 @@ class Variance(Settings):
 @dataclass(frozen=True)
 class Maximal(Settings):
     """The largest loss alone: sum p = 1. Tied pairs share the weight.
-
-    See also: `TopK` for more than the hardest pair.
 
     Example:
 

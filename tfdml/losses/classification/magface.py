@@ -49,8 +49,6 @@ class MagFaceLoss(ProxyLoss):
     matter, so embeddings must not be normalized. An anchor without a positive gives 0; one without a negative gives the
     second term.
 
-    Also called: magnitude-aware ArcFace.
-
     Example:
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
@@ -66,8 +64,7 @@ class MagFaceLoss(ProxyLoss):
         margins: angles in radians at these norms, l and u, from 0 to pi / 2.
         regularization: weight of the second term, lambda_g, 0 or more.
         scale: sharpness of the softmax, above 0.
-        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
+        classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
 
     Source: Meng, Zhao, Huang, Zhou, MagFace: A Universal Representation for Face Recognition and Quality Assessment,
     CVPR 2021. Norms are clipped as in the authors' code, which has a gradient of 0 outside of the bounds. Beyond pi - m

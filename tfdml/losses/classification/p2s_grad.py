@@ -37,8 +37,6 @@ class P2SGradLoss(IndependentPairLoss, ProxyLoss):
     neither a scale nor a margin. t is the angle between embeddings, which need not be normalized. An anchor without
     pairs gives 0.
 
-    Also called: probability-to-similarity gradient.
-
     Example:
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
@@ -50,8 +48,7 @@ class P2SGradLoss(IndependentPairLoss, ProxyLoss):
     See also: `NormalizedSoftmaxLoss`, whose scale has to be chosen; P2SGrad has no hyperparameter.
 
     Args:
-        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
+        classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
 
     Source: Zhang et al., P2SGrad: Refined Gradients for Optimizing Deep Face Models, CVPR 2019, which defines the
     gradient; this is its integral. It is the sum over pairs where `CosineRegressionLoss` is the mean.

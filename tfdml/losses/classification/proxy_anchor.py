@@ -41,8 +41,6 @@ class ProxyAnchorLoss(ProxyLoss):
     proxy with positives. A batch without pairs gives 0; a proxy without positives is left out of the first mean, and
     one without pairs out of both.
 
-    Also called: Proxy-Anchor.
-
     Example:
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
@@ -52,14 +50,12 @@ class ProxyAnchorLoss(ProxyLoss):
         2.9181
         >>> loss = tfdml.losses.ProxyAnchorLoss(classes=870)  # proxies that EmbeddingModel trains
 
-    See also: `ProxyNCALoss`, whose anchors are the examples; `MultiSimilarityLoss` has the same soft maxima over a
-    batch.
+    See also: `ProxyNCALoss`, whose anchors are the examples.
 
     Args:
         margin: slack delta of both sums, 0 or more.
         alpha: sharpness of the sums, above 0.
-        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
+        classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
 
     Raises:
         ValueError: when called, anchors that do not share references.

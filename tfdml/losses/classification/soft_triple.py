@@ -62,8 +62,6 @@ class SoftTripleLoss(ProxyLoss):
     s is the cosine similarity, and w_ck is center k of class c. Another `pairing` has `per_class` references for each
     class, one class after the other. An anchor without a positive or a negative gives nu R, which is 0 for one center.
 
-    Also called: SoftTriple, softmax with several centers per class.
-
     Example:
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane

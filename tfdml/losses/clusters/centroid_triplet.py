@@ -55,7 +55,6 @@ class CentroidTripletLoss(PairLoss):
         0.18
 
     See also: `CoupledClustersLoss`, whose center contains the anchor. `PrototypicalLoss`, a softmax over centers.
-    `TripletLoss`, single examples. `WeightedSumLoss`, to add them.
 
     Args:
         margin: how much nearer the center of the class must be, in squared distance; 0 or more.

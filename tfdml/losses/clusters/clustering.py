@@ -84,8 +84,7 @@ def _first_best(scores, allowed):
 def _distances_with_candidates(d, nearest, assigned, same_class):
     """1 - NMI of the classes and of the clusters that each row would make as a further medoid, `(A,)`.
 
-    The rows that are nearer to the candidate than to their medoid move to its cluster. Counts of all candidates are
-    matrix products.
+    Rows that are nearer to the candidate than to their medoid move to its cluster. Counts are matrix products.
     """
     same_cluster, same_class = (ops.cast(same, d.dtype) for same in (assigned[:, None] == assigned, same_class))
     moves = ops.cast(d < nearest[:, None], d.dtype)
@@ -147,8 +146,7 @@ class ClusteringLoss(PairLoss):
         >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
         1.004
 
-    See also: `PrototypicalLoss` compares with means of the classes; `metrics.clustering` measures the NMI that is
-    the margin here.
+    See also: `PrototypicalLoss` compares with means of the classes; `metrics.clustering` measures NMI.
 
     Args:
         margin: the margin gamma of a clustering that shares no information with the classes, 0 or more.

@@ -91,7 +91,6 @@ class RelationalDistanceLoss(DistillationLoss):
         0.0208
 
     See also: `RelationalAngleLoss`, to which the paper adds this loss by a `WeightedSumLoss`.
-    `SimilarityPreservingLoss`, on dot products.
 
     Raises:
         ValueError: when called, different numbers of rows, or class ids in place of the teacher's embeddings.
@@ -114,7 +113,7 @@ class RelationalAngleLoss(DistillationLoss):
     half the square up to a difference of 1. `loss(teacher, student)`: the labels of Keras are the teacher's embeddings,
     of any dimension. Values are between 0 and 1.5. A batch of fewer than three examples gives 0. The direction between
     duplicates is the zero vector: its cosines are 0, with gradient 0. Time grows with batch^3 x dim, memory with
-    batch^2: one vertex at a time, and again for the gradient.
+    batch^2.
 
     Also called: RKD-A, angle-wise distillation.
 

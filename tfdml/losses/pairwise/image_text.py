@@ -85,8 +85,8 @@ class CLIPLoss(PairLoss):
         0.2987
         >>> loss = tfdml.losses.CLIPLoss()  # a learned temperature, in an EmbeddingModel
 
-    See also: `SigmoidLoss`, in which pairs are independent. `NTXentLoss(pairing=tfdml.pairs.two_towers)`, queries to
-    gallery only.
+    See also: `SigmoidLoss`, in which pairs are independent. `NTXentLoss(pairing=tfdml.pairs.two_towers)`, one
+    direction.
 
     Args:
         temperature: t, above 0; or a function `Pairs -> ()`, such as a `LearnedNumber`. None for a learned one.
@@ -113,11 +113,7 @@ class CLIPLoss(PairLoss):
         super().__init__(clip, temperature=temperature, pairing=pairing, **options)
 
     def blocks(self, comparison: Comparison, size: int) -> list[Blocks]:
-        """Anchors to references, and references to anchors, in blocks.
-
-        Raises:
-            ValueError: a miner or importance weights, which see anchors against references only.
-        """
+        """Anchors to references, and references to anchors, in blocks; not with a miner or importance weights."""
         if self.miner or self.importance:
             raise WholeBatchError(
                 "Received anchors_per_block with a miner or importance weights for CLIPLoss, expected none of them: "
@@ -157,12 +153,11 @@ class SigmoidLoss(PairLoss):
         0.6876
         >>> loss = tfdml.losses.SigmoidLoss()  # learned scale and bias, in an EmbeddingModel
 
-    See also: `CLIPLoss`, a softmax over the batch. `BinomialDevianceLoss`, the same with a scale for each sign, and
-    means in place of sums.
+    See also: `BinomialDevianceLoss`, the same with a scale for each sign, and means in place of sums.
 
     Args:
         scale: the paper's t, above 0; or a function `Pairs -> ()`, such as a `LearnedNumber`. None for a learned one.
-        bias: b, a number; or such a function. None for a learned one. It starts well below 0, as most pairs are
+        bias: b, a number; or such a function. None for a learned one, well below 0 at first, as most pairs are
             negative.
         pairing: `two_towers`, or any other.
 

@@ -43,8 +43,7 @@ class NPairsLoss(PairLoss):
         0.4119
         >>> listed = tfdml.losses.NPairsLoss(pairing=tfdml.pairs.even_against_odd)  # the paper's two examples per class
 
-    See also: `NTXentLoss`, the same with a temperature: prefer it for embeddings of norm 1. `AngularLoss`, which the
-    paper of that loss adds to this one.
+    See also: `NTXentLoss`, the same with a temperature: prefer it for embeddings of norm 1.
 
     Args:
         l2: weight of the mean squared norm of the embeddings, 0 or more; with 0, norms may grow without bound.

@@ -30,7 +30,7 @@ class NCALoss(PairLoss):
     Embeddings are used as they are. Those of norm 1 give a nearly flat softmax, because their squared distances are at
     most 4; multiply them by a scale. An anchor without positives gives 0.
 
-    Also called: NCA; with `log=True`, soft nearest neighbor loss.
+    Also called: with `log=True`, soft nearest neighbor loss.
 
     Example:
 

@@ -43,16 +43,7 @@ def positives_among_negatives(
 ) -> Tensor:
     """Softmax cross-entropy of each positive against all negatives, one value per anchor.
 
-    mean_p -log(exp(l_p) / (exp(l_p) + sum_n exp(l_n))),  l_n = scale s_n,  l_p = scale change(s_p)
-
-    Args:
-        scores: `(A, R)` similarities s.
-        pairs: `Pairs` of A anchors and R references.
-        scale: sharpness of the softmax.
-        change: function of the scores of positives, `(A, R)` or `(A, 1)`, which returns the same shape; None for none.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
+    mean_p -log(exp(l_p) / (exp(l_p) + sum_n exp(l_n))), l_n = scale s_n, l_p = scale change(s_p); 0 without a p or an n
     """
     log_sum_negatives = log_sum_exp(scale * scores, pairs.negative)[:, None]
     total = ops.sum(pairs.positive, axis=1, keepdims=True)
@@ -91,8 +82,7 @@ class NTXentLoss(PairLoss):
         0.3921
 
     See also: `SupConLoss`, whose positives compete with each other. `CLIPLoss`, both directions of two towers.
-    `NPairsLoss`, on dot products. `TupletMarginLoss`,
-    with a margin. `CosFaceLoss`, a softmax over classes instead of the batch.
+    `CosFaceLoss`, a softmax over classes instead of the batch.
 
     Args:
         temperature: t, above 0; small values emphasize the hardest negatives.
@@ -116,7 +106,7 @@ class SupConLoss(PairLoss):
     s is the cosine similarity; embeddings need not be normalized. The loss is at least log(number of positives). An
     anchor without positives gives 0.
 
-    Also called: supervised contrastive loss (its L_out), SupCon.
+    Also called: SupCon, its L_out.
 
     Example:
 
@@ -145,9 +135,8 @@ class InstanceLoss(PairLoss):
 
     log(1 + sum_n exp(scale (s_an - 1)))
 
-    It is the softmax cross-entropy over the anchor's similarity to itself, 1, and its similarities to its negatives. s
-    is the cosine similarity; embeddings need not be normalized. Positives are ignored: they neither attract nor repel.
-    An anchor without negatives gives 0.
+    It is the softmax cross-entropy over the anchor's similarity to itself, 1, and to its negatives. s is the cosine
+    similarity; embeddings need not be normalized. Positives are ignored. An anchor without negatives gives 0.
 
     Example:
 

@@ -45,7 +45,6 @@ class GlobalLoss(PairLoss):
         0.2457
 
     See also: `HistogramLoss`, which compares whole distributions. `WeightedSumLoss`, to add it to a `TripletLoss`.
-    `miners.AdaptiveNegatives`, the other part of smart mining.
 
     Args:
         margin: how much smaller the mean distance of positives must be, in [0, 1].

@@ -48,7 +48,6 @@ class XingLoss(PairLoss):
         0.0269
 
     See also: `layers.Mahalanobis`, the metric that it was made for. `LMNNLoss`, which compares neighbors only.
-    `ContrastiveLoss`, with a margin for each negative pair.
 
     Source: Xing, Ng, Jordan, Russell, Distance Metric Learning with Application to Clustering with Side-Information,
     NIPS 2002, the function g of its section on diagonal A, here for any A; Serrat, Deep Metric Learning, course slides

@@ -58,7 +58,7 @@ class HAP2SLoss(PairLoss):
     of similarities. The cosine distance scales embeddings to norm 1; other distances use them as they are. An anchor
     without a positive or a negative gives 0.
 
-    Also called: HAP2S_E, with exponential weights, the default; HAP2S_P with `weighting="polynomial"`.
+    Also called: HAP2S_E, with exponential weights; HAP2S_P, with polynomial weights.
 
     Example:
 
@@ -67,8 +67,7 @@ class HAP2SLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0, 0.8 - 0.6 + 0.2 and 0
         0.1333
 
-    See also: `BatchHardTripletLoss`, its limit for a small temperature. `RobustLoss` with `GroupedKL`, the same weights
-    on other losses.
+    See also: `BatchHardTripletLoss`, its limit for a small temperature.
 
     Args:
         margin: how much nearer the positives must be, 0 or more.

@@ -64,8 +64,7 @@ class PDDMLoss(PairLoss):
     p is the positive of the anchor a with the smallest S, n the negative of a with the largest S, and m the negative of
     p with the largest S; D is the squared distance of embeddings scaled to norm 1. A batch is compared with itself.
     Only whether a weight is 0 matters. An anchor without a positive or a negative, or whose positive p has no negative,
-    gives 0. S is evaluated for all pairs of the batch, row by row and without gradient; memory does not grow with the
-    number of pairs times the dimension.
+    gives 0. S is evaluated for all pairs of the batch, row by row and without gradient.
 
     Also called: position-dependent deep metric; local similarity-aware embedding.
 
@@ -75,8 +74,7 @@ class PDDMLoss(PairLoss):
         >>> round(float(loss([0, 0, 1, 1], [[1.0, 0.0]] * 4)), 4)
         2.0
 
-    See also: `BatchHardTripletLoss`, whose hard examples are chosen by distance. `QuadrupletLoss`, with distances
-    alone.
+    See also: `BatchHardTripletLoss`, whose hard examples are chosen by distance.
 
     Args:
         metric: S, a `tfdml.layers.PositionDependentMetric`; None for one with the default settings. An `EmbeddingModel`

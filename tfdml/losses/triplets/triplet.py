@@ -50,13 +50,7 @@ def triplet(
 
 
 def triplet_sums(pairs: Pairs, d: Tensor, *, margin: float) -> Tensor:
-    """The sum over the triplets of each anchor, sum_p sum_n max(0, d_ap - d_an + margin), `(A,)`.
-
-    Args:
-        pairs: `Pairs` of A anchors and R references.
-        d: `(A, R)` distances, through which the gradient flows.
-        margin: in units of the distance.
-    """
+    """The sum over the triplets of each anchor, `(A,)`: sum_p sum_n max(0, d_ap - d_an + margin), with gradient."""
     add = _all_triplets(pairs, ops.stop_gradient(d), _hinge(margin), "all")
     zeros = ops.zeros_like(d[:, 0])
     sums, _, gradient = for_each_positive(pairs, add, (zeros, zeros, ops.zeros_like(d)))
@@ -231,8 +225,8 @@ class TripletLoss(PairLoss):
         soft: the soft margin.
         ratio: the ratio of distances.
         swap: max(0, d_ap - min(d_an, d_pn) + margin): the distance to the negative is measured from the nearer end of
-            (a, p). d_pn has the positive first, as d_an has the anchor, also if the distance is not symmetric. The loss
-            of a triplet counts for the row of the nearer end. The references must be the batch itself, with symmetric
+            (a, p). d_pn has the positive first, as d_an has the anchor, also if the distance is not symmetric. A
+            triplet counts for the row of the nearer end. The references must be the batch itself, with symmetric
             weights.
         negatives: None for all negatives, or a function that selects one per positive, such as
             `tfdml.miners.hardest_negatives`: `(pairs, d) -> choose`, where `choose(p)` takes the column of one positive

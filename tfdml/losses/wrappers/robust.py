@@ -44,8 +44,7 @@ class RobustLoss(LossOverBase):
         >>> round(float(loss(labels, embeddings)), 4)  # (1 + 1 + 2 * 0.25) / 4
         0.625
 
-    See also: `tfdml.losses.uncertainty`, the sets. `tfdml.miners`, which select pairs by rules. `MultiSimilarityLoss`,
-    which has the gradient of the margin loss under `GroupedKL`.
+    See also: `tfdml.losses.uncertainty`, the sets. `tfdml.miners`, which select pairs by rules.
 
     Args:
         base: a loss that is a sum over pairs: `ContrastiveLoss`, `WeightedContrastiveLoss`, `BalancedContrastiveLoss`,
