@@ -94,8 +94,7 @@ class MixedSampler(Sampler):
 def _require_samplers(samplers):
     """Raise a ValueError unless these can be mixed.
 
-    Mixtures of mixtures are not allowed: inner and outer selections would be equal if both have the same seed. A
-    `TwoSetSampler` draws from two sets, the others from one.
+    Mixtures of mixtures with one seed would make the same selection inside and outside.
     """
     excluded = MixedSampler | TwoSetSampler
     require(

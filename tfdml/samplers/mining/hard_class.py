@@ -24,8 +24,7 @@ class ClassCenters(tf.Module):
     """Class centers in the embedding space, used by `HardClassSampler`.
 
     `refresh` takes embeddings of some examples of every class; `tfdml.callbacks.RefreshCenters` calls it during `fit`.
-    Before the first refresh all centers are the origin.
-    `tf.train.Checkpoint(centers=centers).write(path)` saves them.
+    Before the first refresh all centers are the origin. `tf.train.Checkpoint(centers=centers).write(path)` saves them.
 
     Example:
 
@@ -69,9 +68,6 @@ class ClassCenters(tf.Module):
         Args:
             embeddings: `(examples, dim)`.
             labels: `(examples,)` integer class ids, exactly the classes of `ids`.
-
-        Raises:
-            ValueError: embeddings that have the wrong shape or are not finite, or other classes.
         """
         table = class_table(labels)
         self._require_classes(table.ids)
@@ -117,14 +113,13 @@ class HardClassSampler(ClassBalancedSampler):
 
     Batch t is a function of (seed, t) and of the centers when it is drawn. Batches are drawn ahead of the training
     step: up to 8 at once, up to 8 more ahead, and `batches` prefetches some, so a refresh takes effect some batches
-    later. A run resumed with `start=` has a defined state, but its first batches differ from the batches of an
-    uninterrupted run, because they are drawn with the centers of the resumed model.
+    later. The first batches of a run resumed with `start=` are drawn with the centers of the resumed model, and so
+    differ from an uninterrupted run.
 
     Q depends on the centers and has no closed form. For fixed centers `tfdml.importance.simulated_probabilities`
     estimates it, if there are few enough candidates for every pair of classes to be drawn.
 
-    See also: `GroupSampler` for uniform classes; `MinedSampler` for hard examples; `tfdml.callbacks.RefreshCenters`
-    during `fit`.
+    See also: `MinedSampler` for hard examples; `tfdml.callbacks.RefreshCenters` during `fit`.
 
     Example:
 
@@ -137,7 +132,7 @@ class HardClassSampler(ClassBalancedSampler):
 
     Args:
         classes_per_batch: number of classes; each is close to an earlier class of the batch.
-        examples_per_class: number of examples per class. They are adjacent in the batch.
+        examples_per_class: number of examples per class, adjacent in the batch.
         centers: `ClassCenters`, which may contain more classes than the labels.
         candidates: number of classes, including the first, from which a batch is selected: `classes_per_batch` gives
             uniform classes, larger numbers give harder batches. By default 10 times `classes_per_batch`, or all
@@ -204,14 +199,10 @@ def _few_classes(bits, num_classes, count):
 
 
 def nearest_first(vectors: tf.Tensor, count: int) -> tf.Tensor:
-    """Indices of `count` vectors: the first one, then repeatedly the nearest to any selected so far.
+    """Indices `(block, count)` of `(block, candidates, dim)` vectors: the first, then repeatedly the nearest to any
+    selected.
 
-    Args:
-        vectors: `(block, candidates, dim)` float32, at least `count` candidates.
-        count: number of vectors to select.
-
-    Returns:
-        `(block, count)` int32, different indices. Among equally near vectors, the first is selected.
+    Among equally near vectors, the first is selected.
     """
     vectors -= vectors[:, :1]  # Rounding errors then scale with the distances, not with the distance to the origin.
     squares = tf.reduce_sum(vectors**2, axis=-1)

@@ -19,12 +19,7 @@ from tfdml.pairs import (
 
 
 class _Candidates(NamedTuple):
-    """Pairs of rows of a batch: `(candidates,)` each.
-
-    Attributes:
-        a, b: row numbers of the first and of the second input.
-        match: whether each pair matches.
-    """
+    """Pairs of rows of a batch, `(candidates,)` each: the rows of both inputs, and whether they match."""
 
     a: tf.Tensor
     b: tf.Tensor
@@ -46,8 +41,6 @@ def input_pairs(
     without replacement: `positive_fraction` of them match, or as many as the batch has, and other pairs fill up. Which
     of the two examples of a drawn pair is a is random, so that no order is learned, except where the pairing tells them
     apart (`two_towers`).
-
-    See also: `PairSampler`, which draws pairs of the whole set.
 
     Example:
 

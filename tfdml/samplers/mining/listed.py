@@ -19,9 +19,9 @@ from tfdml.samplers.random_access import part_of_batch
 class ListSampler(Sampler):
     """Entries of a list: pairs with a label for similar or dissimilar, pairs that are all similar, or triplets.
 
-    The rows of an entry are adjacent: rows 2k and 2k + 1 of a batch are a pair, rows 3k, 3k + 1 and 3k + 2 an anchor,
-    its positive and its negative. Pass `pairing=sampler.pairing` to the loss. `batches(data)` takes the examples alone:
-    each row has the label of its entry, or the index of the entry in a list without labels.
+    Rows 2k and 2k + 1 of a batch are a pair, rows 3k, 3k + 1 and 3k + 2 an anchor, its positive and its negative. Pass
+    `pairing=sampler.pairing` to the loss. `batches(data)` takes the examples alone: each row has the label of its
+    entry, or the index of the entry in a list without labels.
 
     See also: `PairSampler` for pairs of examples with classes.
 
@@ -41,7 +41,7 @@ class ListSampler(Sampler):
             similar: their `pairing` is `tfdml.pairs.even_against_odd`, with the other pairs of a batch as negatives.
         sampler: the sampler that draws entries, by their labels: `UniformSampler(batch_size=32)`, or
             `GroupSampler(classes_per_batch=2, examples_per_class=16)` for equal numbers of similar and dissimilar
-            pairs. Batch t is a function of its seed and t.
+            pairs.
 
     Raises:
         ValueError: entries of another shape or below 0, labels other than 0 and 1 or for triplets.

@@ -23,10 +23,8 @@ class MinedPairs(tf.Module):
     the first refresh the positives and negatives of each example are uniform draws, with replacement, from the other
     examples of its class and from all other classes.
 
-    Memory: 8 bytes for each of the examples x (positives + negatives) row numbers.
-    `tf.train.Checkpoint(pairs=pairs).write(path)` saves them.
-
-    See also: `tfdml.search.hardest_pairs`, which finds them.
+    `tf.train.Checkpoint(pairs=pairs).write(path)` saves them: 8 bytes for each of the examples x (positives +
+    negatives).
 
     Example:
 
@@ -93,15 +91,12 @@ class MinedPairs(tf.Module):
     def refresh(self, embeddings: npt.ArrayLike, *, search: IndexBuilder = None) -> None:
         """Find the hardest positives and negatives from embeddings of the whole training set.
 
-        Memory and time are as in `tfdml.search.hardest_pairs`.
+        Memory and time are as in `tfdml.search.hardest_pairs`, which finds them.
 
         Args:
             embeddings: `(examples, dim)`, in the order of the labels.
             search: "exact" or None for `tfdml.search.Exact`, "scann" for `tfdml.search.Scann`, or any function
                 `(vectors, metric=...)`, such as these classes, that returns an index.
-
-        Raises:
-            ValueError: embeddings that have the wrong number of rows or are not finite, or an unknown search.
         """
         require(
             np.shape(embeddings)[:1] == self.classes.shape,
@@ -129,9 +124,9 @@ class MinedSampler(Sampler):
     """Batches of triplets: each anchor with one of its hardest positives and one of its hardest negatives.
 
     Rows 3k, 3k + 1 and 3k + 2 of a batch are a triplet. Anchors are uniform without replacement among the examples of
-    classes of two or more; an example that is alone in its class is drawn only as a negative. The positive and the
-    negative are uniform among those that `pairs` holds for the anchor. An example may occur twice in a batch, in the
-    triplets of two anchors; a loss sees the two rows as a positive pair at distance 0.
+    classes of two or more. The positive and the negative are uniform among those that `pairs` holds for the anchor. An
+    example may occur twice in a batch, in the triplets of two anchors; a loss sees the two rows as a positive pair at
+    distance 0.
 
     Any loss over `all_pairs` works; it also compares an anchor with the positives and negatives of other anchors.
 
@@ -140,8 +135,7 @@ class MinedSampler(Sampler):
 
     Q depends on the mined pairs and is 0 for most pairs, so importance weights cannot correct for the design.
 
-    See also: `tfdml.miners` for hard pairs within a batch; `tfdml.callbacks.RefreshMinedPairs`, which mines during
-    `fit`.
+    See also: `tfdml.miners` for hard pairs within a batch; `tfdml.callbacks.RefreshMinedPairs` during `fit`.
 
     Example:
 
@@ -216,8 +210,8 @@ def _class_index(table):
 def _random_pairs(table, positives, negatives, generator):
     """Uniform positives `(examples, positives)` and negatives `(examples, negatives)`; -1 for a class of one.
 
-    In the order of the table, the other examples of a class are the next ones, cyclically within the class. The
-    examples of other classes are the next ones after the class, cyclically.
+    In the order of the table, positives are the next rows, cyclically within the class, and negatives the next rows
+    after the class, cyclically.
     """
     examples = len(table.rows)
     index = np.arange(examples)[:, None]  # in the order of the table
