@@ -34,9 +34,8 @@ class ClassTree(LossLayer):
 
     In training:
 
-        tree = tfdml.layers.ClassTree(train.labels)
-        model.compile("adam", loss=tfdml.losses.HierarchicalTripletLoss(tree))
-        refresh = tfdml.callbacks.RefreshCenters(train, centers=tree)
+        tree = tfdml.layers.ClassTree(train.labels) model.compile("adam",
+        loss=tfdml.losses.HierarchicalTripletLoss(tree)) refresh = tfdml.callbacks.RefreshCenters(train, centers=tree)
         model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[refresh])
 
     Example: classes 0 and 1 are near each other, class 2 is far; two equal examples of each, so that s = h_0 = 0.
@@ -62,8 +61,7 @@ class ClassTree(LossLayer):
 
     Raises:
         ValueError: class ids that are not integers, or fewer than one level; when called, a class that is not among
-            `class_ids`, where labels can be read. In a compiled function, where no error can be raised, its value is
-            NaN, and so is the loss.
+            `class_ids`. In a compiled function, which cannot raise, the loss is NaN.
 
     Source: Ge, Huang, Dong, Scott, Deep Metric Learning with Hierarchical Triplet Loss, ECCV 2018.
     """
@@ -95,9 +93,6 @@ class ClassTree(LossLayer):
         Args:
             embeddings: `(examples, dim)` floats.
             labels: `(examples,)` integer class ids, exactly the classes of `ids`.
-
-        Raises:
-            ValueError: embeddings that have the wrong shape or are not finite, or other classes.
         """
         x = l2_normalize(as_vectors(embeddings, "embeddings").astype(np.float64))
         ids, class_index, counts = np.unique(as_ids(labels, "labels", len(x)), return_inverse=True, return_counts=True)
@@ -141,13 +136,9 @@ def _nodes(order, distances, heights):
 
 
 def _minimum_spanning_tree(centers, variances):
-    """Classes in the order of Prim's algorithm, each with its distance to the visited ones.
+    """Classes in the order of Prim's algorithm from class 0 on, each with its distance to the visited ones.
 
-    The distance of two classes is the mean squared distance of their examples.
-
-    Returns:
-        order: `(classes,)` int64, beginning with class 0.
-        distances: `(classes,)`, infinite for class 0.
+    The distance of two classes is the mean squared distance of their examples; it is infinite for class 0.
     """
     squares = (centers**2).sum(axis=1) + variances
     order, distances = np.zeros(len(centers), np.int64), np.full(len(centers), np.inf)

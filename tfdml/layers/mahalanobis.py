@@ -16,8 +16,7 @@ class Mahalanobis(keras.layers.Layer):
     """The linear map x -> x L, whose euclidean distance is the metric (x - y)^T A (x - y) with A = L L^T.
 
     A is positive semidefinite for any L, so that no projection is needed. Losses, search and export see the mapped
-    vectors and need to know nothing of A. On fixed features it is a model by itself; as the last layer of a network it
-    is a dense layer without bias.
+    vectors. On fixed features it is a model by itself.
 
     Example: L doubles the first feature, so that A has 4 in its place.
 
@@ -37,7 +36,6 @@ class Mahalanobis(keras.layers.Layer):
         initializer: a Keras initializer of L, `(features, rank)`; None for the identity, and for an orthogonal
             projection where the rank is lower.
         seed: of that projection.
-        **options: `name`, `dtype` and others of `keras.layers.Layer`.
 
     Attributes:
         weight: the variable L; None before the layer is built.

@@ -36,8 +36,8 @@ class Memory(References):
                [1., 0., 1., 1., 0., 0.]], dtype=float32)
 
     Args:
-        size: number of embeddings to remember, at least the batch size. The paper recommends up to the whole training
-            set; each step takes time and memory in proportion to it.
+        size: number of embeddings to remember, at least the batch size and, in the paper, up to the whole training set.
+            Time and memory of a step grow with it.
         warm_up: number of training steps before batches are compared with the memory, because a network that still
             changes quickly makes remembered embeddings out of date. The memory is filled from the first step.
 
@@ -48,7 +48,7 @@ class Memory(References):
 
     Raises:
         ValueError: a size below 1 or a warm-up below 0; when called, a batch larger than the memory, embeddings of
-            another dimension, or labels that are not class ids. `match` receives class ids, too.
+            another dimension, or labels that are not class ids.
 
     Source: Wang, Zhang, Huang, Scott, Cross-Batch Memory for Embedding Learning, CVPR 2020. The paper writes the batch
     before its loss, so that anchors are compared with copies of themselves; here the batch is compared with itself as

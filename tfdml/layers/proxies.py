@@ -28,7 +28,7 @@ class Proxies(References):
     all classes: a partial softmax, whose time and memory do not grow with the number of classes. Every class is equally
     likely, none is there twice, and each batch has another sample.
 
-    See also: `FixedReferences` for references that are not learned, `Memory` for those of recent batches.
+    See also: `FixedReferences` for references that are not learned, `Memory` for recent batches.
 
     Example: two rows against the proxies of three classes.
 
@@ -61,8 +61,7 @@ class Proxies(References):
 
     Raises:
         ValueError: fewer than one class or proxy, or a seed beside an initializer; when called, embeddings of another
-            dimension, or a label outside the classes, where labels can be read. In a compiled function, where no error
-            can be raised, the embedding of such a label is NaN, and so is the loss.
+            dimension, or a label outside the classes. In a compiled function, which cannot raise, the loss is NaN.
 
     Source: Movshovitz-Attias, Toshev, Leung, Ioffe, Singh, No Fuss Distance Metric Learning using Proxies, ICCV 2017.
     Samples: An et al., Killing Two Birds with One Stone: Efficient and Robust Training of Face Recognition CNNs by
