@@ -18,14 +18,13 @@ class AdaptiveNegatives(LossLayer):
     """All positives, and a share of the nearest negatives of each anchor, which adapts to the training.
 
     After each training step, share <- share exp(rate (activity - target)), clipped to [minimum, 1]. The activity is the
-    part of the selected negatives with d_an < max_p d_ap + margin, those of a triplet with nonzero loss. Once most
-    negatives are easy, only the nearest ones are left; while most of them are hard, easier ones are added.
+    part of the selected negatives with d_an < max_p d_ap + margin, those of a triplet with nonzero loss.
 
     Negatives at the same distance as the last one are kept as well. Where rounding tells them apart, as it may tell
     copies apart in blocks of anchors on PyTorch, some are dropped.
 
     A Keras layer: `EmbeddingModel` updates the share once per training step, on all pairs of the batch, and keeps it in
-    its files. `evaluate` and calls of the loss by itself leave it as it is.
+    its files.
 
     See also: `HardestNegatives` for as many negatives as positives; `SemiHard` for a fixed band of distances.
 
@@ -51,9 +50,6 @@ class AdaptiveNegatives(LossLayer):
 
     Attributes:
         share: the variable of the share.
-
-    Raises:
-        ValueError: a setting out of range.
 
     Source: the idea of the adaptive controller of Harwood, Kumar, Carneiro, Reid, Drummond, Smart Mining for Deep
     Metric Learning, ICCV 2017. There, the controller sets how near the negatives are that a search over the whole

@@ -56,8 +56,6 @@ class UniformHistogram(Seeded):
     Each of the n positives in a bin is kept with probability min(1, positives_per_bin / n), and negatives likewise.
     Positives and negatives have one histogram each, whose bins divide the range of their distances in the batch evenly.
 
-    See also: `DistanceWeighted`, which spreads negatives by distance, too, and keeps all positives.
-
     Example:
 
         >>> references = [[0.0], *[[9.0 + i / 1000] for i in range(1000)]]

@@ -53,7 +53,7 @@ class SemiHard(ByDistance):
     Without a margin, the weight and the count of a negative become the number of positives it was selected for, and
     ties share the weight. An anchor without such a negative keeps no negatives.
 
-    See also: `HardestNegatives`, `DistanceWeighted`; `SemiHardNegatives` for `TripletLoss(negatives=...)`.
+    See also: `SemiHardNegatives` for `TripletLoss(negatives=...)`.
 
     Example:
 

@@ -17,8 +17,7 @@ class HardestNegatives(ByDistance):
 
     Negatives at the same distance count as one and are all kept. An anchor without positives keeps no negatives.
 
-    See also: `HardestNegativesOfBatch`, which selects over the whole batch, as the slides do; `SemiHard` for negatives
-    beyond a distance; the selector `hardest_negatives` for `TripletLoss(negatives=...)`.
+    See also: `SemiHard` for negatives beyond a distance; the selector `hardest_negatives` for `TripletLoss`.
 
     Example:
 
@@ -56,8 +55,6 @@ class HardestNegativesOfBatch(ByDistance):
 
     Negatives at the distance of the last one are all kept. Most anchors may have no negatives left. Without positives
     and `fraction`, no negatives are kept.
-
-    See also: `HardestNegatives`, with which every anchor keeps negatives.
 
     Example:
 
@@ -111,8 +108,6 @@ class HardestPositives(ByDistance):
 
     Positives at the same distance are all kept.
 
-    See also: `ModeratePositives` where labels are noisy; `EasyPositives` for classes of several clusters.
-
     Example:
 
         >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 0, 1], [[1.0], [2.0], [5.0], [3.0]])
@@ -140,8 +135,6 @@ class ModeratePositives(ByDistance):
     An anchor whose positives are all farther than its nearest negative keeps its nearest positive, an anchor without
     negatives its farthest one. Positives beyond the nearest negative, such as other views of the example, would pull
     across another class. Positives at the same distance are all kept.
-
-    See also: `HardestPositives`, `EasyPositives`.
 
     Example:
 
@@ -174,8 +167,6 @@ class EasyPositives(ByDistance):
     """Keep the nearest positives of each anchor, and all negatives, so that a class may form several clusters.
 
     Positives at the same distance count as one and are all kept.
-
-    See also: `HardestPositives`, `ModeratePositives`.
 
     Example:
 
