@@ -36,7 +36,7 @@ class ImportanceWeights:
         delta: exponent of the weights: 1 removes the bias, 0 turns the weights off.
 
     Raises:
-        ValueError: Q is 0 for some pair of the training set: no weight can correct for that.
+        ValueError: Q is 0 for some pair of the training set, which no weight can correct.
 
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eqs. (21) to (25) and section 6.2.
     """
