@@ -53,8 +53,7 @@ class EmbeddingModel(keras.Model):
     layers (dropout, augmentation), the number of training steps, and which layers are frozen or have LoRA inside a
     part that is saved by its settings alone, such as a backbone of KerasHub.
 
-    See also: `from_backbone`, which makes one; `TwoTowers` and `PairModel` for two inputs; `keras.Model` for losses
-    without layers.
+    See also: `from_backbone`, which makes one; `TwoTowers` and `PairModel` for two inputs.
 
     Example:
 
@@ -98,7 +97,6 @@ class EmbeddingModel(keras.Model):
         boundaries. Proxies and other matrices of a loss have the decay of the network.
 
         Args:
-            *args, **kwargs: as in `keras.Model.compile`.
             learning_rate_multipliers: dict of layer name to the factor of its learning rate, such as
                 `{"backbone": 0.1}`; layers inside other layers and layers of the loss have names, too. All other layers
                 have the learning rate of the optimizer. Decoupled weight decay is not scaled. The dict is saved with
@@ -212,9 +210,9 @@ class EmbeddingModel(keras.Model):
     def steps(self) -> int:
         """Training steps since the model was compiled, saved in its `.keras` files; 0 before.
 
-        One per batch on which `fit` or `train_on_batch` trained, for any number of replicas, and whether or not the
-        optimizer applied it: `optimizer.iterations` omits steps that loss scaling skips and gradients that are
-        accumulated. With weights from a file of weights alone, it is `optimizer.iterations`.
+        One per batch on which `fit` or `train_on_batch` trained, applied or not: `optimizer.iterations` omits steps
+        that loss scaling skips and gradients that are accumulated. With weights from a file of weights alone, it is
+        `optimizer.iterations`.
         """
         if not self.compiled:
             return 0
@@ -225,11 +223,11 @@ class EmbeddingModel(keras.Model):
         """As `keras.Model.fit`.
 
         Raises:
-            ValueError: an endless data set without `steps_per_epoch`, or `validation_steps`, on which Keras would
-                train, or validate, forever; `steps_per_epoch` that is not a multiple of `steps_per_execution`, which
-                Keras would round up; `steps_per_execution` above 1 on several replicas; several processes with other
-                versions of packages, another number of training steps or other epochs; a monitor `val_...` that
-                certainly no callback before it writes, next to callbacks of tfdml; and the errors of `evaluate`.
+            ValueError: an endless data set without `steps_per_epoch` or `validation_steps`; `steps_per_epoch` that is
+                not a multiple of `steps_per_execution`; `steps_per_execution` above 1 on several replicas; several
+                processes with other versions of packages, another number of training steps or other epochs; a monitor
+                `val_...` that certainly no callback before it writes, next to callbacks of tfdml; and the errors of
+                `evaluate`.
         """
         arguments = inspect.signature(super().fit).bind(*args, **kwargs).arguments
         require_fit(self, arguments)
@@ -253,11 +251,7 @@ class EmbeddingModel(keras.Model):
             return super().evaluate(**checked)
 
     def predict(self, x: Any, batch_size: int | None = None, *args: Any, **kwargs: Any) -> Any:
-        """As `keras.Model.predict`.
-
-        Raises:
-            ValueError: batches whose rows the devices of `keras.distribution` do not divide.
-        """
+        """As `keras.Model.predict`; a ValueError for batches that the devices of `keras.distribution` do not divide."""
         require_divisible(x, batch_size)
         require_pixels(self, x)
         return super().predict(x, batch_size, *args, **kwargs)
@@ -308,8 +302,7 @@ class EmbeddingModel(keras.Model):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients of all variables, on PyTorch, before a training step adds its own.
 
-        Keras lists parameters by their paths, of which two networks with layers of the same names share some. The
-        gradient of a parameter that is not listed would be that of all steps so far.
+        Keras lists parameters by path, and two networks may share paths: unlisted gradients would add up over steps.
         """
         for variable in self.variables:
             variable.value.grad = None

@@ -10,9 +10,6 @@ def require_monitors(arguments: dict[str, Any]) -> None:
 
     Only what is certain is an error: Keras validates nothing, callbacks of tfdml evaluate, and each callback before is
     Keras' or ours. Another callback may write any log.
-
-    Args:
-        arguments: of `keras.Model.fit`, by name.
     """
     callbacks = arguments.get("callbacks")
     listed = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
