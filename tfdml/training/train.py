@@ -78,8 +78,6 @@ def train(
     An interrupt (Ctrl-C) ends training, and the best epoch so far is exported; a second one ends the run. In both cases
     `resume` goes on after the last whole epoch, with the bits of a run without an interrupt.
 
-    See also: `read_settings` for the settings of another run.
-
     Example: two steps of a small network on noise, of eight classes.
 
         >>> images = np.random.default_rng(0).integers(0, 256, (32, 16, 16, 3), "uint8")
@@ -96,7 +94,7 @@ def train(
         data: a labeled set that is read by a `tfdml.datasets.Preprocessing`, whose boxes and background count, or not
             at all; a folder with one subfolder of images per class; or a table with the columns path and label.
         out: a new or empty folder; with `resume`, the folder of the run.
-        config: `settings.toml` of another run, whose settings are taken; those in `options` come first.
+        config: `settings.toml` of another run, whose settings are taken; `options` take precedence.
         resume: go on with the run in `out`, with its settings, on the same data.
         quick: a smoke test: two epochs of three small batches of 64 pixels, unless the options say otherwise.
         max_minutes: limit for the training, without the check of the files and the outputs. It decides the number of
@@ -284,11 +282,7 @@ def _begun(folder, images, overrides, max_minutes, say):
 
 
 def _fit(folder, plan, max_minutes, say):
-    """Train from the last whole epoch on; the history of all epochs.
-
-    Raises:
-        KeyboardInterrupt: an interrupt before the first epoch has ended.
-    """
+    """Train from the last whole epoch on; the history of all epochs, or KeyboardInterrupt before the first."""
     settings, splits, checkpoint = plan.settings, plan.splits, folder / _CHECKPOINT
     is_resumed = checkpoint.exists()
     classes = len(splits.train.class_names)
