@@ -34,8 +34,9 @@ class ClassTree(LossLayer):
 
     In training:
 
-        tree = tfdml.layers.ClassTree(train.labels) model.compile("adam",
-        loss=tfdml.losses.HierarchicalTripletLoss(tree)) refresh = tfdml.callbacks.RefreshCenters(train, centers=tree)
+        tree = tfdml.layers.ClassTree(train.labels)
+        model.compile("adam", loss=tfdml.losses.HierarchicalTripletLoss(tree))
+        refresh = tfdml.callbacks.RefreshCenters(train, centers=tree)
         model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[refresh])
 
     Example: classes 0 and 1 are near each other, class 2 is far; two equal examples of each, so that s = h_0 = 0.

@@ -225,7 +225,8 @@ class WeightedContrastiveLoss(IndependentPairLoss):
 class BalancedContrastiveLoss(IndependentPairLoss):
     """Balanced contrastive loss: negatives are reweighted to a fixed number per positive pair.
 
-    (1 / pairs) (sum_p d_ap^2 + sum_n eta_an max(0, margin - d_an)^2) eta_an = lambda / (L - 1) * (N_a - 1) / N_n
+    (1 / pairs) (sum_p d_ap^2 + sum_n eta_an max(0, margin - d_an)^2)
+    eta_an = lambda / (L - 1) * (N_a - 1) / N_n
 
     N_a and N_n are the numbers of training examples in the classes of the anchor and the negative, L the number of
     classes, lambda the number of negatives per positive. Embeddings are used as they are, not normalized. An anchor

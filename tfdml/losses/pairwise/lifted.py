@@ -69,7 +69,8 @@ def generalized_lifted(pairs: Pairs, *, margin: float = 1.0, distance: Distance 
 class LiftedStructureLoss(PairLoss):
     """Lifted structured loss: each positive pair against all negatives of both of its ends.
 
-    J_ap = d_ap + log(sum_n exp(margin - d_an) + sum_n exp(margin - d_pn)) (A / (2 P)) sum_p max(0, J_ap)^2
+    J_ap = d_ap + log(sum_n exp(margin - d_an) + sum_n exp(margin - d_pn))
+    (A / (2 P)) sum_p max(0, J_ap)^2
 
     With `hard`, the largest of all margin - d_an and margin - d_pn replaces the logarithm. Without `squared`, the loss
     is (A / P) sum_p max(0, J_ap). P is the number of (ordered) positive pairs in the batch, so that the mean over the A
