@@ -32,8 +32,9 @@ class RunningHistogram(LossLayer):
 
 
 def mix_histograms(histogram: Tensor, history: Tensor, momentum: float) -> Tensor:
-    """The histogram of a batch with the weight `momentum`, mixed into the history, with the sum 1. Each is
-    `(bins + 1,)`, with the sum 1 or all zeros.
+    """The histogram of a batch with the weight `momentum`, mixed into the history, with the sum 1.
+
+    Both are `(bins + 1,)`, with the sum 1 or all zeros. The result has the dtype of the first.
     """
     mixed = (1.0 - momentum) * ops.cast(ops.convert_to_tensor(history), histogram.dtype) + momentum * histogram
     return mixed / ops.maximum(ops.sum(mixed), 1e-30)

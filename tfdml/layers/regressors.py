@@ -69,8 +69,9 @@ class Regressors(LossLayer):
         return kernel, self.add_weight(shape=(outputs,), initializer="zeros", dtype="float32", name="bias")
 
     def similarity(self, learners: Sequence[Tensor], *, trained: bool) -> Tensor:
-        """The sum over k < m of the mean of (u_k g(u_m))^2 over the columns of k: `(batch,)`. The gradient flows either
-        to the regressors, or to `learners`, each `(batch, dim)`.
+        """The sum over k < m of the mean of (u_k g(u_m))^2 over the columns of k: `(batch,)`.
+
+        Learners are `(batch, dim)` each. With `trained`, the gradient also flows to the regressors.
         """
         learners = [ops.convert_to_tensor(learner) for learner in learners]
         total = ops.zeros_like(learners[0][:, 0])

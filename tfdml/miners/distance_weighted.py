@@ -59,8 +59,9 @@ def require_dimension(dim: int) -> None:
 def inverse_density(
     pairs: Pairs, *, cutoff: float = 0.5, max_distance: float = 1.4, clip: float | None = None
 ) -> Tensor:
-    """Sampling weights that make the distance of a negative uniform: w_an min(lambda, 1 / q(max(d_an, cutoff))). They
-    are scaled so that 1 / q is at most 1 in each row, and 0 for pairs that are never drawn.
+    """Sampling weights that make the distance of a negative uniform: w_an min(lambda, 1 / q(max(d_an, cutoff))).
+
+    They are scaled so that 1 / q is at most 1 in each row, and 0 for pairs that are never drawn.
     """
     dim = pairs.anchors.shape[-1]
     require_dimension(dim)

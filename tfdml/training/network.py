@@ -102,8 +102,10 @@ def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: in
 
 
 def step_seconds(settings: TrainingSettings, splits: DataSplits) -> dict[str, float]:
-    """Seconds of a training step (the median of a few), of compilation (of the first step and the first embedding,
-    above others) and of an evaluation of the validation part (measured on some images), by a temporary network.
+    """Seconds of a training step, of compilation and of an evaluation on this machine, by a temporary network.
+
+    The step is the median of a few. Compilation is what the first step and the first embedding take above others. The
+    evaluation of the validation part is measured on some of its images.
     """
     train, validation = splits.train, splits.validation
     model, batches = new_model(settings, len(train.class_names)), iter(training_batches(settings, train))

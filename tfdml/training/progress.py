@@ -20,8 +20,9 @@ _COLUMNS = ("epoch", "seconds", "loss", "learning_rate")
 
 
 class History:
-    """Values of the epochs of a run, in `history.csv`; epoch 0 is the network before training. Epochs of the file from
-    `num_epochs` on belong to a state that was lost, and are dropped.
+    """Values of the epochs of a run, in `history.csv`; epoch 0 is the network before training.
+
+    Epochs of the file from `num_epochs` on belong to a state that was lost, and are dropped.
     """
 
     def __init__(self, path: Path, num_epochs: int = 0):

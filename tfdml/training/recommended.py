@@ -16,8 +16,9 @@ _LEARNING_RATES = {"head": 1e-3, "lora": 3e-3, "all": 3e-4}  # of pretrained wei
 
 
 class Facts(NamedTuple):
-    """Facts about a set and a machine, on which settings depend. The split counts images of the set, other settings
-    images of the training part. Classes have two images or more.
+    """Facts about a set and a machine, on which settings depend.
+
+    The split counts images of the set, other settings images of the training part. Classes have two images or more.
     """
 
     images: int
@@ -114,8 +115,9 @@ def recommended_steps(
     evaluation_seconds: float = 0.0,
     compiling_seconds: float = 0.0,
 ) -> dict[str, Recommended]:
-    """The number of batches and of epochs, whose evaluations take half of the time at most. There is an evaluation
-    before training and one after every epoch. `step_seconds` is None where `steps` is given.
+    """The number of batches and of epochs, whose evaluations take half of the time at most.
+
+    There is an evaluation before training and one after every epoch. `step_seconds` is None where `steps` is given.
     """
     seconds = 60 * max_minutes - compiling_seconds - evaluation_seconds
     most = int(seconds / 2 / evaluation_seconds) if evaluation_seconds else _EPOCHS

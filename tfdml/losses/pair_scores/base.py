@@ -35,8 +35,7 @@ class ScoreLoss(FunctionLoss):
 
 
 def signed_scores(labels: Tensor, scores: Tensor) -> Tensor:
-    """y o: the scores in float32 (or their float64), with the sign of their labels: numbers above 0 for pairs that
-    match.
+    """y o: the scores in float32 (or their float64), with the sign of their labels, above 0 for pairs that match.
 
     Labels `(batch, 1)` fit scores `(batch,)`, and the other way around.
     """

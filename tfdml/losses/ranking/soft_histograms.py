@@ -20,8 +20,7 @@ _CODES_PER_BLOCK = 2**24
 
 
 def soft_histogram(values: Tensor, weights: Tensor, bins: int, low: float, high: float) -> Tensor:
-    """Histogram of each row on evenly spaced nodes, `(anchors, bins + 1)`; a value is split between its two nodes
-    linearly.
+    """Histogram of each row on evenly spaced nodes, `(anchors, bins + 1)`; a value is split between two nodes.
 
     Values outside [low, high] count for the nearest node. Memory grows with the pairs, not with pairs times bins.
     """

@@ -32,8 +32,10 @@ _ADVICE_FOR_VALIDATION = (
 
 
 class BatchChecks:
-    """The checks of the batches of one `fit` or `evaluate`. `error` is the error of a batch that did not reach its
-    step, or None. `by_output` lists losses or labels by output of the model; `advice` ends an error of labels.
+    """The checks of the batches of one `fit` or `evaluate`.
+
+    `error` is the error of a batch that did not reach its step, or None. `by_output` lists losses or labels by output
+    of the model; `advice` ends an error of labels.
     """
 
     def __init__(
@@ -238,6 +240,7 @@ def checked_data(
     model: Any, checks: Callable[..., BatchChecks], arguments: Mapping[str, Any], *, trains: bool = True
 ) -> Iterator[dict[str, Any]]:
     """The arguments of `fit` or `evaluate` with data that are checked; the block raises the errors of its batches.
+
     `checks` maps options to the `BatchChecks` of one set of data; `trains` says whether this is `fit`.
     """
     counts = trains and not model._has_counted_positives

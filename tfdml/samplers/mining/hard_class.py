@@ -199,8 +199,7 @@ def _few_classes(bits, num_classes, count):
 
 
 def nearest_first(vectors: tf.Tensor, count: int) -> tf.Tensor:
-    """Indices `(block, count)` of `(block, candidates, dim)` vectors: the first, then repeatedly the nearest to any
-    selected.
+    """Indices `(block, count)` of `(block, candidates, dim)` vectors: the first, then the nearest to any selected.
 
     Among equally near vectors, the first is selected.
     """
