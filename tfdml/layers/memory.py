@@ -18,9 +18,8 @@ class Memory(References):
     """The batch and the embeddings of recent batches as references (cross-batch memory): a pairing of any loss.
 
     Every row of a batch is compared with every other row of the batch and, after the warm-up, with the last `size`
-    rows that were remembered. `EmbeddingModel` writes each training batch into the memory, once per step and after its
-    loss; evaluation leaves the memory unchanged. No gradient flows into remembered embeddings, and rows that are not
-    finite are not remembered. The memory is saved, and resumed, with the model; exports leave it out.
+    rows. `EmbeddingModel` writes each training batch into the memory after its loss. No gradient flows into remembered
+    embeddings, and rows that are not finite are not remembered. `.keras` files keep the memory; exports leave it out.
 
     Example: one class; after the second batch, a row is compared with the other row and with two remembered ones.
 
@@ -38,8 +37,8 @@ class Memory(References):
     Args:
         size: number of embeddings to remember, at least the batch size and, in the paper, up to the whole training set.
             Time and memory of a step grow with it.
-        warm_up: number of training steps before batches are compared with the memory, because a network that still
-            changes quickly makes remembered embeddings out of date. The memory is filled from the first step.
+        warm_up: number of training steps before batches are compared with the memory: embeddings of a network that
+            changes quickly are soon out of date. The memory is filled from the first step.
 
     Attributes:
         vectors: the variable `(size, dim)` of remembered embeddings; None before the layer is built.

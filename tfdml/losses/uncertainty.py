@@ -169,10 +169,10 @@ class GroupedKL(Settings):
     Args:
         gamma: temperature in units of the loss, above 0.
         negative_gamma: temperature of negatives; None for gamma.
-        pseudo_loss: None, or the loss of a pseudo pair in each group. The pseudo pair takes its share of the weight and
-            adds nothing to the loss. Its loss is 0 in the paper.
-        keep_zero_losses: whether a pair whose loss is 0 takes its share of the weight, exp(0), as in eq. 7. It is left
-            out by default, as in the experiments of the paper, and the remaining pairs then weigh more.
+        pseudo_loss: None, or the loss of a pseudo pair in each group, 0 in the paper. It takes its share of the weight
+            and adds nothing to the loss.
+        keep_zero_losses: whether a pair whose loss is 0 takes its share of the weight, exp(0), as in eq. 7. By default
+            it does not, as in the experiments of the paper.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, eqs. 7 and 23. There the pseudo pair
     has zero loss, which moves the thresholds of the multi-similarity loss to lambda + m and lambda - m.

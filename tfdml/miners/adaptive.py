@@ -20,8 +20,7 @@ class AdaptiveNegatives(LossLayer):
     After each training step, share <- share exp(rate (activity - target)), clipped to [minimum, 1]. The activity is the
     part of the selected negatives with d_an < max_p d_ap + margin, those of a triplet with nonzero loss.
 
-    Negatives at the same distance as the last one are kept as well. Where rounding tells them apart, as it may tell
-    copies apart in blocks of anchors on PyTorch, some are dropped.
+    Negatives at exactly the same distance as the last one are kept as well.
 
     A Keras layer: `EmbeddingModel` updates the share once per training step, on all pairs of the batch, and keeps it in
     its files.
@@ -41,7 +40,7 @@ class AdaptiveNegatives(LossLayer):
 
     Args:
         target: activity to hold, above 0 and at most 1.
-        margin: margin of the triplets, in units of the distance; usually that of the loss.
+        margin: margin of the triplets, in units of the distance; usually the loss's margin.
         initial: share at the start, above 0 and at most 1.
         minimum: smallest share, above 0 and at most `initial`. An anchor keeps at least one negative.
         rate: speed of the adaptation, above 0.
@@ -51,9 +50,8 @@ class AdaptiveNegatives(LossLayer):
     Attributes:
         share: the variable of the share.
 
-    Source: the idea of the adaptive controller of Harwood, Kumar, Carneiro, Reid, Drummond, Smart Mining for Deep
-    Metric Learning, ICCV 2017. There, the controller sets how near the negatives are that a search over the whole
-    training set selects; here, it sets a share of the batch, by the rule above.
+    Source: the adaptive controller of Harwood, Kumar, Carneiro, Reid, Drummond, Smart Mining for Deep Metric Learning,
+    ICCV 2017, which there controls a search over the whole training set.
     """
 
     saved_arguments = ("target", "margin", "initial", "minimum", "rate", "distance")

@@ -67,8 +67,7 @@ class SemiHard(ByDistance):
 
     Args:
         min_distance: the distance that a negative must exceed: a number, 0 or more, or "positive" for the distance of
-            each positive of the anchor in turn. A negative at the distance of the positive, such as a copy of it with
-            another label, is not farther; in blocks of anchors on PyTorch, it may be by rounding.
+            each positive of the anchor in turn.
         margin: None for the nearest negative beyond `min_distance`, once per positive of the anchor; or the width of a
             band, above 0, for all negatives with min_distance < d_an < min_distance + margin, with their weights. With
             "positive" and a width, positives without such a negative are dropped too.

@@ -147,8 +147,8 @@ class DistanceWeighted(Seeded):
         seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
 
     Raises:
-        ValueError: when called with embeddings that do not have norm 1 or have fewer than 3 dimensions. A compiled
-            function cannot raise for the norm: there the loss is NaN.
+        ValueError: when called with embeddings that have another norm than 1 (NaN in a compiled function) or fewer than
+            3 dimensions.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4. The
     cutoff, and the limit of 1.4 beyond which the margin loss has no gradient, follow the authors' code.

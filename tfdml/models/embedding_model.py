@@ -44,10 +44,9 @@ class EmbeddingModel(keras.Model):
     trains the layers and `.keras` files store them, on every Keras backend. `evaluate` does not change them. With any
     other loss, the model behaves as a `keras.Model`.
 
-    On several replicas of `tf.distribute`, every replica computes the loss of the whole batch, from the embeddings of
-    all replicas, so that training equals training on one device, whatever the reduction of the loss. (In a
-    `keras.Model`, each replica compares the rows of its own part of a batch.) Layers such as `BatchNormalization` take
-    their statistics from the part of a replica.
+    On several replicas of `tf.distribute`, every replica computes the loss of the whole batch, so that training equals
+    training on one device. (In a `keras.Model`, each replica compares the rows of its own part.) Layers such as
+    `BatchNormalization` take their statistics from the part of a replica.
 
     Its files also keep what Keras leaves out, so that a resumed run equals an uninterrupted one: the state of random
     layers (dropout, augmentation), the number of training steps, and which layers are frozen or have LoRA inside a
@@ -89,9 +88,8 @@ class EmbeddingModel(keras.Model):
     ) -> None:
         """As `keras.Model.compile`; the layers of the loss become part of this model.
 
-        A loss that holds layers belongs to the first model that is compiled with it. Every other model gets a copy,
-        `model.loss`, whose proxies, memory, histogram and schedule begin as those of the first model began. To let two
-        models share a layer, pass it to two losses: `ArcFaceLoss(pairing=proxies)`.
+        A loss that holds layers belongs to the first model that is compiled with it. Every other model gets a fresh
+        copy, `model.loss`. To let two models share a layer, pass it to two losses: `ArcFaceLoss(pairing=proxies)`.
 
         The weight decay of the optimizer leaves out what a loss learns as single numbers: temperatures, scales, biases,
         boundaries. Proxies and other matrices of a loss have the decay of the network.

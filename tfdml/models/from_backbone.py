@@ -53,10 +53,10 @@ def from_backbone(
               is the encoder of images;
             * a Keras model that takes pixels in [0, 255], or what `scale` makes of them, and returns feature maps,
               tokens or vectors: your own, `bn_inception`, or a backbone of KerasHub.
-        dim: size of the embedding, by a dense layer; None for the pooled features as they are.
-        pooling: over the places of feature maps, or over tokens: "avg", "max", "avg+max" (their sum), "gem"
-            (generalized mean, with a learned exponent), "token" (the first token, a transformer's class token), or
-            "token+avg" (the class token and the mean of the patches, side by side).
+        dim: size of the embedding, by a dense layer; None for the pooled features.
+        pooling: of feature maps or tokens: "avg", "max", "avg+max" (their sum), "gem" (generalized mean, with a learned
+            exponent), "token" (the first, a transformer's class token), or "token+avg" (class token and mean patch,
+            side by side).
         freeze_batch_norm: whether batch normalization keeps its averages, scale and offset, as in the papers of metric
             learning, whose batches hold few images.
         normalize: whether embeddings are scaled to norm 1.
@@ -73,10 +73,10 @@ def from_backbone(
         An `EmbeddingModel` with float32 outputs `(batch, dim)` and layers "backbone", "pooling" and "embedding".
 
     Raises:
-        ValueError: an unknown network or pooling, an input shape that the network does not take, several inputs or
-            outputs, or features of another rank.
+        ValueError: an unknown network or pooling, or a network of another input shape, of several inputs or outputs, or
+            of features of another rank.
         ImportError: a preset without KerasHub; "EfficientNetLite0" without its extra.
-        OSError: weights that cannot be downloaded; pass the path of a file, or of the folder of a preset.
+        OSError: weights that cannot be downloaded; pass the path of a file or of a preset's folder.
     """
     network, own_scale = _network(backbone, input_shape, weights)
     network.name = "backbone"

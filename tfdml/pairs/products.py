@@ -36,9 +36,9 @@ def set_product_precision(precision: str) -> None:
     | "high" | two bfloat16 numbers each, three passes | 1e-5 | 5e-5 | JAX; full float32 on others |
     | "fast" | 10 bits (TF32) | 5e-4 | 2e-3 | all; the default of TensorFlow on GPUs |
 
-    The errors are bounds that `tests/pairs/test_precision.py` holds by emulation of the rounding, against float64, for
-    unit vectors and a softmax loss; errors of a gradient are relative to its largest entry. They were not measured on a
-    GPU. Distances of near duplicates lose the most, because a squared distance is a difference of products.
+    The errors are bounds that `tests/pairs/test_precision.py` holds by emulation of the rounding, for unit vectors and
+    a softmax loss; errors of a gradient are relative to its largest entry. They were not measured on a GPU. Distances
+    of near duplicates lose the most.
 
     JAX reads the setting when it traces a function: set it before the first step. TensorFlow and PyTorch have one
     switch for the whole program, layers of the model included; it is untouched until you call this function.

@@ -18,8 +18,7 @@ class PKSampler(ClassBalancedSampler):
 
     An epoch has `steps_per_epoch(labels)` = ceil(L / P) batches over the L classes that can be drawn. Each epoch has
     its own order of classes, and each visit to a class draws K examples independently. Every batch has P different
-    classes: if P does not divide L, the last batch of an epoch is filled with the first classes of the epoch, which
-    then occur twice. This is a uniform choice, because the order is random.
+    classes: if P does not divide L, the first classes of the epoch fill up its last batch.
 
     A single batch has the distribution of a `GroupSampler` batch, so Q is eq. (9), see
     `tfdml.importance.group_probabilities`.

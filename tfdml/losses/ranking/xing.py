@@ -28,11 +28,10 @@ class XingLoss(PairLoss):
 
     mean_p d_ap^2 - log mean_n d_an
 
-    over all pairs of the batch, with euclidean distances. The paper minimizes sum_p d_ap^2 subject to
-    sum_n d_an >= 1, over metrics (x - y)^T A (x - y) with A positive semidefinite. Scaling A by c multiplies the
-    first sum by c and the second by the root of c, so that for any metric the best scale can be computed, and both
-    forms have the same minimum up to the scale of A and a constant. The constraint on sums of d, rather than d^2, keeps
-    the solution from always having rank 1.
+    over all pairs of the batch, with euclidean distances. The paper minimizes sum_p d_ap^2 subject to sum_n d_an >= 1,
+    over metrics (x - y)^T A (x - y) with A positive semidefinite. Scaling A by c multiplies the first sum by c and the
+    second by the root of c, so that both forms have the same minimum up to the scale of A and a constant. The
+    constraint on sums of d, rather than d^2, keeps the solution from always having rank 1.
 
     Embeddings are used as they are, not normalized. The loss may be negative. A batch without pairs of one sign gives
     the term of the other sign; one without pairs gives 0. The logarithm of collapsed negatives is bounded, with

@@ -64,16 +64,14 @@ class BatchHardTripletLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0, 1 + 0.5 - 1 and 0
         0.1667
 
-    See also: `TripletLoss(normalize="active")` or `HAP2SLoss` for noisy labels, since here a single wrong label decides
-    the value of its anchor.
+    See also: `TripletLoss(normalize="active")` or `HAP2SLoss` for noisy labels; here one wrong label decides.
 
     Args:
-        margin: how much nearer the farthest positive must be than the nearest negative, in units of the distance; 0 or
-            more, not used by `soft`.
+        margin: how much nearer the farthest positive must be, in units of the distance; 0 or more, not used by `soft`.
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
         soft: the soft margin.
-        swap: compare with the smaller of d_an and d_pn, for n the nearest negative of a; d_pn has the positive first,
-            also where the distance is not symmetric. The references must be the batch itself.
+        swap: compare with the smaller of d_an and d_pn, for n the nearest negative of a. The references must be the
+            batch itself.
         normalize: "all" for the mean over all anchors, "active" for the mean over anchors with a nonzero loss.
 
     Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss for Person Re-Identification, 2017, eq. 5. Eq. 29 of A

@@ -93,9 +93,8 @@ class DynamicSoftMarginLoss(PairLoss):
 
     (A / N) sum_p sum_n C(d_ap - d_an) (d_ap - d_an)
 
-    C(x) is the share of triplets whose difference is smaller: the histogram of the batch, mixed into the histogram of
-    earlier batches. It is a constant in the gradient. Hard triplets have weights near 1, easy triplets near 0, so there
-    is no margin to tune. N is the number of triplets in the batch.
+    C(x) is the share of triplets whose difference is smaller, a constant in the gradient: the histogram of the batch,
+    mixed into the histogram of earlier batches. There is no margin to tune. N is the number of triplets in the batch.
 
     The histogram of earlier batches is the state of a layer, which `EmbeddingModel` keeps in its files. `update` mixes
     a batch into it, once per training step; a call of the loss does not. d is the euclidean distance of embeddings

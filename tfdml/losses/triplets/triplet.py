@@ -224,10 +224,8 @@ class TripletLoss(PairLoss):
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
         soft: the soft margin.
         ratio: the ratio of distances.
-        swap: max(0, d_ap - min(d_an, d_pn) + margin): the distance to the negative is measured from the nearer end of
-            (a, p). d_pn has the positive first, as d_an has the anchor, also if the distance is not symmetric. A
-            triplet counts for the row of the nearer end. The references must be the batch itself, with symmetric
-            weights.
+        swap: max(0, d_ap - min(d_an, d_pn) + margin), measured from the end of (a, p) that is nearer to the negative,
+            for whose row the triplet counts. The references must be the batch itself, with symmetric weights.
         negatives: None for all negatives, or a function that selects one per positive, such as
             `tfdml.miners.hardest_negatives`: `(pairs, d) -> choose`, where `choose(p)` takes the column of one positive
             per anchor, `(A,)`, and returns the column of the selected negative, or -1 for none.

@@ -23,8 +23,8 @@ _CLASSES_PER_FEW = 32
 class ClassCenters(tf.Module):
     """Class centers in the embedding space, used by `HardClassSampler`.
 
-    `refresh` takes embeddings of some examples of every class; `tfdml.callbacks.RefreshCenters` calls it during `fit`.
-    Before the first refresh all centers are the origin. `tf.train.Checkpoint(centers=centers).write(path)` saves them.
+    `tfdml.callbacks.RefreshCenters` calls `refresh` during `fit`. Before the first refresh all centers are the origin.
+    `tf.train.Checkpoint(centers=centers).write(path)` saves them.
 
     Example:
 
@@ -36,13 +36,12 @@ class ClassCenters(tf.Module):
     Args:
         labels: `(examples,)` integer class ids of the training set.
         dim: dimension of the embeddings.
-        normalize: normalize embeddings to length 1 first, as most losses and cosine retrieval do; False for losses of
-            plain Euclidean distances.
+        normalize: normalize embeddings to length 1 first; False for losses of plain Euclidean distances.
 
     Attributes:
         ids: `(classes,)` int64 class ids in ascending order.
         centers: variable `(classes, dim)` float32, the mean embedding of each class.
-        refreshes: variable, int64: number of refreshes so far.
+        refreshes: variable, number of refreshes so far.
     """
 
     def __init__(self, labels: npt.ArrayLike, dim: int, *, normalize: bool = True):
@@ -107,14 +106,12 @@ class HardClassSampler(ClassBalancedSampler):
     """Batches of classes that the model confuses: each class is the nearest candidate to the classes before it.
 
     A batch starts with one class and a random set of candidates. It then repeatedly adds the candidate whose center is
-    nearest to a center of the batch, the one that violates the triplet constraint most; ties are broken at random. The
-    examples of each class are uniform without replacement. Before the first refresh of `centers` all distances are
-    tied, so classes are uniform as in `GroupSampler`.
+    nearest to a center of the batch; ties are broken at random. The examples of each class are uniform without
+    replacement. Before the first refresh of `centers`, classes are uniform as in `GroupSampler`.
 
-    Batch t is a function of (seed, t) and of the centers when it is drawn. Batches are drawn ahead of the training
-    step: up to 8 at once, up to 8 more ahead, and `batches` prefetches some, so a refresh takes effect some batches
-    later. The first batches of a run resumed with `start=` are drawn with the centers of the resumed model, and so
-    differ from an uninterrupted run.
+    Batch t is a function of (seed, t) and of the centers when it is drawn: up to 16 batches, and those that `batches`
+    prefetches, ahead of the training step. A refresh takes effect that many batches later. The first batches of a run
+    resumed with `start=` are drawn with the centers of the resumed model, and so differ from an uninterrupted run.
 
     Q depends on the centers and has no closed form. For fixed centers `tfdml.importance.simulated_probabilities`
     estimates it, if there are few enough candidates for every pair of classes to be drawn.

@@ -19,9 +19,9 @@ _BLOCK = 8  # Steps drawn at once: few, so that new pairs reach the stream soon.
 class MinedPairs(tf.Module):
     """The hardest positives and negatives of every example of a training set, used by `MinedSampler`.
 
-    `refresh` takes the embeddings of the whole set; `tfdml.callbacks.RefreshMinedPairs` calls it during `fit`. Before
-    the first refresh the positives and negatives of each example are uniform draws, with replacement, from the other
-    examples of its class and from all other classes.
+    `tfdml.callbacks.RefreshMinedPairs` calls `refresh` during `fit`. Before the first refresh, the positives and
+    negatives of an example are uniform draws, with replacement, from the other examples of its class and from all other
+    classes.
 
     `tf.train.Checkpoint(pairs=pairs).write(path)` saves them: 8 bytes for each of the examples x (positives +
     negatives).
@@ -34,8 +34,7 @@ class MinedPairs(tf.Module):
         ([[1], [0], [3], [2]], [[2], [2], [1], [1]])
 
     Args:
-        labels: `(examples,)` integer class ids of the training set, of two classes or more, one of them with two
-            examples or more.
+        labels: `(examples,)` integer class ids of the training set: two classes or more, one with two examples.
         positives, negatives: number of each per example. With few, the pairs are the hardest, but mislabeled examples
             are prominent; with more, they are easier and more diverse.
         metric: "cosine", "dot" or "euclidean", as in `tfdml.search.hardest_pairs`.
@@ -44,11 +43,9 @@ class MinedPairs(tf.Module):
             none. An example of which it leaves no negative keeps those that it had.
 
     Attributes:
-        positives: variable `(examples, positives)` int64 row numbers, farthest first, padded with -1 if the class has
-            fewer positives.
-        negatives: variable `(examples, negatives)` int64 row numbers, nearest first, padded with -1 if other classes
-            have fewer examples, or the guard leaves fewer.
-        refreshes: variable, int64: number of refreshes so far.
+        positives: variable `(examples, positives)` int64 row numbers, farthest first, padded with -1.
+        negatives: variable `(examples, negatives)` int64 row numbers, nearest first, padded with -1.
+        refreshes: variable, number of refreshes so far.
 
     Raises:
         ValueError: labels that are not integers or have no triplet, a number below 1, or an unknown metric.
