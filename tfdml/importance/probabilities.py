@@ -24,10 +24,8 @@ class PairProbabilities(NamedTuple):
         ids: `(classes,)` int64 class ids in ascending order.
         counts: `(classes,)` int64, N_c: number of examples of each class that can be drawn.
         within: `(classes,)` float64; 0 for a class of one example, which has no pairs.
-        anchor_factors, reference_factors: `(classes, terms)` float64. One term is enough if all classes are drawn
-            alike.
-        within_error, between_error: standard errors of an estimated Q, `(classes,)` and `(classes, classes)`;
-            None if Q is exact.
+        anchor_factors, reference_factors: `(classes, terms)` float64; one term if all classes are drawn alike.
+        within_error, between_error: standard errors, `(classes,)` and `(classes, classes)`; None if Q is exact.
     """
 
     ids: np.ndarray
@@ -255,8 +253,7 @@ def _scattered(values, rows, count):
 def induced_lambda(anchor_count: npt.ArrayLike, negative_count: npt.ArrayLike, classes: int) -> np.ndarray:
     """Effective number of negatives per positive pair in the contrastive loss, for each pair of classes.
 
-    lambda = N_j (L - 1) / (N_i - 1): the `negatives_per_positive` for which the balanced contrastive loss gives a
-    negative the weight 1.
+    lambda = N_j (L - 1) / (N_i - 1): `negatives_per_positive` of the balanced contrastive loss for a weight of 1.
 
     Example: an anchor of a class of 5, a negative of a class of 10, of 4 classes: 10 * 3 / 4.
 

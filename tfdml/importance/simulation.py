@@ -27,8 +27,7 @@ def simulated_probabilities(sampler: Any, labels: npt.ArrayLike, *, batches: int
 
     Args:
         sampler: a `tfdml.samplers.Sampler`; its seed determines the batches.
-        labels: `(examples,)` integer class ids of the examples that can be drawn, without classes that the sampler
-            leaves out.
+        labels: `(examples,)` integer class ids, without classes that the sampler leaves out.
         batches: number of batches to draw. The standard error falls with its square root.
 
     Returns:

@@ -19,8 +19,7 @@ class LossLayer(keras.layers.Layer):
     """A layer that ignores the dtype policy and is built on construction.
 
     A layer whose weights depend on the dimension of the embeddings sets `built` to False and has
-    `build(labels_shape, embeddings_shape)`, which `EmbeddingModel.compile` calls. `get_config` takes the attributes in
-    `saved_arguments`.
+    `build(labels_shape, embeddings_shape)`, which `EmbeddingModel.compile` calls. `get_config` saves `saved_arguments`.
     """
 
     saved_arguments: ClassVar[tuple[str, ...]] = ()

@@ -32,8 +32,8 @@ class Boundaries(LossLayer):
 
     Args:
         initial: initial value of all boundaries, in [0, 2].
-        class_ids: class ids, in any order and with repetitions; each class gets its own boundary. None for no
-            boundaries per class.
+        class_ids: class ids, in any order and with repetitions, each with its own boundary; None for no such
+            boundaries.
         examples: number of training examples, each with its own boundary; 0 for none. Labels are then `(batch, 2)`: the
             class id and the index of the example, 0 to examples - 1.
 

@@ -29,8 +29,7 @@ class ClassTree(LossLayer):
     classes is below h_l = h_0 + l (4 - h_0) / levels, for l = 0 to levels - 1, and all at the top, at height 4; h_0 is
     the mean of s over the classes. Embeddings are scaled to norm 1.
 
-    `tfdml.callbacks.RefreshCenters` calls `refresh` during `fit`; before, all values are 0. `.keras` files keep the
-    tree.
+    `tfdml.callbacks.RefreshCenters` calls `refresh`; before, all values are 0. `.keras` files keep the tree.
 
     In training:
 

@@ -41,8 +41,7 @@ class FixedReferences(References):
         labels: `(references,)` integer class ids. An anchor of another class has no positive reference.
 
     Raises:
-        ValueError: vectors that are not finite, or not one label per vector; when called, embeddings of another
-            dimension.
+        ValueError: vectors that are not finite, or another number of labels; when called, another dimension.
 
     Source: Shen, Xiong, Xia, Soatto, Towards Backward-Compatible Representation Learning, CVPR 2020: the influence loss
     with a synthesized classifier.

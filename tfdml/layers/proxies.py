@@ -41,8 +41,7 @@ class Proxies(References):
                [1.    , 1.    , 1.    ]], dtype=float32)
 
     Args:
-        classes: number of classes, whose labels are 0 to classes - 1; or the class ids, any integers, in any order and
-            with repetitions.
+        classes: number of classes, whose labels are 0 to classes - 1; or any class ids, in any order, with repetitions.
         per_class: number of proxies for each class; class `ids[k]` has the rows from k * per_class on.
         initializer: a Keras initializer of `(classes * per_class, dim)` weights; None for normal random numbers with
             variance 1 / dim, so that norms are about 1.

@@ -48,8 +48,8 @@ class FunctionLoss(keras.losses.Loss):
     """Base class: a Keras loss over a function with settings, which never casts labels to a float type.
 
     Keras casts `y_true` to the dtype of the loss, which would merge large class ids. A subclass defines
-    `call(y_true, y_pred)`, which returns the values to reduce. `settings` are keyword arguments of `function`, saved in
-    the config.
+    `call(y_true, y_pred)`, which returns the values to reduce. `settings` are arguments of `function`, saved in the
+    config.
     """
 
     def __init__(
@@ -130,8 +130,7 @@ class PairLoss(FunctionLoss):
     A third argument, `sample_weight`, multiplies the values. A row of weight 0 has no value of its own, and still is a
     positive or negative of other rows. Every label is a class, also -1.
 
-    Other losses over pairs describe their own settings only, and take all options below but `function`, unless they say
-    otherwise.
+    Other losses over pairs describe their own settings, and take all options below but `function` as well.
 
     See also: the other losses of `tfdml.losses`, each a `PairLoss` of its own function. `WeightedSumLoss`, their sums.
 

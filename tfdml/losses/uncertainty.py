@@ -42,9 +42,8 @@ class TopK(Settings):
         [[0.0, 0.0, 0.0], [0.0, 0.0, 0.5], [0.0, 0.5, 0.0]]
 
     Args:
-        k: number of ordered pairs, 1 or more; at most those of the batch. The paper counts each unordered pair once and
-            sets k to twice the number of images in the batch; for ordered pairs, this is four times the number of
-            images.
+        k: number of ordered pairs, 1 or more; at most those of the batch. The paper sets k to twice the number of
+            images in the batch, for unordered pairs; for ordered pairs, this is four times that number.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-TopK.
     """
@@ -149,8 +148,7 @@ class KL(Seeded):
 class GroupedKL(Settings):
     """`KL` within each group: the positives of an anchor, and its negatives. The loss is the mean over anchors.
 
-    Over the margin loss on similarities, with a margin so large that every pair has a loss above 0, the gradient equals
-    the gradient
+    Over the margin loss on similarities, with a margin so large that every pair has a loss above 0, it has the gradient
 
     * of the lifted structure loss log sum_p e^-s + log sum_n e^s for gamma = 1, and of HAP2S for its temperature;
     * of the multi-similarity loss for gamma = 1 / alpha, negative_gamma = 1 / beta, and `pseudo_loss` = the margin.

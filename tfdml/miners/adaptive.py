@@ -22,8 +22,7 @@ class AdaptiveNegatives(LossLayer):
 
     Negatives at exactly the same distance as the last one are kept as well.
 
-    A Keras layer: `EmbeddingModel` updates the share once per training step, on all pairs of the batch, and keeps it in
-    its files.
+    A Keras layer: `EmbeddingModel` updates the share in each training step, on all pairs, and keeps it in its files.
 
     See also: `HardestNegatives` for as many negatives as positives; `SemiHard` for a fixed band of distances.
 

@@ -90,8 +90,7 @@ def _log_constant(dim):
 def on_sphere(pairs: Pairs) -> Pairs:
     """The same pairs, validated: their embeddings have norm 1.
 
-    Zero vectors and vectors that are not finite are accepted. For another norm, a compiled function, which cannot
-    raise, makes the anchors NaN.
+    Zero vectors and vectors that are not finite are accepted. For another norm, a compiled function gives NaN.
     """
     is_valid = _have_norm_1(pairs.anchors)
     if not pairs.is_self:
@@ -147,8 +146,7 @@ class DistanceWeighted(Seeded):
         seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
 
     Raises:
-        ValueError: when called with embeddings that have another norm than 1 (NaN in a compiled function) or fewer than
-            3 dimensions.
+        ValueError: when called, embeddings of another norm than 1 (NaN if compiled) or of fewer than 3 dimensions.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4. The
     cutoff, and the limit of 1.4 beyond which the margin loss has no gradient, follow the authors' code.

@@ -67,8 +67,7 @@ class HardestNegativesOfBatch(ByDistance):
         [[0, 0, 1, 0], [0, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
 
     Args:
-        fraction: share of the negative pairs that are kept, at least one, in (0, 1]; None for as many negatives as
-            positives.
+        fraction: share of the negative pairs to keep, at least one, in (0, 1]; None for as many as positives.
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Source: Serrat, Deep Metric Learning, course slides 2021-22, `HardNegativePairSelector`: pairs with the smallest

@@ -35,8 +35,7 @@ class TargetNeighbors:
         neighbors: `(examples, k)` indices of the target neighbors of each example, -1 for none.
 
     Raises:
-        ValueError: neighbors of another shape or dtype; when called, labels of another shape, or an index outside the
-            list.
+        ValueError: neighbors of another shape or dtype; when called, labels of another shape, or unknown examples.
 
     Source: Weinberger, Saul, Distance Metric Learning for Large Margin Nearest Neighbor Classification, JMLR 2009.
     """

@@ -97,8 +97,7 @@ class EmbeddingModel(keras.Model):
         Args:
             learning_rate_multipliers: dict of layer name to the factor of its learning rate, such as
                 `{"backbone": 0.1}`; layers inside other layers and layers of the loss have names, too. All other layers
-                have the learning rate of the optimizer. Decoupled weight decay is not scaled. The dict is saved with
-                the model.
+                have the learning rate of the optimizer. Decoupled weight decay is not scaled. Files keep the dict.
             micro_batch_size: in training, the network takes this number of rows at a time, and the loss all of them,
                 so that batches may be larger than the memory for activations allows. The gradient equals the gradient
                 of the whole batch; the network is computed twice. Batch normalization takes its statistics from each
@@ -209,7 +208,7 @@ class EmbeddingModel(keras.Model):
         """Training steps since the model was compiled, saved in its `.keras` files; 0 before.
 
         One per batch on which `fit` or `train_on_batch` trained, applied or not: `optimizer.iterations` omits steps
-        that loss scaling skips and gradients that are accumulated. With weights from a file of weights alone, it is
+        that loss scaling skips and gradients that are accumulated. From a file of weights alone, it is
         `optimizer.iterations`.
         """
         if not self.compiled:
@@ -223,9 +222,8 @@ class EmbeddingModel(keras.Model):
         Raises:
             ValueError: an endless data set without `steps_per_epoch` or `validation_steps`; `steps_per_epoch` that is
                 not a multiple of `steps_per_execution`; `steps_per_execution` above 1 on several replicas; several
-                processes with other versions of packages, another number of training steps or other epochs; a monitor
-                `val_...` that certainly no callback before it writes, next to callbacks of tfdml; and the errors of
-                `evaluate`.
+                processes with other versions of packages, steps or epochs; a monitor `val_...` that certainly no
+                callback before it writes, next to callbacks of tfdml; and the errors of `evaluate`.
         """
         arguments = inspect.signature(super().fit).bind(*args, **kwargs).arguments
         require_fit(self, arguments)

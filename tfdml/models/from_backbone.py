@@ -55,14 +55,12 @@ def from_backbone(
               tokens or vectors: your own, `bn_inception`, or a backbone of KerasHub.
         dim: size of the embedding, by a dense layer; None for the pooled features.
         pooling: of feature maps or tokens: "avg", "max", "avg+max" (their sum), "gem" (generalized mean, with a learned
-            exponent), "token" (the first, a transformer's class token), or "token+avg" (class token and mean patch,
-            side by side).
+            exponent), "token" (the first, a class token), or "token+avg" (class token and mean patch, side by side).
         freeze_batch_norm: whether batch normalization keeps its averages, scale and offset, as in the papers of metric
             learning, whose batches hold few images.
         normalize: whether embeddings are scaled to norm 1.
         head: function from pooled features to embeddings, such as a Keras layer, in place of the dense layer.
-        scale: function from pixels to the input of the backbone, such as a `keras.layers.Rescaling`; None for the
-            function of the network or preset.
+        scale: function from pixels to the input of the backbone, such as a `keras.layers.Rescaling`; None for its own.
         input_shape: `(height, width, channels)` of the images; None for the shape of the preset or model, and 224 x 224
             where it is open. A preset of a transformer gets its position embeddings resized to another shape; for a
             model, only the sizes that it leaves open are used.
@@ -73,8 +71,7 @@ def from_backbone(
         An `EmbeddingModel` with float32 outputs `(batch, dim)` and layers "backbone", "pooling" and "embedding".
 
     Raises:
-        ValueError: an unknown network or pooling, or a network of another input shape, of several inputs or outputs, or
-            of features of another rank.
+        ValueError: an unknown network or pooling, or a network of other inputs, outputs or features.
         ImportError: a preset without KerasHub; "EfficientNetLite0" without its extra.
         OSError: weights that cannot be downloaded; pass the path of a file or of a preset's folder.
     """

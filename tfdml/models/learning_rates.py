@@ -13,8 +13,7 @@ def layerwise_decay(model: keras.Model, decay: float = 0.75) -> dict[str, float]
     """Multipliers of learning rates that fall with the distance from the output, for `EmbeddingModel.compile`.
 
     `decay ** n` for a layer n steps below the last one, which has 1. A step is a block of a network or another layer
-    with weights, as in `tfdml.networks.freeze`: 16 blocks, a stem and a top in "EfficientNetLite0", and one step per
-    transformer block.
+    with weights, as in `tfdml.networks.freeze`: 16 blocks, a stem and a top in "EfficientNetLite0".
 
     See also: `tfdml.networks.freeze`, which leaves the first layers unchanged; `tfdml.networks.add_lora`.
 
@@ -34,8 +33,7 @@ def layerwise_decay(model: keras.Model, decay: float = 0.75) -> dict[str, float]
             out and keep the learning rate of the optimizer.
         decay: factor from a step to the one below it, in (0, 1].
 
-    Source: Clark et al., ELECTRA, ICLR 2020; Bao et al., BEiT, ICLR 2022. The step of these papers is a transformer
-    layer.
+    Source: Clark et al., ELECTRA, ICLR 2020; Bao et al., BEiT, ICLR 2022, where a step is a transformer layer.
     """
     require_fraction(decay=decay)
     steps = list(steps_by_depth(model).values())

@@ -23,8 +23,7 @@ class PairModel(EmbeddingModel):
     2-channel, one network on both inputs:         PairModel(network)                 o = D(a, b)
 
     The decision network takes the outputs of the branches, or the inputs themselves, concatenated on their last axis,
-    the channels; or as two inputs, if it has two. It ends in one number, which is large for a pair that matches. It
-    need not be symmetric.
+    the channels; or as two inputs, if it has two. It ends in one number, large for a pair that matches.
 
     The input of the model is a pair `(a, b)`, its output the scores in float32, `(batch,)`. Losses are
     `tfdml.losses.PairHingeLoss` and `PairLogisticLoss`, with labels 1 and -1.
@@ -51,9 +50,9 @@ class PairModel(EmbeddingModel):
             Their layers become layers of this model.
 
     Raises:
-        ValueError: networks that are not functional, a number of branches or outputs other than these, a decision that
-            does not take what the branches return, a number of channels that is not even, or weights that are shared
-            inside layers that are not.
+        ValueError: networks that are not functional, other numbers of branches or outputs, a decision that does not
+            take what the branches return, an odd number of channels, or weights that are shared inside layers that are
+            not.
 
     Source: Zagoruyko, Komodakis, Learning to Compare Image Patches via Convolutional Neural Networks, CVPR 2015.
     """

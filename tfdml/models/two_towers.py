@@ -30,8 +30,7 @@ class TwoTowers(EmbeddingModel):
         >>> model.compile("adam", loss=tfdml.losses.NTXentLoss(pairing=tfdml.pairs.two_towers))
 
     Args:
-        query, gallery: functional Keras models of one output `(batch, dim)`, of the same dim. Their layers become
-            layers of this model.
+        query, gallery: functional Keras models of one output `(batch, dim)`, whose layers become layers of this model.
 
     Raises:
         ValueError: models that are not functional, outputs of another shape, different dimensions, or weights that are

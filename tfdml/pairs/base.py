@@ -15,8 +15,7 @@ class Pairs(NamedTuple):
 
     An immutable `NamedTuple` that passes through `tf.function`, `jax.jit` and gradients unchanged.
 
-    See also: `all_pairs`, `consecutive_pairs`, `pairs_with`, which make them of a batch; `tfdml.miners`, which change
-    their weights.
+    See also: `all_pairs`, `consecutive_pairs`, `pairs_with`, which make them; `tfdml.miners`, which change weights.
 
     Example:
 

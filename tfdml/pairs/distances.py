@@ -66,8 +66,7 @@ def cosine(pairs: Pairs) -> Tensor:
 def squared(pairs: Pairs) -> Tensor:
     """Squared euclidean distances, `(anchors, references)`, with gradient 0 between duplicates.
 
-    Rows that differ by less than the rounding error are duplicates, at distance 0: about 1e-5 of their norm in float32,
-    1e-14 in float64.
+    Rows closer than the rounding error, about 1e-5 of their norm in float32 and 1e-14 in float64, are duplicates.
 
     Example:
 
@@ -82,8 +81,7 @@ def squared(pairs: Pairs) -> Tensor:
 def euclidean(pairs: Pairs) -> Tensor:
     """Euclidean distances, `(anchors, references)`, with gradient 0 (not NaN) between duplicates.
 
-    Their distance is 1e-18 instead of 0, which keeps the gradient of the square root finite. Duplicates are defined as
-    in `squared`.
+    Duplicates, as in `squared`, have distance 1e-18, which keeps the gradient of the square root finite.
 
     Example:
 

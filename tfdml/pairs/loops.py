@@ -221,8 +221,7 @@ class _Run:
     def _values_and_slopes(self, function, arguments):
         """The values of all blocks, and the gradient of their weighted sum by the arguments.
 
-        `function` maps the number of a block, its anchors and the other arguments to the values of the block and their
-        weighted sum.
+        `function` maps the number of a block, its anchors and the other arguments to values and their weighted sum.
         """
         anchors, *shared = arguments
         upstream = ops.zeros((self.blocks.size,), dtype=anchors.dtype), ops.ones((), dtype=anchors.dtype)

@@ -48,8 +48,7 @@ def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
         `Pairs` of `batch` anchors against themselves, with `references` None. A batch of one row has no pairs.
 
     Raises:
-        ValueError: labels are not integers, labels and embeddings do not have the same number of rows, or `match`
-            returns another shape.
+        ValueError: labels that are not integers, another number of labels, or a matrix of `match` of another shape.
     """
     labels, embeddings = checked(labels, embeddings, match)
     columns = ops.arange(ops.shape(labels)[0])
@@ -69,14 +68,11 @@ def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = 
         [[1.0], [3.0]]
 
     Args:
-        labels, embeddings: as in `all_pairs`.
+        labels, embeddings: as in `all_pairs`; the number of rows is even.
         match: as in `all_pairs`; it returns the matrix of all pairs, whose diagonal is used.
 
     Returns:
         `Pairs` of one column: `pairs` anchors, each with its own reference, so `references` is `(pairs, 1, dim)`.
-
-    Raises:
-        ValueError: an odd number of rows, and the errors of `all_pairs`.
     """
     labels, embeddings = checked(labels, embeddings, match)
     anchor_labels, reference_labels = _even_and_odd(labels)
@@ -92,8 +88,7 @@ def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = 
 def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """Rows 0, 2, 4, ... as anchors against rows 1, 3, 5, ..., the layout of the N-pair loss.
 
-    If rows 2k and 2k + 1 are of one class, and no two of these pairs share a class, every anchor has one positive and
-    `batch / 2 - 1` negatives.
+    If each pair of rows 2k and 2k + 1 is a class of its own, anchors have one positive and `batch / 2 - 1` negatives.
 
     Example:
 
@@ -104,13 +99,10 @@ def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = N
         [[1.0, 5.0], [2.0, 2.0]]
 
     Args:
-        labels, embeddings, match: as in `all_pairs`.
+        labels, embeddings, match: as in `all_pairs`; the number of rows is even.
 
     Returns:
         `Pairs` of `batch / 2` anchors and `batch / 2` references.
-
-    Raises:
-        ValueError: an odd number of rows, and the errors of `all_pairs`.
     """
     labels, embeddings = checked(labels, embeddings, match)
     anchor_labels, reference_labels = _even_and_odd(labels)
@@ -138,9 +130,6 @@ def two_views(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
 
     Returns:
         `Pairs` of `2 examples` anchors against themselves; the label of a row is the number of its example, k.
-
-    Raises:
-        ValueError: an odd number of rows, or a `match`.
 
     Source: Chen, Kornblith, Norouzi, Hinton, A Simple Framework for Contrastive Learning of Visual Representations,
     ICML 2020.
@@ -180,9 +169,6 @@ def pairs_with(
 
     Returns:
         `Pairs` of `anchors` anchors and `references` references.
-
-    Raises:
-        ValueError: different dimensions of embeddings and references, and the errors of `all_pairs`.
     """
     comparison = compare(labels, embeddings, reference_labels, references, match)
     return comparison.pairs() if allowed is None else comparison._replace(allowed=lambda _: allowed).pairs()
@@ -225,9 +211,6 @@ def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -
 
     Returns:
         `Pairs` of `batch` anchors and `batch` references; every combination is a pair, also row i with row i.
-
-    Raises:
-        ValueError: embeddings of another shape, and the errors of `all_pairs`.
     """
     labels, embeddings = usable(labels, embeddings)
     anchors, references = _towers(ops.convert_to_tensor(embeddings))
@@ -250,8 +233,8 @@ def labeled_pairs(labels: Tensor, embeddings: Tensor) -> Pairs:
         ([[1], [0]], [[0], [1]])
 
     Args:
-        labels: `(2 pairs,)` or `(2 pairs, 1)` integers, the label of each pair on both of its rows: 1 for similar, 0
-            for dissimilar.
+        labels: `(2 pairs,)` or `(2 pairs, 1)` integers, the same on both rows of a pair: 1 for similar, 0 for
+            dissimilar.
         embeddings: `(2 pairs, dim)` floats.
 
     Returns:
@@ -294,9 +277,6 @@ def triplet_rows(labels: Tensor, embeddings: Tensor) -> Pairs:
     Returns:
         `Pairs` of two columns, a positive and a negative: `triplets` anchors, and `references` of shape
         `(triplets, 2, dim)`. Examples have no classes here: the label of anchor k and of its positive is k.
-
-    Raises:
-        ValueError: a number of rows that is not divisible by 3.
     """
     _, embeddings = checked(labels, embeddings)
     rows = embeddings.shape[0]

@@ -18,8 +18,7 @@ def for_each_positive(pairs, body, state):
     """Call `body` for the first positive of every anchor, then for the second of every anchor, and so on.
 
     `body(p, is_valid, *state)` returns the next state. `p`, `(anchors,)`, is the column of one positive per anchor;
-    `is_valid`, `(anchors,)`, is 0.0 where the anchor has no more positives, else 1.0. The state after the last positive
-    has no gradient.
+    `is_valid`, `(anchors,)`, is 0.0 where the anchor has no more positives, else 1.0. The last state has no gradient.
     """
     num_columns = ops.shape(pairs.positive)[1]
     positives = ops.where(pairs.positive > 0, ops.arange(num_columns, dtype="int32"), num_columns)

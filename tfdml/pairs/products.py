@@ -27,8 +27,7 @@ ZERO_NORM_SQUARED = 1e-30
 def set_product_precision(precision: str) -> None:
     """Set the precision of the matrix products of distances, similarities and their gradients on accelerators.
 
-    Sums are in float32 in each case; the inputs are rounded. On a CPU, all are full float32. Products of float64
-    embeddings are not affected.
+    Inputs are rounded, sums are in float32. On a CPU, all is full float32. Products of float64 are not affected.
 
     | precision | inputs | error of a cosine | of a gradient | backends |
     | --- | --- | ---: | ---: | --- |

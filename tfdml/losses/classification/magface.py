@@ -45,9 +45,8 @@ class MagFaceLoss(ProxyLoss):
     arcface(margin m_a) + regularization (1 / |a| + |a| / U^2)
     m_a = l + (u - l) (|a| - L) / (U - L), with |a| clipped to [L, U]
 
-    The second term rewards large norms, so that the norm of an embedding tells how well it is recognized. The norms
-    matter, so embeddings must not be normalized. An anchor without a positive gives 0; one without a negative gives the
-    second term.
+    The second term rewards large norms, so that the norm of an embedding tells how well it is recognized. Embeddings
+    must not be normalized. An anchor without a positive gives 0; one without a negative gives the second term.
 
     Example:
 

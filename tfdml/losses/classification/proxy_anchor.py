@@ -38,8 +38,8 @@ class ProxyAnchorLoss(ProxyLoss):
     mean_r+ log(1 + sum_p exp(-alpha (s_pr - margin))) + mean_r log(1 + sum_n exp(alpha (s_nr + margin)))
 
     s is the cosine similarity, p and n are the anchors that are positive and negative for the proxy r, and r+ is a
-    proxy with positives. A batch without pairs gives 0; a proxy without positives is left out of the first mean, and
-    one without pairs out of both.
+    proxy with positives. All anchors share their references. A batch without pairs gives 0; a proxy without pairs is
+    left out.
 
     Example:
 
@@ -56,9 +56,6 @@ class ProxyAnchorLoss(ProxyLoss):
         margin: slack delta of both sums, 0 or more.
         alpha: sharpness of the sums, above 0.
         classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
-
-    Raises:
-        ValueError: when called, anchors that do not share references.
 
     Source: Kim, Kim, Cho, Kwak, Proxy Anchor Loss for Deep Metric Learning, CVPR 2020, eq. 4.
     """

@@ -48,12 +48,7 @@ class CosineDistillationLoss(DistillationLoss):
     See also: `RelationalDistanceLoss` and `SimilarityPreservingLoss`, which compare pairs of examples, for a student of
     another dimension or one that may choose its own axes.
 
-    Raises:
-        ValueError: when called, different dimensions or numbers of rows, or class ids in place of the teacher's
-            embeddings.
-
-    Source: Sanh, Debut, Chaumond, Wolf, DistilBERT, a Distilled Version of BERT, 2019, the cosine term of its loss,
-    here on embeddings.
+    Source: Sanh, Debut, Chaumond, Wolf, DistilBERT, a Distilled Version of BERT, 2019, the cosine term of its loss.
     """
 
     def __init__(self, **options: Unpack[LossOptions]) -> None:

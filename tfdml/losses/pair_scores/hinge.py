@@ -35,9 +35,6 @@ class PairHingeLoss(ScoreLoss):
 
     See also: `PairLogisticLoss`, its smooth form. `ContrastiveLoss`, of embeddings in place of scores.
 
-    Raises:
-        ValueError: when called, masked entries, or labels of another shape.
-
     Source: Zagoruyko, Komodakis, Learning to Compare Image Patches via Convolutional Neural Networks, CVPR 2015, eq. 1.
     The paper sums over pairs, Keras takes the mean.
     """

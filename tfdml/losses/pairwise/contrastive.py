@@ -229,8 +229,7 @@ class BalancedContrastiveLoss(IndependentPairLoss):
     eta_an = lambda / (L - 1) * (N_a - 1) / N_n
 
     N_a and N_n are the numbers of training examples in the classes of the anchor and the negative, L the number of
-    classes, lambda the number of negatives per positive. Embeddings are used as they are, not normalized. An anchor
-    without pairs gives 0.
+    classes. Embeddings are used as they are, not normalized. An anchor without pairs gives 0.
 
     Example:
 
@@ -248,8 +247,7 @@ class BalancedContrastiveLoss(IndependentPairLoss):
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Raises:
-        ValueError: when called, a label that `class_counts` does not cover (NaN inside a compiled function), or labels
-            that are not class ids.
+        ValueError: when called, a label that `class_counts` does not cover; inside a compiled function, NaN.
 
     Source: Hong, Park, Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. 15. Its eq. 16 prints N_a in the
     denominator; 15 and the derivation have N_n.
@@ -285,8 +283,7 @@ class CosineContrastiveLoss(IndependentPairLoss):
 
     (1 / pairs) (sum_p -s_ap + sum_n max(0, s_an - threshold))
 
-    s is the cosine similarity; embeddings need not be normalized. The loss is down to -1 where positives coincide. An
-    anchor without pairs gives 0.
+    s is the cosine similarity; embeddings need not be normalized. Its minimum is -1. An anchor without pairs gives 0.
 
     Also called: cosine embedding loss (PyTorch), which adds 1 to the loss of each positive.
 

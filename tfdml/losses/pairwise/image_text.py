@@ -69,12 +69,10 @@ class CLIPLoss(PairLoss):
     is alone among its negatives: a caption that occurs twice is not a negative of its images.
 
     For `tfdml.models.TwoTowers`, such as pictures and texts. The default temperature is a `tfdml.layers.LearnedNumber`,
-    which `EmbeddingModel` trains: 0.07 at first, and at least 0.01, so that similarities are multiplied by 100 at most,
-    as in the paper. s is the cosine similarity; embeddings need not be normalized. A direction without a positive or
-    without a negative gives 0.
+    which `EmbeddingModel` trains: 0.07 at first, and at least 0.01, as in the paper. s is the cosine similarity;
+    embeddings need not be normalized. A direction without a positive or a negative gives 0.
 
-    Also called: contrastive language-image pre-training, ConVIRT, symmetric InfoNCE, multiple negatives symmetric
-    ranking loss.
+    Also called: ConVIRT, symmetric InfoNCE, multiple negatives symmetric ranking loss.
 
     Example:
 
@@ -85,16 +83,11 @@ class CLIPLoss(PairLoss):
         0.2987
         >>> loss = tfdml.losses.CLIPLoss()  # a learned temperature, in an EmbeddingModel
 
-    See also: `SigmoidLoss`, in which pairs are independent. `NTXentLoss(pairing=tfdml.pairs.two_towers)`, one
-    direction.
+    See also: `SigmoidLoss`, of independent pairs. `NTXentLoss(pairing=tfdml.pairs.two_towers)`, one direction.
 
     Args:
         temperature: t, above 0; or a function `Pairs -> ()`, such as a `LearnedNumber`. None for a learned one.
-        pairing: `two_towers`, or another pairing of as many references as anchors.
-
-    Raises:
-        ValueError: when called, numbers of anchors and references that differ, or references that the anchors do not
-            share.
+        pairing: `two_towers`, or another pairing of as many references, which all anchors share, as anchors.
 
     Source: Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021, figure 3.
     """
@@ -157,8 +150,7 @@ class SigmoidLoss(PairLoss):
 
     Args:
         scale: the paper's t, above 0; or a function `Pairs -> ()`, such as a `LearnedNumber`. None for a learned one.
-        bias: b, a number; or such a function. None for a learned one, well below 0 at first, as most pairs are
-            negative.
+        bias: b, a number; or such a function. None for a learned one, below 0 at first, as most pairs are negative.
         pairing: `two_towers`, or any other.
 
     Source: Zhai, Mustafa, Kolesnikov, Beyer, Sigmoid Loss for Language Image Pre-Training, ICCV 2023, eq. 1.

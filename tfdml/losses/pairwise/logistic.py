@@ -79,11 +79,9 @@ class BinomialDevianceLoss(IndependentPairLoss):
 
     mean_p log(1 + exp(alpha (threshold - s_ap))) + mean_n log(1 + exp(beta (s_an - threshold)))
 
-    s is the cosine similarity; embeddings need not be normalized. An anchor with neither positives nor negatives gives
-    0.
+    s is the cosine similarity; embeddings need not be normalized. An anchor without pairs gives 0.
 
-    Also called: deviance loss, logistic loss; the sigmoid loss of SigLIP has this form, with one learned
-    sharpness and threshold.
+    Also called: deviance loss, logistic loss; the sigmoid loss of SigLIP has this form.
 
     Example:
 

@@ -42,8 +42,7 @@ class NCALoss(PairLoss):
     See also: `SupConLoss`, which pulls all positives instead of the nearest. `ProxyNCALoss`, against class centers.
 
     Args:
-        log: use the negative log-likelihood instead of the expected error: its gradient does not vanish for anchors far
-            from their class.
+        log: use the negative log-likelihood, whose gradient does not vanish for anchors far from their class.
 
     Source: Goldberger, Roweis, Hinton, Salakhutdinov, Neighborhood Components Analysis, NIPS 2004, eqs. 2 to 4 and 6.
     Serrat's slides print k != j under the sum; the correct condition is k != i.

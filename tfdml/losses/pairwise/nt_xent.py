@@ -103,8 +103,8 @@ class SupConLoss(PairLoss):
 
     mean_p -log(exp(s_ap / t) / sum_r exp(s_ar / t))
 
-    s is the cosine similarity; embeddings need not be normalized. The loss is at least log(number of positives). An
-    anchor without positives gives 0.
+    s is the cosine similarity; embeddings need not be normalized. Its minimum is log(positives). An anchor without
+    positives gives 0.
 
     Also called: SupCon, its L_out.
 
@@ -145,8 +145,7 @@ class InstanceLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of log(1 + exp(0 - 1)), 0.5981 and 0.7824
         0.5646
 
-    See also: `NTXentLoss`, which also pulls two views of an example together. `NormalizedSoftmaxLoss`, with learned
-    weights per example or class.
+    See also: `NTXentLoss`, which also pulls positives. `NormalizedSoftmaxLoss`, with learned weights per class.
 
     Args:
         scale: sharpness of the softmax, gamma, above 0.

@@ -33,9 +33,8 @@ class GlobalLoss(PairLoss):
 
     var_p + var_n + weight max(0, mean_p - mean_n + margin)
 
-    mean and var are those of the distances |x - y|^2 / 4 of unit vectors, in [0, 1], over all positive pairs of the
-    batch, and over all negative pairs. A batch without pairs of one sign gives the variance of the other sign; one
-    without pairs gives 0.
+    mean and var are of the distances |x - y|^2 / 4 of unit vectors, in [0, 1], over all positive or all negative pairs
+    of the batch. A batch without pairs of one sign gives the variance of the other; one without pairs gives 0.
 
     Example:
 

@@ -78,8 +78,7 @@ class FastAPLoss(PairLoss):
     1 - (1 / N_p) sum_j H_p[j] h_p[j] / H[j]
 
     h_p and h are histograms of the squared distances of normalized embeddings to positives and to all references, with
-    linear interpolation between the nodes; H_p and H are their cumulative sums from the smallest distance. An anchor
-    without positives gives 0.
+    linear interpolation between nodes; H_p and H are their cumulative sums. An anchor without positives gives 0.
 
     Example:
 

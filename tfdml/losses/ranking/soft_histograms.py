@@ -82,8 +82,7 @@ def _weighted_sums(weights):
 def sums_of_products(position: Tensor, weights: Sequence[Tensor], bins: int) -> Tensor:
     """As `sums_of_shares`, by one matrix product per row.
 
-    Node c * fine + f has the code (c, f). A position contributes to the coarse part of its interval, and to two nodes
-    of the fine part.
+    Node c * fine + f has the code (c, f). A position counts for the coarse part of its interval and two fine nodes.
     """
     fine = math.isqrt(bins - 1) + 1
     coarse = -(-bins // fine)

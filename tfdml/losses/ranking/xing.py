@@ -34,8 +34,7 @@ class XingLoss(PairLoss):
     constraint on sums of d, rather than d^2, keeps the solution from always having rank 1.
 
     Embeddings are used as they are, not normalized. The loss may be negative. A batch without pairs of one sign gives
-    the term of the other sign; one without pairs gives 0. The logarithm of collapsed negatives is bounded, with
-    gradient 0.
+    the term of the other; one without pairs gives 0. The logarithm of collapsed negatives is bounded, with gradient 0.
 
     Also called: MMC (Mahalanobis metric for clustering).
 

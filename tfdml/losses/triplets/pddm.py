@@ -77,15 +77,13 @@ class PDDMLoss(PairLoss):
     See also: `BatchHardTripletLoss`, whose hard examples are chosen by distance.
 
     Args:
-        metric: S, a `tfdml.layers.PositionDependentMetric`; None for one with the default settings. An `EmbeddingModel`
-            trains it.
+        metric: S, a `tfdml.layers.PositionDependentMetric`, which `EmbeddingModel` trains; None for default settings.
         margin: how much more similar positives must be than negatives, 0 or more.
         distance_margin: how much nearer positives must be than negatives, in squared distances; 0 or more.
         weight: weight of the distances, 0 or more.
 
     Source: Huang, Loy, Tang, Local Similarity-Aware Deep Feature Embedding, NIPS 2016. There one quadruplet is taken
-    per batch, the positive pair of the smallest S with its two negatives; here one per anchor. Weight decay is left to
-    the optimizer.
+    per batch, the positive pair of the smallest S with its two negatives; here one per anchor.
     """
 
     def __init__(

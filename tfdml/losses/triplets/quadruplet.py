@@ -118,9 +118,7 @@ class QuadrupletLoss(PairLoss):
 
     n and m have different classes, and neither has the class of a. A batch is compared with itself. Embeddings are used
     as they are, not normalized. The weight of a quadruplet is the product of the weights of the pairs (a, p) and (n,
-    m). A term without entries is 0. Quadruplets are summed by binary search of all distances in the distances of
-    positive pairs, one positive per anchor at a time: time grows with A^2 K log A for up to K positives per anchor,
-    memory with A^2.
+    m). A term without entries is 0. Time grows with A^2 K log A for up to K positives per anchor, memory with A^2.
 
     Example:
 

@@ -204,8 +204,7 @@ class TripletLoss(PairLoss):
     product of the weights of its two pairs. An anchor without a positive or a negative gives 0. Time grows with A R K
     for up to K positives per anchor, memory with A R: triplets are summed one positive at a time.
 
-    Also called: FaceNet loss, triplet margin loss; with `negatives=tfdml.miners.semi_hard_negatives`, semi-hard triplet
-    loss.
+    Also called: FaceNet loss, triplet margin loss; with `negatives=tfdml.miners.semi_hard_negatives`, semi-hard loss.
 
     Example:
 
@@ -219,8 +218,7 @@ class TripletLoss(PairLoss):
     margin. `QuadrupletLoss`, if one threshold must serve all classes.
 
     Args:
-        margin: how much nearer positives must be, in units of the distance; 0 or more, above 0 with `ratio`, not used
-            by `soft`.
+        margin: how much nearer positives must be, 0 or more; above 0 with `ratio`, not used by `soft`.
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
         soft: the soft margin.
         ratio: the ratio of distances.

@@ -103,8 +103,8 @@ class CascadeLoss(LossOverBase):
         base: a loss with `pair_losses(pairs)`, such as `ContrastiveLoss`, `MarginLoss` or `BinomialDevianceLoss`. Its
             `pairing`, `miner`, `importance` and `match` are used.
         dims: numbers of columns of the learners, the shallowest first; their sum is the dimension of the embeddings.
-        shares: h_1, h_2, ...: share of the pairs of the batch on which the second learner trains, the third, and so on;
-            in (0, 1] and not increasing.
+        shares: h_1, h_2, ...: shares of the pairs on which the second learner trains, the third, ...; in (0, 1], not
+            increasing.
 
     Source: Yuan, Yang, Zhang, Hard-Aware Deeply Cascaded Embedding, ICCV 2017, with the contrastive loss and shares of
     0.5 and 0.2. Here the base reduces the pairs of each anchor, usually to their mean.
@@ -148,8 +148,8 @@ class BoostedLoss(PairLoss):
     See also: `BinomialDevianceLoss`, the loss of one learner.
 
     Args:
-        dims: numbers of columns of the M learners; their sum is the dimension of the embeddings. The paper gives later
-            learners more.
+        dims: numbers of columns of the M learners, in sum the dimension of the embeddings; more for later ones in the
+            paper.
         alpha, beta: sharpness on positives and on negatives, above 0.
         threshold: cosine similarity that separates positives from negatives, in [-1, 1].
 

@@ -33,8 +33,8 @@ class MatryoshkaLoss(LossOverBase):
 
     sum_k weight_k base(a[:dim_k], r[:dim_k])
 
-    A base that does not normalize receives the first columns as they are. An anchor without pairs gives what the base
-    gives, usually 0.
+    A base that does not normalize receives the first columns as they are. An anchor without pairs gives the base's
+    value.
 
     Also called: MRL; nested embeddings.
 
@@ -50,8 +50,7 @@ class MatryoshkaLoss(LossOverBase):
     Args:
         base: any loss over pairs, also over proxies or a memory. Its `pairing`, `miner`, `importance` and `match` are
             used; a miner sees all columns.
-        dims: numbers of columns, in ascending order; at most the dimension of the embeddings, which is usually the last
-            one.
+        dims: numbers of columns, in ascending order; the last is usually, and at most, the dimension of the embeddings.
         weights: weight of each, above 0; None for 1.
 
     Source: Kusupati et al., Matryoshka Representation Learning, NeurIPS 2022, where the base is a softmax with its own

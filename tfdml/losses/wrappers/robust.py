@@ -30,9 +30,8 @@ class RobustLoss(LossOverBase):
     A sum_r p*_ar l_ar,  p* = argmax_{p in U} sum_ij p_ij l_ij
 
     l_ij is the loss of a pair under the base loss, times its weight. The uncertainty set U bounds how far p may be from
-    uniform weights. p* is held constant in the gradient, which therefore equals the gradient of the maximum. Pairs
-    whose loss is not above 0 are left out. The mean over anchors is sum_ij p*_ij l_ij. A batch in which no pair has a
-    loss above 0 gives 0.
+    uniform weights. p* is constant in the gradient, which equals the gradient of the maximum. The mean over anchors is
+    sum_ij p*_ij l_ij. Pairs whose loss is not above 0 are left out. A batch without such pairs gives 0.
 
     Also called: distributionally robust optimization, DRO (DRO-TopK, DRO-KL).
 

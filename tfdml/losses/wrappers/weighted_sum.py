@@ -38,8 +38,7 @@ class WeightedSumLoss(FunctionLoss):
         name, reduction, dtype: as in `keras.losses.Loss`.
 
     Raises:
-        ValueError: no loss, a loss that is not of tfdml, or another number of weights; when called, different numbers
-            of anchors.
+        ValueError: no loss, one that is not of tfdml, or another number of weights; when called, different anchors.
     """
 
     def __init__(

@@ -82,8 +82,7 @@ class MixedSampler(Sampler):
     def draw(self, table: tuple[Any, ...], steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`.
 
-        The selection uses steps from the smallest int64 on, so it shares no random bits with a sampler of the same
-        seed.
+        The selection uses steps from the smallest int64 on, so samplers of the same seed share no random bits with it.
         """
         bits = random_bits(self.seed, steps + tf.int64.min, 1)[:, 0]
         chosen = sample_categorical(bits, tf.constant(self.weights, tf.float64))

@@ -90,14 +90,12 @@ class TwoSetSampler(ClassBalancedSampler):
         """Infinite stream of batches `((query_examples, gallery_examples), labels)`.
 
         Args:
-            queries, gallery: each a labeled set of `tfdml.datasets`, or a pair `(data, labels)`, as in
-                `Sampler.batches`.
+            queries, gallery: each a labeled set, or a pair `(data, labels)`, as in `Sampler.batches`.
             **options: options of `Sampler.batches` for both sets, such as `start` and `augment`, which sees different
                 seeds for queries and gallery. For different options, zip the batches of the two `samplers`.
 
         Returns:
-            An infinite `tf.data.Dataset`; `batch_size` queries and as many gallery examples, and int64 labels
-            `(batch_size,)`.
+            An infinite `tf.data.Dataset` of `batch_size` queries, gallery examples and int64 labels.
         """
         sets = [_data_and_labels(data) for data in (queries, gallery)]
         samplers = self.samplers(*(labels for _, labels in sets))

@@ -132,8 +132,7 @@ class HardClassSampler(ClassBalancedSampler):
         examples_per_class: number of examples per class, adjacent in the batch.
         centers: `ClassCenters`, which may contain more classes than the labels.
         candidates: number of classes, including the first, from which a batch is selected: `classes_per_batch` gives
-            uniform classes, larger numbers give harder batches. By default 10 times `classes_per_batch`, or all
-            classes.
+            uniform classes, larger numbers give harder batches. By default 10 times as many, or all.
         short_classes: as in `GroupSampler`, for classes of fewer than `examples_per_class` examples.
         seed: any int64.
 

@@ -61,8 +61,7 @@ def input_pairs(
         start: number of the first batch, as in `sampler.batches(start=)`, to resume.
 
     Returns:
-        A `tf.data.Dataset` of `((a, b), y)`: examples with `pairs` rows, and int32 `(pairs,)`, 1 for a pair that
-        matches and -1 for another.
+        A `tf.data.Dataset` of `((a, b), y)`: examples with `pairs` rows, and int32 `(pairs,)`, 1 for a match, else -1.
 
     Raises:
         ValueError: batches of another form, or of a number of rows that is not fixed or that the pairing does not

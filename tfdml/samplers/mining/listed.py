@@ -40,8 +40,7 @@ class ListSampler(Sampler):
         labels: `(n,)`, 1 for a similar pair, 0 for a dissimilar one. None for triplets, and for pairs that are all
             similar: their `pairing` is `tfdml.pairs.even_against_odd`, with the other pairs of a batch as negatives.
         sampler: the sampler that draws entries, by their labels: `UniformSampler(batch_size=32)`, or
-            `GroupSampler(classes_per_batch=2, examples_per_class=16)` for equal numbers of similar and dissimilar
-            pairs.
+            `GroupSampler(classes_per_batch=2, examples_per_class=16)` for as many similar as dissimilar pairs.
 
     Raises:
         ValueError: entries of another shape or below 0, labels other than 0 and 1 or for triplets.

@@ -122,8 +122,7 @@ class MinedSampler(Sampler):
 
     Rows 3k, 3k + 1 and 3k + 2 of a batch are a triplet. Anchors are uniform without replacement among the examples of
     classes of two or more. The positive and the negative are uniform among those that `pairs` holds for the anchor. An
-    example may occur twice in a batch, in the triplets of two anchors; a loss sees the two rows as a positive pair at
-    distance 0.
+    example may occur twice in a batch, for two anchors; a loss sees the two rows as a positive pair at distance 0.
 
     Any loss over `all_pairs` works; it also compares an anchor with the positives and negatives of other anchors.
 
