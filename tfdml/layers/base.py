@@ -116,10 +116,7 @@ class Seeded(LossLayer):
 
 @contextlib.contextmanager
 def unchanged(layers: Iterable[keras.layers.Layer]) -> Iterator[None]:
-    """Restore the state of a loss's layers after the block: seeds, memories.
-
-    Works in compiled functions of every backend, and on replicas.
-    """
+    """Restore the state of a loss's layers after the block: seeds, memories; also compiled, and on replicas."""
     variables = [variable for layer in layers for variable in layer.non_trainable_variables]
     values = [keras.ops.copy(variable) for variable in variables]
     try:

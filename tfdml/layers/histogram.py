@@ -8,11 +8,9 @@ from tfdml.pairs.base import Tensor
 
 
 class RunningHistogram(LossLayer):
-    """The moving average of the histograms of the training batches.
+    """The moving average of the histograms of the training batches: `shares`, `(bins + 1,)`, zeros at first.
 
-    Args:
-        bins: number of intervals; the variable `shares`, zeros before the first batch, is of their `bins + 1` nodes.
-        momentum: weight of a batch in the average, above 0 and at most 1.
+    A batch has the weight `momentum`, above 0 and at most 1.
     """
 
     def __init__(self, bins: int, momentum: float) -> None:

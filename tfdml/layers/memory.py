@@ -49,10 +49,9 @@ class Memory(References):
         ValueError: a size below 1 or a warm-up below 0; when called, a batch larger than the memory, embeddings of
             another dimension, or labels that are not class ids.
 
-    Source: Wang, Zhang, Huang, Scott, Cross-Batch Memory for Embedding Learning, CVPR 2020. The paper writes the batch
-    before its loss, so that anchors are compared with copies of themselves; here the batch is compared with itself as
-    in `all_pairs`, with gradients of anchors and references. The paper adds the loss of the batch to the loss of the
-    memory; here both are one set of pairs.
+    Source: Wang, Zhang, Huang, Scott, Cross-Batch Memory for Embedding Learning, CVPR 2020. There, the batch is written
+    before its loss, so that anchors meet copies of themselves, and the losses of batch and memory are added; here both
+    are one set of pairs.
     """
 
     saved_arguments = ("size", "warm_up")

@@ -48,8 +48,7 @@ class FunctionLoss(keras.losses.Loss):
     """Base class: a Keras loss over a function with settings, which never casts labels to a float type.
 
     Keras casts `y_true` to the dtype of the loss, which would merge large class ids. A subclass defines
-    `call(y_true, y_pred)`, which returns the values to reduce. `settings` are arguments of `function`, saved in the
-    config.
+    `call(y_true, y_pred)`, which returns the values to reduce. `settings`, for `function`, are saved.
     """
 
     def __init__(

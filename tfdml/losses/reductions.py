@@ -30,10 +30,7 @@ def over_pairs(reduce: Callable[[Tensor, Pairs], Tensor]) -> Callable[[Function]
 
 
 def mean_over_pairs(values: Tensor, pairs: Pairs) -> Tensor:
-    """Weighted sum of `values` over the pairs of each anchor, divided by the number of its pairs; 0 without pairs.
-
-    The divisor is the sum of `counts`, not of weights.
-    """
+    """Weighted sum over the pairs of each anchor, divided by the sum of their `counts`; 0 without pairs."""
     return weighted_mean(values, pairs.positive + pairs.negative, pairs.counts)
 
 
@@ -158,8 +155,7 @@ def require_shared_references(pairs: Pairs, what: str) -> None:
 def propagate_non_finite(values: Tensor, pairs: Pairs) -> Tensor:
     """Make values and gradients NaN wherever an anchor, a reference or a value is not finite.
 
-    On some backends max(NaN, 0) is 0, which would hide a diverged model. Embeddings whose squared distances may
-    overflow count as not finite.
+    On some backends max(NaN, 0) is 0. Embeddings whose squared distances may overflow count as not finite.
     """
     anchors = ops.cast(pairs.anchors, values.dtype)
     zeros = 0.0 * (16.0 * ops.sum(ops.square(ops.stop_gradient(anchors)), axis=-1) + ops.stop_gradient(values))

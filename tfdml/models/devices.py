@@ -30,10 +30,7 @@ def process() -> tuple[int, int]:
 
 
 def require_same_run(steps: int, arguments: Mapping[str, Any]) -> None:
-    """Raise a ValueError in all processes if they would not train in step: before the first batch.
-
-    In step are equal versions of the packages, and equal numbers of steps and epochs.
-    """
+    """Raise a ValueError in all processes, before the first batch, if their packages, steps or epochs differ."""
     if process()[1] == 1:
         return
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
@@ -176,10 +173,7 @@ def require_readable(variables: Iterable[Any]) -> None:
 
 @contextlib.contextmanager
 def in_one_process(variables: Iterable[Any]) -> Iterator[None]:
-    """Within the block, one process may read the variables and make new ones: no other process takes part.
-
-    Variables over devices of several processes become arrays in the memory of this process.
-    """
+    """Within the block, this process alone may read the variables, divided ones as arrays, and make new ones."""
     values = [(variable, variable.value) for variable in variables if not _is_readable(variable.value)]
     distribution = keras.distribution.distribution()
     try:

@@ -43,8 +43,7 @@ def layerwise_decay(model: keras.Model, decay: float = 0.75) -> dict[str, float]
 def multipliers_of(layers: Iterable[keras.layers.Layer], multipliers: Mapping[str, float]) -> dict[int, float]:
     """The multiplier of each trainable variable, by its id, for multipliers by layer name.
 
-    The multiplier of an inner layer replaces the multiplier of its outer layer. A name that several layers have, as in
-    two towers, stands for all of them.
+    The multiplier of an inner layer replaces its outer layer's. A name stands for all layers that have it.
     """
     layers = list(layers)
     names = {layer.name for layer in layers}

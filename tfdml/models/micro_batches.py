@@ -13,8 +13,7 @@ def in_micro_batches(network: keras.Model, inputs: Any, size: int) -> Any:
     """The outputs of a network in training mode, computed `size` rows at a time, with the gradient of the whole batch.
 
     Forward, no activations are kept. Backward, each micro-batch m is computed again, with the same random numbers, and
-    its gradient is added: dL/dw = sum_m (dy_m/dw)^T dL/dy_m. The rows of `inputs`, a tensor or a structure of tensors,
-    are a multiple of `size`.
+    its gradient is added: dL/dw = sum_m (dy_m/dw)^T dL/dy_m.
 
     Source: Gao, Zhang, Han, Callan, Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup, 2021.
     """

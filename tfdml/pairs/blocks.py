@@ -38,8 +38,7 @@ class Reduction(NamedTuple):
     Attributes:
         merge: function of two terms.
         initial: number that changes no term.
-        slope: function of the number and of a term that returns the derivative of the number by the term; None for a
-            number through which no gradient flows.
+        slope: the derivative of the number by a term, a function of both; None if no gradient flows through the number.
     """
 
     merge: Callable[[Tensor, Tensor], Tensor]
@@ -50,8 +49,7 @@ class Reduction(NamedTuple):
 class Totals:
     """The reductions over the batch that a loss asks for in each block, in their order.
 
-    The first unknown one ends the evaluation of the block: `UnknownTotal` holds its term. `terms` are the terms of this
-    block in the reductions that the loss has asked for.
+    The first unknown one ends the evaluation of the block: `UnknownTotal` holds its term. `terms` are the terms so far.
     """
 
     def __init__(self, values: Sequence[Tensor] = ()) -> None:
@@ -99,10 +97,7 @@ def batch_sum(term: Tensor, pairs: Pairs, *, has_gradient: bool = False) -> Tens
 
 
 def batch_log_add_exp(term: Tensor, pairs: Pairs) -> Tensor:
-    """The logarithm of the sum of the exponentials of a term of these anchors over all anchors of the batch.
-
-    The term has any shape, -inf for a sum of nothing; gradients flow through it.
-    """
+    """log(sum(exp(term))) over all anchors of the batch, with gradients; the term is -inf for a sum of nothing."""
     return _reduced(term, pairs, Reduction(ops.logaddexp, -float("inf"), _share))
 
 

@@ -1,7 +1,6 @@
 """Conditions on the values of a batch, which a compiled function cannot read.
 
-A function that raises an error where values can be read notes its check elsewhere. `EmbeddingModel` traces its loss
-once before the first step, and runs the checks that it noted on the labels themselves.
+Functions note their checks instead. `EmbeddingModel` traces its loss once before the first step, and runs them.
 """
 
 import contextlib

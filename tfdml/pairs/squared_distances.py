@@ -89,10 +89,7 @@ def _references_are_divided():
 
 
 def _apply_if(condition, function, x):
-    """`function(x)` if the condition holds, else x.
-
-    A loop of at most one iteration, because XLA passes x into a loop without a copy, but not into a condition.
-    """
+    """`function(x)` if the condition holds, else x: a loop, as XLA copies x into a condition, but not into a loop."""
 
     def once(condition, x):
         return ops.zeros_like(condition), function(x)
@@ -152,8 +149,7 @@ def power_of_two(x):
 def bilinear_form(anchors, references, multiply):
     """B(a - r, a - r) for a symmetric bilinear form B(x, y) = left(x).right(y); arguments are tuples (left, right).
 
-    It is one product, [-2 left(a), B(a, a), 1]. [right(r), 1, B(r, r)], so the norms take no second pass over the
-    pairs.
+    One product, [-2 left(a), B(a, a), 1] . [right(r), 1, B(r, r)], so the norms take no second pass over the pairs.
     """
     anchor_norms = row_products(*anchors)
     reference_norms = anchor_norms if references is anchors else row_products(*references)

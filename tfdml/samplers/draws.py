@@ -1,7 +1,4 @@
-"""Random draws that are pure functions of (seed, step).
-
-They are TensorFlow operations over a block of steps; the draws of a step do not depend on its block.
-"""
+"""Random draws, pure functions of (seed, step), in TensorFlow; the draws of a step do not depend on its block."""
 
 import tensorflow as tf
 
@@ -66,10 +63,7 @@ def first_distinct(numbers: tf.Tensor, count: int) -> tf.Tensor:
 
 
 def sample_rows(table: ClassTable, classes: tf.Tensor, bits: tf.Tensor) -> tf.Tensor:
-    """k rows of each class without replacement, `(..., k)`; classes with fewer rows repeat them evenly.
-
-    `classes` are indices `(...)` of the table, `bits` `(..., k)`.
-    """
+    """k rows of each class without replacement, `(..., k)` like `bits`; classes with fewer rows repeat them evenly."""
     offsets = sample_without_replacement(bits, tf.gather(table.counts, classes)[..., None])
     return tf.gather(table.rows, tf.gather(table.starts, classes)[..., None] + offsets)
 

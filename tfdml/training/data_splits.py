@@ -17,8 +17,7 @@ _COUNTS = ("no class", "one class")
 class DataSplits(NamedTuple):
     """The training, validation and test part of a set.
 
-    With `split_by="image"`, the classes are the same: queries of the other parts are searched in `train`. `train_rows`
-    and `reported_rows` are rows of the whole set.
+    With `split_by="image"`, the classes are the same: queries of the other parts are searched in `train`.
     """
 
     train: LabeledSet
@@ -71,8 +70,7 @@ def split_set(images: LabeledSet, *, split_by: Split, validation: float, test: f
     """Split a set at random into parts that can be trained on and measured.
 
     The draw depends on the seed and the names of the classes. A draw by images is repeated if a part cannot be
-    measured. Classes of one image have no pair to measure: they are in the training part. `validation` and `test` are
-    fractions.
+    measured. Classes of one image have no pair to measure: they are in the training part.
     """
     _require_trainable(images)
     draws = _DRAWS if split_by == "image" else 1  # by classes, the seed changes no number

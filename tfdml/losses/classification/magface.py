@@ -66,8 +66,8 @@ class MagFaceLoss(ProxyLoss):
         classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
 
     Source: Meng, Zhao, Huang, Zhou, MagFace: A Universal Representation for Face Recognition and Quality Assessment,
-    CVPR 2021. Norms are clipped as in the authors' code, which has a gradient of 0 outside of the bounds. Beyond pi - m
-    the margin is continued as in `ArcFaceLoss`; their default, the easy margin, drops it for angles above pi / 2.
+    CVPR 2021. Norms are clipped as in the authors' code, whose default, the easy margin, drops the margin for angles
+    above pi / 2.
     """
 
     def __init__(

@@ -34,10 +34,7 @@ def over_classes(pairs: Pairs, per_class: int) -> Pairs:
 
 
 class ProxyLoss(PairLoss):
-    """Base class: a loss over the proxies of `classes`, or over another pairing.
-
-    A function that has an argument `per_class` receives it.
-    """
+    """Base class: a loss over the proxies of `classes`, or another pairing; its function may take `per_class`."""
 
     def __init__(
         self,

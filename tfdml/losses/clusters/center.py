@@ -41,8 +41,7 @@ class CenterLoss(ProxyLoss):
         classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
 
     Source: Wen, Zhang, Li, Qiao, A Discriminative Feature Learning Approach for Deep Face Recognition, ECCV 2016. Here
-    centers have the gradient of the loss and the optimizer of the model. The paper moves each center of the batch by
-    alpha times the sum of the differences to its examples divided by 1 plus their number.
+    centers have the gradient of the loss and the optimizer of the model, in place of an update rule.
     """
 
     def __init__(

@@ -15,10 +15,7 @@ from tfdml.pairs.pairings import usable
 
 
 class DistillationLoss(FunctionLoss):
-    """Base class: a Keras loss over a function `(teacher, student) -> (batch,)`.
-
-    The labels of Keras are the embeddings of the teacher.
-    """
+    """Base class: a Keras loss over a function `(teacher, student) -> (batch,)`, with the teacher as labels."""
 
     def __init__(
         self,

@@ -153,8 +153,7 @@ class ContrastiveLoss(IndependentPairLoss):
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Source: Hadsell, Chopra, LeCun, Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006, eq. 4, without
-    its factor 1/2; the mean over ordered pairs is eq. 23 of Hong, Park, Kim, Deep Metric Learning via Weighted
-    Contrastive Loss.
+    its factor 1/2, as a mean over ordered pairs.
     """
 
     def __init__(

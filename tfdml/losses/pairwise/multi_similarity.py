@@ -41,8 +41,7 @@ class MultiSimilarityLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)
         0.3994
 
-    See also: `BinomialDevianceLoss`, in which the weight of a pair depends on this pair alone. `NTXentLoss`, which
-    compares each positive with the negatives instead of a threshold.
+    See also: `BinomialDevianceLoss`, in which the weight of a pair depends on this pair alone.
 
     Args:
         alpha, beta: sharpness on positives and on negatives, above 0.

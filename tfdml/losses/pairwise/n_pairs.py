@@ -48,8 +48,7 @@ class NPairsLoss(PairLoss):
         l2: weight of the mean squared norm of the embeddings, 0 or more; with 0, norms may grow without bound.
 
     Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016; eq. 2 of Hong, Park,
-    Kim, Deep Metric Learning via Weighted Contrastive Loss. With `pairs.even_against_odd` on batches of two examples
-    per class this is Sohn's multi-class N-pair loss.
+    Kim, Deep Metric Learning via Weighted Contrastive Loss. With `pairs.even_against_odd` it is Sohn's loss.
     """
 
     def __init__(self, *, l2: float = 0.0, **options: Unpack[PairOptions]) -> None:

@@ -81,8 +81,7 @@ class NTXentLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of log(1 + exp((0 - 0.6) / 0.5)), 0.913 and 0
         0.3921
 
-    See also: `SupConLoss`, whose positives compete with each other. `CLIPLoss`, both directions of two towers.
-    `CosFaceLoss`, a softmax over classes instead of the batch.
+    See also: `SupConLoss`, whose positives compete with each other. `CosFaceLoss`, a softmax over classes.
 
     Args:
         temperature: t, above 0; small values emphasize the hardest negatives.
@@ -116,7 +115,6 @@ class SupConLoss(PairLoss):
         0.6931
 
     See also: `NTXentLoss`, whose minimum is 0 for any number of positives: prefer it for two views.
-    `MultiSimilarityLoss`, with a threshold in place of the softmax.
 
     Args:
         temperature: t, above 0.

@@ -54,10 +54,7 @@ def _method(bins):
 
 
 def sums_of_shares(position: Tensor, weights: Sequence[Tensor], bins: int) -> Tensor:
-    """Counts by a pass for each node, in blocks on a CPU: `(anchors, len(weights), bins + 1)`.
-
-    `position` is the values in units of the intervals, from 0 to `bins`.
-    """
+    """Counts by a pass for each node, `(anchors, len(weights), bins + 1)`; positions are from 0 to `bins`."""
 
     def counts(position, *weights):
         shares = (ops.relu(1.0 - ops.abs(position - float(node))) for node in range(bins + 1))

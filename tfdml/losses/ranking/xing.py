@@ -48,8 +48,7 @@ class XingLoss(PairLoss):
     See also: `layers.Mahalanobis`, the metric that it was made for. `LMNNLoss`, which compares neighbors only.
 
     Source: Xing, Ng, Jordan, Russell, Distance Metric Learning with Application to Clustering with Side-Information,
-    NIPS 2002, the function g of its section on diagonal A, here for any A; Serrat, Deep Metric Learning, course slides
-    2021-22, whose constraint has the squared distance.
+    NIPS 2002, the function g of its section on diagonal A, here for any A.
     """
 
     def __init__(self, **options: Unpack[PairOptions]) -> None:

@@ -77,8 +77,7 @@ class HAP2SLoss(PairLoss):
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Source: Yu et al., Hard-Aware Point-to-Set Deep Metric for Person Re-Identification, ECCV 2018, with euclidean
-    distances; on similarities, A Simple and Effective Framework for Pairwise Deep Metric Learning, eqs. 30 to 32, which
-    names both weightings and gives the exponential one.
+    distances; on similarities, A Simple and Effective Framework for Pairwise Deep Metric Learning, eqs. 30 to 32.
     """
 
     def __init__(

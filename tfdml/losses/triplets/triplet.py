@@ -214,8 +214,7 @@ class TripletLoss(PairLoss):
         0.125
         >>> semi_hard = tfdml.losses.TripletLoss(negatives=tfdml.miners.semi_hard_negatives)
 
-    See also: `BatchHardTripletLoss`, one triplet per anchor, for clean labels. `DynamicSoftMarginLoss`, without a
-    margin. `QuadrupletLoss`, if one threshold must serve all classes.
+    See also: `BatchHardTripletLoss`, for clean labels. `QuadrupletLoss`, if one threshold must serve all classes.
 
     Args:
         margin: how much nearer positives must be, 0 or more; above 0 with `ratio`, not used by `soft`.

@@ -60,9 +60,8 @@ class AdversarialLoss(LossOverBase):
         weight: weight of the term, 0 or more.
 
     Source: Opitz, Waltner, Possegger, Bischof, Deep Metric Learning with BIER: Boosting Independent Embeddings
-    Robustly, TPAMI 2018 (A-BIER), which two papers name: A Unified View of Deep Metric Learning via Gradient Analysis
-    and A Simple and Effective Framework for Pairwise Deep Metric Learning. The form of the term follows the code of its
-    authors, where learners are not scaled to norm 1 and only their last layers receive its gradient.
+    Robustly, TPAMI 2018 (A-BIER). The form of the term follows the code of its authors, where learners are not scaled
+    to norm 1 and only their last layers receive its gradient.
     """
 
     def __init__(

@@ -1,7 +1,4 @@
-"""Ensembles of learners in one embedding: cascades, boosting, divergence.
-
-The embedding concatenates the columns of the learners. The losses scale each learner to norm 1.
-"""
+"""Ensembles of learners, columns of one embedding that the losses scale to norm 1: cascades, boosting, divergence."""
 
 import itertools
 from collections.abc import Sequence
@@ -157,8 +154,7 @@ class BoostedLoss(PairLoss):
         shares: share of each learner in the similarity of the ensemble, 2 m / (M (M + 1)); their sum is 1.
 
     Source: Opitz, Waltner, Possegger, Bischof, BIER - Boosting Independent Embeddings Robustly, ICCV 2017; weights
-    without the sharpness, and the factor 1 / M, as in the code of its authors. The auxiliary losses on the last layer
-    are not part of it.
+    without the sharpness, and the factor 1 / M, as in the code of its authors.
     """
 
     def __init__(

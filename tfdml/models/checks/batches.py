@@ -34,8 +34,7 @@ _ADVICE_FOR_VALIDATION = (
 class BatchChecks:
     """The checks of the batches of one `fit` or `evaluate`.
 
-    `error` is the error of a batch that did not reach its step, or None. `by_output` lists losses or labels by output
-    of the model; `advice` ends an error of labels.
+    `error` is the error of a batch that did not reach its step, or None. `advice` ends an error of labels.
     """
 
     def __init__(
@@ -178,10 +177,7 @@ class BatchChecks:
 
 
 def conditions_of(loss: Any, labels: Any, output: Any) -> Conditions:
-    """The demands of a loss on the values of a batch, from one evaluation on the symbolic output of the model.
-
-    `labels` is an array or a spec.
-    """
+    """The demands of a loss on the values of a batch, from one evaluation on symbolic outputs; labels may be specs."""
     if labels is None or not hasattr(loss, "update"):  # not a loss of tfdml
         return Conditions([], [])
     with noted() as conditions:

@@ -130,10 +130,7 @@ class _OneSetSampler(ClassBalancedSampler):
 def one_set_rows(
     table: ClassTable, class_seed: int, seed: int, steps: tf.Tensor, *, classes: int, examples: int
 ) -> tf.Tensor:
-    """Row numbers of the batches of `steps` from one of two sets, `(block, classes * examples)`, a class adjacent.
-
-    Both sets have the same classes and `class_seed`.
-    """
+    """Row numbers of the batches of `steps`, `(block, classes * examples)`, with the same classes in both sets."""
     class_bits = random_bits(class_seed, steps, classes)
     chosen = sample_without_replacement(class_bits, tf.constant(table.counts.shape[0], tf.int64))
     row_bits = random_bits(seed, steps, classes + classes * examples)[:, classes:]

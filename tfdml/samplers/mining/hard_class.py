@@ -195,10 +195,7 @@ def _few_classes(bits, num_classes, count):
 
 
 def nearest_first(vectors: tf.Tensor, count: int) -> tf.Tensor:
-    """Indices `(block, count)` of `(block, candidates, dim)` vectors: the first, then the nearest to any selected.
-
-    Among equally near vectors, the first is selected.
-    """
+    """Indices `(block, count)` of vectors: the first, then each that is nearest to any selected, the first of ties."""
     vectors -= vectors[:, :1]  # Rounding errors then scale with the distances, not with the distance to the origin.
     squares = tf.reduce_sum(vectors**2, axis=-1)
     nearest = tf.zeros_like(squares[:, 0], tf.int32)
