@@ -49,8 +49,8 @@ class AdaptiveNegatives(LossLayer):
     Attributes:
         share: the variable of the share.
 
-    Source: the adaptive controller of Harwood, Kumar, Carneiro, Reid, Drummond, Smart Mining for Deep Metric Learning,
-    ICCV 2017, which there controls a search over the whole training set.
+    Source: after the adaptive controller of Harwood, Kumar, Carneiro, Reid, Drummond, Smart Mining for Deep Metric
+    Learning, ICCV 2017, which there sets the hardness of a search over the whole training set.
     """
 
     saved_arguments = ("target", "margin", "initial", "minimum", "rate", "distance")

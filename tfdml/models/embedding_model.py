@@ -88,8 +88,9 @@ class EmbeddingModel(keras.Model):
     ) -> None:
         """As `keras.Model.compile`; the layers of the loss become part of this model.
 
-        A loss that holds layers belongs to the first model that is compiled with it. Every other model gets a fresh
-        copy, `model.loss`. To let two models share a layer, pass it to two losses: `ArcFaceLoss(pairing=proxies)`.
+        A loss that holds layers belongs to the first model that is compiled with it. Every other model gets a copy,
+        `model.loss`, that begins as the first one began. To let two models share a layer, pass it to two losses:
+        `ArcFaceLoss(pairing=proxies)`.
 
         The weight decay of the optimizer leaves out what a loss learns as single numbers: temperatures, scales, biases,
         boundaries. Proxies and other matrices of a loss have the decay of the network.
@@ -208,7 +209,7 @@ class EmbeddingModel(keras.Model):
         """Training steps since the model was compiled, saved in its `.keras` files; 0 before.
 
         One per batch on which `fit` or `train_on_batch` trained, applied or not: `optimizer.iterations` omits steps
-        that loss scaling skips and gradients that are accumulated. From a file of weights alone, it is
+        that loss scaling skips and gradients that are accumulated. After weights alone are loaded, it is
         `optimizer.iterations`.
         """
         if not self.compiled:

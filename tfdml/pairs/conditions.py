@@ -1,6 +1,7 @@
 """Conditions on the values of a batch, which a compiled function cannot read.
 
-Functions note their checks instead. `EmbeddingModel` traces its loss once before the first step, and runs them.
+Functions note their checks instead. `EmbeddingModel` traces its loss once before the first step, and runs them on the
+labels.
 """
 
 import contextlib

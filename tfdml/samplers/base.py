@@ -60,8 +60,9 @@ class Sampler:
         raise NotImplementedError(f"{type(self).__name__} has no draw(prepared, steps): row numbers (block, batch).")
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
-        """Q: `tfdml.importance.PairProbabilities` of the pairs of a batch, over the examples that can be drawn. If Q
-        has no closed form (ValueError), `tfdml.importance.simulated_probabilities` estimates it.
+        """Q: `tfdml.importance.PairProbabilities` of the pairs of a batch, over the examples that can be drawn.
+
+        If Q has no closed form (ValueError), `tfdml.importance.simulated_probabilities` estimates it.
         """
         raise ValueError(
             f"Received {type(self).__name__}, whose pair probabilities have no closed form. Estimate them: "

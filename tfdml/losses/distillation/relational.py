@@ -106,8 +106,8 @@ class RelationalAngleLoss(DistillationLoss):
 
     cos(x_i x_j x_k) is the cosine of the angle at x_j between the directions to x_i and x_k, and h the Huber loss, here
     half the square up to a difference of 1. `loss(teacher, student)`: the labels of Keras are the teacher's embeddings,
-    of any dimension. Values are between 0 and 1.5. A batch of fewer than three examples gives 0. Duplicates have
-    cosines of 0, with gradient 0. Time grows with batch^3 x dim, memory with batch^2.
+    of any dimension. Values are between 0 and 1.5. A batch of fewer than three examples gives 0. A direction between
+    duplicates has cosines of 0, with gradient 0. Time grows with batch^3 x dim, memory with batch^2.
 
     Also called: RKD-A, angle-wise distillation.
 

@@ -282,7 +282,8 @@ class CosineContrastiveLoss(IndependentPairLoss):
 
     (1 / pairs) (sum_p -s_ap + sum_n max(0, s_an - threshold))
 
-    s is the cosine similarity; embeddings need not be normalized. Its minimum is -1. An anchor without pairs gives 0.
+    s is the cosine similarity; embeddings need not be normalized. The loss is at least -1. An anchor without pairs
+    gives 0.
 
     Also called: cosine embedding loss (PyTorch), which adds 1 to the loss of each positive.
 

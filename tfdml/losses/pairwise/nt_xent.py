@@ -102,8 +102,8 @@ class SupConLoss(PairLoss):
 
     mean_p -log(exp(s_ap / t) / sum_r exp(s_ar / t))
 
-    s is the cosine similarity; embeddings need not be normalized. Its minimum is log(positives). An anchor without
-    positives gives 0.
+    s is the cosine similarity; embeddings need not be normalized. The loss is at least log(number of positives). An
+    anchor without positives gives 0.
 
     Also called: SupCon, its L_out.
 

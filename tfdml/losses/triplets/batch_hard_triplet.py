@@ -70,7 +70,7 @@ class BatchHardTripletLoss(PairLoss):
         margin: how much nearer the farthest positive must be, in units of the distance; 0 or more, not used by `soft`.
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
         soft: the soft margin.
-        swap: compare with the smaller of d_an and d_pn, n the nearest negative of a. A batch is compared with itself.
+        swap: compare with the smaller of d_an and d_pn, n the nearest negative of a; the references must be the batch.
         normalize: "all" for the mean over all anchors, "active" for the mean over anchors with a nonzero loss.
 
     Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss for Person Re-Identification, 2017, eq. 5. Eq. 29 of A

@@ -145,8 +145,7 @@ class BoostedLoss(PairLoss):
     See also: `BinomialDevianceLoss`, the loss of one learner.
 
     Args:
-        dims: numbers of columns of the M learners, in sum the dimension of the embeddings; more for later ones in the
-            paper.
+        dims: numbers of columns of the M learners, in sum the dimension; the paper gives later learners more.
         alpha, beta: sharpness on positives and on negatives, above 0.
         threshold: cosine similarity that separates positives from negatives, in [-1, 1].
 

@@ -19,12 +19,10 @@ _BLOCK = 8  # Steps drawn at once: few, so that new pairs reach the stream soon.
 class MinedPairs(tf.Module):
     """The hardest positives and negatives of every example of a training set, used by `MinedSampler`.
 
-    `tfdml.callbacks.RefreshMinedPairs` calls `refresh` during `fit`. Before the first refresh, the positives and
-    negatives of an example are uniform draws, with replacement, from the other examples of its class and from all other
-    classes.
+    `tfdml.callbacks.RefreshMinedPairs` calls `refresh` during `fit`. Before the first refresh, positives and negatives
+    are uniform draws with replacement.
 
-    `tf.train.Checkpoint(pairs=pairs).write(path)` saves them: 8 bytes for each of the examples x (positives +
-    negatives).
+    `tf.train.Checkpoint(pairs=pairs).write(path)` saves them, 8 bytes for each row number.
 
     Example:
 
