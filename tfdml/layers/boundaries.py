@@ -32,8 +32,7 @@ class Boundaries(LossLayer):
 
     Args:
         initial: initial value of all boundaries, in [0, 2].
-        class_ids: class ids, in any order and with repetitions, each with its own boundary; None for no such
-            boundaries.
+        class_ids: class ids, in any order, with repetitions, each with its own boundary; None for none per class.
         examples: number of training examples, each with its own boundary; 0 for none. Labels are then `(batch, 2)`: the
             class id and the index of the example, 0 to examples - 1.
 

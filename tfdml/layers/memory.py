@@ -35,8 +35,7 @@ class Memory(References):
                [1., 0., 1., 1., 0., 0.]], dtype=float32)
 
     Args:
-        size: number of embeddings to remember, at least the batch size and, in the paper, up to the whole training set.
-            Time and memory of a step grow with it.
+        size: number of embeddings to remember, at least the batch size; in the paper, up to the whole training set.
         warm_up: number of training steps before batches are compared with the memory: embeddings of a network that
             changes quickly are soon out of date. The memory is filled from the first step.
 

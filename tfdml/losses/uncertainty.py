@@ -64,8 +64,8 @@ class TopK(Settings):
 class TopKBalanced(Settings):
     """The mean over the k / 2 positives and the k / 2 negatives with the largest losses.
 
-    Tied losses share the weight, and pairs with zero loss are left out, as in `TopK`. If fewer than k / 2 positives or
-    negatives remain, all of them are taken.
+    Tied losses share the weight, and pairs with zero loss are left out, as in `TopK`. If fewer than k / 2 remain, all
+    are taken.
 
     Example:
 
@@ -97,8 +97,8 @@ class TopKBalanced(Settings):
 class KL(Seeded):
     """Weights that grow exponentially with the loss: p proportional to exp(l / gamma).
 
-    The maximum of sum_ij p_ij l_ij - gamma KL(p || uniform). A small gamma approaches the largest loss, a large one the
-    mean.
+    The maximum of sum_ij p_ij l_ij - gamma KL(p || uniform). It is near the largest loss for a small gamma, near the
+    mean for a large one.
 
     Example:
 

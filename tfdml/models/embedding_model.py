@@ -89,7 +89,7 @@ class EmbeddingModel(keras.Model):
         """As `keras.Model.compile`; the layers of the loss become part of this model.
 
         A loss that holds layers belongs to the first model that is compiled with it. Every other model gets a copy,
-        `model.loss`, that begins as the first one began. To let two models share a layer, pass it to two losses:
+        `model.loss`, that begins as the first began. To share a layer, pass it to two losses:
         `ArcFaceLoss(pairing=proxies)`.
 
         The weight decay of the optimizer leaves out what a loss learns as single numbers: temperatures, scales, biases,
@@ -208,9 +208,8 @@ class EmbeddingModel(keras.Model):
     def steps(self) -> int:
         """Training steps since the model was compiled, saved in its `.keras` files; 0 before.
 
-        One per batch on which `fit` or `train_on_batch` trained, applied or not: `optimizer.iterations` omits steps
-        that loss scaling skips and gradients that are accumulated. After weights alone are loaded, it is
-        `optimizer.iterations`.
+        One per batch on which `fit` or `train_on_batch` trained, applied or not: `optimizer.iterations` omits skipped
+        and accumulated ones. After weights alone are loaded, it is `optimizer.iterations`.
         """
         if not self.compiled:
             return 0

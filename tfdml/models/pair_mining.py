@@ -46,8 +46,7 @@ class PairMining(EmbeddingModel):
     Args:
         model: a `PairModel` of one branch, whose score is one number per pair.
         miner: a function `Pairs -> Pairs`, such as those of `tfdml.miners`; None: all pairs of a batch are candidates.
-        pairs_per_batch: k, the pairs that the decision sees, each at most once, its first image in the batch as a. If
-            there are fewer, the others have weight 0.
+        pairs_per_batch: k, the pairs that the decision sees, each at most once. Missing ones have weight 0.
         positive_fraction: fraction of them that match, in (0, 1].
 
     Raises:

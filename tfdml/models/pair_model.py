@@ -46,13 +46,12 @@ class PairModel(EmbeddingModel):
     Args:
         decision: a functional Keras model of one output `(batch, 1)`, or `(batch, ..., 1)` for maps of scores, and of
             one or two inputs. With branches, also a `keras.Sequential` that is not built yet.
-        branches: the network of both inputs, or a pair of networks; functional models of one output. None for none.
-            Their layers become layers of this model.
+        branches: the network of both inputs, or a pair; functional models of one output, or None. All layers join this
+            model.
 
     Raises:
-        ValueError: networks that are not functional, other numbers of branches or outputs, a decision that does not
-            take what the branches return, an odd number of channels, or weights that are shared inside layers that are
-            not.
+        ValueError: networks that are not functional, other numbers of branches or outputs, a decision that does not fit
+            the branches, an odd number of channels, or weights shared inside layers that are not.
 
     Source: Zagoruyko, Komodakis, Learning to Compare Image Patches via Convolutional Neural Networks, CVPR 2015.
     """

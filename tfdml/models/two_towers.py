@@ -33,8 +33,8 @@ class TwoTowers(EmbeddingModel):
         query, gallery: functional Keras models of one output `(batch, dim)`, whose layers become layers of this model.
 
     Raises:
-        ValueError: models that are not functional, outputs of another shape, different dimensions, or weights that are
-            shared inside layers that are not.
+        ValueError: models that are not functional, outputs of another shape or two dims, or weights shared inside
+            layers that are not.
     """
 
     def __init__(self, query: keras.Model, gallery: keras.Model, *, name: str | None = None) -> None:

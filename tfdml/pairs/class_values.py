@@ -29,8 +29,7 @@ def positive_counts(class_counts):
 def look_up(ids, values, labels, *, source):
     """The value of each label's class, `labels.shape + values.shape[1:]`, by binary search in the ascending `ids`.
 
-    Gradients flow to `values`, `(classes, ...)`, which `source` names in errors. If compiled, an unknown class gives
-    NaN.
+    Gradients flow to `values`, `(classes, ...)`, which `source` names in errors. Compiled, unknown classes give NaN.
     """
     dtype = keras.backend.standardize_dtype(labels.dtype)
     _require_class_ids(labels, dtype, source)

@@ -1,7 +1,6 @@
 """Conditions on the values of a batch, which a compiled function cannot read.
 
-Functions note their checks instead. `EmbeddingModel` traces its loss once before the first step, and runs them on the
-labels.
+Functions note their checks. `EmbeddingModel` traces its loss before the first step, and runs them on the labels.
 """
 
 import contextlib

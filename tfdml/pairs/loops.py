@@ -88,8 +88,7 @@ def values_in_blocks(blocks: Blocks) -> Tensor:
 def weighted_sum_in_blocks(blocks: Blocks, weights: Tensor) -> Tensor:
     """The sum of weight times value over all anchors, a scalar; weights are `(anchors,)`.
 
-    The gradient is computed with the value, which takes three products of anchors and references; the gradient of
-    `values_in_blocks` repeats the first.
+    Value and gradient take three products of anchors and references; `values_in_blocks` repeats the first.
     """
     run = _Run(blocks)
 

@@ -204,8 +204,7 @@ def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -
 
     Args:
         labels: `(batch,)` or `(batch, 1)` integer class ids if row i of both towers is of one class; `(batch, 2)` for
-            class ids of each tower. With `match`, labels that it accepts, `(batch, ...)`, or `(batch, 2, ...)` for
-            labels of each tower.
+            class ids of each tower. With `match`, labels that it accepts, `(batch, ...)` or `(batch, 2, ...)`.
         embeddings: `(batch, 2, dim)` floats: `[:, 0]` are the anchors, `[:, 1]` the references.
         match: as in `all_pairs`.
 
@@ -233,8 +232,7 @@ def labeled_pairs(labels: Tensor, embeddings: Tensor) -> Pairs:
         ([[1], [0]], [[0], [1]])
 
     Args:
-        labels: `(2 pairs,)` or `(2 pairs, 1)` integers, the same on both rows of a pair: 1 for similar, 0 for
-            dissimilar.
+        labels: `(2 pairs,)` or `(2 pairs, 1)` integers, equal on both rows of a pair: 1 if similar, else 0.
         embeddings: `(2 pairs, dim)` floats.
 
     Returns:

@@ -105,8 +105,7 @@ class Sampler:
             start: first step; the stream is the one from step 0 without its first `start` batches.
             num_shards, shard_index: worker i of n takes the batches t * n + i of the stream of all workers, for
                 t = start, start + 1, ... No two workers see the same batch.
-            num_parts, part_index: process i of n takes rows i * batch / n to (i + 1) * batch / n - 1 of every batch, so
-                that together they have one batch.
+            num_parts, part_index: process i of n takes rows i * batch / n to (i + 1) * batch / n - 1 of every batch.
 
         Returns:
             An infinite `tf.data.Dataset` of int64 `(batch,)`, or of `(batch / num_parts,)`.

@@ -20,8 +20,7 @@ class PKSampler(ClassBalancedSampler):
     its own order of classes, and each visit to a class draws K examples independently. Every batch has P different
     classes: if P does not divide L, the first classes of the epoch fill up its last batch.
 
-    A single batch has the distribution of a `GroupSampler` batch, so Q is eq. (9), see
-    `tfdml.importance.group_probabilities`.
+    A batch has the distribution of a `GroupSampler` batch: Q is `tfdml.importance.group_probabilities`.
 
     Example:
 

@@ -83,8 +83,8 @@ def _text(value):
 class KeepBest(keras.callbacks.Callback):
     """Write the history after every epoch, and the network after the best ones; say how the run goes.
 
-    List it after the evaluation, and before the checkpoint: a run that dies between them trains the epoch again. `path`
-    keeps the best network without the state of the optimizer. The run ends before an epoch that would exceed
+    List it after the evaluation, and before the checkpoint: a run that dies between them trains the epoch again. The
+    best network is saved without the state of the optimizer. The run ends before an epoch that would exceed
     `max_seconds`.
     """
 

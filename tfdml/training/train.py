@@ -72,8 +72,7 @@ def train(
     machine, and are printed with their reasons.
 
     The folder is an entry of the zoo: `model.keras`, `model.json`, `README.md` and `SHA256SUMS`, and `1`, a SavedModel
-    that searches. Beside them are `index`, `report.html`, `settings.toml`, `history.csv`, and `state`, from which a run
-    resumes.
+    that searches. Beside them are `index`, `report.html`, `settings.toml`, `history.csv`, and `state`, to resume from.
 
     An interrupt (Ctrl-C) ends training, and the best epoch so far is exported; a second one ends the run. In both cases
     `resume` continues after the last whole epoch, bit-identical to an uninterrupted run.

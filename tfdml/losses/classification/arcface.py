@@ -111,9 +111,9 @@ class SubCenterArcFaceLoss(ProxyLoss):
 
     mean_p -log(exp(scale f(t_ap)) / (exp(scale f(t_ap)) + sum_n exp(scale cos t_an))),  t_ac = min_k t_ack
 
-    t_ack is the angle to center k of class c, and f that of `ArcFaceLoss`. All anchors share their references. Another
-    `pairing` has `per_class` references for each class, one class after the other. An anchor without a positive or a
-    negative gives 0.
+    t_ack is the angle to center k of class c; f is as in `ArcFaceLoss`. All anchors share their references; another
+    `pairing` has `per_class` for each class, one class after the other. An anchor without a positive or a negative
+    gives 0.
 
     Example:
 

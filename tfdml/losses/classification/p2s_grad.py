@@ -33,9 +33,8 @@ class P2SGradLoss(IndependentPairLoss, ProxyLoss):
 
     sum_p (1 - cos t_ap)^2 / 2 + sum_n (cos t_an)^2 / 2
 
-    Its gradient by a cosine is the cosine minus 1 or 0, where a softmax has the probability minus 1 or 0. It has
-    neither scale nor margin. t is the angle between embeddings, which need not be normalized. An anchor without pairs
-    gives 0.
+    Its gradient by a cosine is the cosine minus 1 or 0, where a softmax has the probability minus 1 or 0. t is the
+    angle between embeddings, which need not be normalized. An anchor without pairs gives 0.
 
     Example:
 

@@ -37,9 +37,8 @@ class ProxyAnchorLoss(ProxyLoss):
 
     mean_r+ log(1 + sum_p exp(-alpha (s_pr - margin))) + mean_r log(1 + sum_n exp(alpha (s_nr + margin)))
 
-    s is the cosine similarity, p and n are the anchors that are positive and negative for the proxy r, and r+ is a
-    proxy with positives. All anchors share their references. A batch without pairs gives 0; a proxy without pairs is
-    left out.
+    s is the cosine similarity, p and n are the positive and negative anchors of the proxy r, and r+ is a proxy with
+    positives. All anchors share their references. A batch without pairs gives 0; proxies without pairs do not count.
 
     Example:
 

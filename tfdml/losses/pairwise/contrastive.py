@@ -133,8 +133,8 @@ class ContrastiveLoss(IndependentPairLoss):
 
     (1 / pairs) (sum_p max(0, d_ap - positive_margin)^2 + sum_n max(0, negative_margin - d_an)^2)
 
-    Embeddings are used as they are, not normalized. An anchor without pairs gives 0. Duplicates of another class have a
-    loss of negative_margin^2, with gradient 0.
+    Embeddings are used as they are, not normalized. An anchor without pairs gives 0. Negative duplicates have gradient
+    0.
 
     Also called: pairwise loss, Siamese loss; with `positive_margin`, double-margin contrastive loss.
 
@@ -282,8 +282,7 @@ class CosineContrastiveLoss(IndependentPairLoss):
 
     (1 / pairs) (sum_p -s_ap + sum_n max(0, s_an - threshold))
 
-    s is the cosine similarity; embeddings need not be normalized. The loss is at least -1. An anchor without pairs
-    gives 0.
+    s is the cosine similarity; embeddings need not be normalized. The loss is -1 or more. Without pairs it is 0.
 
     Also called: cosine embedding loss (PyTorch), which adds 1 to the loss of each positive.
 

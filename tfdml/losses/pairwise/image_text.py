@@ -128,8 +128,7 @@ class SigmoidLoss(PairLoss):
 
     sum_p -log sigmoid(scale s_ap + bias) + sum_n -log sigmoid(-(scale s_an + bias))
 
-    The mean over anchors is the paper's loss. Equal labels are positive, also off the diagonal: a caption that occurs
-    twice is not a negative of its images.
+    The mean over anchors is the paper's loss. Equal labels are positive: a repeated caption is not a negative.
 
     For `tfdml.models.TwoTowers`, such as pictures and texts. The default scale and bias are
     `tfdml.layers.LearnedNumber`, which `EmbeddingModel` trains: 10 and -10 at first, the scale by its logarithm. s is

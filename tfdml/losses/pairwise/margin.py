@@ -76,8 +76,7 @@ class MarginLoss(PairLoss):
     Args:
         margin: how far each pair must be from the boundary, 0 or more.
         boundary: the distance beta that separates positives from negatives: a number in [0, 2], or a function of
-            `Pairs` that returns one for each anchor, such as `Boundaries`, which `EmbeddingModel` trains and keeps in
-            its files.
+            `Pairs` that returns one for each anchor, such as `Boundaries`, which `EmbeddingModel` trains and saves.
         nu: regularization weight of a learned boundary, 0 or more. At the optimum of a boundary that all anchors share,
             nu is the share of active positives minus the share of active negatives among the N pairs.
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.

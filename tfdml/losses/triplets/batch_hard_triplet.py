@@ -52,8 +52,8 @@ class BatchHardTripletLoss(PairLoss):
 
     with `soft`, log(1 + exp(max_p d_ap - min_n d_an)) instead.
 
-    Embeddings are used as they are, not normalized. Only whether a weight is 0 matters. An anchor without a positive or
-    a negative gives 0.
+    Embeddings are used as they are, not normalized. Weights count as 0 or 1. An anchor without a positive or a negative
+    gives 0.
 
     Also called: hard triplet loss, TriHard.
 

@@ -98,9 +98,9 @@ class DynamicSoftMarginLoss(PairLoss):
 
     The histogram of earlier batches is the state of a layer, which `EmbeddingModel` keeps in its files. `update` mixes
     a batch into it, once per training step; a call of the loss does not. d is the euclidean distance of embeddings
-    scaled to norm 1. The weight of a triplet is the product of the weights of its two pairs. Values are negative where
-    most positives are nearer than the negatives. An anchor without triplets gives 0. Time grows with A R K for up to K
-    positives per anchor, memory with A R.
+    scaled to norm 1. A triplet's weight is the product of its pairs' weights. Values are negative where most positives
+    are nearer than the negatives. An anchor without triplets gives 0. Time grows with A R K for up to K positives per
+    anchor, memory with A R.
 
     Also called: DSM.
 

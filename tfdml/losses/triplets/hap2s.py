@@ -54,9 +54,8 @@ class HAP2SLoss(PairLoss):
     exponential: q_p = exp(d_ap / temperature),  q_n = exp(-d_an / temperature)
     polynomial: q_p = (1 + d_ap)^alpha,  q_n = (1 + d_an)^(-2 alpha)
 
-    The weights q are constants in the gradient. With d = 1 - s, it is max(0, S_n - S_p + margin) of the weighted means
-    of similarities. The cosine distance scales embeddings to norm 1; other distances use them as they are. An anchor
-    without a positive or a negative gives 0.
+    The weights q are constants in the gradient. The cosine distance scales embeddings to norm 1; other distances use
+    them as they are. An anchor without a positive or a negative gives 0.
 
     Also called: HAP2S_E, with exponential weights; HAP2S_P, with polynomial weights.
 

@@ -52,8 +52,8 @@ def _outside_of_the_class(pairs):
     """Row shares `(rows, anchors)` for sums over pairs outside of the anchor's class, and their number `(anchors,)`.
 
     A sum over all rows n of their pairs (n, m) and (m, n) counts each pair once per end. With a share of 1/2 per row,
-    reduced by 1 for rows of the anchor's class, pairs with one end in that class cancel out. The number is 0 where it
-    is lost in rounding.
+    reduced by 1 for rows of the anchor's class, pairs with one end in that class cancel out. A number lost in rounding
+    is 0.
     """
     rows = ops.arange(ops.shape(pairs.positive)[0])
     same_class = (pairs.positive > 0) | (rows[:, None] == rows)

@@ -100,8 +100,7 @@ class CascadeLoss(LossOverBase):
         base: a loss with `pair_losses(pairs)`, such as `ContrastiveLoss`, `MarginLoss` or `BinomialDevianceLoss`. Its
             `pairing`, `miner`, `importance` and `match` are used.
         dims: numbers of columns of the learners, the shallowest first; their sum is the dimension of the embeddings.
-        shares: h_1, h_2, ...: shares of the pairs on which the second learner trains, the third, ...; in (0, 1], not
-            increasing.
+        shares: h_1, h_2, ...: shares of the pairs for the second learner, the third, ...; in (0, 1], not increasing.
 
     Source: Yuan, Yang, Zhang, Hard-Aware Deeply Cascaded Embedding, ICCV 2017, with the contrastive loss and shares of
     0.5 and 0.2. Here the base reduces the pairs of each anchor, usually to their mean.

@@ -33,8 +33,7 @@ class MatryoshkaLoss(LossOverBase):
 
     sum_k weight_k base(a[:dim_k], r[:dim_k])
 
-    A base that does not normalize receives the first columns as they are. Without pairs, an anchor has the base's
-    value.
+    A base that does not normalize gets the first columns as they are. An anchor without pairs gives the base's value.
 
     Also called: MRL; nested embeddings.
 

@@ -21,9 +21,8 @@ from tfdml.samplers.draws import random_bits, sample_categorical
 class MixedSampler(Sampler):
     """Mixture: each batch is drawn by one of several samplers, selected at random.
 
-    The selection is independent of the samplers' draws and of other batches. Batch t is batch t of the selected
-    sampler, with the seed of that sampler. The pair probabilities Q are `tfdml.importance.mixed_probabilities`, where
-    all samplers have pair probabilities.
+    Selections are independent. Batch t is batch t of the selected sampler, with the seed of that sampler. The pair
+    probabilities Q are `tfdml.importance.mixed_probabilities`, if all samplers have a Q.
 
     Example:
 

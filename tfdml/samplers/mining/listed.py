@@ -111,8 +111,7 @@ class ListSampler(Sampler):
             **options: as in `Sampler.batches`.
 
         Returns:
-            An infinite `tf.data.Dataset` of `(examples, labels)`: examples with `batch` rows, and int64 labels
-            `(batch,)`, the same for the rows of an entry.
+            An infinite `tf.data.Dataset` of `(examples, labels)`; int64 labels are the same for the rows of an entry.
 
         Raises:
             ValueError: labels, another `on_error`, entries beyond the examples, and the errors of `Sampler.batches`.

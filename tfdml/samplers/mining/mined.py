@@ -19,8 +19,7 @@ _BLOCK = 8  # Steps drawn at once: few, so that new pairs reach the stream soon.
 class MinedPairs(tf.Module):
     """The hardest positives and negatives of every example of a training set, used by `MinedSampler`.
 
-    `tfdml.callbacks.RefreshMinedPairs` calls `refresh` during `fit`. Before the first refresh, positives and negatives
-    are uniform draws with replacement.
+    `tfdml.callbacks.RefreshMinedPairs` calls `refresh` during `fit`; before, all are uniform draws with replacement.
 
     `tf.train.Checkpoint(pairs=pairs).write(path)` saves them, 8 bytes for each row number.
 
@@ -204,8 +203,7 @@ def _class_index(table):
 def _random_pairs(table, positives, negatives, generator):
     """Uniform positives `(examples, positives)` and negatives `(examples, negatives)`; -1 for a class of one.
 
-    In the order of the table, positives are the next rows, cyclically within the class, and negatives the next rows
-    after the class, cyclically.
+    In the order of the table, positives and negatives are rows after the anchor and its class, cyclically.
     """
     examples = len(table.rows)
     index = np.arange(examples)[:, None]  # in the order of the table
