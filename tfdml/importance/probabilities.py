@@ -24,10 +24,8 @@ class PairProbabilities(NamedTuple):
         ids: `(classes,)` int64 class ids in ascending order.
         counts: `(classes,)` int64, N_c: number of examples of each class that can be drawn.
         within: `(classes,)` float64; 0 for a class of one example, which has no pairs.
-        anchor_factors, reference_factors: `(classes, terms)` float64. One term is enough if all classes are drawn
-            alike.
-        within_error, between_error: standard errors of an estimated Q, `(classes,)` and `(classes, classes)`;
-            None if Q is exact.
+        anchor_factors, reference_factors: `(classes, terms)` float64; one term if all classes are drawn alike.
+        within_error, between_error: standard errors, `(classes,)` and `(classes, classes)`; None if Q is exact.
     """
 
     ids: np.ndarray
@@ -83,14 +81,7 @@ def group_probabilities(
 
     Args:
         class_counts: examples per class that can be drawn: an array indexed by class id, or a dict of id to count.
-        classes_per_batch: n.
-        examples_per_class: m.
-
-    Returns:
-        `PairProbabilities`.
-
-    Raises:
-        ValueError: fewer than n classes.
+        classes_per_batch, examples_per_class: n, at most the number of classes, and m.
 
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. (9).
     """
@@ -122,14 +113,8 @@ def p_random_probabilities(
                [0.0625, 0.0625, 0.125 , 0.    ]])
 
     Args:
-        class_counts: examples per class that can be drawn: an array indexed by class id, or a dict of id to count.
+        class_counts: as in `group_probabilities`; two classes or more, one of them with two examples or more.
         positive_fraction: p, in (0, 1).
-
-    Returns:
-        `PairProbabilities`.
-
-    Raises:
-        ValueError: fewer than two classes, or none with two examples.
 
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. (8).
     """
@@ -153,13 +138,7 @@ def uniform_probabilities(class_counts: npt.ArrayLike | dict[int, int]) -> PairP
                [0.1667, 0.1667, 0.    ]])
 
     Args:
-        class_counts: number of examples per class: an array indexed by class id, or a dict of class id to count.
-
-    Returns:
-        `PairProbabilities`.
-
-    Raises:
-        ValueError: fewer than two examples.
+        class_counts: as in `group_probabilities`; two examples or more.
     """
     ids, counts = _counts(class_counts, at_least=1)
     total = int(counts.sum())
@@ -195,14 +174,9 @@ def hierarchical_probabilities(
         array([0.    , 0.    , 0.0625, 0.0625, 0.    , 0.    , 0.    , 0.    ])
 
     Args:
-        class_counts: examples per class that can be drawn: an array indexed by class id, or a dict of id to count.
+        class_counts: as in `group_probabilities`.
         super_classes: super-class id of each class: an array indexed by class id, or a dict of id to id.
-        super_classes_per_batch: S.
-        classes_per_super_class: C.
-        examples_per_class: m.
-
-    Returns:
-        `PairProbabilities` with G terms.
+        super_classes_per_batch, classes_per_super_class, examples_per_class: S, C and m.
 
     Raises:
         ValueError: a class without a super-class, fewer than S super-classes, or one with fewer than C classes.
@@ -224,15 +198,7 @@ def hierarchical_probabilities(
 
 
 def super_classes_of(ids: np.ndarray, super_classes: npt.ArrayLike | dict[int, int]) -> np.ndarray:
-    """The super-class id of each class, `(classes,)` int64.
-
-    Args:
-        ids: `(classes,)` class ids.
-        super_classes: an array of super-class ids indexed by class id, or a dict of class id to super-class id.
-
-    Raises:
-        ValueError: a class that is not in `super_classes`.
-    """
+    """The super-class id of each class, `(classes,)` int64."""
     super_classes = as_unmasked(super_classes, "super_classes")
     if not isinstance(super_classes, dict):
         super_classes = dict(enumerate(np.asarray(super_classes).tolist()))
@@ -257,14 +223,9 @@ def mixed_probabilities(designs: Sequence[PairProbabilities], weights: Sequence[
         array([0.    , 0.1542, 0.0479, 0.0479])
 
     Args:
-        designs: `PairProbabilities` Q_k of each design. They may have different classes; P_U is over all of them.
+        designs: `PairProbabilities` Q_k of each design. They may have different classes; P_U is over all of them. A
+            class has the same number of examples in all designs that have it.
         weights: probability of each design; they sum to 1.
-
-    Returns:
-        `PairProbabilities`.
-
-    Raises:
-        ValueError: designs with different numbers of examples of a class.
     """
     ids = np.unique(np.concatenate([q.ids for q in designs]))
     counts, within = np.zeros(len(ids), dtype="int64"), np.zeros(len(ids))
@@ -292,8 +253,7 @@ def _scattered(values, rows, count):
 def induced_lambda(anchor_count: npt.ArrayLike, negative_count: npt.ArrayLike, classes: int) -> np.ndarray:
     """Effective number of negatives per positive pair in the contrastive loss, for each pair of classes.
 
-    lambda = N_j (L - 1) / (N_i - 1): the `negatives_per_positive` for which the balanced contrastive loss gives a
-    negative the weight 1.
+    lambda = N_j (L - 1) / (N_i - 1): `negatives_per_positive` of the balanced contrastive loss for a weight of 1.
 
     Example: an anchor of a class of 5, a negative of a class of 10, of 4 classes: 10 * 3 / 4.
 
@@ -308,9 +268,6 @@ def induced_lambda(anchor_count: npt.ArrayLike, negative_count: npt.ArrayLike, c
     Returns:
         float64 of the broadcast shape: `induced_lambda(n[:, None], n, len(n))` covers all pairs of classes.
 
-    Raises:
-        ValueError: an anchor class with fewer than two examples.
-
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. (17).
     """
     anchor_count = as_unmasked(anchor_count, "anchor_count")
@@ -324,14 +281,7 @@ def induced_lambda(anchor_count: npt.ArrayLike, negative_count: npt.ArrayLike, c
 def pairs_inside(counts: np.ndarray, examples: int) -> np.ndarray:
     """Expected number of times that each ordered pair of examples of a class occurs in a batch with the class.
 
-    m (m - 1) / (N (N - 1)), or less if a class has fewer than m examples and they are repeated evenly.
-
-    Args:
-        counts: `(classes,)` N.
-        examples: m, number of examples drawn per class.
-
-    Returns:
-        `(classes,)` float64, 0 for a class of one example.
+    m (m - 1) / (N (N - 1)) for N = `counts` and m = `examples`; less if a class repeats examples, 0 for one example.
     """
     repeats = examples // counts
     remainder = examples - repeats * counts

@@ -16,8 +16,6 @@ def simulated_probabilities(sampler: Any, labels: npt.ArrayLike, *, batches: int
     `sampler.pairing` says which rows of a batch are pairs. Q of two classes is the mean share of their pairs over
     batches, divided by their number of pairs of examples. The design must treat all examples of a class alike.
 
-    See also: `tfdml.samplers.Sampler.importance`, where the probabilities have a closed form.
-
     Example: the estimate is within three standard errors of the exact value.
 
         >>> labels = np.repeat([0, 1], 3)
@@ -29,17 +27,14 @@ def simulated_probabilities(sampler: Any, labels: npt.ArrayLike, *, batches: int
 
     Args:
         sampler: a `tfdml.samplers.Sampler`; its seed determines the batches.
-        labels: `(examples,)` integer class ids of the examples that can be drawn, without classes that the sampler
-            leaves out.
+        labels: `(examples,)` integer class ids, without classes that the sampler leaves out.
         batches: number of batches to draw. The standard error falls with its square root.
 
     Returns:
-        `PairProbabilities` with standard errors that assume independent batches. Memory grows with the square of the
-        number of classes: 16 bytes for each pair of classes.
+        `PairProbabilities` with standard errors that assume independent batches: 16 bytes for each pair of classes.
 
     Raises:
-        ValueError: some pair was never drawn. Either the design never draws this pair, which no weight can correct, or
-            there were too few batches.
+        ValueError: some pair was never drawn, by design, which no weight can correct, or in too few batches.
     """
     require_whole("batches", batches, 2)
     labels = as_unmasked(labels, "labels")

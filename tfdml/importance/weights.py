@@ -18,9 +18,9 @@ _CLASSES_PER_CHUNK = 1024  # Classes compared with all others at once.
 class ImportanceWeights:
     """Multiply the weight of each pair by W(i, j)^delta = (P_U / Q(i, j))^delta: a function `Pairs -> Pairs`.
 
-    For a loss that is a mean over pairs, such as the contrastive losses, the expected value and gradient over batches
-    then equal those over all pairs of the training set. In losses that are not linear in their pairs, the weights apply
-    inside the sums.
+    For a loss that is a mean over pairs, such as the contrastive losses, the expected value and gradient then equal the
+    ones over all pairs of the training set. In losses that are not linear in their pairs, the weights apply inside the
+    sums.
 
     Example: nine of ten drawn pairs are positive, against four of twelve in the set.
 
@@ -36,7 +36,7 @@ class ImportanceWeights:
         delta: exponent of the weights: 1 removes the bias, 0 turns the weights off.
 
     Raises:
-        ValueError: Q is 0 for some pair of the training set: no weight can correct for that.
+        ValueError: Q is 0 for some pair of the training set, which no weight can correct.
 
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eqs. (21) to (25) and section 6.2.
     """

@@ -19,11 +19,7 @@ class LossLayer(keras.layers.Layer):
     """A layer that ignores the dtype policy and is built on construction.
 
     A layer whose weights depend on the dimension of the embeddings sets `built` to False and has
-    `build(labels_shape, embeddings_shape)`, which `EmbeddingModel.compile` calls for the output of its loss.
-
-    Attributes:
-        saved_arguments: names of the constructor's arguments that `get_config` takes from the attributes of these
-            names.
+    `build(labels_shape, embeddings_shape)`, which `EmbeddingModel.compile` calls. `get_config` saves `saved_arguments`.
     """
 
     saved_arguments: ClassVar[tuple[str, ...]] = ()
@@ -33,21 +29,13 @@ class LossLayer(keras.layers.Layer):
         self.built = True
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """The result of `call`; as in other Keras layers for tensors, but of `Pairs` without a look into them.
-
-        Keras accepts tensors only, and `Pairs` hold other values in blocks of a batch.
-        """
+        """The result of `call`, without a look into `Pairs`: Keras accepts tensors only, blocks hold other values."""
         if any(isinstance(argument, Pairs) for argument in arguments):
             return self.call(*arguments, **options)
         return super().__call__(*arguments, **options)
 
     def update(self, labels: Tensor, embeddings: Tensor) -> None:
-        """Update the state from one training batch: `EmbeddingModel` calls it once per step, after the loss.
-
-        Args:
-            labels: the labels of the batch, as the loss receives them.
-            embeddings: the output of the model that the loss receives.
-        """
+        """Update the state from one training batch: `EmbeddingModel` calls it once per step, after the loss."""
 
     def get_build_config(self) -> dict[str, Any] | None:
         """None: the layer is built on construction."""
@@ -62,11 +50,8 @@ class LossLayer(keras.layers.Layer):
 class References(LossLayer):
     """Base class of references that are a pairing of any loss; built for the dimension of the embeddings.
 
-    A subclass has `build(labels_shape, embeddings_shape)`, which makes its variable `vectors` `(references, dim)`, and
-    `_comparison(labels, embeddings, match)`, which says what is compared.
-
-    Attributes:
-        vectors: the variable of the references; None before the layer is built.
+    A subclass has `build(labels_shape, embeddings_shape)`, which makes the variable `vectors` `(references, dim)`, and
+    `_comparison(labels, embeddings, match)`.
     """
 
     def __init__(self, **options: Any):
@@ -112,12 +97,7 @@ class References(LossLayer):
 
 
 class Seeded(LossLayer):
-    """A layer with its own random state, which `EmbeddingModel` saves.
-
-    Args:
-        seed: an integer; None for a random seed.
-        draws: False for a layer that draws nothing with its settings and needs no state.
-    """
+    """A layer with its own random state, which `EmbeddingModel` saves; none if its settings draw nothing."""
 
     def __init__(self, *, seed: int | None = None, draws: bool = True, **options: Any):
         super().__init__(**options)
@@ -136,10 +116,7 @@ class Seeded(LossLayer):
 
 @contextlib.contextmanager
 def unchanged(layers: Iterable[keras.layers.Layer]) -> Iterator[None]:
-    """Restore the state of a loss's layers after the block: seeds, memories.
-
-    Works in compiled functions of every backend, and on replicas.
-    """
+    """Restore the state of a loss's layers after the block: seeds, memories; also compiled, and on replicas."""
     variables = [variable for layer in layers for variable in layer.non_trainable_variables]
     values = [keras.ops.copy(variable) for variable in variables]
     try:

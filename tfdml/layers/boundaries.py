@@ -32,14 +32,13 @@ class Boundaries(LossLayer):
 
     Args:
         initial: initial value of all boundaries, in [0, 2].
-        class_ids: class ids, in any order and with repetitions; each class gets its own boundary. None for no
-            boundaries per class.
+        class_ids: class ids, in any order, with repetitions, each with its own boundary; None for none per class.
         examples: number of training examples, each with its own boundary; 0 for none. Labels are then `(batch, 2)`: the
             class id and the index of the example, 0 to examples - 1.
 
     Raises:
-        ValueError: a boundary out of range; when called, a class that is not among `class_ids`, where labels can be
-            read. In a compiled function, where no error can be raised, its boundary is NaN, and so is the loss.
+        ValueError: a boundary out of range; when called, a class that is not among `class_ids`. In a compiled function,
+            which cannot raise, the loss is NaN.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4.
     """
@@ -83,11 +82,7 @@ class Boundaries(LossLayer):
 
 @serializable
 def same_class(labels: Tensor, reference_labels: Tensor) -> Tensor:
-    """Whether class ids are equal, the first columns of labels `(A, 2)` and `(R, 2)`: `(A, R)`.
-
-    Raises:
-        ValueError: labels of another shape.
-    """
+    """Whether class ids are equal, the first columns of labels `(A, 2)` and `(R, 2)`: `(A, R)`."""
     _require_examples(labels)
     return ops.equal(labels[:, None, 0], reference_labels[None, :, 0])
 

@@ -29,8 +29,7 @@ class ClassTree(LossLayer):
     classes is below h_l = h_0 + l (4 - h_0) / levels, for l = 0 to levels - 1, and all at the top, at height 4; h_0 is
     the mean of s over the classes. Embeddings are scaled to norm 1.
 
-    `refresh` takes embeddings of some examples of every class; `tfdml.callbacks.RefreshCenters` calls it during `fit`.
-    Before the first refresh all values are 0. `.keras` files keep the tree.
+    `tfdml.callbacks.RefreshCenters` calls `refresh`; before, all values are 0. `.keras` files keep the tree.
 
     In training:
 
@@ -62,8 +61,7 @@ class ClassTree(LossLayer):
 
     Raises:
         ValueError: class ids that are not integers, or fewer than one level; when called, a class that is not among
-            `class_ids`, where labels can be read. In a compiled function, where no error can be raised, its value is
-            NaN, and so is the loss.
+            `class_ids`. In a compiled function, which cannot raise, the loss is NaN.
 
     Source: Ge, Huang, Dong, Scott, Deep Metric Learning with Hierarchical Triplet Loss, ECCV 2018.
     """
@@ -95,9 +93,6 @@ class ClassTree(LossLayer):
         Args:
             embeddings: `(examples, dim)` floats.
             labels: `(examples,)` integer class ids, exactly the classes of `ids`.
-
-        Raises:
-            ValueError: embeddings that have the wrong shape or are not finite, or other classes.
         """
         x = l2_normalize(as_vectors(embeddings, "embeddings").astype(np.float64))
         ids, class_index, counts = np.unique(as_ids(labels, "labels", len(x)), return_inverse=True, return_counts=True)
@@ -141,13 +136,9 @@ def _nodes(order, distances, heights):
 
 
 def _minimum_spanning_tree(centers, variances):
-    """Classes in the order of Prim's algorithm, each with its distance to the visited ones.
+    """Classes in the order of Prim's algorithm from class 0 on, each with its distance to the visited ones.
 
-    The distance of two classes is the mean squared distance of their examples.
-
-    Returns:
-        order: `(classes,)` int64, beginning with class 0.
-        distances: `(classes,)`, infinite for class 0.
+    The distance of two classes is the mean squared distance of their examples; it is infinite for class 0.
     """
     squares = (centers**2).sum(axis=1) + variances
     order, distances = np.zeros(len(centers), np.int64), np.full(len(centers), np.inf)

@@ -17,10 +17,9 @@ from tfdml.pairs.pairings import compare
 class FixedReferences(References):
     """References that are given and never learned: a pairing of any loss.
 
-    A function `(labels, embeddings, match=None) -> Pairs` of every row of a batch against every reference. With the
-    class centers of an older model, a loss over them keeps a new model compatible with an index of the old one: beside
-    the loss of the new model, it is the influence loss of backward-compatible training, whose old classifier is made of
-    the mean old embedding of each class.
+    A function `(labels, embeddings, match=None) -> Pairs` of every row of a batch against every reference. A loss over
+    the class centers of an older model keeps a new model compatible with an index of the old one: added to the loss of
+    the new model, it is the influence loss of backward-compatible training.
 
     Example: the class centers of an old model; the class of the first row has its center at (1, 0).
 
@@ -37,13 +36,12 @@ class FixedReferences(References):
 
     Args:
         vectors: `(references, dim)` floats, used as they are; losses over cosine similarities normalize them. They are
-            weights of the layer: `.keras` files keep them, a config does not. A layer of a config has NaN references,
-            and so a NaN loss, until its weights are loaded.
+            weights: `.keras` files keep them, a config does not. A layer of a config has NaN references, and so a NaN
+            loss, until its weights are loaded.
         labels: `(references,)` integer class ids. An anchor of another class has no positive reference.
 
     Raises:
-        ValueError: vectors that are not finite, or not one label per vector; when called, embeddings of another
-            dimension.
+        ValueError: vectors that are not finite, or another number of labels; when called, another dimension.
 
     Source: Shen, Xiong, Xia, Soatto, Towards Backward-Compatible Representation Learning, CVPR 2020: the influence loss
     with a synthesized classifier.
@@ -58,12 +56,7 @@ class FixedReferences(References):
 
     @classmethod
     def centers(cls, embeddings: npt.ArrayLike, labels: npt.ArrayLike, **options: Any) -> Self:
-        """One reference for each class: the mean of its normalized embeddings.
-
-        Args:
-            embeddings: `(n, dim)` floats.
-            labels: `(n,)` integer class ids.
-        """
+        """One reference for each class: the mean of its normalized embeddings."""
         x = as_vectors(embeddings, "embeddings")
         classes, rows = np.unique(as_ids(labels, "labels", len(x)), return_inverse=True)
         sums = np.zeros((len(classes), x.shape[1]))

@@ -8,14 +8,9 @@ from tfdml.pairs.base import Tensor
 
 
 class RunningHistogram(LossLayer):
-    """The moving average of the histograms of the training batches.
+    """The moving average of the histograms of the training batches: `shares`, `(bins + 1,)`, zeros at first.
 
-    Args:
-        bins: number of intervals; the histogram has a share for each of their `bins + 1` nodes.
-        momentum: weight of a batch in the average, above 0 and at most 1.
-
-    Attributes:
-        shares: the variable of the histogram, `(bins + 1,)`; zeros before the first batch.
+    A batch has the weight `momentum`, above 0 and at most 1.
     """
 
     def __init__(self, bins: int, momentum: float) -> None:
@@ -35,11 +30,9 @@ class RunningHistogram(LossLayer):
 
 
 def mix_histograms(histogram: Tensor, history: Tensor, momentum: float) -> Tensor:
-    """The histogram of a batch with the weight `momentum`, mixed into that of earlier batches, with the sum 1.
+    """The histogram of a batch with the weight `momentum`, mixed into the history, with the sum 1.
 
-    Args:
-        histogram, history: `(bins + 1,)`, each with the sum 1 or all zeros. The result has the dtype of the first.
-        momentum: weight of the batch, above 0 and at most 1.
+    Both are `(bins + 1,)`, with the sum 1 or all zeros. The result has the dtype of the first.
     """
     mixed = (1.0 - momentum) * ops.cast(ops.convert_to_tensor(history), histogram.dtype) + momentum * histogram
     return mixed / ops.maximum(ops.sum(mixed), 1e-30)

@@ -16,8 +16,7 @@ class Mahalanobis(keras.layers.Layer):
     """The linear map x -> x L, whose euclidean distance is the metric (x - y)^T A (x - y) with A = L L^T.
 
     A is positive semidefinite for any L, so that no projection is needed. Losses, search and export see the mapped
-    vectors and need to know nothing of A. On fixed features it is a model by itself; as the last layer of a network it
-    is a dense layer without bias.
+    vectors. On fixed features it is a model by itself.
 
     Example: L doubles the first feature, so that A has 4 in its place.
 
@@ -32,16 +31,15 @@ class Mahalanobis(keras.layers.Layer):
 
     Args:
         rank: number of columns of L, at most the number of features: the dimension of the output. None for all.
-        normalize_trace: scale A so that its trace is the number of features, as that of the identity. The scale of
-            distances then cannot grow, which a loss with a margin would otherwise use.
+        normalize_trace: scale A so that its trace is the number of features, as for the identity. Otherwise a loss with
+            a margin may let distances grow.
         initializer: a Keras initializer of L, `(features, rank)`; None for the identity, and for an orthogonal
             projection where the rank is lower.
         seed: of that projection.
-        **options: `name`, `dtype` and others of `keras.layers.Layer`.
 
     Attributes:
         weight: the variable L; None before the layer is built.
-        matrix: A as an array, `(features, features)`, with its trace normalized where that is set.
+        matrix: A as an array, `(features, features)`.
 
     Raises:
         ValueError: a rank below 1; when built, a rank above the number of features.

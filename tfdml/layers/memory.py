@@ -18,9 +18,8 @@ class Memory(References):
     """The batch and the embeddings of recent batches as references (cross-batch memory): a pairing of any loss.
 
     Every row of a batch is compared with every other row of the batch and, after the warm-up, with the last `size`
-    rows that were remembered. `EmbeddingModel` writes each training batch into the memory, once per step and after its
-    loss; evaluation leaves the memory unchanged. No gradient flows into remembered embeddings, and rows that are not
-    finite are not remembered. The memory is saved, and resumed, with the model; exports leave it out.
+    rows. `EmbeddingModel` writes each training batch into the memory after its loss. No gradient flows into remembered
+    embeddings, and rows that are not finite are not remembered. `.keras` files keep the memory; exports leave it out.
 
     Example: one class; after the second batch, a row is compared with the other row and with two remembered ones.
 
@@ -36,10 +35,9 @@ class Memory(References):
                [1., 0., 1., 1., 0., 0.]], dtype=float32)
 
     Args:
-        size: number of embeddings to remember, at least the batch size. The paper recommends up to the whole training
-            set; each step takes time and memory in proportion to it.
-        warm_up: number of training steps before batches are compared with the memory, because a network that still
-            changes quickly makes remembered embeddings out of date. The memory is filled from the first step.
+        size: number of embeddings to remember, at least the batch size; in the paper, up to the whole training set.
+        warm_up: number of training steps before batches are compared with the memory: embeddings of a network that
+            changes quickly are soon out of date. The memory is filled from the first step.
 
     Attributes:
         vectors: the variable `(size, dim)` of remembered embeddings; None before the layer is built.
@@ -48,12 +46,11 @@ class Memory(References):
 
     Raises:
         ValueError: a size below 1 or a warm-up below 0; when called, a batch larger than the memory, embeddings of
-            another dimension, or labels that are not class ids. `match` receives class ids, too.
+            another dimension, or labels that are not class ids.
 
-    Source: Wang, Zhang, Huang, Scott, Cross-Batch Memory for Embedding Learning, CVPR 2020. The paper writes the batch
-    before its loss, so that anchors are compared with copies of themselves; here the batch is compared with itself as
-    in `all_pairs`, with gradients of anchors and references. The paper adds the loss of the batch to the loss of the
-    memory; here both are one set of pairs.
+    Source: Wang, Zhang, Huang, Scott, Cross-Batch Memory for Embedding Learning, CVPR 2020. There, the batch is written
+    before its loss, so that anchors meet copies of themselves, and the losses of batch and memory are added; here both
+    are one set of pairs.
     """
 
     saved_arguments = ("size", "warm_up")

@@ -34,11 +34,8 @@ class PositionDependentMetric(LossLayer):
         ((2,), True)
 
     Args:
-        units: number of units of the layers u', v' and c; None for the dimension of the embeddings.
+        units: number of units of the layers u', v' and c, at least 1; None for the dimension of the embeddings.
         seed: seed of the initial weights.
-
-    Raises:
-        ValueError: fewer than one unit.
 
     Source: Huang, Loy, Tang, Local Similarity-Aware Deep Feature Embedding, NIPS 2016.
     """

@@ -19,16 +19,14 @@ from tfdml.pairs.pairings import checked, compare
 class Proxies(References):
     """Learned references, `per_class` vectors for each of the classes: a pairing of any loss.
 
-    A function `(labels, embeddings, match=None) -> Pairs` of every row of a batch against every proxy. The proxies have
-    the dimension of the embeddings: `EmbeddingModel` builds them at `compile`, other code at the first call, which must
-    not be inside a function that JAX compiles. They are used as they are; losses over cosine similarities normalize
-    them.
+    A function `(labels, embeddings, match=None) -> Pairs` of every row of a batch against every proxy. `EmbeddingModel`
+    builds the proxies at `compile`, other code at the first call, which must not be inside a function that JAX
+    compiles. Losses over cosine similarities normalize them.
 
-    With `num_sampled_classes`, the references of a batch are the proxies of its own classes and of a random sample of
-    all classes: a partial softmax, whose time and memory do not grow with the number of classes. Every class is equally
-    likely, none is there twice, and each batch has another sample.
+    With `num_sampled_classes`, the references of a batch are the proxies of its own classes and of a uniform random
+    sample of all classes: a partial softmax, whose time and memory do not grow with the number of classes.
 
-    See also: `FixedReferences` for references that are not learned, `Memory` for those of recent batches.
+    See also: `FixedReferences` for references that are not learned, `Memory` for recent batches.
 
     Example: two rows against the proxies of three classes.
 
@@ -43,16 +41,14 @@ class Proxies(References):
                [1.    , 1.    , 1.    ]], dtype=float32)
 
     Args:
-        classes: number of classes, whose labels are 0 to classes - 1; or the class ids, any integers, in any order and
-            with repetitions.
-        per_class: number of proxies for each class. Rows k * per_class to (k + 1) * per_class - 1 belong to the class
-            `ids[k]`.
+        classes: number of classes, whose labels are 0 to classes - 1; or any class ids, in any order, with repetitions.
+        per_class: number of proxies for each class; class `ids[k]` has the rows from k * per_class on.
         initializer: a Keras initializer of `(classes * per_class, dim)` weights; None for normal random numbers with
             variance 1 / dim, so that norms are about 1.
         seed: seed of the default initializer, and of the samples.
         num_sampled_classes: number of random classes in addition to the classes of the batch, below `classes`; None for
-            all classes. There is one reference per row and one per sampled class (`per_class` of them); the second of
-            two references of the same class has no pairs. Excludes `match`.
+            all classes. There are `per_class` references per row and per sampled class; of two references of one class,
+            the second has no pairs. Excludes `match`.
 
     Attributes:
         classes: the number of classes.
@@ -61,8 +57,7 @@ class Proxies(References):
 
     Raises:
         ValueError: fewer than one class or proxy, or a seed beside an initializer; when called, embeddings of another
-            dimension, or a label outside the classes, where labels can be read. In a compiled function, where no error
-            can be raised, the embedding of such a label is NaN, and so is the loss.
+            dimension, or a label outside the classes. In a compiled function, which cannot raise, the loss is NaN.
 
     Source: Movshovitz-Attias, Toshev, Leung, Ioffe, Singh, No Fuss Distance Metric Learning using Proxies, ICCV 2017.
     Samples: An et al., Killing Two Birds with One Stone: Efficient and Robust Training of Face Recognition CNNs by

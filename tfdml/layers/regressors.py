@@ -39,12 +39,9 @@ class Regressors(LossLayer):
     Attributes:
         networks: the variables W_1, b_1, W_2 and b_2 of each, in the order (0, 1), (0, 2), ..., (1, 2), ... of k and m.
 
-    Raises:
-        ValueError: fewer than two learners, a number of columns or of units below 1.
-
     Source: Opitz, Waltner, Possegger, Bischof, Deep Metric Learning with BIER: Boosting Independent Embeddings
-    Robustly, TPAMI 2018; two layers and 512 units as in the code of its authors, which adds penalties on norms of
-    weights other than 1 and of biases above 1. Here they are scaled.
+    Robustly, TPAMI 2018; two layers and 512 units as in the code of its authors, which penalizes the norms that are
+    scaled here.
     """
 
     saved_arguments = ("dims", "units", "seed")
@@ -74,9 +71,7 @@ class Regressors(LossLayer):
     def similarity(self, learners: Sequence[Tensor], *, trained: bool) -> Tensor:
         """The sum over k < m of the mean of (u_k g(u_m))^2 over the columns of k: `(batch,)`.
 
-        Args:
-            learners: the embeddings of each learner, `(batch, dim)`.
-            trained: whether the gradient flows to the regressors; otherwise they are constant.
+        Learners are `(batch, dim)` each. With `trained`, the gradient also flows to the regressors.
         """
         learners = [ops.convert_to_tensor(learner) for learner in learners]
         total = ops.zeros_like(learners[0][:, 0])

@@ -39,9 +39,6 @@ class Scheduled(LossLayer):
     Args:
         schedule: a `keras.optimizers.schedules.LearningRateSchedule`, or a function of the step, an integer tensor;
             it returns a scalar tensor. Register a function with Keras to save the loss.
-
-    Raises:
-        ValueError: a schedule that cannot be called.
     """
 
     def __init__(self, schedule: Callable[[Tensor], Tensor], **options: Any) -> None:

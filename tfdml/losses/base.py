@@ -48,12 +48,7 @@ class FunctionLoss(keras.losses.Loss):
     """Base class: a Keras loss over a function with settings, which never casts labels to a float type.
 
     Keras casts `y_true` to the dtype of the loss, which would merge large class ids. A subclass defines
-    `call(y_true, y_pred)`, which returns the values to reduce.
-
-    Args:
-        function: computes the values.
-        settings: keyword arguments of `function`, saved in the config as options of the loss.
-        name, reduction, dtype: as in `keras.losses.Loss`.
+    `call(y_true, y_pred)`, which returns the values to reduce. `settings`, for `function`, are saved.
     """
 
     def __init__(
@@ -79,9 +74,6 @@ class FunctionLoss(keras.losses.Loss):
 
         Args:
             dim: dimension of the embeddings, for a loss with proxies that has not seen any.
-
-        Raises:
-            ValueError: another Keras backend than torch, or proxies of an unknown dimension.
         """
         backend = keras.backend.backend()
         expected = "torch: set KERAS_BACKEND=torch before the import"
@@ -98,12 +90,9 @@ class FunctionLoss(keras.losses.Loss):
         return []
 
     def update(self, labels: Tensor, embeddings: Tensor) -> None:
-        """Update the state of the loss from one training batch; most losses have none.
+        """Update the state of the loss from one training batch, as the loss received it; most losses have none.
 
         `EmbeddingModel` calls it once per training step, after the loss and before the `update` of its layers.
-
-        Args:
-            labels, embeddings: as the loss received them.
         """
 
     def get_config(self) -> dict[str, Any]:
@@ -140,10 +129,7 @@ class PairLoss(FunctionLoss):
     A third argument, `sample_weight`, multiplies the values. A row of weight 0 has no value of its own, and still is a
     positive or negative of other rows. Every label is a class, also -1.
 
-    Other losses over pairs describe their own settings only, and take all options below but `function`, unless they say
-    otherwise.
-
-    Also called: generic pair loss.
+    Other losses over pairs describe their own settings, and take all options below but `function` as well.
 
     See also: the other losses of `tfdml.losses`, each a `PairLoss` of its own function. `WeightedSumLoss`, their sums.
 
@@ -168,15 +154,14 @@ class PairLoss(FunctionLoss):
             `sampler.importance(labels)`; None for no correction.
         match: which labels match: a function of two arrays of labels, `(A, ...)` and `(R, ...)`, that returns
             a boolean matrix `(A, R)`, for multi-label or hierarchical relevance. None for equal class ids.
-        anchors_per_block: number of anchors that are compared with the references at a time. Value and gradient are
-            those of the whole batch, in memory that grows with its rows and not with its pairs. (Where distances are
-            equal up to rounding, as of copies, a miner may select another of them.) None for the whole batch, or for
-            blocks of at most 32 MiB per matrix of pairs, and of 512 anchors on a CPU, if that of the batch takes more
-            than 64 MiB and more than the embeddings of the references, and if the function, the pairing and the miners
-            are those of tfdml. A function of your own may be compared in blocks if each of its values depends on the
-            pairs of its anchor alone, or takes numbers of the batch by `tfdml.pairs.blocks.batch_sum`.
-        name: name of the loss; None for the name of the function.
-        reduction, dtype: as in `keras.losses.Loss`.
+        anchors_per_block: number of anchors that are compared with the references at a time. Value and gradient stay
+            the same, in memory that grows with rows, not pairs. (Among distances equal up to rounding, a miner may
+            select another.) With None, a batch is compared as a whole, unless its matrix of pairs takes more than 64
+            MiB and more than the embeddings of the references, and the function, the pairing and the miners are of
+            tfdml: then in blocks of at most 32 MiB, and on a CPU of 512 anchors. Your own function may be compared in
+            blocks if each value depends on the pairs of its anchor alone, or takes sums of the batch by
+            `tfdml.pairs.blocks.batch_sum`.
+        name, reduction, dtype: as in `keras.losses.Loss`; the default name is the name of the function.
         **settings: keyword arguments of `function`.
 
     Raises:
@@ -272,11 +257,7 @@ class PairLoss(FunctionLoss):
         return weights
 
     def pair(self, labels: Tensor, embeddings: Tensor) -> Pairs:
-        """The `Pairs` of a batch, before any reweighting.
-
-        Raises:
-            ValueError: masked entries, or class ids that the backend cannot represent.
-        """
+        """The `Pairs` of a batch, before any reweighting."""
         labels, embeddings = usable(labels, embeddings)
         matching = {} if self.match is None else {"match": self.match}
         return self.pairing(labels, embeddings, **matching)
@@ -292,10 +273,7 @@ class PairLoss(FunctionLoss):
         return _reweighted("importance", self.importance, _reweighted("miner", self.miner, pairs))
 
     def on_pairs(self, pairs: Pairs) -> Tensor:
-        """One value per anchor, `(anchors,)`, of any `Pairs`, such as a batch against a memory or a gallery.
-
-        The pairs are reweighted first.
-        """
+        """One value per anchor, `(anchors,)`, of any `Pairs`, such as a batch against a memory, which it reweights."""
         return self.values(self.reweight(pairs))
 
     def values(self, pairs: Pairs) -> Tensor:
@@ -354,7 +332,7 @@ def require_known_options(loss_class: type, received: Mapping[str, object], name
 
 
 def options_of(loss_class: type) -> list[str]:
-    """Names of the options of a loss, its `**options` spelled out: those of `PairOptions` without an annotation."""
+    """Names of the options of a loss, with `**options` spelled out: `PairOptions` if it has no annotation."""
     names = []
     for parameter in inspect.signature(loss_class).parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
@@ -370,7 +348,7 @@ def _name_of(function):
 
 
 def _require_one_per_anchor(values, pairs, function):
-    """Raise the ValueError of a function that does not return one value per anchor."""
+    """Raise a ValueError unless the function returned one value per anchor."""
     expected, received = tuple(pairs.positive.shape[:1]), getattr(values, "shape", None)
     received = None if received is None else tuple(received)
     is_vector = received is not None and len(received) == 1

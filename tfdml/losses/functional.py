@@ -1,7 +1,6 @@
 """The losses as pure functions: of `Pairs`, one value per anchor, `(anchors,)`; each is described by its class.
 
-The functions of a teacher take `(teacher, student)`, the functions of scores `(labels, scores)`. They return one value
-per example or score.
+Functions of a teacher take `(teacher, student)`, functions of scores `(labels, scores)`.
 """
 
 from tfdml.losses.classification.arcface import arcface as arcface

@@ -16,8 +16,7 @@ Function = TypeVar("Function", bound=Callable[..., Tensor])
 def over_pairs(reduce: Callable[[Tensor, Pairs], Tensor]) -> Callable[[Function], Function]:
     """A decorator: a function that returns the loss of each pair, `(A, R)`, becomes one that returns `(A,)`.
 
-    Args:
-        reduce: `reduce(losses, pairs)` that returns one value per anchor, such as `mean_over_pairs`.
+    `reduce(losses, pairs)` returns one value per anchor, such as `mean_over_pairs`.
     """
 
     def reduced(function):
@@ -31,15 +30,7 @@ def over_pairs(reduce: Callable[[Tensor, Pairs], Tensor]) -> Callable[[Function]
 
 
 def mean_over_pairs(values: Tensor, pairs: Pairs) -> Tensor:
-    """Weighted sum of `values` over the pairs of each anchor, divided by the number of its pairs.
-
-    Args:
-        values: `(anchors, references)` losses of the pairs.
-        pairs: `Pairs`; entries with a nonzero weight are pairs. The divisor is the sum of `counts`, not of weights.
-
-    Returns:
-        `(anchors,)`, 0 for an anchor without pairs.
-    """
+    """Weighted sum over the pairs of each anchor, divided by the sum of their `counts`; 0 without pairs."""
     return weighted_mean(values, pairs.positive + pairs.negative, pairs.counts)
 
 
@@ -53,13 +44,7 @@ def weighted_mean(values: Tensor, weights: Tensor, counts: Tensor | None = None)
 def batch_mean_per_anchor(sums: Tensor, number: Tensor, pairs: Pairs) -> Tensor:
     """Per-anchor values whose mean over anchors is `sum(sums) / sum(number)`, the mean over the terms of the batch.
 
-    Args:
-        sums: `(anchors,)` sums over the terms of each anchor.
-        number: `(anchors,)`, the number of terms of each.
-        pairs: `Pairs` of these anchors, of a whole batch or of a block.
-
-    Returns:
-        `(anchors,)`, 0 in a batch without terms.
+    `sums` and `number`, both `(anchors,)`, are of the terms of each anchor. A batch without terms gives 0.
     """
     anchors = ops.cast(num_anchors_of_batch(pairs), sums.dtype)
     total = batch_sum(ops.sum(ops.cast(number, sums.dtype)), pairs)
@@ -101,16 +86,7 @@ def count(weights: Tensor, counts: Tensor | None = None) -> Tensor:
 
 
 def log_sum_exp(scores: Tensor, weights: Tensor, axis: int = 1) -> Tensor:
-    """log sum_r w_r exp(score_r), without overflow.
-
-    Args:
-        scores: `(anchors, references)`.
-        weights: `(anchors, references)`, not negative.
-        axis: 1 to sum over references, 0 to sum over anchors.
-
-    Returns:
-        A vector; -inf, with gradient 0, where all weights are 0.
-    """
+    """log sum_r w_r exp(score_r) along an axis, without overflow; -inf, with gradient 0, where all weights are 0."""
     return _log_sum_exp(axis)(scores, weights)
 
 
@@ -152,15 +128,7 @@ def _exponentials(scores, weights, axis):
 
 
 def softplus_sum_exp(scores: Tensor, weights: Tensor) -> Tensor:
-    """log(1 + sum_r w_r exp(score_r)) for each row, without overflow.
-
-    Args:
-        scores: `(anchors, references)`.
-        weights: `(anchors, references)`, not negative.
-
-    Returns:
-        `(anchors,)`, 0 where all weights are 0.
-    """
+    """log(1 + sum_r w_r exp(score_r)) for each row, without overflow; 0 where all weights are 0."""
     scores = ops.where(weights > 0, scores, -float("inf"))
     top = ops.stop_gradient(ops.maximum(ops.amax(scores, axis=1), 0.0))
     return top + ops.log(ops.exp(-top) + ops.sum(weights * ops.exp(scores - top[:, None]), axis=1))
@@ -187,8 +155,7 @@ def require_shared_references(pairs: Pairs, what: str) -> None:
 def propagate_non_finite(values: Tensor, pairs: Pairs) -> Tensor:
     """Make values and gradients NaN wherever an anchor, a reference or a value is not finite.
 
-    The loss and the gradient of the anchors are then either both finite or both NaN. On some backends max(NaN, 0) is
-    0, which would hide a diverged model. Embeddings whose squared distances may overflow count as not finite.
+    On some backends max(NaN, 0) is 0. Embeddings whose squared distances may overflow count as not finite.
     """
     anchors = ops.cast(pairs.anchors, values.dtype)
     zeros = 0.0 * (16.0 * ops.sum(ops.square(ops.stop_gradient(anchors)), axis=-1) + ops.stop_gradient(values))

@@ -34,8 +34,6 @@ class TopK(Settings):
     Losses equal to the k-th largest share the remaining weight, so that the order of the batch does not matter. If
     fewer than k pairs have a loss above 0, the mean is over those.
 
-    See also: `TopKBalanced` for as many positives as negatives; `KL` for smooth weights.
-
     Example:
 
         >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])
@@ -44,11 +42,8 @@ class TopK(Settings):
         [[0.0, 0.0, 0.0], [0.0, 0.0, 0.5], [0.0, 0.5, 0.0]]
 
     Args:
-        k: number of ordered pairs, 1 or more. The paper counts each unordered pair once and sets k to twice the number
-            of images in the batch; for ordered pairs, this is four times the number of images.
-
-    Raises:
-        ValueError: k larger than the number of pairs of a batch, when called.
+        k: number of ordered pairs, 1 or more; at most those of the batch. The paper sets k to twice the number of
+            images in the batch, for unordered pairs; for ordered pairs, this is four times that number.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-TopK.
     """
@@ -69,10 +64,8 @@ class TopK(Settings):
 class TopKBalanced(Settings):
     """The mean over the k / 2 positives and the k / 2 negatives with the largest losses.
 
-    Tied losses share the weight, and pairs with zero loss are left out, as in `TopK`. If fewer than k / 2 positives or
-    negatives remain, all of them are taken.
-
-    See also: `TopK`, without regard to sign.
+    Tied losses share the weight, and pairs with zero loss are left out, as in `TopK`. If fewer than k / 2 remain, all
+    are taken.
 
     Example:
 
@@ -83,10 +76,7 @@ class TopKBalanced(Settings):
         [[0.0, 0.25, 0.0], [0.25, 0.0, 0.25], [0.0, 0.25, 0.0]]
 
     Args:
-        k: an even number of ordered pairs, 2 or more.
-
-    Raises:
-        ValueError: k larger than the number of pairs of a batch, when called.
+        k: an even number of ordered pairs, 2 or more; at most those of the batch.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-TopK-PN.
     """
@@ -107,10 +97,8 @@ class TopKBalanced(Settings):
 class KL(Seeded):
     """Weights that grow exponentially with the loss: p proportional to exp(l / gamma).
 
-    The maximum of sum_ij p_ij l_ij - gamma KL(p || uniform). A small gamma approaches the largest loss, a large one the
-    mean.
-
-    See also: `TopK`, with equal weights on the hardest pairs; `GroupedKL` for each anchor and sign.
+    The maximum of sum_ij p_ij l_ij - gamma KL(p || uniform). It is near the largest loss for a small gamma, near the
+    mean for a large one.
 
     Example:
 
@@ -160,16 +148,13 @@ class KL(Seeded):
 class GroupedKL(Settings):
     """`KL` within each group: the positives of an anchor, and its negatives. The loss is the mean over anchors.
 
-    Over the margin loss on similarities, with a margin so large that every pair has a loss above 0, the gradient equals
-    the gradient
+    Over the margin loss on similarities, with a margin so large that every pair has a loss above 0, it has the gradient
 
     * of the lifted structure loss log sum_p e^-s + log sum_n e^s for gamma = 1, and of HAP2S for its temperature;
     * of the multi-similarity loss for gamma = 1 / alpha, negative_gamma = 1 / beta, and `pseudo_loss` = the margin.
 
     With smaller margins, `keep_zero_losses=True` gives the gradient of gamma log sum_p e^(l / gamma) + gamma log sum_n
     e^(l / gamma): for gamma = 1, that of the lifted structure loss of similarities that are clipped where l becomes 0.
-
-    See also: `KL` over the whole batch.
 
     Example:
 
@@ -182,10 +167,10 @@ class GroupedKL(Settings):
     Args:
         gamma: temperature in units of the loss, above 0.
         negative_gamma: temperature of negatives; None for gamma.
-        pseudo_loss: None, or the loss of a pseudo pair in each group. The pseudo pair takes its share of the weight and
-            adds nothing to the loss. Its loss is 0 in the paper.
-        keep_zero_losses: whether a pair whose loss is 0 takes its share of the weight, exp(0), as in eq. 7. It is left
-            out by default, as in the experiments of the paper, and the remaining pairs then weigh more.
+        pseudo_loss: None, or the loss of a pseudo pair in each group, 0 in the paper. It takes its share of the weight
+            and adds nothing to the loss.
+        keep_zero_losses: whether a pair whose loss is 0 takes its share of the weight, exp(0), as in eq. 7. By default
+            it does not, as in the experiments of the paper.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, eqs. 7 and 23. There the pseudo pair
     has zero loss, which moves the thresholds of the multi-similarity loss to lambda + m and lambda - m.
@@ -244,8 +229,6 @@ class Variance(Settings):
     sum_ij (n p_ij - 1)^2 <= 2 rho for the n pairs with a loss above 0. The maximum is mean(l) + sqrt(2 rho var(l) / n)
     as long as every p is 0 or more; beyond that, the pairs with the smallest losses get weight 0.
 
-    See also: `KL`, which leaves no pair out.
-
     Example:
 
         >>> pairs = tfdml.pairs.all_pairs([0, 0, 1], [[0.0], [0.5], [1.5]])
@@ -300,8 +283,6 @@ class Variance(Settings):
 @dataclass(frozen=True)
 class Maximal(Settings):
     """The largest loss alone: sum p = 1. Tied pairs share the weight.
-
-    See also: `TopK` for more than the hardest pair.
 
     Example:
 

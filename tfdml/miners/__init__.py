@@ -1,7 +1,6 @@
 """Miners: functions `Pairs -> Pairs` that select or reweight the pairs of a loss; and selectors of negatives.
 
-A miner is an object of settings, and calling it is the rule. The pairs that it drops have weight 0 afterwards. No
-gradient flows through the selection.
+The pairs that a miner drops have weight 0 afterwards. No gradient flows through the selection.
 """
 
 from tfdml.miners.adaptive import AdaptiveNegatives

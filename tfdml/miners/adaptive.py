@@ -18,14 +18,11 @@ class AdaptiveNegatives(LossLayer):
     """All positives, and a share of the nearest negatives of each anchor, which adapts to the training.
 
     After each training step, share <- share exp(rate (activity - target)), clipped to [minimum, 1]. The activity is the
-    part of the selected negatives with d_an < max_p d_ap + margin, those of a triplet with nonzero loss. Once most
-    negatives are easy, only the nearest ones are left; while most of them are hard, easier ones are added.
+    part of the selected negatives with d_an < max_p d_ap + margin, those of a triplet with nonzero loss.
 
-    Negatives at the same distance as the last one are kept as well. Where rounding tells them apart, as it may tell
-    copies apart in blocks of anchors on PyTorch, some are dropped.
+    Negatives at exactly the same distance as the last one are kept as well.
 
-    A Keras layer: `EmbeddingModel` updates the share once per training step, on all pairs of the batch, and keeps it in
-    its files. `evaluate` and calls of the loss by itself leave it as it is.
+    A Keras layer: `EmbeddingModel` updates the share in each training step, on all pairs, and keeps it in its files.
 
     See also: `HardestNegatives` for as many negatives as positives; `SemiHard` for a fixed band of distances.
 
@@ -42,7 +39,7 @@ class AdaptiveNegatives(LossLayer):
 
     Args:
         target: activity to hold, above 0 and at most 1.
-        margin: margin of the triplets, in units of the distance; usually that of the loss.
+        margin: margin of the triplets, in units of the distance; usually the loss's margin.
         initial: share at the start, above 0 and at most 1.
         minimum: smallest share, above 0 and at most `initial`. An anchor keeps at least one negative.
         rate: speed of the adaptation, above 0.
@@ -52,12 +49,8 @@ class AdaptiveNegatives(LossLayer):
     Attributes:
         share: the variable of the share.
 
-    Raises:
-        ValueError: a setting out of range.
-
-    Source: the idea of the adaptive controller of Harwood, Kumar, Carneiro, Reid, Drummond, Smart Mining for Deep
-    Metric Learning, ICCV 2017. There, the controller sets how near the negatives are that a search over the whole
-    training set selects; here, it sets a share of the batch, by the rule above.
+    Source: after the adaptive controller of Harwood, Kumar, Carneiro, Reid, Drummond, Smart Mining for Deep Metric
+    Learning, ICCV 2017, which there sets the hardness of a search over the whole training set.
     """
 
     saved_arguments = ("target", "margin", "initial", "minimum", "rate", "distance")

@@ -21,8 +21,7 @@ class BalancedPairs(Seeded):
 
     Negatives are drawn with probability proportional to their weight, evenly spread over the batch in its order
     (systematic sampling). With equal weights, no negative is drawn twice unless the anchor has more positives than
-    negatives. The weight of a negative becomes the number of times it was drawn. An anchor without positives draws no
-    negatives.
+    negatives. The weight of a negative becomes its number of draws. An anchor without positives draws no negatives.
 
     See also: `HardestNegatives` for the nearest ones; `DistanceWeighted` for draws by distance.
 
@@ -55,8 +54,6 @@ class UniformHistogram(Seeded):
 
     Each of the n positives in a bin is kept with probability min(1, positives_per_bin / n), and negatives likewise.
     Positives and negatives have one histogram each, whose bins divide the range of their distances in the batch evenly.
-
-    See also: `DistanceWeighted`, which spreads negatives by distance, too, and keeps all positives.
 
     Example:
 

@@ -53,7 +53,7 @@ class SemiHard(ByDistance):
     Without a margin, the weight and the count of a negative become the number of positives it was selected for, and
     ties share the weight. An anchor without such a negative keeps no negatives.
 
-    See also: `HardestNegatives`, `DistanceWeighted`; `SemiHardNegatives` for `TripletLoss(negatives=...)`.
+    See also: `SemiHardNegatives` for `TripletLoss(negatives=...)`.
 
     Example:
 
@@ -67,8 +67,7 @@ class SemiHard(ByDistance):
 
     Args:
         min_distance: the distance that a negative must exceed: a number, 0 or more, or "positive" for the distance of
-            each positive of the anchor in turn. A negative at the distance of the positive, such as a copy of it with
-            another label, is not farther; in blocks of anchors on PyTorch, it may be by rounding.
+            each positive of the anchor in turn.
         margin: None for the nearest negative beyond `min_distance`, once per positive of the anchor; or the width of a
             band, above 0, for all negatives with min_distance < d_an < min_distance + margin, with their weights. With
             "positive" and a width, positives without such a negative are dropped too.

@@ -54,9 +54,6 @@ def compose(*miners: Miner) -> Composition:
         ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
 
     Args:
-        *miners: functions `Pairs -> Pairs`, in the order in which they are applied.
-
-    Raises:
-        ValueError: no miners, or an argument that is not a function of `Pairs`.
+        *miners: one or more functions `Pairs -> Pairs`, in the order in which they are applied.
     """
     return Composition(miners)

@@ -35,13 +35,10 @@ def log_sphere_density(d: Tensor, dim: int) -> Tensor:
 
     Args:
         d: distances in [0, 2], any shape.
-        dim: number of dimensions of the space, 3 or more.
+        dim: number of dimensions of the space, 3 or more: below, the formula has a pole at 2.
 
     Returns:
         An array like `d`; -inf at 0, and at 2 where dim > 3.
-
-    Raises:
-        ValueError: a dimension below 3, where the formula has a pole at 2.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4, which
     leaves the constant out.
@@ -64,12 +61,7 @@ def inverse_density(
 ) -> Tensor:
     """Sampling weights that make the distance of a negative uniform: w_an min(lambda, 1 / q(max(d_an, cutoff))).
 
-    Args:
-        pairs: `Pairs` of A anchors and R references, embeddings of norm 1.
-        cutoff, max_distance, clip: see `DistanceWeighted`.
-
-    Returns:
-        `(A, R)`: 0 for pairs that are never drawn, scaled so that 1 / q is at most 1 in each row. No gradient.
+    They are scaled so that 1 / q is at most 1 in each row, and 0 for pairs that are never drawn.
     """
     dim = pairs.anchors.shape[-1]
     require_dimension(dim)
@@ -98,14 +90,7 @@ def _log_constant(dim):
 def on_sphere(pairs: Pairs) -> Pairs:
     """The same pairs, validated: their embeddings have norm 1.
 
-    Zero vectors, which normalization does not change, and vectors that are not finite are accepted.
-
-    Returns:
-        The pairs. A compiled function cannot raise: there the anchors become NaN if an embedding has another norm, and
-        so does the loss.
-
-    Raises:
-        ValueError: an embedding of another norm, outside compiled functions.
+    Zero vectors and vectors that are not finite are accepted. For another norm, a compiled function gives NaN.
     """
     is_valid = _have_norm_1(pairs.anchors)
     if not pairs.is_self:
@@ -161,8 +146,7 @@ class DistanceWeighted(Seeded):
         seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
 
     Raises:
-        ValueError: when called with embeddings that do not have norm 1 or have fewer than 3 dimensions. A compiled
-            function cannot raise for the norm: there the loss is NaN.
+        ValueError: when called, embeddings of another norm than 1 (NaN if compiled) or of fewer than 3 dimensions.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4. The
     cutoff, and the limit of 1.4 beyond which the margin loss has no gradient, follow the authors' code.

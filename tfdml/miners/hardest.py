@@ -17,8 +17,7 @@ class HardestNegatives(ByDistance):
 
     Negatives at the same distance count as one and are all kept. An anchor without positives keeps no negatives.
 
-    See also: `HardestNegativesOfBatch`, which selects over the whole batch, as the slides do; `SemiHard` for negatives
-    beyond a distance; the selector `hardest_negatives` for `TripletLoss(negatives=...)`.
+    See also: `SemiHard` for negatives beyond a distance; the selector `hardest_negatives` for `TripletLoss`.
 
     Example:
 
@@ -57,8 +56,6 @@ class HardestNegativesOfBatch(ByDistance):
     Negatives at the distance of the last one are all kept. Most anchors may have no negatives left. Without positives
     and `fraction`, no negatives are kept.
 
-    See also: `HardestNegatives`, with which every anchor keeps negatives.
-
     Example:
 
         >>> pairs = tfdml.pairs.all_pairs([0, 0, 1, 2], [[0.0], [1.0], [3.0], [7.0]])
@@ -70,8 +67,7 @@ class HardestNegativesOfBatch(ByDistance):
         [[0, 0, 1, 0], [0, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
 
     Args:
-        fraction: share of the negative pairs that are kept, at least one, in (0, 1]; None for as many negatives as
-            positives.
+        fraction: share of the negative pairs to keep, at least one, in (0, 1]; None for as many as positives.
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Source: Serrat, Deep Metric Learning, course slides 2021-22, `HardNegativePairSelector`: pairs with the smallest
@@ -111,8 +107,6 @@ class HardestPositives(ByDistance):
 
     Positives at the same distance are all kept.
 
-    See also: `ModeratePositives` where labels are noisy; `EasyPositives` for classes of several clusters.
-
     Example:
 
         >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 0, 1], [[1.0], [2.0], [5.0], [3.0]])
@@ -140,8 +134,6 @@ class ModeratePositives(ByDistance):
     An anchor whose positives are all farther than its nearest negative keeps its nearest positive, an anchor without
     negatives its farthest one. Positives beyond the nearest negative, such as other views of the example, would pull
     across another class. Positives at the same distance are all kept.
-
-    See also: `HardestPositives`, `EasyPositives`.
 
     Example:
 
@@ -174,8 +166,6 @@ class EasyPositives(ByDistance):
     """Keep the nearest positives of each anchor, and all negatives, so that a class may form several clusters.
 
     Positives at the same distance count as one and are all kept.
-
-    See also: `HardestPositives`, `ModeratePositives`.
 
     Example:
 

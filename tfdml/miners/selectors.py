@@ -26,21 +26,12 @@ NegativeSelector: TypeAlias = Callable[[Pairs, Tensor], Callable[[Tensor], Tenso
 def hardest_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
     """The nearest negative of the anchor, for all of its positives.
 
-    See also: `semi_hard_negatives`, `RandomNegatives`; `DistanceWeightedNegatives`.
-
     Example:
 
         >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1], [[1.0], [3.0], [2.0], [4.0]])
         >>> select = tfdml.miners.hardest_negatives(pairs, tfdml.pairs.euclidean(pairs))
         >>> [np.asarray(select(np.array([p]))).tolist() for p in (0, 1)]  # column 2 for both positives
         [[2], [2]]
-
-    Args:
-        pairs, d: `Pairs` of A anchors and R references, and their distances, `(A, R)`.
-
-    Returns:
-        A function from the column of one positive per anchor, `(A,)`, to the column of the selected negative, `(A,)`;
-        -1 without negatives.
     """
     hardest = nearest(d, pairs.negative > 0)
     return lambda p: hardest
@@ -50,8 +41,6 @@ def hardest_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
 def semi_hard_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
     """The nearest negative that is farther than the positive; the farthest negative if there is none.
 
-    See also: `SemiHardNegatives`, which takes none in place of the farthest.
-
     Example:
 
         >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1], [[1.0], [5.0], [2.0], [4.0]])
@@ -60,13 +49,6 @@ def semi_hard_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
         [2]
         >>> np.asarray(select(np.array([1]))).tolist()  # none is beyond 5: the farthest
         [3]
-
-    Args:
-        pairs, d: `Pairs` of A anchors and R references, and their distances, `(A, R)`.
-
-    Returns:
-        A function from the column of one positive per anchor, `(A,)`, to the column of the selected negative, `(A,)`;
-        -1 without negatives.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2; eq. of n*_ap in Wu et al., Sampling Matters
     in Deep Embedding Learning, section 3. Falling back to the farthest negative follows TensorFlow Addons.
@@ -85,8 +67,6 @@ def semi_hard_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
 @dataclass(frozen=True, kw_only=True)
 class SemiHardNegatives(Settings):
     """The nearest negative that is farther than the positive, by less than a margin; none if there is no such negative.
-
-    See also: `semi_hard_negatives`, which falls back to another negative; `DistanceWeightedNegatives`.
 
     Example:
 
@@ -137,8 +117,6 @@ class RandomNegatives(Seeded):
 
     A Keras layer, so `EmbeddingModel` saves the state of its seed.
 
-    See also: `SemiHardNegatives`, `DistanceWeightedNegatives`.
-
     Example:
 
         >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 1, 1], [[1.0], [2.0], [3.0]])
@@ -160,7 +138,7 @@ class RandomNegatives(Seeded):
 class DistanceWeightedNegatives(Seeded):
     """Distance-weighted selector for `tfdml.losses.TripletLoss(negatives=...)`: one independent draw per positive.
 
-    See also: `RandomNegatives` for draws without regard to distance; `DistanceWeighted` for losses over pairs.
+    See also: `DistanceWeighted` for losses over pairs.
 
     Example:
 

@@ -35,8 +35,7 @@ class TargetNeighbors:
         neighbors: `(examples, k)` indices of the target neighbors of each example, -1 for none.
 
     Raises:
-        ValueError: neighbors of another shape or dtype; when called, labels of another shape, or the index of an
-            example outside the list, where labels can be read.
+        ValueError: neighbors of another shape or dtype; when called, labels of another shape, or unknown examples.
 
     Source: Weinberger, Saul, Distance Metric Learning for Large Margin Nearest Neighbor Classification, JMLR 2009.
     """
@@ -57,9 +56,6 @@ class TargetNeighbors:
             features: `(examples, dim)` array.
             labels: `(examples,)` integer class ids.
             k: number of target neighbors, 1 or more; an example of a smaller class has fewer.
-
-        Raises:
-            ValueError: features or labels of another shape, or k below 1.
         """
         require_whole("k", k, 1)
         x = as_vectors(features, "features")

@@ -21,7 +21,7 @@ class ValidTriplets(Settings):
     A negative is kept if s_an > min_p s_ap - margin, a positive if s_ap < max_n s_an + margin. An anchor without
     positives or without negatives keeps no pairs.
 
-    See also: `TripletViolations` for distances; `tfdml.losses.RAWLoss`, which mines by it.
+    See also: `tfdml.losses.RAWLoss`, which mines by it.
 
     Example:
 
@@ -61,7 +61,7 @@ class TripletViolations(ByDistance):
     A negative is kept if d_an < max_p d_ap + margin, a positive if d_ap > min_n d_an - margin. An anchor without
     positives or without negatives keeps no pairs.
 
-    See also: `ValidTriplets` for cosine similarities; `SemiHard` for negatives that are not the hardest.
+    See also: `SemiHard` for negatives that are not the hardest.
 
     Example:
 
@@ -98,10 +98,8 @@ class Angular(Settings):
     """Keep the pairs that belong to at least one triplet with a wide angle at the negative.
 
     A triplet counts if |a - p| > 2 tan(angle) |n - c| for the midpoint c = (a + p) / 2 of anchor and positive. An
-    anchor without positives or without negatives keeps no pairs. Time grows with the number of positives per anchor,
-    memory does not.
-
-    See also: `ValidTriplets`, `TripletViolations`, which compare distances instead of angles.
+    anchor without positives or without negatives keeps no pairs. A batch is compared with itself. Time grows with the
+    number of positives per anchor, memory does not.
 
     Example:
 
@@ -114,9 +112,6 @@ class Angular(Settings):
 
     Args:
         angle_degrees: the angle, between 0 and 90 degrees.
-
-    Raises:
-        ValueError: when called, anchors against other references: positives are compared with negatives.
 
     Source: Wang, Zhou, Wen, Liu, Lin, Deep Metric Learning with Angular Loss, ICCV 2017, section 3.2.
     """

@@ -7,7 +7,7 @@ from typing import Any
 def with_shared_objects(config: dict[str, Any]) -> dict[str, Any]:
     """The config of `compile` with equal marks on all occurrences of a shared object.
 
-    Keras marks the second and later occurrences, and loses the mark of the first where a loss serializes its own parts.
+    Keras loses the mark of the first occurrence where a loss serializes its own parts.
     """
     config = json.loads(json.dumps(config))
     marked = {_described(item) for item in _objects(config) if "shared_object_id" in item}

@@ -30,15 +30,7 @@ def process() -> tuple[int, int]:
 
 
 def require_same_run(steps: int, arguments: Mapping[str, Any]) -> None:
-    """Raise a ValueError in all processes if they would not train in step: before the first batch.
-
-    Args:
-        steps: `EmbeddingModel.steps` of this process.
-        arguments: the arguments of `fit`.
-
-    Raises:
-        ValueError: other versions of the packages, or another number of steps or epochs, in another process.
-    """
+    """Raise a ValueError in all processes, before the first batch, if their packages, steps or epochs differ."""
     if process()[1] == 1:
         return
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
@@ -60,8 +52,7 @@ def require_equal(texts: list[str], expected: str) -> None:
 def once_for_all_replicas(loss: Any) -> Any:
     """Losses, as `compile` takes them, of rows that every replica of `tf.distribute` has: divided by the replicas.
 
-    Keras adds up the replicas and divides means of vectors alone: not sums, not values that are not reduced, and not a
-    scalar that a loss returns.
+    Keras adds up the replicas, and divides only means of vectors.
     """
     return keras.tree.map_structure(_once_for_all_replicas, loss)
 
@@ -105,11 +96,7 @@ def _of_vectors(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def build_layer(layer: keras.layers.Layer, *shapes: Any) -> None:
-    """Build a layer of a loss.
-
-    Raises:
-        ValueError: a layout of `keras.distribution` that cannot divide its variables.
-    """
+    """Build a layer of a loss; a ValueError for a layout of `keras.distribution` that cannot divide its variables."""
     try:
         layer.build(*shapes)
     except ValueError as error:
@@ -124,10 +111,7 @@ def build_layer(layer: keras.layers.Layer, *shapes: Any) -> None:
 def require_divisible(x: Any, batch_size: int | None = None, *, validation_split: float = 0.0) -> None:
     """Raise a ValueError for batches whose rows `keras.distribution` cannot divide over its devices.
 
-    Args:
-        x: arrays, or a `tf.data.Dataset`; the batches of other data are not known before they are drawn.
-        batch_size: rows in a batch of arrays; None for the 32 of Keras.
-        validation_split: the fraction of the rows of arrays, the last ones, that Keras takes for validation.
+    `x` is arrays, or a `tf.data.Dataset`; other data have unknown batches. `batch_size` None is the 32 of Keras.
     """
     distribution = keras.distribution.distribution()
     if distribution is None:
@@ -189,13 +173,7 @@ def require_readable(variables: Iterable[Any]) -> None:
 
 @contextlib.contextmanager
 def in_one_process(variables: Iterable[Any]) -> Iterator[None]:
-    """Within the block, one process may read the variables and make new ones: no other process takes part.
-
-    Variables over devices of several processes become arrays in the memory of this process.
-
-    Raises:
-        ValueError: this process does not have all parts of a variable.
-    """
+    """Within the block, this process alone may read the variables, divided ones as arrays, and make new ones."""
     values = [(variable, variable.value) for variable in variables if not _is_readable(variable.value)]
     distribution = keras.distribution.distribution()
     try:

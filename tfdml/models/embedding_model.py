@@ -44,17 +44,15 @@ class EmbeddingModel(keras.Model):
     trains the layers and `.keras` files store them, on every Keras backend. `evaluate` does not change them. With any
     other loss, the model behaves as a `keras.Model`.
 
-    On several replicas of `tf.distribute`, every replica computes the loss of the whole batch, from the embeddings of
-    all replicas, so that training equals training on one device, whatever the reduction of the loss. (In a
-    `keras.Model`, each replica compares the rows of its own part of a batch.) Layers such as `BatchNormalization` take
-    their statistics from the part of a replica.
+    On several replicas of `tf.distribute`, every replica computes the loss of the whole batch, so that training equals
+    training on one device. (In a `keras.Model`, each replica compares the rows of its own part.) Layers such as
+    `BatchNormalization` take their statistics from the part of a replica.
 
     Its files also keep what Keras leaves out, so that a resumed run equals an uninterrupted one: the state of random
     layers (dropout, augmentation), the number of training steps, and which layers are frozen or have LoRA inside a
     part that is saved by its settings alone, such as a backbone of KerasHub.
 
-    See also: `from_backbone`, which makes one; `TwoTowers` and `PairModel` for two inputs; `keras.Model` for losses
-    without layers.
+    See also: `from_backbone`, which makes one; `TwoTowers` and `PairModel` for two inputs.
 
     Example:
 
@@ -91,18 +89,16 @@ class EmbeddingModel(keras.Model):
         """As `keras.Model.compile`; the layers of the loss become part of this model.
 
         A loss that holds layers belongs to the first model that is compiled with it. Every other model gets a copy,
-        `model.loss`, whose proxies, memory, histogram and schedule begin as those of the first model began. To let two
-        models share a layer, pass it to two losses: `ArcFaceLoss(pairing=proxies)`.
+        `model.loss`, that begins as the first began. To share a layer, pass it to two losses:
+        `ArcFaceLoss(pairing=proxies)`.
 
         The weight decay of the optimizer leaves out what a loss learns as single numbers: temperatures, scales, biases,
         boundaries. Proxies and other matrices of a loss have the decay of the network.
 
         Args:
-            *args, **kwargs: as in `keras.Model.compile`.
             learning_rate_multipliers: dict of layer name to the factor of its learning rate, such as
                 `{"backbone": 0.1}`; layers inside other layers and layers of the loss have names, too. All other layers
-                have the learning rate of the optimizer. Decoupled weight decay is not scaled. The dict is saved with
-                the model.
+                have the learning rate of the optimizer. Decoupled weight decay is not scaled. Files keep the dict.
             micro_batch_size: in training, the network takes this number of rows at a time, and the loss all of them,
                 so that batches may be larger than the memory for activations allows. The gradient equals the gradient
                 of the whole batch; the network is computed twice. Batch normalization takes its statistics from each
@@ -212,9 +208,8 @@ class EmbeddingModel(keras.Model):
     def steps(self) -> int:
         """Training steps since the model was compiled, saved in its `.keras` files; 0 before.
 
-        One per batch on which `fit` or `train_on_batch` trained, for any number of replicas, and whether or not the
-        optimizer applied it: `optimizer.iterations` omits steps that loss scaling skips and gradients that are
-        accumulated. With weights from a file of weights alone, it is `optimizer.iterations`.
+        One per batch on which `fit` or `train_on_batch` trained, applied or not: `optimizer.iterations` omits skipped
+        and accumulated ones. After weights alone are loaded, it is `optimizer.iterations`.
         """
         if not self.compiled:
             return 0
@@ -225,11 +220,10 @@ class EmbeddingModel(keras.Model):
         """As `keras.Model.fit`.
 
         Raises:
-            ValueError: an endless data set without `steps_per_epoch`, or `validation_steps`, on which Keras would
-                train, or validate, forever; `steps_per_epoch` that is not a multiple of `steps_per_execution`, which
-                Keras would round up; `steps_per_execution` above 1 on several replicas; several processes with other
-                versions of packages, another number of training steps or other epochs; a monitor `val_...` that
-                certainly no callback before it writes, next to callbacks of tfdml; and the errors of `evaluate`.
+            ValueError: an endless data set without `steps_per_epoch` or `validation_steps`; `steps_per_epoch` that is
+                not a multiple of `steps_per_execution`; `steps_per_execution` above 1 on several replicas; several
+                processes with other versions of packages, steps or epochs; a monitor `val_...` that certainly no
+                callback before it writes, next to callbacks of tfdml; and the errors of `evaluate`.
         """
         arguments = inspect.signature(super().fit).bind(*args, **kwargs).arguments
         require_fit(self, arguments)
@@ -253,11 +247,7 @@ class EmbeddingModel(keras.Model):
             return super().evaluate(**checked)
 
     def predict(self, x: Any, batch_size: int | None = None, *args: Any, **kwargs: Any) -> Any:
-        """As `keras.Model.predict`.
-
-        Raises:
-            ValueError: batches whose rows the devices of `keras.distribution` do not divide.
-        """
+        """As `keras.Model.predict`; a ValueError for batches that the devices of `keras.distribution` do not divide."""
         require_divisible(x, batch_size)
         require_pixels(self, x)
         return super().predict(x, batch_size, *args, **kwargs)
@@ -308,8 +298,7 @@ class EmbeddingModel(keras.Model):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients of all variables, on PyTorch, before a training step adds its own.
 
-        Keras lists parameters by their paths, of which two networks with layers of the same names share some. The
-        gradient of a parameter that is not listed would be that of all steps so far.
+        Keras lists parameters by path, and two networks may share paths: unlisted gradients would add up over steps.
         """
         for variable in self.variables:
             variable.value.grad = None

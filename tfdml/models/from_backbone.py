@@ -31,8 +31,7 @@ def from_backbone(
 ) -> EmbeddingModel:
     """A network that turns images of pixels in [0, 255] into embeddings.
 
-    See also: `EmbeddingModel`, for networks of your own with their heads; `tfdml.networks.add_lora`, `freeze`, to train
-    a part.
+    See also: `tfdml.networks.add_lora` and `freeze`, to train a part.
 
     Example:
 
@@ -54,16 +53,14 @@ def from_backbone(
               is the encoder of images;
             * a Keras model that takes pixels in [0, 255], or what `scale` makes of them, and returns feature maps,
               tokens or vectors: your own, `bn_inception`, or a backbone of KerasHub.
-        dim: size of the embedding, by a dense layer; None for the pooled features as they are.
-        pooling: over the places of feature maps, or over tokens: "avg", "max", "avg+max" (their sum), "gem"
-            (generalized mean, with a learned exponent), "token" (the first token, a transformer's class token), or
-            "token+avg" (the class token and the mean of the patches, side by side).
-        freeze_batch_norm: whether batch normalization keeps its averages, scale and offset, as the papers of metric
-            learning have it: their batches hold few images of few classes.
+        dim: size of the embedding, by a dense layer; None for the pooled features.
+        pooling: of feature maps or tokens: "avg", "max", "avg+max" (their sum), "gem" (generalized mean, with a learned
+            exponent), "token" (the first, a class token), or "token+avg" (class token and mean patch, side by side).
+        freeze_batch_norm: whether batch normalization keeps its averages, scale and offset, as in the papers of metric
+            learning, whose batches hold few images.
         normalize: whether embeddings are scaled to norm 1.
         head: function from pooled features to embeddings, such as a Keras layer, in place of the dense layer.
-        scale: function from pixels to the input of the backbone, such as a `keras.layers.Rescaling`; None for the
-            function of the network or preset, and for models as they are.
+        scale: function from pixels to the input of the backbone, such as a `keras.layers.Rescaling`; None for its own.
         input_shape: `(height, width, channels)` of the images; None for the shape of the preset or model, and 224 x 224
             where it is open. A preset of a transformer gets its position embeddings resized to another shape; for a
             model, only the sizes that it leaves open are used.
@@ -71,14 +68,12 @@ def from_backbone(
             preset; the path of a weights file; or None for random ones. Not used where `backbone` is a model.
 
     Returns:
-        An `EmbeddingModel` with float32 outputs `(batch, dim)`. Its layers "backbone", "pooling" and "embedding" have
-        these names.
+        An `EmbeddingModel` with float32 outputs `(batch, dim)` and layers "backbone", "pooling" and "embedding".
 
     Raises:
-        ValueError: an unknown network or pooling, an input shape that the network does not take, several inputs or
-            outputs, or features of another rank.
+        ValueError: an unknown network or pooling, or a network of other inputs, outputs or features.
         ImportError: a preset without KerasHub; "EfficientNetLite0" without its extra.
-        OSError: weights that cannot be downloaded; pass the path of a file, or of the folder of a preset.
+        OSError: weights that cannot be downloaded; pass the path of a file or of a preset's folder.
     """
     network, own_scale = _network(backbone, input_shape, weights)
     network.name = "backbone"

@@ -13,10 +13,9 @@ def layerwise_decay(model: keras.Model, decay: float = 0.75) -> dict[str, float]
     """Multipliers of learning rates that fall with the distance from the output, for `EmbeddingModel.compile`.
 
     `decay ** n` for a layer n steps below the last one, which has 1. A step is a block of a network or another layer
-    with weights, as in `tfdml.networks.freeze`: 16 blocks, a stem and a top in "EfficientNetLite0", and one step per
-    transformer block.
+    with weights, as in `tfdml.networks.freeze`: 16 blocks, a stem and a top in "EfficientNetLite0".
 
-    See also: `tfdml.networks.freeze`, which leaves the first layers as they are; `tfdml.networks.add_lora`.
+    See also: `tfdml.networks.freeze`, which leaves the first layers unchanged; `tfdml.networks.add_lora`.
 
     Example:
 
@@ -34,14 +33,7 @@ def layerwise_decay(model: keras.Model, decay: float = 0.75) -> dict[str, float]
             out and keep the learning rate of the optimizer.
         decay: factor from a step to the one below it, in (0, 1].
 
-    Returns:
-        A dict of layer name to multiplier.
-
-    Raises:
-        ValueError: `decay` outside (0, 1].
-
-    Source: Clark et al., ELECTRA, ICLR 2020; Bao et al., BEiT, ICLR 2022. The step of these papers is a transformer
-    layer.
+    Source: Clark et al., ELECTRA, ICLR 2020; Bao et al., BEiT, ICLR 2022, where a step is a transformer layer.
     """
     require_fraction(decay=decay)
     steps = list(steps_by_depth(model).values())
@@ -51,11 +43,7 @@ def layerwise_decay(model: keras.Model, decay: float = 0.75) -> dict[str, float]
 def multipliers_of(layers: Iterable[keras.layers.Layer], multipliers: Mapping[str, float]) -> dict[int, float]:
     """The multiplier of each trainable variable, by its id, for multipliers by layer name.
 
-    A layer inside another one counts for itself: its own multiplier replaces the multiplier of the outer layer. A name
-    that several layers have, as in two towers, stands for all of them.
-
-    Raises:
-        ValueError: a name that no layer has, or a multiplier below 0.
+    The multiplier of an inner layer replaces its outer layer's. A name stands for all layers that have it.
     """
     layers = list(layers)
     names = {layer.name for layer in layers}
@@ -75,7 +63,7 @@ def multipliers_of(layers: Iterable[keras.layers.Layer], multipliers: Mapping[st
 def scale_updates(optimizer: Any, multiplier: Callable[[int], float]) -> None:
     """Let an optimizer multiply the learning rate of each variable; `multiplier` takes the number of the variable.
 
-    The number is the place among the variables that the optimizer was built with. Decoupled weight decay is not scaled.
+    Variables are numbered as the optimizer was built with them. Decoupled weight decay is not scaled.
     """
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if hasattr(inner, "_parallel_update_step"):  # on PyTorch, for all variables together

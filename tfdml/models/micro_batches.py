@@ -15,14 +15,6 @@ def in_micro_batches(network: keras.Model, inputs: Any, size: int) -> Any:
     Forward, no activations are kept. Backward, each micro-batch m is computed again, with the same random numbers, and
     its gradient is added: dL/dw = sum_m (dy_m/dw)^T dL/dy_m.
 
-    Args:
-        network: a functional model.
-        inputs: a tensor or a structure of tensors of `batch` rows, a multiple of `size`.
-        size: number of rows of a micro-batch.
-
-    Raises:
-        ValueError: a number of rows that is not a multiple of `size`.
-
     Source: Gao, Zhang, Han, Callan, Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup, 2021.
     """
     micro_batches = keras.tree.map_structure(lambda x: _divided(x, size), inputs)
@@ -71,10 +63,7 @@ def _tensors(variables):
 
 
 def _pure(network, frozen, state, draws_of):
-    """The network as a function of the number of a micro-batch, of weights, state and inputs.
-
-    It returns a list of outputs and the next state.
-    """
+    """The network as a function of the number of a micro-batch, weights, state and inputs: outputs and state."""
     constants = list(zip(frozen, _tensors(frozen), strict=True))
 
     def call(number, weights, before, micro_batch):

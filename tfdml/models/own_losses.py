@@ -11,12 +11,7 @@ _RECORD = "_models"  # the attribute of a loss
 
 
 class _Record(NamedTuple):
-    """Which models are compiled with a loss.
-
-    Attributes:
-        losses: the loss of each model, the loss itself for the first.
-        start: values of the variables at the first `compile`, by the id of a layer that had some.
-    """
+    """Models compiled with a loss: `losses` has the loss of each, `start` the first values by id of a layer."""
 
     losses: weakref.WeakKeyDictionary[keras.Model, keras.losses.Loss]
     start: dict[int, list[Any]]
@@ -25,11 +20,8 @@ class _Record(NamedTuple):
 def own_losses(loss: Any, model: keras.Model) -> Any:
     """The losses of a model, in the structure that `compile` received.
 
-    A loss that holds layers belongs to the first model. Another model gets a copy, whose layers begin as those of the
-    loss began, and the same copy whenever it is compiled with that loss.
-
-    Raises:
-        ValueError: a layer that has to be copied and has no config.
+    A loss that holds layers belongs to the first model. Another model gets a copy, whose layers begin as the loss's
+    layers began, and the same copy whenever it is compiled with that loss.
     """
     copies: dict[int, Any] = {}
 

@@ -25,10 +25,9 @@ class PairMining(EmbeddingModel):
     The loss is the mean over these pairs, weighted as the miner weights them. Its gradient trains decision and branch;
     none flows through the choice. Batches are those of any sampler, images and labels.
 
-    The layers are those of the model, so that the model is what is used, exported and saved after the training.
+    The layers belong to the model, which you use, export and save after the training.
 
-    See also: `tfdml.samplers.input_pairs` for random pairs, and for 2-channel and pseudo-siamese models, which have no
-    single branch; with `MinedSampler`, for hard pairs of the whole set.
+    See also: `tfdml.samplers.input_pairs` for random pairs, and for models without a single branch.
 
     Example:
 
@@ -47,10 +46,8 @@ class PairMining(EmbeddingModel):
     Args:
         model: a `PairModel` of one branch, whose score is one number per pair.
         miner: a function `Pairs -> Pairs`, such as those of `tfdml.miners`; None: all pairs of a batch are candidates.
-        pairs_per_batch: k, the pairs that the decision sees, each pair of images at most once: the first in the batch
-            is a. If there are fewer, the others have weight 0.
+        pairs_per_batch: k, the pairs that the decision sees, each at most once. Missing ones have weight 0.
         positive_fraction: fraction of them that match, in (0, 1].
-        name: name of this model, which itself maps images to the outputs of the branch.
 
     Raises:
         ValueError: a model without a single branch, or with maps of scores; numbers out of range; in training, weights

@@ -23,13 +23,10 @@ class PairModel(EmbeddingModel):
     2-channel, one network on both inputs:         PairModel(network)                 o = D(a, b)
 
     The decision network takes the outputs of the branches, or the inputs themselves, concatenated on their last axis,
-    the channels; or one after the other, if it has two inputs. It ends in one number, which is large for a pair that
-    matches. Its two arguments are not treated alike unless it does so itself, as with |f - g|.
+    the channels; or as two inputs, if it has two. It ends in one number, large for a pair that matches.
 
-    A central-surround two-stream network is a branch that crops and scales its input inside. The input of the model is
-    a pair `(a, b)`, its output the scores in float32, `(batch,)`. Losses are `tfdml.losses.PairHingeLoss` and
-    `PairLogisticLoss`, with labels 1 and -1. A squared L2 penalty, (lambda / 2) ||w||^2, is
-    `kernel_regularizer=keras.regularizers.L2(lambda / 2)` in the layers of the networks.
+    The input of the model is a pair `(a, b)`, its output the scores in float32, `(batch,)`. Losses are
+    `tfdml.losses.PairHingeLoss` and `PairLogisticLoss`, with labels 1 and -1.
 
     Also called: siamese network with a decision (metric) network, MatchNet, cross-encoder, siamese re-ranker.
 
@@ -49,14 +46,12 @@ class PairModel(EmbeddingModel):
     Args:
         decision: a functional Keras model of one output `(batch, 1)`, or `(batch, ..., 1)` for maps of scores, and of
             one or two inputs. With branches, also a `keras.Sequential` that is not built yet.
-        branches: the network of both inputs, or a pair of networks; functional models of one output. None for none.
-            Layers of all networks, and so their weights, become layers and weights of this model.
-        name: name of the model.
+        branches: the network of both inputs, or a pair; functional models of one output, or None. All layers join this
+            model.
 
     Raises:
-        ValueError: networks that are not functional, a number of branches or outputs other than these, a decision that
-            does not take what the branches return, a number of channels that is not even, or weights that are shared
-            inside layers that are not.
+        ValueError: networks that are not functional, other numbers of branches or outputs, a decision that does not fit
+            the branches, an odd number of channels, or weights shared inside layers that are not.
 
     Source: Zagoruyko, Komodakis, Learning to Compare Image Patches via Convolutional Neural Networks, CVPR 2015.
     """
@@ -77,7 +72,7 @@ class PairModel(EmbeddingModel):
 
     @property
     def branches(self) -> tuple[keras.Model, ...]:
-        """The network of the first input and that of the second, the same one if it is shared; none in 2-channel."""
+        """The networks of the first and of the second input, the same one if it is shared; none in 2-channel."""
         branches = [layer for layer in self.layers if layer.name in _BRANCHES]
         return (*branches, *branches) if len(branches) == 1 else tuple(branches)
 

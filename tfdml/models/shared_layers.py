@@ -14,12 +14,7 @@ def shared_layers(first: keras.Model, second: keras.Model) -> list[keras.layers.
 
 
 def require_whole_layers(first: keras.Model, second: keras.Model, *, name: str = "towers") -> None:
-    """Raise a ValueError for weights in common that do not belong to layers in common.
-
-    Args:
-        first, second: functional models.
-        name: what the networks are called in the error.
-    """
+    """Raise a ValueError for shared weights that do not belong to shared layers; `name` names the two networks."""
     shared = {id(variable) for layer in shared_layers(first, second) for variable in layer.variables}
     first_only = {id(variable) for variable in first.variables} - shared
     misplaced = [variable.path for variable in second.variables if id(variable) in first_only]

@@ -18,7 +18,7 @@ class TwoTowers(EmbeddingModel):
     `tfdml.pairs.two_towers`. The towers may have separate weights, whole layers in common, or all of them: pass one
     model twice. `.keras` files keep what is shared. `towers` are the networks to evaluate and to export.
 
-    See also: `PairModel`, whose two branches end in a score; `EmbeddingModel` for one network.
+    See also: `PairModel`, whose two branches end in a score.
 
     Example:
 
@@ -30,13 +30,11 @@ class TwoTowers(EmbeddingModel):
         >>> model.compile("adam", loss=tfdml.losses.NTXentLoss(pairing=tfdml.pairs.two_towers))
 
     Args:
-        query, gallery: functional Keras models of one output `(batch, dim)`, of the same dim. Their layers, and so
-            their weights, become layers and weights of this model.
-        name: name of the model.
+        query, gallery: functional Keras models of one output `(batch, dim)`, whose layers become layers of this model.
 
     Raises:
-        ValueError: models that are not functional, outputs of another shape, different dimensions, or weights that are
-            shared inside layers that are not.
+        ValueError: models that are not functional, outputs of another shape or two dims, or weights shared inside
+            layers that are not.
     """
 
     def __init__(self, query: keras.Model, gallery: keras.Model, *, name: str | None = None) -> None:

@@ -1,8 +1,4 @@
-"""Pairs of anchors and references, and their distances and similarities.
-
-A batch of labels and embeddings becomes one `Pairs`, miners and importance weights change its weights, and losses read
-it. Everything is written with `keras.ops` on static shapes, so it compiles under XLA on every Keras backend.
-"""
+"""Pairs of anchors and references, and their distances and similarities."""
 
 from tfdml.pairs.base import Pairs
 from tfdml.pairs.distances import (

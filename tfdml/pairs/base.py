@@ -13,11 +13,9 @@ Tensor: TypeAlias = Any  # a tensor of the Keras backend, or an array that conve
 class Pairs(NamedTuple):
     """Anchors against references, with a weight for every positive and every negative pair.
 
-    An immutable `NamedTuple`: `pairs.scale(...)` and `pairs.drop(...)` return new pairs with other weights. It passes
-    through `tf.function`, `jax.jit` and gradients unchanged.
+    An immutable `NamedTuple` that passes through `tf.function`, `jax.jit` and gradients unchanged.
 
-    See also: `all_pairs`, `consecutive_pairs`, `pairs_with`, which make them of a batch; `tfdml.miners`, which change
-    their weights.
+    See also: `all_pairs`, `consecutive_pairs`, `pairs_with`, which make them; `tfdml.miners`, which change weights.
 
     Example:
 
@@ -32,9 +30,8 @@ class Pairs(NamedTuple):
 
     Attributes:
         anchors: `(anchors, dim)` float embeddings.
-        references: None for a batch against itself, where the references are the anchors. Otherwise
-            `(references, dim)` embeddings that all anchors share, or `(anchors, references, dim)` if each anchor has
-            its own references.
+        references: None for a batch against itself, where the references are the anchors. Otherwise `(references, dim)`
+            embeddings that all anchors share, or `(anchors, references, dim)` if each anchor has its own references.
         anchor_labels: `(anchors,)` integer class ids.
         reference_labels: `(references,)` or `(anchors, references)` integer class ids.
         positive: `(anchors, references)` non-negative weights of same-class pairs, 0 for all other pairs.

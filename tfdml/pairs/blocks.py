@@ -1,9 +1,8 @@
 """Reductions over the whole batch, for losses that are computed in blocks of anchors.
 
-A loss over pairs needs a few rows of the matrix of pairs at a time, so a large batch is compared a block of anchors at
-a time. What a loss or a miner needs of all anchors, such as a number of pairs to divide by, it takes through
-`batch_sum`, `batch_max`, `batch_largest` and `batch_rows`. They change nothing in `Pairs` of a whole batch. In a block
-they return the number of the whole batch.
+A large batch is compared a block of anchors at a time. What a loss or a miner needs of all anchors, such as a number of
+pairs to divide by, it takes through `batch_sum`, `batch_max`, `batch_largest` and `batch_rows`. For `Pairs` of a whole
+batch they return the term itself; in a block they return the number of the whole batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ class Block:
         is_valid: `(anchors,)` booleans, False for rows that fill up the last block.
         num_anchors: number of anchors of the batch.
         is_self: whether the references are the anchors of the batch.
-        totals: the numbers of the whole batch.
+        totals: the reductions over the whole batch.
     """
 
     rows: Tensor
@@ -39,8 +38,7 @@ class Reduction(NamedTuple):
     Attributes:
         merge: function of two terms.
         initial: number that changes no term.
-        slope: function of the number and of a term that returns the derivative of the number by the term; None for a
-            number through which no gradient flows.
+        slope: the derivative of the number by a term, a function of both; None if no gradient flows through the number.
     """
 
     merge: Callable[[Tensor, Tensor], Tensor]
@@ -49,15 +47,9 @@ class Reduction(NamedTuple):
 
 
 class Totals:
-    """The numbers of a batch that a loss asks for in each block, in their order.
+    """The reductions over the batch that a loss asks for in each block, in their order.
 
-    The first that is not known ends the evaluation of the block: `UnknownTotal` holds its term.
-
-    Args:
-        values: the numbers that are known.
-
-    Attributes:
-        terms: the terms of the block in the numbers that the loss has asked for.
+    The first unknown one ends the evaluation of the block: `UnknownTotal` holds its term. `terms` are the terms so far.
     """
 
     def __init__(self, values: Sequence[Tensor] = ()) -> None:
@@ -73,12 +65,7 @@ class Totals:
 
 
 class UnknownTotal(Exception):  # noqa: N818  # not an error: the loop over blocks catches it
-    """A number of the batch that has to be computed first.
-
-    Args:
-        term: the term of this block.
-        reduction: how terms are merged.
-    """
+    """A reduction over the batch that has to be computed first: the term of this block, and how terms are merged."""
 
     def __init__(self, term: Tensor, reduction: Reduction) -> None:
         super().__init__("a number of the whole batch is not known")
@@ -102,22 +89,15 @@ def batch_sum(term: Tensor, pairs: Pairs, *, has_gradient: bool = False) -> Tens
         [0.25, 0.25, 0.25, 0.125, 0.125]
 
     Args:
-        term: any shape, 0 for anchors without pairs. Of a whole batch it is the sum.
-        pairs: `Pairs` of the term.
-        has_gradient: False for a constant, such as a number of pairs, through which no gradient flows. Otherwise the
-            gradient takes another pass over the blocks.
+        term: any shape, 0 for anchors without pairs.
+        has_gradient: False for a constant, such as a number of pairs. A gradient takes another pass over the blocks.
     """
     slope = (lambda total, term: ops.ones_like(term)) if has_gradient else None
     return _reduced(term, pairs, Reduction(ops.add, 0.0, slope))
 
 
 def batch_log_add_exp(term: Tensor, pairs: Pairs) -> Tensor:
-    """The logarithm of the sum of the exponentials of a term of these anchors over all anchors of the batch.
-
-    Args:
-        term: any shape, -inf for a sum of nothing; gradients flow through it.
-        pairs: `Pairs` of the term.
-    """
+    """log(sum(exp(term))) over all anchors of the batch, with gradients; the term is -inf for a sum of nothing."""
     return _reduced(term, pairs, Reduction(ops.logaddexp, -float("inf"), _share))
 
 
@@ -137,12 +117,7 @@ def batch_largest(values: Tensor, k: int, pairs: Pairs) -> Tensor:
 
 
 def batch_rows(rows: Tensor, pairs: Pairs) -> Tensor:
-    """A row for every anchor of the batch, from the rows of these anchors; gradients flow through them.
-
-    Args:
-        rows: `(anchors, ...)` floats.
-        pairs: `Pairs` of these anchors.
-    """
+    """A row for every anchor of the batch, from the rows `(anchors, ...)` of these anchors; with gradients."""
     block = pairs.block
     if block is None:
         return rows
@@ -152,7 +127,6 @@ def batch_rows(rows: Tensor, pairs: Pairs) -> Tensor:
 
 
 def _reduced(term, pairs, reduction):
-    """The number of the batch, of the term of all its anchors or of a block."""
     number = term if pairs.block is None else pairs.block.totals.next(term, reduction)
     return ops.stop_gradient(number) if reduction.slope is None else number
 

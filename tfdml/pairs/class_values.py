@@ -14,10 +14,9 @@ from tfdml.pairs.conditions import note_labels
 
 
 def positive_counts(class_counts):
-    """Class ids `(classes,)` int64 in ascending order and their counts `(classes,)` int64, without classes of count 0.
+    """Ascending class ids and their counts, both `(classes,)` int64, without classes of count 0.
 
-    Args:
-        class_counts: an array indexed by class id, or a dict from class id to count.
+    `class_counts` is an array indexed by class id, or a dict from class id to count.
     """
     class_counts = as_unmasked(class_counts, "class_counts")
     if not isinstance(class_counts, dict):
@@ -28,20 +27,9 @@ def positive_counts(class_counts):
 
 
 def look_up(ids, values, labels, *, source):
-    """The value of each label's class, by binary search.
+    """The value of each label's class, `labels.shape + values.shape[1:]`, by binary search in the ascending `ids`.
 
-    Args:
-        ids: `(classes,)` int64 in ascending order.
-        values: `(classes, ...)` floats: an array, or a variable, through which gradients flow.
-        labels: `(...)` integer class ids.
-        source: name of the argument that holds the values, for error messages.
-
-    Returns:
-        Values of shape `labels.shape + values.shape[1:]`. The value of an unknown class is NaN inside a compiled
-        function, which cannot raise.
-
-    Raises:
-        ValueError: labels that are not class ids, or, outside compiled functions, a label that is not among `ids`.
+    Gradients flow to `values`, `(classes, ...)`, which `source` names in errors. Compiled, unknown classes give NaN.
     """
     dtype = keras.backend.standardize_dtype(labels.dtype)
     _require_class_ids(labels, dtype, source)
@@ -53,12 +41,7 @@ def look_up(ids, values, labels, *, source):
 
 
 def index_of(labels, ids):
-    """The index of each label in `ids`, and whether it is there; any index where it is not.
-
-    Args:
-        labels: `(...)` integer class ids.
-        ids: `(classes,)` int64 in ascending order.
-    """
+    """The index of each label in the ascending `ids`, and whether it is there; any index where it is not."""
     dtype = keras.backend.standardize_dtype(labels.dtype)
     representable = (np.iinfo(dtype).min <= ids) & (ids <= np.iinfo(dtype).max)
     ids_in_dtype = ids[representable].astype(dtype)
@@ -86,13 +69,7 @@ def _require_class_ids(labels, dtype, source):
 
 
 def require_among(labels: Any, ids: np.ndarray, raise_for: Callable[[Any], None]) -> None:
-    """Call `raise_for` with the first label that is not among the ids; a compiled function notes the check instead.
-
-    Args:
-        labels: `(...)` integer class ids.
-        ids: `(classes,)` integers in ascending order.
-        raise_for: raises the ValueError of a label.
-    """
+    """Call `raise_for` with the first label that is not among the ascending ids; compiled functions note the check."""
 
     def check(numbers: np.ndarray) -> None:
         numbers = np.ravel(numbers)

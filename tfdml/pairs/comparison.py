@@ -43,11 +43,7 @@ class Comparison(NamedTuple):
         return weighted(*self[:5], self._allowed(ops.arange(self.num_anchors)))
 
     def swapped(self) -> "Comparison":
-        """References as anchors, and anchors as references.
-
-        Raises:
-            ValueError: combinations that are not pairs.
-        """
+        """References as anchors, and anchors as references; a `WholeBatchError` if some combinations are not pairs."""
         if self.allowed is not None:
             raise WholeBatchError("Received references that include the batch, expected those of another tower.")
         original = self.match
@@ -55,13 +51,9 @@ class Comparison(NamedTuple):
         return Comparison(self.references, self.anchors, self.reference_labels, self.anchor_labels, match)
 
     def block(self, rows: Tensor, is_valid: Tensor, anchors: Tensor, references: Tensor, totals: "Totals") -> Pairs:
-        """The pairs of some anchors.
+        """The pairs of the anchors in these rows of the batch; an anchor that is not valid has no pairs.
 
-        Args:
-            rows: `(A,)`, the rows of these anchors in the batch.
-            is_valid: `(A,)` booleans; an anchor that is not valid has no pairs.
-            anchors, references: embeddings in place of those of the comparison: `(A, dim)` and `(references, dim)`.
-            totals: the numbers of the whole batch.
+        `anchors` and `references` are embeddings in place of the comparison's.
         """
         allowed = self._allowed(rows)
         allowed = is_valid[:, None] if allowed is None else allowed & is_valid[:, None]

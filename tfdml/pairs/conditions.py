@@ -1,7 +1,6 @@
-"""Conditions on the numbers of a batch, which a compiled function cannot check: it has no numbers to read.
+"""Conditions on the values of a batch, which a compiled function cannot read.
 
-A function that raises an error where numbers can be read notes its check where they cannot be. `EmbeddingModel` traces
-its loss once before the first step, and runs the checks that it noted on the labels themselves.
+Functions note their checks. `EmbeddingModel` traces its loss before the first step, and runs them on the labels.
 """
 
 import contextlib
@@ -13,12 +12,7 @@ import numpy as np
 
 
 class Conditions(NamedTuple):
-    """Demands of a loss on the numbers of a batch.
-
-    Attributes:
-        of_labels: functions of labels `(batch,)` that raise the ValueError of wrong ones.
-        of_embeddings: names of what demands something of the embeddings.
-    """
+    """Checks of labels `(batch,)` that raise a ValueError, and names of what demands something of the embeddings."""
 
     of_labels: list[Callable[[np.ndarray], None]]
     of_embeddings: list[str]
@@ -29,7 +23,7 @@ _noted: ContextVar[Conditions | None] = ContextVar("conditions", default=None)
 
 @contextlib.contextmanager
 def noted() -> Iterator[Conditions]:
-    """Within the block, functions that cannot read numbers note what they demand of them."""
+    """Within the block, functions that cannot read values note what they demand of them."""
     conditions = Conditions([], [])
     token = _noted.set(conditions)
     try:

@@ -36,8 +36,6 @@ def normalized(pairs: Pairs) -> Pairs:
 def dot(pairs: Pairs) -> Tensor:
     """Dot products of anchors and references, `(anchors, references)`, in float32 at least.
 
-    See also: `cosine`, which does not depend on the norms.
-
     Example:
 
         >>> pairs = tfdml.pairs.all_pairs([0, 1], [[3.0, 4.0], [0.0, 2.0]])
@@ -52,8 +50,6 @@ def dot(pairs: Pairs) -> Tensor:
 @serializable
 def cosine(pairs: Pairs) -> Tensor:
     """Cosine similarities, `(anchors, references)` in [-1, 1]. A zero vector has similarity 0, with gradient 0.
-
-    See also: `cosine_distance`, which is 1 minus it; `dot` without normalization.
 
     Example:
 
@@ -70,10 +66,7 @@ def cosine(pairs: Pairs) -> Tensor:
 def squared(pairs: Pairs) -> Tensor:
     """Squared euclidean distances, `(anchors, references)`, with gradient 0 between duplicates.
 
-    Rows that differ by less than the rounding error are duplicates, at distance 0: about 1e-5 of their norm in float32,
-    1e-14 in float64.
-
-    See also: `euclidean`, its square root.
+    Rows closer than the rounding error, about 1e-5 of their norm in float32 and 1e-14 in float64, are duplicates.
 
     Example:
 
@@ -88,10 +81,7 @@ def squared(pairs: Pairs) -> Tensor:
 def euclidean(pairs: Pairs) -> Tensor:
     """Euclidean distances, `(anchors, references)`, with gradient 0 (not NaN) between duplicates.
 
-    Their distance is 1e-18 instead of 0, which keeps the gradient of the square root finite. Duplicates are defined as
-    in `squared`.
-
-    See also: `squared`; `cosine_distance` where the length of an embedding has no meaning.
+    Duplicates, as in `squared`, have distance 1e-18, which keeps the gradient of the square root finite.
 
     Example:
 
@@ -107,7 +97,7 @@ def two_way_euclidean(pairs: Pairs) -> Tensor:
     """min(d_ij, d_ji): the distance of anchor i and reference j, or of anchor j and reference i if it is smaller.
 
     Row i of anchors and references is a pair of one class, as in `even_against_odd`. The nearest negative is then the
-    nearest to either of the two, which is hardest-in-batch mining:
+    nearest to either of the two (hardest-in-batch mining).
 
     Example:
 
@@ -127,9 +117,6 @@ def two_way_euclidean(pairs: Pairs) -> Tensor:
 
     Returns:
         `(anchors, references)`, symmetric.
-
-    Raises:
-        ValueError: another number of references than anchors.
 
     Source: Mishchuk, Mishkin, Radenovic, Matas, Working Hard to Know Your Neighbor's Margins: Local Descriptor Learning
     Loss, NeurIPS 2017 (HardNet), eq. 1 and 2.
@@ -160,8 +147,6 @@ def _squared(pairs):
 def cosine_distance(pairs: Pairs) -> Tensor:
     """1 - cosine similarity, `(anchors, references)` in [0, 2].
 
-    See also: `cosine`, the similarity; `euclidean`.
-
     Example:
 
         >>> pairs = tfdml.pairs.pairs_with([0], [[3.0, 4.0]], [0, 1], [[0.0, 2.0], [-4.0, 3.0]])
@@ -177,8 +162,6 @@ def snr(pairs: Pairs) -> Tensor:
 
     The anchor is the signal, so the distance is not symmetric. It does not change with the scale of all embeddings. An
     anchor whose entries are equal, up to rounding, has no signal: its distances are 0, with gradient 0.
-
-    See also: `squared`, which grows with the scale of the embeddings.
 
     Example:
 
@@ -207,11 +190,7 @@ DISTANCES = {"euclidean": euclidean, "squared": squared, "cosine": cosine_distan
 
 
 def distance_function(distance: Distance) -> Callable[[Pairs], Tensor]:
-    """The distance function with this name, `Pairs -> (anchors, references)`; a function is returned as it is.
-
-    Raises:
-        ValueError: a name other than "euclidean", "squared", "cosine" or "snr".
-    """
+    """The distance function with this name, `Pairs -> (anchors, references)`; a function is returned unchanged."""
     if callable(distance):
         return distance
     require(distance in DISTANCES, f"distance={distance!r}", f"one of {sorted(DISTANCES)} or a function of Pairs")

@@ -1,7 +1,7 @@
 """Values of the anchors of a batch, computed a block of anchors at a time, with the gradient of the whole batch.
 
-No pass keeps anything of the size of a block: the gradient computes every block again. Numbers of the whole batch
-(`tfdml.pairs.blocks`) take one pass each before the values, and one more for their gradient where they have one.
+No pass keeps anything of the size of a block: the gradient computes every block again. A reduction over the batch
+(`tfdml.pairs.blocks`) takes one pass before the values, and one more for its gradient if it has one.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,11 +26,7 @@ _DRAWS_PER_BLOCK = 64
 
 
 def block_size(anchors_per_block: int | None, comparison: Comparison | None) -> int | None:
-    """Number of anchors that are compared at a time; None for a batch that is compared as a whole.
-
-    Raises:
-        ValueError: blocks for a pairing that has none, or larger than the batch.
-    """
+    """Number of anchors that are compared at a time; None for a batch that is compared as a whole."""
     if anchors_per_block is None:
         return None if comparison is None else _size_of_large_batch(comparison)
     received = f"anchors_per_block={anchors_per_block}"
@@ -45,8 +41,8 @@ def block_size(anchors_per_block: int | None, comparison: Comparison | None) -> 
 def _size_of_large_batch(comparison):
     """Number of anchors of even blocks of at most `BLOCK_BYTES`; None for a batch that is compared as a whole.
 
-    That is one of unknown size, one of at most two such blocks, and one whose pairs take less than the embeddings of
-    its references, such as a memory: each block would read them all.
+    Whole: a batch of unknown size, of at most two such blocks, or whose pairs take less memory than the embeddings of
+    its references (a memory: each block would read them all).
     """
     (anchors, dim), references = comparison.anchors.shape, comparison.reference_embeddings.shape[0]
     if None in (anchors, dim, references) or 4 * anchors * references <= max(2 * BLOCK_BYTES, 4 * references * dim):
@@ -57,14 +53,7 @@ def _size_of_large_batch(comparison):
 
 
 class Blocks(NamedTuple):
-    """A function of the pairs of a batch, to be evaluated in blocks of anchors.
-
-    Attributes:
-        function: `Pairs -> (anchors,)`.
-        comparison: what is compared.
-        size: number of anchors of a block.
-        layers: the Keras layers that the function reads. Gradients flow to their weights.
-    """
+    """A function `Pairs -> (anchors,)` for blocks of `size` anchors; gradients flow to the weights of `layers`."""
 
     function: Callable[[Pairs], Tensor]
     comparison: Comparison
@@ -97,14 +86,9 @@ def values_in_blocks(blocks: Blocks) -> Tensor:
 
 @uncompiled
 def weighted_sum_in_blocks(blocks: Blocks, weights: Tensor) -> Tensor:
-    """The sum of weight times value over all anchors, a scalar.
+    """The sum of weight times value over all anchors, a scalar; weights are `(anchors,)`.
 
-    Its gradient is computed with the value, which takes three products of anchors and references; the gradient of
-    `values_in_blocks` repeats the first.
-
-    Args:
-        blocks: the function.
-        weights: `(anchors,)`, such as one divided by their number.
+    Value and gradient take three products of anchors and references; `values_in_blocks` repeats the first.
     """
     run = _Run(blocks)
 
@@ -133,11 +117,7 @@ def sum_in_blocks(blocks: Blocks) -> Tensor:
 
 
 class _Run:
-    """An evaluation of `Blocks`.
-
-    Attributes:
-        arguments: the anchors, the references, and the weights of the layers.
-    """
+    """An evaluation of `Blocks`; `arguments` are the anchors, the references and the weights of the layers."""
 
     def __init__(self, blocks):
         self.blocks = blocks
@@ -154,14 +134,13 @@ class _Run:
         return ops.reshape(rows, (-1, self.blocks.size, *rows.shape[1:]))
 
     def _at(self, rows, number):
-        """The rows of a block, those of the last anchor in place of rows that fill it up."""
+        """The rows of a block; the last anchor's row fills it up."""
         return ops.take(rows, self.rows[number], axis=0)
 
     def _unstacked(self, stacked):
         return ops.reshape(stacked, (-1, *stacked.shape[2:]))[: self.blocks.comparison.num_anchors]
 
     def evaluate(self, number, arguments, totals):
-        """The values of a block, `(size,)`."""
         anchors, *shared = arguments
         return self._evaluate(number, Totals(totals), self._at(anchors, number), *shared)
 
@@ -173,14 +152,14 @@ class _Run:
             return self.blocks.function(self.blocks.comparison.block(*at, anchors, references, totals))
 
     def _term(self, number, arguments, totals):
-        """The term of a block in the first number of the batch that is not computed yet."""
+        """The term of a block in the first reduction that is not computed yet."""
         try:
             self.evaluate(number, arguments, totals)
         except UnknownTotal as unknown:
             return unknown.term
 
     def totals(self, arguments):
-        """The numbers of the batch that the function takes, each with its reduction."""
+        """The reductions over the batch that the function takes, each as (value, `Reduction`)."""
         values, reductions = [], []
         while True:
             try:
@@ -198,7 +177,6 @@ class _Run:
         return loop(self.blocks.number, merge, ops.full_like(unknown.term, unknown.reduction.initial))
 
     def values(self, arguments, totals):
-        """The values of all anchors."""
         numbers = [value for value, _ in totals]
 
         def step(number, values):
@@ -209,8 +187,8 @@ class _Run:
     def values_and_gradients(self, arguments, totals, upstream):
         """The values of all anchors, and the gradient of sum(upstream * values) with respect to each argument.
 
-        The gradient by a number of the batch takes a pass over the blocks. The last pass then has, beside the values,
-        the terms of each block in these numbers, so that all gradients by the embeddings are computed once.
+        The gradient by a reduction takes a pass over the blocks. The last pass then adds to the values the terms of
+        each block in the reductions, so that all gradients by the embeddings are computed once.
         """
         weights = ops.where(self.is_valid, ops.take(upstream, self.rows), 0.0)
         numbers, slopes = [value for value, _ in totals], [reduction.slope for _, reduction in totals]
@@ -228,7 +206,7 @@ class _Run:
         return self._values_and_slopes(lambda number, *arguments: block(number, numbers, *arguments), arguments)
 
     def _gradient_by_number(self, block, arguments, numbers, i):
-        """The gradient of all blocks by a number of the batch, given those by the later numbers."""
+        """The gradient of all blocks by reduction i, given the gradients by the later ones."""
         anchors, *shared = arguments
 
         def add(number, gradient):
@@ -242,10 +220,7 @@ class _Run:
     def _values_and_slopes(self, function, arguments):
         """The values of all blocks, and the gradient of their weighted sum by the arguments.
 
-        Args:
-            function: of the number of a block, its anchors and the other arguments; returns the values of the block and
-                their weighted sum.
-            arguments: all anchors, and the other arguments.
+        `function` maps the number of a block, its anchors and the other arguments to values and their weighted sum.
         """
         anchors, *shared = arguments
         upstream = ops.zeros((self.blocks.size,), dtype=anchors.dtype), ops.ones((), dtype=anchors.dtype)
@@ -262,18 +237,17 @@ class _Run:
         return self._unstacked(values), [self._unstacked(by_anchors), *sums]
 
     def _zeros(self, rows):
-        """Zeros for a result of each anchor, a block at a time."""
         return ops.zeros((self.blocks.number, self.blocks.size, *rows.shape[1:]), dtype=rows.dtype)
 
     def ended(self, result):
-        """The result, after the random layers have passed the numbers that all blocks drew."""
+        """The result, after the random layers have skipped the random numbers that all blocks drew."""
         for variable, first in zip(self.seeds, self.first_seeds, strict=True):
             variable.assign(_advanced(first, self.blocks.number))
         return result
 
 
 def _fixed(arguments):
-    """The same tensors, unseen by gradient tapes of TensorFlow around the loops: XLA refuses loops under two tapes."""
+    """The same tensors, hidden from TensorFlow tapes around the loops: XLA refuses loops under two tapes."""
     return [ops.stop_gradient(x) for x in arguments]
 
 
@@ -290,7 +264,7 @@ def _variables(layers):
 
 
 def _weighted(gradient, slope, number, term):
-    """The term of a block in a number of the batch, times the gradient by the term, held constant."""
+    """The term of a block, times the gradient by it through a reduction, held constant."""
     weights = ops.stop_gradient(gradient * slope(number, term))
     return ops.sum(weights * ops.where(term == -float("inf"), 0.0, term))
 

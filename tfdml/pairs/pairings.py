@@ -15,15 +15,7 @@ from tfdml.pairs.conditions import note_labels
 
 
 def in_blocks(comparison: Callable[..., Comparison]) -> Callable[..., Pairs]:
-    """The pairing of a function that says what is compared, for losses that compare a block of anchors at a time.
-
-    Args:
-        comparison: `(labels, embeddings, match=None) -> Comparison`.
-
-    Returns:
-        A function of the same arguments that returns the `Pairs` of all anchors. Its attribute `comparison` is the
-        function.
-    """
+    """The pairing of a `(labels, embeddings, match=None) -> Comparison`, which becomes its attribute."""
 
     @functools.wraps(comparison)
     def pairing(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
@@ -37,9 +29,6 @@ def in_blocks(comparison: Callable[..., Comparison]) -> Callable[..., Pairs]:
 @in_blocks
 def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """Every row of a batch against every other row.
-
-    See also: `consecutive_pairs` for batches that are lists of pairs; `pairs_with` for anchors against other
-    references.
 
     Example:
 
@@ -59,8 +48,7 @@ def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
         `Pairs` of `batch` anchors against themselves, with `references` None. A batch of one row has no pairs.
 
     Raises:
-        ValueError: labels are not integers, labels and embeddings do not have the same number of rows, or `match`
-            returns another shape.
+        ValueError: labels that are not integers, another number of labels, or a matrix of `match` of another shape.
     """
     labels, embeddings = checked(labels, embeddings, match)
     columns = ops.arange(ops.shape(labels)[0])
@@ -71,9 +59,6 @@ def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
 def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
     """Row 0 against row 1, row 2 against row 3, and so on, for a batch that is a list of pairs.
 
-    See also: `labeled_pairs` where labels say which pairs are similar; `even_against_odd` for all combinations of the
-    two rows.
-
     Example:
 
         >>> pairs = tfdml.pairs.consecutive_pairs([5, 5, 5, 7], [[0.0], [1.0], [0.0], [3.0]])
@@ -83,14 +68,11 @@ def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = 
         [[1.0], [3.0]]
 
     Args:
-        labels, embeddings: as in `all_pairs`.
+        labels, embeddings: as in `all_pairs`; the number of rows is even.
         match: as in `all_pairs`; it returns the matrix of all pairs, whose diagonal is used.
 
     Returns:
         `Pairs` of one column: `pairs` anchors, each with its own reference, so `references` is `(pairs, 1, dim)`.
-
-    Raises:
-        ValueError: an odd number of rows, and the errors of `all_pairs`.
     """
     labels, embeddings = checked(labels, embeddings, match)
     anchor_labels, reference_labels = _even_and_odd(labels)
@@ -106,10 +88,7 @@ def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = 
 def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """Rows 0, 2, 4, ... as anchors against rows 1, 3, 5, ..., the layout of the N-pair loss.
 
-    If rows 2k and 2k + 1 are of one class, and no two of these pairs share a class, every anchor has one positive and
-    `batch / 2 - 1` negatives.
-
-    See also: `all_pairs` for other batches; `consecutive_pairs` for row 2k against row 2k + 1 only.
+    If each pair of rows 2k and 2k + 1 is a class of its own, anchors have one positive and `batch / 2 - 1` negatives.
 
     Example:
 
@@ -120,13 +99,10 @@ def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = N
         [[1.0, 5.0], [2.0, 2.0]]
 
     Args:
-        labels, embeddings, match: as in `all_pairs`.
+        labels, embeddings, match: as in `all_pairs`; the number of rows is even.
 
     Returns:
         `Pairs` of `batch / 2` anchors and `batch / 2` references.
-
-    Raises:
-        ValueError: an odd number of rows, and the errors of `all_pairs`.
     """
     labels, embeddings = checked(labels, embeddings, match)
     anchor_labels, reference_labels = _even_and_odd(labels)
@@ -141,8 +117,6 @@ def two_views(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
 
     The other view is the only positive, and all other rows are negatives: self-supervised learning, without classes.
 
-    See also: `even_against_odd` for views of labeled examples, in which other examples of a class are positives too.
-
     Example:
 
         >>> pairs = tfdml.pairs.two_views(None, [[0.0], [1.0], [3.0], [5.0]])
@@ -156,9 +130,6 @@ def two_views(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
 
     Returns:
         `Pairs` of `2 examples` anchors against themselves; the label of a row is the number of its example, k.
-
-    Raises:
-        ValueError: an odd number of rows, or a `match`.
 
     Source: Chen, Kornblith, Norouzi, Hinton, A Simple Framework for Contrastive Learning of Visual Representations,
     ICML 2020.
@@ -180,8 +151,7 @@ def pairs_with(
 ) -> Pairs:
     """Every row of a batch against every row of other references, such as a memory, proxies or a gallery.
 
-    See also: `all_pairs` for a batch against itself; `tfdml.layers.Proxies` and `tfdml.layers.Memory`, which hold
-    references.
+    See also: `tfdml.layers.Proxies` and `tfdml.layers.Memory`, which hold references.
 
     Example:
 
@@ -199,9 +169,6 @@ def pairs_with(
 
     Returns:
         `Pairs` of `anchors` anchors and `references` references.
-
-    Raises:
-        ValueError: different dimensions of embeddings and references, and the errors of `all_pairs`.
     """
     comparison = compare(labels, embeddings, reference_labels, references, match)
     return comparison.pairs() if allowed is None else comparison._replace(allowed=lambda _: allowed).pairs()
@@ -226,8 +193,6 @@ def compare(
 def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """The embeddings of one tower as anchors against all embeddings of another tower, for `tfdml.models.TwoTowers`.
 
-    See also: `pairs_with` for references of another number of rows.
-
     Example:
 
         >>> towers = [[[0.0], [1.0]], [[3.0], [5.0]]]  # anchors 0 and 3, references 1 and 5
@@ -239,16 +204,12 @@ def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -
 
     Args:
         labels: `(batch,)` or `(batch, 1)` integer class ids if row i of both towers is of one class; `(batch, 2)` for
-            class ids of each tower. With `match`, labels that it accepts, `(batch, ...)`, or `(batch, 2, ...)` for
-            labels of each tower.
+            class ids of each tower. With `match`, labels that it accepts, `(batch, ...)` or `(batch, 2, ...)`.
         embeddings: `(batch, 2, dim)` floats: `[:, 0]` are the anchors, `[:, 1]` the references.
         match: as in `all_pairs`.
 
     Returns:
         `Pairs` of `batch` anchors and `batch` references; every combination is a pair, also row i with row i.
-
-    Raises:
-        ValueError: embeddings of another shape, and the errors of `all_pairs`.
     """
     labels, embeddings = usable(labels, embeddings)
     anchors, references = _towers(ops.convert_to_tensor(embeddings))
@@ -271,8 +232,7 @@ def labeled_pairs(labels: Tensor, embeddings: Tensor) -> Pairs:
         ([[1], [0]], [[0], [1]])
 
     Args:
-        labels: `(2 pairs,)` or `(2 pairs, 1)` integers, the label of each pair on both of its rows: 1 for similar, 0
-            for dissimilar.
+        labels: `(2 pairs,)` or `(2 pairs, 1)` integers, equal on both rows of a pair: 1 if similar, else 0.
         embeddings: `(2 pairs, dim)` floats.
 
     Returns:
@@ -280,9 +240,8 @@ def labeled_pairs(labels: Tensor, embeddings: Tensor) -> Pairs:
         Examples have no classes here: the label of anchor k is k, and its reference has the same label if similar.
 
     Raises:
-        ValueError: an odd number of rows, or labels that are not 0 or 1 or differ within a pair, where labels can be
-            read. In a compiled function, where no error can be raised, the anchor of such a pair is NaN, and so is the
-            loss.
+        ValueError: an odd number of rows, or labels that are not 0 or 1 or differ within a pair. In a compiled
+            function, which cannot raise, the anchor of such a pair is NaN, and so is the loss.
     """
     labels, embeddings = checked(labels, embeddings)
     similar, repeated = _even_and_odd(labels)
@@ -301,8 +260,6 @@ def labeled_pairs(labels: Tensor, embeddings: Tensor) -> Pairs:
 def triplet_rows(labels: Tensor, embeddings: Tensor) -> Pairs:
     """Rows 0, 3, 6, ... as anchors, each against its own positive and negative, the two rows that follow it.
 
-    See also: `all_pairs` for batches with class ids, whose triplets the losses find by themselves.
-
     Example:
 
         >>> pairs = tfdml.pairs.triplet_rows([0, 0, 0], [[0.0], [1.0], [3.0]])
@@ -318,9 +275,6 @@ def triplet_rows(labels: Tensor, embeddings: Tensor) -> Pairs:
     Returns:
         `Pairs` of two columns, a positive and a negative: `triplets` anchors, and `references` of shape
         `(triplets, 2, dim)`. Examples have no classes here: the label of anchor k and of its positive is k.
-
-    Raises:
-        ValueError: a number of rows that is not divisible by 3.
     """
     _, embeddings = checked(labels, embeddings)
     rows = embeddings.shape[0]
@@ -334,11 +288,7 @@ def triplet_rows(labels: Tensor, embeddings: Tensor) -> Pairs:
 
 
 def usable(labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
-    """The labels and embeddings of a batch, validated: conversion to tensors loses no precision.
-
-    Raises:
-        ValueError: masked entries; class ids that the backend cannot represent, unless the labels are already tensors.
-    """
+    """The labels and embeddings of a batch, without masked entries, with class ids that the backend can represent."""
     if ops.is_tensor(labels) and ops.is_tensor(embeddings):
         return labels, embeddings
     labels, embeddings = as_unmasked(labels, "labels"), as_unmasked(embeddings, "embeddings")
@@ -361,7 +311,6 @@ def require_ids_that_fit(ids: Tensor) -> None:
 
 
 def _even_and_odd(rows):
-    """Rows 0, 2, 4, ... and rows 1, 3, 5, ..."""
     _require_even(rows)
     return _every_nth(rows, 2)
 
@@ -372,7 +321,6 @@ def _every_nth(rows, n):
 
 
 def _require_even(rows):
-    """Raise a ValueError for an odd number of rows."""
     number = rows.shape[0]
     require(
         number is None or number % 2 == 0,
@@ -382,11 +330,7 @@ def _require_even(rows):
 
 
 def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> tuple[Tensor, Tensor]:
-    """Labels and `(batch, dim)` float embeddings as tensors; labels are `(batch,)` integers, or any with `match`.
-
-    Raises:
-        ValueError: labels that are not integers, not one label per row, or embeddings of another shape.
-    """
+    """Labels and `(batch, dim)` float embeddings as tensors; labels are `(batch,)` integers, or any with `match`."""
     labels, embeddings = usable(labels, embeddings)
     embeddings = ops.convert_to_tensor(embeddings)
     dtype = keras.backend.standardize_dtype(embeddings.dtype)
@@ -416,7 +360,6 @@ def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> t
 
 
 def _towers(embeddings):
-    """The embeddings of the two towers, each `(batch, dim)`."""
     require(
         len(embeddings.shape) == 3 and embeddings.shape[1] == 2,
         f"embeddings of shape {tuple(embeddings.shape)} for two towers",
@@ -438,11 +381,7 @@ def _require_pair_labels(labels):
 
 
 def _unaveraged(labels):
-    """Labels cast back to integers while Keras traces the training step of several replicas.
-
-    Keras builds that step symbolically, from the mean of the replicas' labels, which is a float. On other backends, and
-    on one device, labels keep their type.
-    """
+    """Labels cast back to integers while Keras traces the step of several replicas, from the mean of their labels."""
     if keras.backend.backend() != "tensorflow":
         return labels
     with keras.SymbolicScope() as scope:

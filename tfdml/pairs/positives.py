@@ -1,9 +1,9 @@
 """Sums over triplets in the memory of a matrix of pairs, on any backend.
 
 All triplets of a batch of B rows are a cube of B^3 numbers. Instead, step k of a loop visits the k-th positive of every
-anchor and adds its contributions, one `(anchors, references)` matrix at a time. Automatic differentiation of such a
-loop would keep the matrices of every step on TensorFlow, and does not exist on JAX. So the loop is not differentiated:
-it accumulates the value together with its gradient by the scores, which the loss derives by hand. The pattern is
+anchor, one `(anchors, references)` matrix at a time. Automatic differentiation of such a loop would keep the matrices
+of every step on TensorFlow, and does not exist on JAX. So the loop accumulates the value together with its gradient by
+the scores, which the loss derives by hand:
 
     value, gradient = for_each_positive(pairs, add, (zeros, ops.zeros_like(scores)))
     return with_gradient(value, gradient, scores)
@@ -17,16 +17,8 @@ from tfdml._core.backends import ops, while_loop
 def for_each_positive(pairs, body, state):
     """Call `body` for the first positive of every anchor, then for the second of every anchor, and so on.
 
-    No step is kept for differentiation, so memory does not grow with the number of positives.
-
-    Args:
-        pairs: `Pairs` of A anchors and R references.
-        body: function `(p, is_valid, *state) -> state`. `p` is `(A,)`, the column of one positive per anchor;
-            `is_valid` is `(A,)`, 1.0 where the anchor has this positive and 0.0 where it has no more positives.
-        state: tuple of tensors, the initial values of what `body` accumulates.
-
-    Returns:
-        The state after the last positive, without gradient.
+    `body(p, is_valid, *state)` returns the next state. `p`, `(anchors,)`, is the column of one positive per anchor;
+    `is_valid`, `(anchors,)`, is 0.0 where the anchor has no more positives, else 1.0. The last state has no gradient.
     """
     num_columns = ops.shape(pairs.positive)[1]
     positives = ops.where(pairs.positive > 0, ops.arange(num_columns, dtype="int32"), num_columns)
@@ -46,13 +38,7 @@ def for_each_positive(pairs, body, state):
 def with_gradient(value, gradient, scores):
     """The given value, with the given gradient with respect to `scores`.
 
-    Args:
-        value: `(anchors,)` values, each a function of its row of scores; or a scalar function of all scores.
-        gradient: `(anchors, references)`, the derivatives of the values.
-        scores: `(anchors, references)` distances or similarities.
-
-    Returns:
-        `value`.
+    Values are `(anchors,)`, each a function of its row of `(anchors, references)` scores, or a scalar function of all.
     """
     return value + ops.sum(gradient * (scores - ops.stop_gradient(scores)), axis=1 if len(value.shape) else None)
 
@@ -63,10 +49,7 @@ def at(columns, matrix):
 
 
 def put(columns, values, matrix):
-    """`values` `(anchors, 1)` in one column of each row and 0 elsewhere, in the shape of `matrix`.
-
-    A row whose column is -1 is all 0.
-    """
+    """`values` `(anchors, 1)` in one column of each row of a `matrix` of zeros; column -1 is nowhere."""
     all_columns = ops.arange(ops.shape(matrix)[1], dtype="int32")
     return ops.where(all_columns == columns[:, None], values, ops.zeros((), values.dtype))
 
@@ -82,13 +65,8 @@ def nearest(d, allowed):
 def pairs_of_triplets(pairs, holds):
     """Keep the pairs that belong to at least one triplet that satisfies a condition.
 
-    Args:
-        pairs: `Pairs` of A anchors and R references.
-        holds: the condition, a function of `p`, `(A,)`, the column of one positive per anchor, that returns which
-            negatives form such a triplet with it, `(A, R)` booleans; False for all references that are not negatives.
-
-    Returns:
-        `Pairs` with weight 0 on all other pairs.
+    `holds(p)`, for the columns `(anchors,)` of one positive per anchor, returns the negatives that form such a triplet
+    with it: `(anchors, references)` booleans, False for all references that are not negatives.
     """
 
     def add(p, is_valid, positive, negative):

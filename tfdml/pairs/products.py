@@ -27,8 +27,7 @@ ZERO_NORM_SQUARED = 1e-30
 def set_product_precision(precision: str) -> None:
     """Set the precision of the matrix products of distances, similarities and their gradients on accelerators.
 
-    Sums are in float32 in each case; the inputs are rounded. On a CPU, all are full float32. Products of float64
-    embeddings are not affected.
+    Inputs are rounded, sums are in float32. On a CPU, all is full float32. Products of float64 are not affected.
 
     | precision | inputs | error of a cosine | of a gradient | backends |
     | --- | --- | ---: | ---: | --- |
@@ -36,13 +35,12 @@ def set_product_precision(precision: str) -> None:
     | "high" | two bfloat16 numbers each, three passes | 1e-5 | 5e-5 | JAX; full float32 on others |
     | "fast" | 10 bits (TF32) | 5e-4 | 2e-3 | all; the default of TensorFlow on GPUs |
 
-    The errors are bounds that `tests/pairs/test_precision.py` holds by emulation of the rounding, against float64, for
-    unit vectors and a softmax loss; those of a gradient are relative to its largest entry. They were not measured on a
-    GPU. Distances of near duplicates lose the most, because a squared distance is a difference of products.
+    The errors are bounds that `tests/pairs/test_precision.py` holds by emulation of the rounding, for unit vectors and
+    a softmax loss; errors of a gradient are relative to its largest entry. They were not measured on a GPU. Distances
+    of near duplicates lose the most.
 
     JAX reads the setting when it traces a function: set it before the first step. TensorFlow and PyTorch have one
-    switch for the whole program, which also holds for the layers of the model; until this function is called, theirs is
-    left as it is.
+    switch for the whole program, layers of the model included; it is untouched until you call this function.
 
     Example:
 
@@ -54,9 +52,6 @@ def set_product_precision(precision: str) -> None:
 
     Args:
         precision: "float32", "high" or "fast".
-
-    Raises:
-        ValueError: another precision.
     """
     require_one_of(tuple(_OF_JAX), precision=precision)
     set_float32_products(precision)

@@ -13,13 +13,11 @@ def systematic_sample(weights, num_draws, offset):
     times, and always n w_r rounded up or down. Independent draws have the same expectation and a larger variance.
 
     Args:
-        weights: `(rows, columns)`, 0 or more.
-        num_draws: number of draws per row: a number, or `(rows, 1)` whole numbers as floats.
+        num_draws: a number, or `(rows, 1)` whole numbers as floats.
         offset: `(rows, 1)` uniform in [0, 1).
 
     Returns:
-        `(rows, columns)` whole numbers as floats that sum to `num_draws` in each row; 0 in a row whose weights are all
-        0.
+        `(rows, columns)` whole numbers as floats that sum to `num_draws` per row; 0 in a row whose weights are all 0.
     """
     cumulative = _cumulative(weights)
     total = cumulative[:, -1:]
@@ -29,15 +27,7 @@ def systematic_sample(weights, num_draws, offset):
 
 
 def with_sampled_negatives(pairs, counts):
-    """Set the weight and the count of each negative to the number of times it was drawn.
-
-    Args:
-        pairs: `Pairs` of A anchors and R references.
-        counts: `(A, R)`, 0 or more.
-
-    Returns:
-        `Pairs` with negative weights `counts`, and `counts` as the counts of negatives; positives are unchanged.
-    """
+    """`Pairs` with the number of draws, `(anchors, references)`, as weight and count of each negative."""
     positive_counts = 1.0 if pairs.counts is None else pairs.counts
     return pairs._replace(negative=counts, counts=ops.where(pairs.positive > 0, positive_counts, counts))
 
@@ -50,7 +40,7 @@ def num_positives(pairs):
 def _cumulative(x):
     """Cumulative sums along each row.
 
-    Within blocks, a matrix product computes the sums; on a CPU this is twice as fast as a running sum. On GPUs that
+    A matrix product computes the sums within blocks; on a CPU this is twice as fast as a running sum. On GPUs that
     round the factors of products, the probabilities of draws have a relative error of at most 0.001.
     """
     size, width = x.shape[1], _COLUMNS_PER_BLOCK

@@ -89,10 +89,7 @@ def _references_are_divided():
 
 
 def _apply_if(condition, function, x):
-    """`function(x)` if the condition holds, else x.
-
-    A loop of at most one iteration, because XLA passes x into a loop without a copy, but not into a condition.
-    """
+    """`function(x)` if the condition holds, else x: a loop, as XLA copies x into a condition, but not into a loop."""
 
     def once(condition, x):
         return ops.zeros_like(condition), function(x)
@@ -123,8 +120,7 @@ def _levels(x):
     """Bilinear forms (left, right) that add up to x.y, on numbers with so few digits that sums of products are exact.
 
     x = high + middle + low. For nearby rows, high.high, high.middle + middle.high and middle.middle are multiples of
-    one step and below 2^24 steps (2^53 in float64), in any order of summation. The rounding of the remainder is
-    negligible.
+    one step and below 2^24 steps (2^53 in float64), in any order. The rounding of the remainder is negligible.
     """
     digits = np.finfo(keras.backend.standardize_dtype(x.dtype)).nmant + 1
     scale = power_of_two(ops.sqrt(square_norms(x)))
@@ -151,14 +147,9 @@ def power_of_two(x):
 
 
 def bilinear_form(anchors, references, multiply):
-    """B(a - r, a - r) for a symmetric bilinear form B(x, y) = left(x).right(y).
+    """B(a - r, a - r) for a symmetric bilinear form B(x, y) = left(x).right(y); arguments are tuples (left, right).
 
-    It is one product, [-2 left(a), B(a, a), 1] . [right(r), 1, B(r, r)], so adding the norms takes no second pass over
-    the matrix of pairs.
-
-    Args:
-        anchors, references: tuples (left, right), each `(rows, dim)`.
-        multiply: the matrix product, in some precision.
+    One product, [-2 left(a), B(a, a), 1] . [right(r), 1, B(r, r)], so the norms take no second pass over the pairs.
     """
     anchor_norms = row_products(*anchors)
     reference_norms = anchor_norms if references is anchors else row_products(*references)

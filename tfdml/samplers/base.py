@@ -25,8 +25,6 @@ class Sampler:
 
     A sampler is a frozen dataclass that extends this class and defines `batch_size`, `prepare` and `draw`.
 
-    See also: `tfdml.samplers.draws`, whose functions draw at random.
-
     Example:
 
         >>> from dataclasses import dataclass
@@ -64,8 +62,7 @@ class Sampler:
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
         """Q: `tfdml.importance.PairProbabilities` of the pairs of a batch, over the examples that can be drawn.
 
-        Raises:
-            ValueError: Q has no closed form; `tfdml.importance.simulated_probabilities` estimates it.
+        If Q has no closed form (ValueError), `tfdml.importance.simulated_probabilities` estimates it.
         """
         raise ValueError(
             f"Received {type(self).__name__}, whose pair probabilities have no closed form. Estimate them: "
@@ -76,8 +73,7 @@ class Sampler:
         """Importance weights that make a loss on these batches unbiased, for its option `importance=`.
 
         Args:
-            labels: `(examples,)` integer class ids of the training set. Weights refer to the examples that can be
-                drawn; classes that are left out do not count.
+            labels: `(examples,)` integer class ids of the training set. Classes that are not drawn do not count.
             delta: exponent of the weights; 1 removes the bias, 0 turns the weights off.
 
         Returns:
@@ -109,8 +105,7 @@ class Sampler:
             start: first step; the stream is the one from step 0 without its first `start` batches.
             num_shards, shard_index: worker i of n takes the batches t * n + i of the stream of all workers, for
                 t = start, start + 1, ... No two workers see the same batch.
-            num_parts, part_index: process i of n takes rows i * batch / n to (i + 1) * batch / n - 1 of every batch, so
-                that together they have one batch.
+            num_parts, part_index: process i of n takes rows i * batch / n to (i + 1) * batch / n - 1 of every batch.
 
         Returns:
             An infinite `tf.data.Dataset` of int64 `(batch,)`, or of `(batch / num_parts,)`.
@@ -133,8 +128,7 @@ class Sampler:
             **options: `num_shards` and `shard_index`, as in `index_batches`.
 
         Returns:
-            An object with a length that yields lists of row numbers; batch t is a function of (seed, t) alone. Its
-            `start` is the step of the next epoch.
+            An object with a length that yields lists of row numbers. Its `start` is the step of the next epoch.
 
         Raises:
             ValueError: fewer than one batch, and the errors of `index_batches`.
@@ -165,7 +159,7 @@ class Sampler:
     def index_source(self, labels: npt.ArrayLike, **options: Any) -> IndexSource:
         """The batches of `index_batches` by their number: `source[t]` is a function of (seed, t) alone.
 
-        A source of grain, which has a length and takes a number, and the same batches in any other order or process.
+        It is a source of grain, and gives the same batches in any other order or process.
 
         Args:
             labels: `(examples,)` or `(examples, 1)` integer class ids.
@@ -175,7 +169,7 @@ class Sampler:
             An `IndexSource`: `source[t]` is int64 `(batch,)`, as an array.
 
         Raises:
-            ValueError: the errors of `index_batches`; when a batch is asked for, a number below 0.
+            ValueError: the errors of `index_batches`; for a batch, a number below 0.
         """
         return IndexSource(self, labels, **options)
 
@@ -240,15 +234,12 @@ class Sampler:
 
         Args:
             data: a labeled set of `tfdml.datasets`, with its labels and its way to load an example. Or an array
-                `(examples, ...)`, or a tuple or dict of such arrays, held in memory once. With `load`,
-                these are the keys of the examples: strings, numbers, or anything else that `load` takes. Any other
-                object with `len(source)` and `source[row]` is a source; `source.__getitems__(rows)` is used if it
-                exists. A source returns records: arrays, numbers, text, or tuples and dicts of these, all of one
-                structure.
+                `(examples, ...)`, or a tuple or dict of such arrays; with `load`, the keys of the examples. Or any
+                object with `len(source)` and `source[row]`, and perhaps `source.__getitems__(rows)`, that returns
+                records: arrays, numbers, text, or tuples and dicts of these, all of one structure.
             labels: `(examples,)` or `(examples, 1)` integer class ids; left out where `data` is a labeled set.
-            load: a TensorFlow function of one key or record that returns one example; all examples have the same
-                shape. Rows are loaded in parallel and arrive in order. None for the `load` of a labeled set; arrays
-                and records are examples.
+            load: a TensorFlow function of one key or record that returns one example, all of one shape. Rows are loaded
+                in parallel and arrive in order. None for the `load` of a labeled set, or for examples.
             augment: a TensorFlow function of one example and its seed, int64 `(2,)`, that returns one example. The seed
                 is a function of the sampler's seed, the step and the row of the batch, so a stateless function, such
                 as `tfdml.datasets.RandomCrop`, is repeated by resumed runs and in shards.
@@ -263,10 +254,9 @@ class Sampler:
             labels `(batch,)`; in parts, those of its part.
 
         Raises:
-            ValueError: class ids that the Keras backend cannot hold, data and labels of different lengths, data that
-                are neither arrays nor a source, NaN or masked entries in the data, a `load` or `augment` that is not a
-                function, unknown options, parts that `keras.distribution` would divide once more, or whole batches
-                where it divides none, and the errors of `index_batches`.
+            ValueError: class ids that the Keras backend cannot hold, data of another kind or length than the labels,
+                NaN or masked entries, options of another type, parts that `keras.distribution` would divide once more,
+                or whole batches where it divides none, and the errors of `index_batches`.
         """
         data, labels, load = _keys_labels_load(data, labels, load)
         require(load is None or callable(load), f"load={load!r}", "a TensorFlow function of one key, or None")
@@ -304,11 +294,7 @@ class Sampler:
 
 @dataclass
 class TorchBatches:
-    """Batches of row numbers for PyTorch, see `Sampler.torch_batches`.
-
-    Attributes:
-        sampler, labels, batches, start, options: its arguments; `start` grows by `batches` with each epoch that begins.
-    """
+    """Batches of row numbers for PyTorch, see `Sampler.torch_batches`; each epoch adds `batches` to `start`."""
 
     sampler: Sampler
     labels: npt.ArrayLike

@@ -9,14 +9,7 @@ from tfdml._core.checks import as_ids
 
 
 class ClassTable(NamedTuple):
-    """Rows grouped by class: the rows of class c are `rows[starts[c] : starts[c] + counts[c]]`.
-
-    Attributes:
-        ids: `(classes,)` int64, the class ids in ascending order.
-        rows: `(examples,)` int64 row numbers, grouped by class.
-        starts: `(classes,)` int64.
-        counts: `(classes,)` int64, at least 1.
-    """
+    """Rows grouped by class: the rows of class c are `rows[starts[c] : starts[c] + counts[c]]`; ids ascend."""
 
     ids: np.ndarray
     rows: np.ndarray
@@ -50,13 +43,8 @@ def drawable_classes(
 ) -> ClassTable:
     """The `ClassTable` of the classes that can be drawn.
 
-    Args:
-        labels: `(examples,)` or `(examples, 1)` integers.
-        classes_per_batch, examples_per_class: number of classes in a batch, and of examples per class.
-        short_classes: what to do with classes that have fewer examples: "drop", "repeat" (keep them) or "error".
-
-    Raises:
-        ValueError: fewer than `classes_per_batch` classes remain, or `short_classes` is "error" and a class is short.
+    `short_classes` says what to do with classes that have fewer examples: "drop", "repeat" (keep them) or "error".
+    Fewer classes than `classes_per_batch` are a ValueError.
     """
     table = class_table(labels)
     short = table.counts < examples_per_class

@@ -1,7 +1,4 @@
-"""Random draws that are pure functions of (seed, step).
-
-They are TensorFlow operations over a block of steps; the draws of a step do not depend on its block.
-"""
+"""Random draws, pure functions of (seed, step), in TensorFlow; the draws of a step do not depend on its block."""
 
 import tensorflow as tf
 
@@ -9,17 +6,10 @@ from tfdml.samplers.class_table import ClassTable
 
 
 def random_bits(seed: int, steps: tf.Tensor, count: int) -> tf.Tensor:
-    """Independent 64-bit integers, uniform over int64, as a pure function of (seed, step).
+    """Independent 64-bit integers, uniform over int64, as a pure function of (seed, step): `(block, count)`.
 
     Philox takes (seed, step) as its key and counter by a one-to-one map, so no two steps or seeds share an integer.
-
-    Args:
-        seed: any int64.
-        steps: `(block,)` int64. Steps of batches are not negative; a sampler may use negative ones for other draws.
-        count: number of integers per step.
-
-    Returns:
-        `(block, count)` int64. Row i depends only on `seed`, `steps[i]` and `count`.
+    Steps of batches are not negative; a sampler may use negative ones for other draws.
     """
 
     def bits(step):
@@ -40,19 +30,12 @@ def augmentation_seeds(seed: int, step: tf.Tensor, count: int) -> tf.Tensor:
 
 
 def sample_without_replacement(bits: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
-    """k numbers of range(total) without replacement; all ordered samples are equally likely.
+    """k numbers of range(total) without replacement, `(..., k)` like the bits; all ordered samples are equally likely.
 
     Integer i selects one of the `total - i` remaining numbers: bits modulo (total - i), which favors no number by more
     than a factor of 1 + total / 2^64. Ranks among the remaining numbers (a Lehmer code) become the numbers by stepping
-    over each earlier sample, latest first.
-
-    Args:
-        bits: `(..., k)` from `random_bits`.
-        total: int64, broadcast against `(..., k)`, at least 1.
-
-    Returns:
-        `(..., k)` int64. If k exceeds total, the sample of all numbers repeats in the same order, so the counts of two
-        numbers differ by at most one, and the numbers that occur once more are random.
+    over each earlier sample, latest first. If k exceeds total, the sample of all numbers repeats in the same order, so
+    the counts of two numbers differ by at most one.
     """
     k = bits.shape[-1]
     sample = tf.range(k, dtype=tf.int64)
@@ -70,8 +53,7 @@ def sample_without_replacement(bits: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
 def first_distinct(numbers: tf.Tensor, count: int) -> tf.Tensor:
     """The first `count` different numbers of each row of `numbers` `(block, n)`, in their order, `(block, count)`.
 
-    Of independent uniform numbers, they are a sample without replacement. A row with fewer different numbers repeats
-    some of them.
+    Of independent uniform numbers, they are a sample without replacement. A row with fewer repeats some of them.
     """
     position = tf.range(numbers.shape[1])
     is_earlier = position[:, None] > position
@@ -81,30 +63,13 @@ def first_distinct(numbers: tf.Tensor, count: int) -> tf.Tensor:
 
 
 def sample_rows(table: ClassTable, classes: tf.Tensor, bits: tf.Tensor) -> tf.Tensor:
-    """k rows of each class without replacement; classes with fewer rows repeat them evenly.
-
-    Args:
-        table: `ClassTable`.
-        classes: `(...)` int64 indices of classes of the table.
-        bits: `(..., k)` from `random_bits`.
-
-    Returns:
-        `(..., k)` int64 row numbers.
-    """
+    """k rows of each class without replacement, `(..., k)` like `bits`; classes with fewer rows repeat them evenly."""
     offsets = sample_without_replacement(bits, tf.gather(table.counts, classes)[..., None])
     return tf.gather(table.rows, tf.gather(table.starts, classes)[..., None] + offsets)
 
 
 def sample_categorical(bits: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """One index per integer, with probability proportional to its weight.
-
-    Args:
-        bits: `(block,)` from `random_bits`.
-        weights: `(n,)` float64, not negative, with a positive sum.
-
-    Returns:
-        `(block,)` int32.
-    """
+    """One index per integer `(block,)`, with probability proportional to its weight: float64, with a positive sum."""
     cumulative = tf.cumsum(weights)
     point = (tf.cast(bits, tf.float64) * 2.0**-64 + 0.5) * cumulative[-1]
     return tf.minimum(tf.searchsorted(cumulative, point, side="right"), cumulative.shape[0] - 1)

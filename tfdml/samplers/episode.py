@@ -16,14 +16,10 @@ from tfdml.samplers.group import group_rows
 class EpisodeSampler(Sampler):
     """N-way K-shot episodes: N classes, each with K support examples and Q queries, all without replacement.
 
-    A batch holds the N * K support rows, class by class, then the N * Q queries with the classes in the same order. So
-    the first K rows of each class are its support, as `tfdml.losses.PrototypicalLoss(shots=K)` expects. Episodes are
-    independent, and all choices are uniform.
+    A batch holds the N * K support rows, class by class, then the N * Q queries with the classes in the same order, as
+    `tfdml.losses.PrototypicalLoss(shots=K)` expects. Episodes are independent, and all choices are uniform.
 
-    As a set of rows, an episode is a (K + Q, N)-group. Its pair probabilities are
-    `tfdml.importance.group_probabilities`.
-
-    See also: `GroupSampler`, whose examples are not divided into support and queries.
+    Its pair probabilities are `tfdml.importance.group_probabilities` of a (K + Q, N)-group.
 
     Example:
 
@@ -38,7 +34,7 @@ class EpisodeSampler(Sampler):
         shots: K, number of support examples per class.
         queries: Q, number of queries per class.
         short_classes: what to do with classes of fewer than K + Q examples: leave them out ("drop") or raise a
-            ValueError ("error"). Examples are not repeated, because one example could then be both support and query.
+            ValueError ("error"). None is repeated, because it could then be both support and query.
         seed: any int64.
 
     Source: Vinyals et al., Matching Networks for One Shot Learning, NIPS 2016, section 2.2; Snell, Swersky, Zemel,

@@ -32,7 +32,7 @@ class GroupSampler(ClassBalancedSampler):
 
     Args:
         classes_per_batch: n.
-        examples_per_class: m. The examples of a class are adjacent in the batch.
+        examples_per_class: m, adjacent in the batch.
         short_classes: what to do with classes of fewer than m examples: leave them out ("drop"), repeat each example
             floor(m / N_c) or ceil(m / N_c) times ("repeat"), or raise a ValueError ("error").
         seed: any int64.
@@ -53,17 +53,7 @@ class GroupSampler(ClassBalancedSampler):
 
 
 def group_rows(table: ClassTable, seed: int, steps: tf.Tensor, *, classes: int, examples: int) -> tf.Tensor:
-    """Row numbers of the (examples, classes)-group batches of `steps`.
-
-    Args:
-        table: `ClassTable` with at least `classes` classes.
-        seed: any int64.
-        steps: `(block,)` int64, not negative.
-        classes, examples: n and m.
-
-    Returns:
-        `(block, classes * examples)` int64, the examples of a class adjacent.
-    """
+    """Row numbers of the batches of `steps`, `(block, classes * examples)`; the examples of a class are adjacent."""
     bits = random_bits(seed, steps, classes + classes * examples)
     chosen = sample_without_replacement(bits[:, :classes], tf.constant(table.counts.shape[0], tf.int64))
     row_bits = tf.reshape(bits[:, classes:], (steps.shape[0], classes, examples))

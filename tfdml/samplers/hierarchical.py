@@ -41,10 +41,10 @@ class HierarchicalSampler(Sampler):
 
     Args:
         super_classes: the super-class id of each class: an array indexed by class id, or a dict of class id to
-            super-class id. It may contain more classes than the labels. Stored as a tuple of (class, super-class).
+            super-class id. It may contain more classes than the labels.
         super_classes_per_batch: S.
-        classes_per_super_class: C. The classes of a super-class are adjacent in the batch.
-        examples_per_class: m. The examples of a class are adjacent in the batch.
+        classes_per_super_class: C, adjacent in the batch.
+        examples_per_class: m, adjacent in the batch.
         short_classes: as in `GroupSampler`.
         seed: any int64.
     """
@@ -70,14 +70,7 @@ class HierarchicalSampler(Sampler):
         return self.super_classes_per_batch * self.classes_per_super_class * self.examples_per_class
 
     def prepare(self, labels: npt.ArrayLike) -> tuple[ClassTable, ClassTable]:
-        """The classes that can be drawn, and their super-classes.
-
-        Returns:
-            A `ClassTable` of the classes, and one of the super-classes, whose `rows` are indices of the first.
-
-        Raises:
-            ValueError: a class without a super-class, or too few super-classes with enough classes.
-        """
+        """A `ClassTable` of the drawable classes, and one of their super-classes, with `rows` of the first table."""
         classes = drawable_classes(
             labels, classes_per_batch=0, examples_per_class=self.examples_per_class, short_classes=self.short_classes
         )

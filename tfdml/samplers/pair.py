@@ -23,7 +23,7 @@ class PairSampler(Sampler):
     classes. Classes and examples are uniform. Rows 2k and 2k + 1 of a batch are a pair: pass `pairing=sampler.pairing`
     to the loss. The pair probabilities Q are eq. (8); see `tfdml.importance.p_random_probabilities`.
 
-    See also: `GroupSampler`, whose batches hold more pairs; `ListSampler` for pairs without classes.
+    See also: `ListSampler` for pairs without classes.
 
     Example:
 
@@ -95,17 +95,9 @@ class PairSampler(Sampler):
 
 
 def pair_rows(table: ClassTable, seed: int, steps: tf.Tensor, *, pairs: int, positive_fraction: float) -> tf.Tensor:
-    """Row numbers of the p-random batches of `steps`.
+    """Row numbers of the p-random batches of `steps`, `(block, 2 * pairs)`; the examples of a pair are adjacent.
 
-    Args:
-        table: `ClassTable` with at least two classes; classes of one example come last.
-        seed: any int64.
-        steps: `(block,)` int64, not negative.
-        pairs: number of pairs in a batch.
-        positive_fraction: p.
-
-    Returns:
-        `(block, 2 * pairs)` int64; the two examples of a pair are adjacent.
+    Classes of one example come last in the table, which has two classes or more.
     """
     bits = tf.reshape(random_bits(seed, steps, 5 * pairs), (steps.shape[0], pairs, 5))
     total = tf.constant(table.counts.shape[0], tf.int64)

@@ -18,14 +18,9 @@ class PKSampler(ClassBalancedSampler):
 
     An epoch has `steps_per_epoch(labels)` = ceil(L / P) batches over the L classes that can be drawn. Each epoch has
     its own order of classes, and each visit to a class draws K examples independently. Every batch has P different
-    classes: if P does not divide L, the last batch of an epoch is filled with the first classes of the epoch, which
-    then occur twice. This is a uniform choice, because the order is random.
+    classes: if P does not divide L, the first classes of the epoch fill up its last batch.
 
-    A single batch has the distribution of a `GroupSampler` batch, so Q is eq. (9), see
-    `tfdml.importance.group_probabilities`. Unlike in `GroupSampler`, the batches of an epoch share no classes, so an
-    epoch shows every class.
-
-    See also: `GroupSampler`, whose batches are independent.
+    A batch has the distribution of a `GroupSampler` batch: Q is `tfdml.importance.group_probabilities`.
 
     Example:
 
@@ -38,7 +33,7 @@ class PKSampler(ClassBalancedSampler):
 
     Args:
         classes_per_batch: P.
-        examples_per_class: K. The examples of a class are adjacent in the batch.
+        examples_per_class: K, adjacent in the batch.
         short_classes: as in `GroupSampler`, for classes of fewer than K examples.
         seed: any int64.
 
@@ -66,18 +61,9 @@ class PKSampler(ClassBalancedSampler):
 
 
 def pk_rows(table: ClassTable, seed: int, steps: tf.Tensor, *, classes: int, examples: int) -> tf.Tensor:
-    """Row numbers of the (classes x examples) batches of `steps`.
+    """Row numbers of the batches of `steps`, `(block, classes * examples)`; the examples of a class are adjacent.
 
     The order of an epoch comes from (seed, -1 - epoch): batches use steps from 0 on, so no random bits are used twice.
-
-    Args:
-        table: `ClassTable` with at least `classes` classes.
-        seed: any int64.
-        steps: `(block,)` int64, not negative.
-        classes, examples: P and K.
-
-    Returns:
-        `(block, classes * examples)` int64, the examples of a class adjacent.
     """
     total = table.counts.shape[0]
     epoch_steps = _epoch_steps(table, classes)

@@ -78,13 +78,7 @@ class IndexSource:
 
 
 class BatchSource:
-    """Batches `(examples, labels)` by their number, those of `Sampler.batches`.
-
-    Args:
-        indices: the `IndexSource` of their row numbers.
-        data, load, augment: as in `Sampler.batches`; functions of NumPy arrays are taken, too.
-        labels: `(examples,)` int64.
-    """
+    """Batches `(examples, labels)` of `Sampler.batches` by their number; functions may take NumPy arrays."""
 
     def __init__(
         self,
@@ -133,12 +127,7 @@ class BatchSource:
 
 
 def grain_dataset(batches: BatchSource, *, workers: int, prefetch: int) -> Any:
-    """A `grain.IterDataset` of batches in their order, made by worker processes; by threads of this one without any.
-
-    Raises:
-        ImportError: grain is not installed.
-        ValueError: fewer than no workers or than one batch ahead, or workers for a sampler that changes in training.
-    """
+    """A `grain.IterDataset` of batches in their order, made by worker processes, or else by threads of this one."""
     require_whole("workers", workers, 0)
     require_whole("prefetch", prefetch, 1)
     require(
@@ -160,11 +149,7 @@ def grain_dataset(batches: BatchSource, *, workers: int, prefetch: int) -> Any:
 
 
 def part_of_batch(batch_size: int, num_parts: int, part_index: int) -> slice:
-    """The rows of one of several equal parts of a batch.
-
-    Raises:
-        ValueError: fewer than one part, a part that is not there, or parts of different sizes.
-    """
+    """The rows of one of several equal parts of a batch."""
     require_whole("num_parts", num_parts, 1)
     require_whole("part_index", part_index, 0, num_parts - 1)
     received = f"num_parts={num_parts} for batches of {batch_size} rows"
@@ -176,9 +161,7 @@ def part_of_batch(batch_size: int, num_parts: int, part_index: int) -> slice:
 def require_divided_once(divisions: int, *, is_tf_data: bool = True) -> None:
     """Raise a ValueError if processes of one run would see parts of parts, or all of them the same whole batch.
 
-    Args:
-        divisions: `num_parts * num_shards` of a stream.
-        is_tf_data: whether Keras can divide it.
+    `divisions` is `num_parts * num_shards` of a stream; Keras can divide a stream of `tf.data`.
     """
     distribution = keras.distribution.distribution()
     processes = 1 if distribution is None else min(distribution.num_processes, distribution.num_model_replicas)

@@ -16,8 +16,7 @@ from tfdml.samplers.draws import random_bits, sample_without_replacement
 class UniformSampler(Sampler):
     """Uniform batches: examples without replacement, all choices equally likely.
 
-    Batches are independent. All pairs have the same probability Q, so importance weights are 1; see
-    `tfdml.importance.uniform_probabilities`.
+    Batches are independent. All pairs have the same probability, `tfdml.importance.uniform_probabilities`.
 
     See also: `GroupSampler` for batches with positives of every class that they hold.
 

@@ -18,12 +18,6 @@ class DataSplits(NamedTuple):
     """The training, validation and test part of a set.
 
     With `split_by="image"`, the classes are the same: queries of the other parts are searched in `train`.
-
-    Attributes:
-        train, validation: labeled sets.
-        test: labeled set, or None without a test part.
-        split_by: "class" or "image".
-        train_rows, reported_rows: rows of the set in `train` and in `reported`.
     """
 
     train: LabeledSet
@@ -75,17 +69,8 @@ def _require_trainable(images):
 def split_set(images: LabeledSet, *, split_by: Split, validation: float, test: float, seed: int) -> DataSplits:
     """Split a set at random into parts that can be trained on and measured.
 
-    The draw depends on the seed and the names of the classes. A draw by images is made again where a part cannot be
-    measured. Classes of one image have no pair to measure, so they are always trained on.
-
-    Args:
-        images: labeled set.
-        split_by: "class" or "image".
-        validation, test: fractions; `test` may be 0.
-        seed: whole number.
-
-    Raises:
-        ValueError: no two classes of two images, fewer than 8 images, or too few of both for the fractions.
+    The draw depends on the seed and the names of the classes. A draw by images is repeated if a part cannot be
+    measured. Classes of one image have no pair to measure: they are in the training part.
     """
     _require_trainable(images)
     draws = _DRAWS if split_by == "image" else 1  # by classes, the seed changes no number

@@ -102,12 +102,10 @@ def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: in
 
 
 def step_seconds(settings: TrainingSettings, splits: DataSplits) -> dict[str, float]:
-    """Seconds on this machine, by a network that is thrown away.
+    """Seconds of a training step, of compilation and of an evaluation on this machine, by a temporary network.
 
-    Returns:
-        step_seconds: of a training step, the median of a few.
-        compiling_seconds: of the first step and the first embedding, above those of others.
-        evaluation_seconds: of an evaluation of the validation part, measured on some of its images.
+    The step is the median of a few. Compilation is what the first step and the first embedding take above others. The
+    evaluation of the validation part is measured on some of its images.
     """
     train, validation = splits.train, splits.validation
     model, batches = new_model(settings, len(train.class_names)), iter(training_batches(settings, train))
@@ -130,13 +128,7 @@ def _seconds(call):
 
 
 def require_memory(settings: TrainingSettings, model: keras.Model, free_bytes: int | None) -> None:
-    """Raise a MemoryError unless the activations of a batch fit into the free memory.
-
-    Args:
-        settings: settings of the run.
-        model: the network.
-        free_bytes: free memory of the device that trains; None where it is not known.
-    """
+    """Raise a MemoryError unless the activations of a batch fit into the free memory."""
     rows = settings.micro_batch_size or settings.batch_size
     needed = int(_COPIES[settings.tuning] * rows * bytes_per_image(model))
     if free_bytes is not None and needed > free_bytes:

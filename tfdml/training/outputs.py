@@ -42,22 +42,9 @@ def write_outputs(
 ) -> tuple[keras.Model, dict[str, Evaluation], str]:
     """Write everything that is made of the best network; earlier outputs in the folder are replaced.
 
-    What serves comes first, so that an evaluation that fails leaves it in the folder.
-
-    Args:
-        folder: folder of the run.
-        best: the network of the best epoch of the training.
-        best_epoch: this epoch; 0 where the network before training was better.
-        plan: of the run.
-        command: the command line of the run.
-
-    Returns:
-        model: the network that is exported: the best one, with LoRA merged, or the one before training.
-        evaluations: the trained and the frozen network on the reported part, by name.
-        verdict: a sentence on whether training helped.
-
-    Raises:
-        RuntimeError: the evaluation failed, and the other files are there.
+    What serves comes first, so that an evaluation that fails leaves it in the folder, with a RuntimeError. `best_epoch`
+    is 0 where the network before training was better. The result is the exported network, with LoRA merged, the
+    evaluations of the trained and the frozen network on the reported part, by name, and the verdict.
     """
     settings, _, images, splits = plan
     (folder / SUMS).unlink(missing_ok=True)  # without it, the folder is no complete entry

@@ -16,14 +16,7 @@ from tfdml.training.settings import FILE, NAMES, TrainingSettings, read_record
 
 
 class Plan(NamedTuple):
-    """The settings, the images and the parts of a run.
-
-    Attributes:
-        settings: all settings.
-        reasons: why, by setting; empty for a run that is resumed.
-        images: all usable images, read as the network needs them.
-        splits: their parts.
-    """
+    """All settings of a run, the reasons of each (none if it is resumed), all usable images, and their parts."""
 
     settings: TrainingSettings
     reasons: dict[str, str]
@@ -32,11 +25,7 @@ class Plan(NamedTuple):
 
 
 def new_plan(images: LabeledSet, overrides: TrainingOptions, max_minutes: float | None) -> Plan:
-    """The plan of a new run, whose settings follow from the set and the machine where `overrides` has none.
-
-    Raises:
-        ValueError, MemoryError: see `tfdml.training.train`.
-    """
+    """The plan of a new run, whose settings follow from the set and the machine where `overrides` has none."""
     device = network.device()
     minutes = MINUTES[device] if max_minutes is None else max_minutes
     require(minutes > 0, f"max_minutes={max_minutes}", "a number above 0")
@@ -73,11 +62,7 @@ def _require_batch(settings, train_part, device):
 
 
 def resumed_plan(folder: Path, images: LabeledSet) -> Plan:
-    """The plan of the run in a folder.
-
-    Raises:
-        ValueError: settings that are missing, or another set.
-    """
+    """The plan of the run in a folder."""
     record = read_record(folder / FILE)
     missing = [name for name in NAMES if name not in record]
     require(not missing, f"{FILE} without {', '.join(missing)}", "the settings that the run wrote")

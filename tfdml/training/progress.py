@@ -22,9 +22,7 @@ _COLUMNS = ("epoch", "seconds", "loss", "learning_rate")
 class History:
     """Values of the epochs of a run, in `history.csv`; epoch 0 is the network before training.
 
-    Args:
-        path: the file; epochs that it has from `num_epochs` on belong to a state that was lost, and are forgotten.
-        num_epochs: epochs that a resumed run has finished.
+    Epochs of the file from `num_epochs` on belong to a state that was lost, and are dropped.
     """
 
     def __init__(self, path: Path, num_epochs: int = 0):
@@ -85,13 +83,9 @@ def _text(value):
 class KeepBest(keras.callbacks.Callback):
     """Write the history after every epoch, and the network after the best ones; say how the run goes.
 
-    List it after the evaluation, and before the checkpoint: a run that dies between them trains the epoch again.
-
-    Args:
-        history: history of the run.
-        path: `.keras` file of the best network, without the state of the optimizer.
-        max_seconds: the run ends with the epoch after which another one would exceed them; None for no limit.
-        say: function that prints a line.
+    List it after the evaluation, and before the checkpoint: a run that dies between them trains the epoch again. The
+    best network is saved without the state of the optimizer. The run ends before an epoch that would exceed
+    `max_seconds`.
     """
 
     def __init__(self, history: History, path: Path, max_seconds: float | None, say: Callable[[str], None]):

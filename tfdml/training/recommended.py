@@ -18,10 +18,7 @@ _LEARNING_RATES = {"head": 1e-3, "lora": 3e-3, "all": 3e-4}  # of pretrained wei
 class Facts(NamedTuple):
     """Facts about a set and a machine, on which settings depend.
 
-    Attributes:
-        images: number of images: of the set for the split, of the training part for the other settings.
-        classes: number of classes that have two images or more.
-        device: "cpu" or "gpu".
+    The split counts images of the set, other settings images of the training part. Classes have two images or more.
     """
 
     images: int
@@ -120,14 +117,7 @@ def recommended_steps(
 ) -> dict[str, Recommended]:
     """The number of batches and of epochs, whose evaluations take half of the time at most.
 
-    Args:
-        facts: facts of the training part and the machine.
-        overrides: the values that are decided.
-        batch_size: images of a batch.
-        step_seconds: seconds of a step on this machine; None where `steps` is given.
-        max_minutes: limit for the training.
-        evaluation_seconds: seconds of an evaluation, of which there is one before training and one after every epoch.
-        compiling_seconds: seconds before the first step.
+    There is an evaluation before training and one after every epoch. `step_seconds` is None where `steps` is given.
     """
     seconds = 60 * max_minutes - compiling_seconds - evaluation_seconds
     most = int(seconds / 2 / evaluation_seconds) if evaluation_seconds else _EPOCHS

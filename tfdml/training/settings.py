@@ -25,9 +25,6 @@ class TrainingSettings:
 
     `TrainingOptions` says what each is. The learning rate of Adam rises to `learning_rate` in a tenth of the steps,
     then falls along a cosine.
-
-    Raises:
-        ValueError: a value of another type or out of range.
     """
 
     split_by: Split
@@ -125,9 +122,6 @@ def read_settings(path: FilePath) -> TrainingOptions:
     Args:
         path: `settings.toml` of a run.
 
-    Returns:
-        dict of the settings in the file, to pass to `tfdml.training.train`.
-
     Raises:
         OSError: the file cannot be read.
         ValueError: no TOML, another format, an unknown setting, or a value out of range; the file is named.
@@ -137,11 +131,7 @@ def read_settings(path: FilePath) -> TrainingOptions:
 
 
 def read_record(path: FilePath) -> dict[str, Any]:
-    """The settings in a file, and the `fingerprint` of the set beside them.
-
-    Raises:
-        OSError, ValueError: see `read_settings`.
-    """
+    """The settings in a file, and the `fingerprint` of the set beside them."""
     try:
         record = tomllib.loads(Path(path).read_bytes().decode())
         version = record.pop("format", None)
@@ -155,11 +145,7 @@ def read_record(path: FilePath) -> dict[str, Any]:
 
 
 def is_training_run(folder: FilePath) -> bool:
-    """Whether a folder was written by `tfdml train`, as `format` in its `settings.toml` says.
-
-    Raises:
-        ValueError: settings that cannot be read, or of another version.
-    """
+    """Whether a folder was written by `tfdml train`, as `format` in its `settings.toml` says."""
     file = Path(folder) / FILE
     if not file.is_file():
         return False

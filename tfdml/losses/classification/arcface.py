@@ -61,7 +61,7 @@ class ArcFaceLoss(ProxyLoss):
 
     t is the angle between embeddings, which need not be normalized. An anchor without a positive or a negative gives 0.
 
-    Also called: additive angular margin softmax, AAM-softmax in speaker verification.
+    Also called: AAM-softmax in speaker verification.
 
     Example:
 
@@ -72,15 +72,13 @@ class ArcFaceLoss(ProxyLoss):
         1.1317
         >>> loss = tfdml.losses.ArcFaceLoss(classes=870, margin=0.5)  # proxies that EmbeddingModel trains
 
-    See also: `SubCenterArcFaceLoss` for noisy labels, `MagFaceLoss` for images of uneven quality, `CosFaceLoss` for
-    a margin of cosines.
+    See also: `SubCenterArcFaceLoss` for noisy labels, `MagFaceLoss` for images of uneven quality.
 
     Args:
         margin: angle in radians, from 0 to pi / 2; or a function of `Pairs` that returns an angle or one for each
             anchor, `(A,)`, such as `tfdml.layers.Scheduled`.
         scale: sharpness of the softmax, above 0.
-        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
+        classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
 
     Source: Deng, Guo, Xue, Zafeiriou, ArcFace: Additive Angular Margin Loss for Deep Face Recognition, CVPR 2019, eq.
     3. cos(t + margin) increases beyond pi - margin; f decreases everywhere, as in the authors' code, insightface.
@@ -113,10 +111,9 @@ class SubCenterArcFaceLoss(ProxyLoss):
 
     mean_p -log(exp(scale f(t_ap)) / (exp(scale f(t_ap)) + sum_n exp(scale cos t_an))),  t_ac = min_k t_ack
 
-    t_ack is the angle to center k of class c, and f that of `ArcFaceLoss`. Another `pairing` has `per_class` references
-    for each class, one class after the other. An anchor without a positive or a negative gives 0.
-
-    Also called: K sub-center ArcFace.
+    t_ack is the angle to center k of class c; f is as in `ArcFaceLoss`. All anchors share their references; another
+    `pairing` has `per_class` for each class, one class after the other. An anchor without a positive or a negative
+    gives 0.
 
     Example:
 
@@ -126,18 +123,13 @@ class SubCenterArcFaceLoss(ProxyLoss):
         0.6931
         >>> loss = tfdml.losses.SubCenterArcFaceLoss(classes=870, per_class=3)  # proxies that EmbeddingModel trains
 
-    See also: `tfdml.analysis.label_noise(loss, embeddings, labels)` lists the examples far from the dominant
-    center of their class; `ArcFaceLoss` has one center per class.
+    See also: `tfdml.analysis.label_noise`, which lists the examples far from the dominant center of their class.
 
     Args:
         classes: number of classes, or their ids; None for another `pairing`.
         per_class: number of proxies for each class, 1 or more.
         margin: as in `ArcFaceLoss`.
         scale: sharpness of the softmax, above 0.
-
-    Raises:
-        ValueError: when called, anchors that do not share references, or a number of references that `per_class` does
-            not divide.
 
     Source: Deng, Guo, Liu, Gong, Zafeiriou, Sub-center ArcFace: Boosting Face Recognition by Large-Scale Noisy Web
     Faces, ECCV 2020.

@@ -31,7 +31,7 @@ class CosFaceLoss(ProxyLoss):
 
     t is the angle between embeddings, which need not be normalized. An anchor without a positive or a negative gives 0.
 
-    Also called: AM-softmax (additive margin softmax), large margin cosine loss (LMCL).
+    Also called: AM-softmax (additive margin softmax), LMCL.
 
     Example:
 
@@ -48,8 +48,7 @@ class CosFaceLoss(ProxyLoss):
         margin: difference of cosines that a positive must have over the negatives, 0 or more; or a function of `Pairs`
             that returns a number or one for each anchor, `(A,)`, such as `tfdml.layers.Scheduled`.
         scale: sharpness of the softmax, above 0.
-        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
+        classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
 
     Source: Wang et al., CosFace: Large Margin Cosine Loss for Deep Face Recognition, CVPR 2018, eq. 4.
     """

@@ -49,8 +49,7 @@ class LargeMarginSoftmaxLoss(ProxyLoss):
     Args:
         margin: the whole number that multiplies the angle, 1 or more; 1 is the plain softmax without bias.
         scale: factor of all logits, above 0.
-        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
+        classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
 
     Source: Liu, Wen, Yu, Yang, Large-Margin Softmax Loss for Convolutional Neural Networks, ICML 2016. The paper blends
     psi with the cosine during training, and has no scale.

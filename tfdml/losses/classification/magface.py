@@ -45,11 +45,8 @@ class MagFaceLoss(ProxyLoss):
     arcface(margin m_a) + regularization (1 / |a| + |a| / U^2)
     m_a = l + (u - l) (|a| - L) / (U - L), with |a| clipped to [L, U]
 
-    The second term rewards large norms, so that the norm of an embedding tells how well it is recognized. The norms
-    matter, so embeddings must not be normalized. An anchor without a positive gives 0; one without a negative gives the
-    second term.
-
-    Also called: magnitude-aware ArcFace.
+    The second term rewards large norms, so that the norm of an embedding tells how well it is recognized. Embeddings
+    must not be normalized. An anchor without a positive gives 0; one without a negative gives the second term.
 
     Example:
 
@@ -66,12 +63,11 @@ class MagFaceLoss(ProxyLoss):
         margins: angles in radians at these norms, l and u, from 0 to pi / 2.
         regularization: weight of the second term, lambda_g, 0 or more.
         scale: sharpness of the softmax, above 0.
-        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
+        classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
 
     Source: Meng, Zhao, Huang, Zhou, MagFace: A Universal Representation for Face Recognition and Quality Assessment,
-    CVPR 2021. Norms are clipped as in the authors' code, which has a gradient of 0 outside of the bounds. Beyond pi - m
-    the margin is continued as in `ArcFaceLoss`; their default, the easy margin, drops it for angles above pi / 2.
+    CVPR 2021. Norms are clipped as in the authors' code, whose default, the easy margin, drops the margin for angles
+    above pi / 2.
     """
 
     def __init__(

@@ -39,8 +39,6 @@ class NormalizedSoftmaxLoss(ProxyLoss):
 
     t is the angle between embeddings, which need not be normalized. An anchor without a positive or a negative gives 0.
 
-    Also called: NormFace; NormalizedSoftmaxLoss in pytorch-metric-learning.
-
     Example:
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
@@ -49,13 +47,11 @@ class NormalizedSoftmaxLoss(ProxyLoss):
         0.3711
         >>> loss = tfdml.losses.NormalizedSoftmaxLoss(classes=870)  # proxies that EmbeddingModel trains
 
-    See also: `CosFaceLoss` and `ArcFaceLoss` add a margin; `NTXentLoss` is the softmax over a batch, without
-    proxies.
+    See also: `CosFaceLoss` and `ArcFaceLoss` add a margin; `NTXentLoss` is the softmax over a batch.
 
     Args:
         scale: sharpness of the softmax, above 0.
-        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
+        classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
 
     Source: Wang, Xiang, Cheng, Yuille, NormFace: L2 Hypersphere Embedding for Face Verification, ACM Multimedia 2017.
     The scale is fixed here; the paper also learns it. It is `NTXentLoss` with a temperature of 1 / scale.

@@ -33,11 +33,8 @@ class P2SGradLoss(IndependentPairLoss, ProxyLoss):
 
     sum_p (1 - cos t_ap)^2 / 2 + sum_n (cos t_an)^2 / 2
 
-    Its gradient by a cosine is the cosine minus 1 or 0, where a softmax has the probability minus 1 or 0. So it has
-    neither a scale nor a margin. t is the angle between embeddings, which need not be normalized. An anchor without
-    pairs gives 0.
-
-    Also called: probability-to-similarity gradient.
+    Its gradient by a cosine is the cosine minus 1 or 0, where a softmax has the probability minus 1 or 0. t is the
+    angle between embeddings, which need not be normalized. An anchor without pairs gives 0.
 
     Example:
 
@@ -50,8 +47,7 @@ class P2SGradLoss(IndependentPairLoss, ProxyLoss):
     See also: `NormalizedSoftmaxLoss`, whose scale has to be chosen; P2SGrad has no hyperparameter.
 
     Args:
-        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
+        classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
 
     Source: Zhang et al., P2SGrad: Refined Gradients for Optimizing Deep Face Models, CVPR 2019, which defines the
     gradient; this is its integral. It is the sum over pairs where `CosineRegressionLoss` is the mean.

@@ -37,11 +37,8 @@ class ProxyAnchorLoss(ProxyLoss):
 
     mean_r+ log(1 + sum_p exp(-alpha (s_pr - margin))) + mean_r log(1 + sum_n exp(alpha (s_nr + margin)))
 
-    s is the cosine similarity, p and n are the anchors that are positive and negative for the proxy r, and r+ is a
-    proxy with positives. A batch without pairs gives 0; a proxy without positives is left out of the first mean, and
-    one without pairs out of both.
-
-    Also called: Proxy-Anchor.
+    s is the cosine similarity, p and n are the positive and negative anchors of the proxy r, and r+ is a proxy with
+    positives. All anchors share their references. A batch without pairs gives 0; proxies without pairs do not count.
 
     Example:
 
@@ -52,17 +49,12 @@ class ProxyAnchorLoss(ProxyLoss):
         2.9181
         >>> loss = tfdml.losses.ProxyAnchorLoss(classes=870)  # proxies that EmbeddingModel trains
 
-    See also: `ProxyNCALoss`, whose anchors are the examples; `MultiSimilarityLoss` has the same soft maxima over a
-    batch.
+    See also: `ProxyNCALoss`, whose anchors are the examples.
 
     Args:
         margin: slack delta of both sums, 0 or more.
         alpha: sharpness of the sums, above 0.
-        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
-
-    Raises:
-        ValueError: when called, anchors that do not share references.
+        classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
 
     Source: Kim, Kim, Cho, Kwak, Proxy Anchor Loss for Deep Metric Learning, CVPR 2020, eq. 4.
     """

@@ -34,14 +34,7 @@ def over_classes(pairs: Pairs, per_class: int) -> Pairs:
 
 
 class ProxyLoss(PairLoss):
-    """Base class: a loss over the proxies of `classes`, or over another pairing.
-
-    Args:
-        function: computes the values.
-        classes, per_class: as in `tfdml.layers.Proxies`, `classes` None for a loss with another `pairing`. A function
-            that has an argument `per_class` receives it.
-        **options: settings of the function and options of `PairLoss`.
-    """
+    """Base class: a loss over the proxies of `classes`, or another pairing; its function may take `per_class`."""
 
     def __init__(
         self,
@@ -69,11 +62,7 @@ class ProxyLoss(PairLoss):
 
     @property
     def proxies(self) -> Proxies:
-        """The proxies, which `EmbeddingModel` trains and saves.
-
-        Raises:
-            AttributeError: a pairing without proxies.
-        """
+        """The proxies, which `EmbeddingModel` trains and saves; an AttributeError if the pairing has none."""
         if not isinstance(self.pairing, Proxies):
             raise AttributeError(f"Received pairing={self.pairing!r}, expected proxies. Make the loss with classes=.")
         return self.pairing

@@ -51,8 +51,7 @@ class ProxyNCALoss(ProxyLoss):
     Args:
         scale: sharpness of the softmax, the inverse of a temperature, above 0.
         positive_in_denominator: add exp(-scale d_ap^2) to the denominator, so that the fraction is a probability.
-        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
+        classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
 
     Source: Movshovitz-Attias, Toshev, Leung, Ioffe, Singh, No Fuss Distance Metric Learning using Proxies, ICCV 2017,
     whose denominator leaves out the positive; Teh, DeVries, Taylor, ProxyNCA++, ECCV 2020, puts it in, with a

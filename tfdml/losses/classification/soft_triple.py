@@ -59,10 +59,9 @@ class SoftTripleLoss(ProxyLoss):
     mean_p -log(exp(scale (S_ap - margin)) / (exp(scale (S_ap - margin)) + sum_n exp(scale S_an))) + nu R
     S_ac = sum_k q_k s_ack, with q = softmax_k(s_ack / temperature); R = mean over c and k < l of |w_ck - w_cl| / 2
 
-    s is the cosine similarity, and w_ck is center k of class c. Another `pairing` has `per_class` references for each
-    class, one class after the other. An anchor without a positive or a negative gives nu R, which is 0 for one center.
-
-    Also called: SoftTriple, softmax with several centers per class.
+    s is the cosine similarity, and w_ck is center k of class c. All anchors share their references; another `pairing`
+    has `per_class` for each class, one class after the other. An anchor without a positive or a negative gives nu R,
+    which is 0 for one center.
 
     Example:
 
@@ -82,10 +81,6 @@ class SoftTripleLoss(ProxyLoss):
         scale: sharpness of the softmax over classes, above 0.
         temperature: gamma of the softmax over the centers of a class, above 0; small values take the nearest center.
         nu: regularization weight of R, 0 or more. It merges centers that a class does not need.
-
-    Raises:
-        ValueError: when called, anchors that do not share references, or a number of references that `per_class` does
-            not divide.
 
     Source: Qian, Shang, Sun, Hu, Li, Jin, SoftTriple Loss: Deep Metric Learning Without Triplet Sampling, ICCV 2019.
     """

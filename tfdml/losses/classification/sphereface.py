@@ -52,7 +52,7 @@ class SphereFaceLoss(ProxyLoss):
 
     t is the angle between embeddings, which need not be normalized. An anchor without a positive or a negative gives 0.
 
-    Also called: A-softmax (angular softmax).
+    Also called: A-softmax.
 
     Example:
 
@@ -69,8 +69,7 @@ class SphereFaceLoss(ProxyLoss):
         margin: the whole number that multiplies the angle, 1 or more.
         scale: sharpness of the softmax, above 0; or "norm" for the norm |a| of the embedding, as in the paper, which
             normalizes the proxies only. The embedding must then not be normalized.
-        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
+        classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
 
     Source: Liu et al., SphereFace: Deep Hypersphere Embedding for Face Recognition, CVPR 2017, section 3, with
     `scale="norm"`; Serrat, Deep Metric Learning, course slides 2021-22, prints that form. The paper blends psi with the

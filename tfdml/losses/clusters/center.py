@@ -28,8 +28,6 @@ class CenterLoss(ProxyLoss):
 
     Embeddings are used as they are, not normalized. An anchor without positives gives 0.
 
-    Also called: center loss of Wen et al.
-
     Example:
 
         >>> proxies = tfdml.layers.Proxies(2, initializer="identity")  # the axes of the plane
@@ -40,12 +38,10 @@ class CenterLoss(ProxyLoss):
     See also: Add it to a softmax loss by `WeightedSumLoss`; alone it collapses the embeddings.
 
     Args:
-        classes: number of classes, or their ids, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
+        classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
 
     Source: Wen, Zhang, Li, Qiao, A Discriminative Feature Learning Approach for Deep Face Recognition, ECCV 2016. Here
-    centers have the gradient of the loss and the optimizer of the model. The paper moves each center of the batch by
-    alpha times the sum of the differences to its examples divided by 1 plus their number.
+    centers have the gradient of the loss and the optimizer of the model, in place of an update rule.
     """
 
     def __init__(

@@ -39,11 +39,11 @@ class CentroidTripletLoss(PairLoss):
 
     mean_c max(0, |a - c_own|^2 - |a - c|^2 + margin)
 
-    c_own is the mean of the positives of the anchor, without the anchor. The other c are the means of the classes of
-    its negatives, in the batch. A batch is compared with itself. Rows that are positive to each other form a class, so
-    `match` must be an equivalence relation. Embeddings are used as they are, not normalized. Only whether the weight of
-    a positive is 0 matters; the weight of a class is the mean weight of its negatives. An anchor without a positive or
-    a negative gives 0.
+    c_own is the mean of the positives of the anchor, without the anchor; the other c are the means of the classes of
+    its negatives. A batch is compared with itself. Rows that are positive to each other form a class, so `match` must
+    be an equivalence relation. Embeddings are used as they are, not normalized. Only whether the weight of a positive
+    is 0 matters; the weight of a class is the mean weight of its negatives. An anchor without a positive or a negative
+    gives 0.
 
     Also called: CTL.
 
@@ -55,7 +55,6 @@ class CentroidTripletLoss(PairLoss):
         0.18
 
     See also: `CoupledClustersLoss`, whose center contains the anchor. `PrototypicalLoss`, a softmax over centers.
-    `TripletLoss`, single examples. `WeightedSumLoss`, to add them.
 
     Args:
         margin: how much nearer the center of the class must be, in squared distance; 0 or more.

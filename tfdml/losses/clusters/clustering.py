@@ -84,8 +84,7 @@ def _first_best(scores, allowed):
 def _distances_with_candidates(d, nearest, assigned, same_class):
     """1 - NMI of the classes and of the clusters that each row would make as a further medoid, `(A,)`.
 
-    The rows that are nearer to the candidate than to their medoid move to its cluster. Counts of all candidates are
-    matrix products.
+    Rows that are nearer to the candidate than to their medoid move to its cluster. Counts are matrix products.
     """
     same_cluster, same_class = (ops.cast(same, d.dtype) for same in (assigned[:, None] == assigned, same_class))
     moves = ops.cast(d < nearest[:, None], d.dtype)
@@ -129,9 +128,8 @@ class ClusteringLoss(PairLoss):
     F(S) = -sum_i min_{j in S} d_ij,  F* = sum_classes max_{j in class} -sum_{i in class} d_ij
 
     S are as many rows, the medoids, as the batch has classes. NMI is the normalized mutual information of the classes
-    and of the clusters, in which each row belongs to its nearest medoid. S is found by the greedy algorithm, one medoid
-    at a time, and refined by swaps of medoids with members of their cluster (PAM). The gradient flows through the
-    distances to the medoids.
+    and of the clusters, in which each row belongs to its nearest medoid. A greedy algorithm finds S, and swaps of
+    medoids with members of their cluster refine it (PAM). The gradient flows through the distances to the medoids.
 
     A batch is compared with itself. Rows that are positive to each other form a class, so `match` must be an
     equivalence relation. d is the euclidean distance of embeddings as they are, which the paper scales to norm 1. Only
@@ -147,8 +145,7 @@ class ClusteringLoss(PairLoss):
         >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
         1.004
 
-    See also: `PrototypicalLoss` compares with means of the classes; `metrics.clustering` measures the NMI that is
-    the margin here.
+    See also: `PrototypicalLoss` compares with means of the classes; `metrics.clustering` measures NMI.
 
     Args:
         margin: the margin gamma of a clustering that shares no information with the classes, 0 or more.

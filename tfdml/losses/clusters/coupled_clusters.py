@@ -50,8 +50,7 @@ class CoupledClustersLoss(PairLoss):
         margin: how much nearer an anchor must be to its center than negatives, in squared distance; 0 or more.
 
     Source: Liu, Tian, Yang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
-    CVPR 2016, eqs. 3 to 5. The gradient reaches all members of the class through the center, which the paper holds
-    constant.
+    CVPR 2016, eqs. 3 to 5. The paper holds the center constant in the gradient.
     """
 
     def __init__(self, *, margin: float = 0.2, **options: Unpack[PairOptions]) -> None:

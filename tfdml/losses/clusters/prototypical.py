@@ -46,7 +46,7 @@ class PrototypicalLoss(PairLoss):
     as they are. Those of norm 1 give a nearly flat softmax, because their squared distances are at most 4; multiply
     them by a scale. Only whether a weight is 0 matters. Support rows and batches without queries give 0.
 
-    Also called: prototypical networks, ProtoNet.
+    Also called: ProtoNet.
 
     Example:
 

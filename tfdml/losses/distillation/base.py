@@ -15,15 +15,7 @@ from tfdml.pairs.pairings import usable
 
 
 class DistillationLoss(FunctionLoss):
-    """Base class: a Keras loss over a function `(teacher, student) -> (batch,)`.
-
-    The labels of Keras are the embeddings of the teacher. `loss(teacher, student)` is the reduced loss.
-
-    Args:
-        function: returns one value per example.
-        name: name of the loss; None for the name of the function.
-        reduction, dtype: as in `keras.losses.Loss`.
-    """
+    """Base class: a Keras loss over a function `(teacher, student) -> (batch,)`, with the teacher as labels."""
 
     def __init__(
         self,
@@ -44,13 +36,7 @@ class DistillationLoss(FunctionLoss):
 def teacher_and_student(teacher: Tensor, student: Tensor) -> tuple[Tensor, Tensor]:
     """The embeddings of a batch as tensors in float32, or float64 if the student's have that type.
 
-    Args:
-        teacher: `(batch, teacher_dim)` floats; no gradient flows to them.
-        student: `(batch, dim)` floats.
-
-    Raises:
-        ValueError: masked entries, class ids in place of the teacher's embeddings, embeddings of another shape, or
-            different numbers of rows.
+    No gradient flows to the teacher's. Class ids in place of them are a ValueError.
     """
     teacher, student = map(ops.convert_to_tensor, usable(teacher, student))
     for name, x in (("teacher", teacher), ("student", student)):

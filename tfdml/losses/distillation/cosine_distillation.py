@@ -35,8 +35,7 @@ class CosineDistillationLoss(DistillationLoss):
     `loss(teacher, student)`: the labels of Keras are the teacher's embeddings, in the dimension of the student's.
     Neither need be normalized. A zero vector has similarity 0: it gives 1, with gradient 0.
 
-    Also called: embedding regression, cosine embedding loss of a teacher. Between unit vectors it is half the squared
-    distance, so it is feature distillation by the mean squared error, too.
+    Also called: embedding regression; between unit vectors, half of feature distillation by squared error.
 
     Example:
 
@@ -45,15 +44,9 @@ class CosineDistillationLoss(DistillationLoss):
         >>> round(float(loss(teacher, student)), 4)  # (0.4 + 0) / 2
         0.2
 
-    See also: `RelationalDistanceLoss` and `SimilarityPreservingLoss`, which compare pairs of examples, for a student of
-    another dimension or one that may choose its own axes.
+    See also: `RelationalDistanceLoss` and `SimilarityPreservingLoss`, for a student of another dimension.
 
-    Raises:
-        ValueError: when called, different dimensions or numbers of rows, or class ids in place of the teacher's
-            embeddings.
-
-    Source: Sanh, Debut, Chaumond, Wolf, DistilBERT, a Distilled Version of BERT, 2019, the cosine term of its loss,
-    here on embeddings.
+    Source: Sanh, Debut, Chaumond, Wolf, DistilBERT, a Distilled Version of BERT, 2019, the cosine term of its loss.
     """
 
     def __init__(self, **options: Unpack[LossOptions]) -> None:

@@ -77,8 +77,7 @@ class RelationalDistanceLoss(DistillationLoss):
 
     mu is the mean distance of the pairs of the batch, and h the Huber loss: h(x) = x^2 / 2 for |x| <= 1, |x| - 1/2
     beyond. `loss(teacher, student)`: the labels of Keras are the teacher's embeddings, of any dimension. Both are used
-    as they are. A batch of one example gives 0; embeddings that are all equal have relative distances of 0, with
-    gradient 0.
+    as they are. A batch of one example gives 0; equal embeddings have relative distances of 0, with gradient 0.
 
     Also called: RKD-D, distance-wise distillation.
 
@@ -91,13 +90,8 @@ class RelationalDistanceLoss(DistillationLoss):
         0.0208
 
     See also: `RelationalAngleLoss`, to which the paper adds this loss by a `WeightedSumLoss`.
-    `SimilarityPreservingLoss`, on dot products.
 
-    Raises:
-        ValueError: when called, different numbers of rows, or class ids in place of the teacher's embeddings.
-
-    Source: Park, Kim, Lu, Cho, Relational Knowledge Distillation, CVPR 2019, section 3.2.1; here the mean over pairs in
-    place of their sum.
+    Source: Park, Kim, Lu, Cho, Relational Knowledge Distillation, CVPR 2019, section 3.2.1; here a mean over pairs.
     """
 
     def __init__(self, **options: Unpack[LossOptions]) -> None:
@@ -112,9 +106,8 @@ class RelationalAngleLoss(DistillationLoss):
 
     cos(x_i x_j x_k) is the cosine of the angle at x_j between the directions to x_i and x_k, and h the Huber loss, here
     half the square up to a difference of 1. `loss(teacher, student)`: the labels of Keras are the teacher's embeddings,
-    of any dimension. Values are between 0 and 1.5. A batch of fewer than three examples gives 0. The direction between
-    duplicates is the zero vector: its cosines are 0, with gradient 0. Time grows with batch^3 x dim, memory with
-    batch^2: one vertex at a time, and again for the gradient.
+    of any dimension. Values are between 0 and 1.5. A batch of fewer than three examples gives 0. A direction between
+    duplicates has cosines of 0, with gradient 0. Time grows with batch^3 x dim, memory with batch^2.
 
     Also called: RKD-A, angle-wise distillation.
 
@@ -128,11 +121,7 @@ class RelationalAngleLoss(DistillationLoss):
 
     See also: `RelationalDistanceLoss`, whose time grows with the square of the batch instead of the cube.
 
-    Raises:
-        ValueError: when called, different numbers of rows, or class ids in place of the teacher's embeddings.
-
-    Source: Park, Kim, Lu, Cho, Relational Knowledge Distillation, CVPR 2019, section 3.2.2; here the mean over triplets
-    in place of their sum.
+    Source: Park, Kim, Lu, Cho, Relational Knowledge Distillation, CVPR 2019, section 3.2.2; here a mean over triplets.
     """
 
     def __init__(self, **options: Unpack[LossOptions]) -> None:

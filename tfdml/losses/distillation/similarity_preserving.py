@@ -42,9 +42,6 @@ class SimilarityPreservingLoss(DistillationLoss):
 
     See also: `RelationalDistanceLoss`, on distances. `CosineDistillationLoss`, which needs equal dimensions.
 
-    Raises:
-        ValueError: when called, different numbers of rows, or class ids in place of the teacher's embeddings.
-
     Source: Tung, Mori, Similarity-Preserving Knowledge Distillation, ICCV 2019, eq. 4.
     """
 

@@ -12,13 +12,7 @@ from tfdml.pairs.base import Tensor
 
 
 class ScoreLoss(FunctionLoss):
-    """Base class: a Keras loss over a function `(labels, scores)` that returns one value per score.
-
-    Args:
-        function: returns values in the shape of the scores.
-        name: name of the loss; None for the name of the function.
-        reduction, dtype: as in `keras.losses.Loss`.
-    """
+    """Base class: a Keras loss over a function `(labels, scores)` that returns one value per score."""
 
     def __init__(
         self,
@@ -41,14 +35,9 @@ class ScoreLoss(FunctionLoss):
 
 
 def signed_scores(labels: Tensor, scores: Tensor) -> Tensor:
-    """y o: the scores in float32 (or their float64), with the sign of their labels.
+    """y o: the scores in float32 (or their float64), with the sign of their labels, above 0 for pairs that match.
 
-    Args:
-        labels: numbers or booleans in the shape of the scores: above 0 for pairs that match.
-        scores: floats of any shape. Labels `(batch, 1)` fit scores `(batch,)`, and the other way around.
-
-    Raises:
-        ValueError: masked entries, or labels of another shape.
+    Labels `(batch, 1)` fit scores `(batch,)`, and the other way around.
     """
     scores = ops.convert_to_tensor(as_unmasked(scores, "scores"))
     scores = scores if _is(scores, "float64") else ops.cast(scores, "float32")

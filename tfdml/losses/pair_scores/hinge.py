@@ -25,7 +25,7 @@ class PairHingeLoss(ScoreLoss):
     The labels y, in the shape of the scores o, are 1 for a pair that matches and -1 (or 0) for one that does not. Any
     number above 0 counts as 1, any other as -1. A score that is not finite gives NaN.
 
-    Also called: max-margin loss, SVM loss; `keras.losses.Hinge`, which averages over the last axis of the scores.
+    Also called: max-margin loss, SVM loss.
 
     Example:
 
@@ -35,12 +35,8 @@ class PairHingeLoss(ScoreLoss):
 
     See also: `PairLogisticLoss`, its smooth form. `ContrastiveLoss`, of embeddings in place of scores.
 
-    Raises:
-        ValueError: when called, masked entries, or labels of another shape.
-
     Source: Zagoruyko, Komodakis, Learning to Compare Image Patches via Convolutional Neural Networks, CVPR 2015, eq. 1.
-    Its penalty (lambda / 2) ||w||^2 belongs to the weights: `kernel_regularizer=keras.regularizers.L2(lambda / 2)` in
-    the layers of the model. The paper sums over pairs, Keras takes the mean.
+    The paper sums over pairs, Keras takes the mean.
     """
 
     def __init__(self, **options: Unpack[LossOptions]) -> None:

@@ -19,8 +19,8 @@ def pair_logistic(labels: Tensor, scores: Tensor) -> Tensor:
 class PairLogisticLoss(ScoreLoss):
     """Logistic loss of the scores of pairs: log(1 + exp(-y o)).
 
-    For `tfdml.models.PairModel`, whose score is then the logarithm of the odds that a pair matches, and for maps of
-    scores. Weights of a map, such as equal weights for both labels, are `sample_weight` of the same shape;
+    For `tfdml.models.PairModel`, whose score is then the log-odds that a pair matches, and for maps of scores. Weights
+    of a map, such as equal weights for both labels, are `sample_weight` of the same shape;
     `reduction="mean_with_sample_weight"` divides by their sum, the default by the number of scores.
 
     The labels y, in the shape of the scores o, are 1 for a pair that matches and -1 (or 0) for one that does not. Any
@@ -35,9 +35,6 @@ class PairLogisticLoss(ScoreLoss):
         0.41
 
     See also: `PairHingeLoss`, 0 beyond a margin. `DistanceLogisticLoss`, of distances between embeddings.
-
-    Raises:
-        ValueError: when called, masked entries, or labels of another shape.
 
     Source: Bertinetto, Valmadre, Henriques, Vedaldi, Torr, Fully-Convolutional Siamese Networks for Object Tracking,
     ECCV 2016 workshops, eq. 3.

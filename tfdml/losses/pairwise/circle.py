@@ -40,8 +40,7 @@ class CircleLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0.2453, log(1 + exp(8 * 1.2 * 0.4)) and 0
         1.3689
 
-    See also: `MultiSimilarityLoss`, with fixed sharpness instead of weights that vanish at the optimum. `NTXentLoss`,
-    without margin.
+    See also: `MultiSimilarityLoss`, with fixed sharpness instead of weights that vanish at the optimum.
 
     Args:
         margin: relaxation m, in [0, 1]: positives aim at 1 - m, negatives at m.

@@ -104,8 +104,6 @@ def square(d: Tensor) -> Tensor:
 class HingeSquared(Settings):
     """h(d) = max(0, margin - d)^2, the loss of a negative pair in the contrastive loss.
 
-    See also: `WeightedContrastiveLoss`, whose `negative_cost` it is.
-
     Example:
 
         >>> negative_cost = tfdml.losses.HingeSquared(margin=2.0)
@@ -135,8 +133,8 @@ class ContrastiveLoss(IndependentPairLoss):
 
     (1 / pairs) (sum_p max(0, d_ap - positive_margin)^2 + sum_n max(0, negative_margin - d_an)^2)
 
-    Embeddings are used as they are, not normalized. An anchor without pairs gives 0. Duplicates of another class have a
-    loss of negative_margin^2, with gradient 0.
+    Embeddings are used as they are, not normalized. An anchor without pairs gives 0. Negative duplicates have gradient
+    0.
 
     Also called: pairwise loss, Siamese loss; with `positive_margin`, double-margin contrastive loss.
 
@@ -147,18 +145,15 @@ class ContrastiveLoss(IndependentPairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of (0.25 + 0.25) / 2, (0.25 + 1) / 2 and 0.625
         0.5
 
-    See also: `MarginLoss`, whose pull and push do not grow with the violation. `BalancedContrastiveLoss` for classes of
-    uneven size. `MultiSimilarityLoss` for large batches, in which most pairs are easy.
+    See also: `MarginLoss`, whose gradient does not grow with the violation. `MultiSimilarityLoss` for large batches.
 
     Args:
         positive_margin: positive pairs closer than this have zero loss; 0 or more.
         negative_margin: negative pairs farther apart than this have zero loss; above `positive_margin`.
-        distance: "euclidean", "squared" (the double-margin form on squared distances), "cosine" (1 - s), "snr", or a
-            function of `Pairs`.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Source: Hadsell, Chopra, LeCun, Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006, eq. 4, without
-    its factor 1/2; the mean over ordered pairs is eq. 23 of Hong, Park, Kim, Deep Metric Learning via Weighted
-    Contrastive Loss.
+    its factor 1/2, as a mean over ordered pairs.
     """
 
     def __init__(
@@ -196,8 +191,7 @@ class WeightedContrastiveLoss(IndependentPairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of (0.25 + 0.5 * 0.25) / 2, 0.375 and 0.3125
         0.2917
 
-    See also: `ContrastiveLoss`, the same with squares and hinges. `BalancedContrastiveLoss`, whose eta follows the
-    sizes of the classes.
+    See also: `BalancedContrastiveLoss`, whose eta follows the sizes of the classes.
 
     Args:
         positive_cost: g, the loss of a positive pair, an increasing function of an array of distances; d^2 by default.
@@ -234,8 +228,7 @@ class BalancedContrastiveLoss(IndependentPairLoss):
     eta_an = lambda / (L - 1) * (N_a - 1) / N_n
 
     N_a and N_n are the numbers of training examples in the classes of the anchor and the negative, L the number of
-    classes, lambda the number of negatives per positive. Embeddings are used as they are, not normalized. An anchor
-    without pairs gives 0.
+    classes. Embeddings are used as they are, not normalized. An anchor without pairs gives 0.
 
     Example:
 
@@ -244,8 +237,7 @@ class BalancedContrastiveLoss(IndependentPairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # eta: 2 / 2 for anchors of class 0, 1 / 3 for class 1
         0.3611
 
-    See also: `ContrastiveLoss` for classes of even size. `tfdml.samplers.GroupSampler`, which draws small classes as
-    often as large ones.
+    See also: `tfdml.samplers.GroupSampler`, which draws small classes as often as large ones.
 
     Args:
         class_counts: training examples of each class: an array indexed by class id, or a dict of id to count.
@@ -254,9 +246,7 @@ class BalancedContrastiveLoss(IndependentPairLoss):
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Raises:
-        ValueError: when called, a label that `class_counts` does not cover, where labels can be read; labels that are
-            not class ids. Inside a compiled function, where no error can be raised, a class without a count makes the
-            loss NaN.
+        ValueError: when called, a label that `class_counts` does not cover; inside a compiled function, NaN.
 
     Source: Hong, Park, Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. 15. Its eq. 16 prints N_a in the
     denominator; 15 and the derivation have N_n.
@@ -292,8 +282,7 @@ class CosineContrastiveLoss(IndependentPairLoss):
 
     (1 / pairs) (sum_p -s_ap + sum_n max(0, s_an - threshold))
 
-    s is the cosine similarity; embeddings need not be normalized. The loss is down to -1 where positives coincide. An
-    anchor without pairs gives 0.
+    s is the cosine similarity; embeddings need not be normalized. The loss is -1 or more. Without pairs it is 0.
 
     Also called: cosine embedding loss (PyTorch), which adds 1 to the loss of each positive.
 
@@ -304,8 +293,7 @@ class CosineContrastiveLoss(IndependentPairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of (-0.6 + 0) / 2, (-0.6 + 0.3) / 2 and 0.15
         -0.1
 
-    See also: `CosineRegressionLoss`, whose similarities read as scores. `MarginLoss(distance="cosine")`, which leaves
-    positives alone that are similar enough.
+    See also: `MarginLoss(distance="cosine")`, which leaves positives alone that are similar enough.
 
     Args:
         threshold: negative pairs less similar than this have zero loss, in [-1, 1].

@@ -69,12 +69,10 @@ class CLIPLoss(PairLoss):
     is alone among its negatives: a caption that occurs twice is not a negative of its images.
 
     For `tfdml.models.TwoTowers`, such as pictures and texts. The default temperature is a `tfdml.layers.LearnedNumber`,
-    which `EmbeddingModel` trains: 0.07 at first, and at least 0.01, so that similarities are multiplied by 100 at most,
-    as in the paper. s is the cosine similarity; embeddings need not be normalized. A direction without a positive or
-    without a negative gives 0.
+    which `EmbeddingModel` trains: 0.07 at first, and at least 0.01, as in the paper. s is the cosine similarity;
+    embeddings need not be normalized. A direction without a positive or a negative gives 0.
 
-    Also called: contrastive language-image pre-training, ConVIRT, symmetric InfoNCE, multiple negatives symmetric
-    ranking loss.
+    Also called: ConVIRT, symmetric InfoNCE, multiple negatives symmetric ranking loss.
 
     Example:
 
@@ -85,16 +83,11 @@ class CLIPLoss(PairLoss):
         0.2987
         >>> loss = tfdml.losses.CLIPLoss()  # a learned temperature, in an EmbeddingModel
 
-    See also: `SigmoidLoss`, in which pairs are independent. `NTXentLoss(pairing=tfdml.pairs.two_towers)`, queries to
-    gallery only.
+    See also: `SigmoidLoss`, of independent pairs. `NTXentLoss(pairing=tfdml.pairs.two_towers)`, one direction.
 
     Args:
         temperature: t, above 0; or a function `Pairs -> ()`, such as a `LearnedNumber`. None for a learned one.
-        pairing: `two_towers`, or another pairing of as many references as anchors.
-
-    Raises:
-        ValueError: when called, numbers of anchors and references that differ, or references that the anchors do not
-            share.
+        pairing: `two_towers`, or another pairing of as many references, which all anchors share, as anchors.
 
     Source: Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021, figure 3.
     """
@@ -113,11 +106,7 @@ class CLIPLoss(PairLoss):
         super().__init__(clip, temperature=temperature, pairing=pairing, **options)
 
     def blocks(self, comparison: Comparison, size: int) -> list[Blocks]:
-        """Anchors to references, and references to anchors, in blocks.
-
-        Raises:
-            ValueError: a miner or importance weights, which see anchors against references only.
-        """
+        """Anchors to references, and references to anchors, in blocks; not with a miner or importance weights."""
         if self.miner or self.importance:
             raise WholeBatchError(
                 "Received anchors_per_block with a miner or importance weights for CLIPLoss, expected none of them: "
@@ -139,8 +128,7 @@ class SigmoidLoss(PairLoss):
 
     sum_p -log sigmoid(scale s_ap + bias) + sum_n -log sigmoid(-(scale s_an + bias))
 
-    The mean over anchors is the paper's loss. Equal labels are positive, also off the diagonal: a caption that occurs
-    twice is not a negative of its images.
+    The mean over anchors is the paper's loss. Equal labels are positive: a repeated caption is not a negative.
 
     For `tfdml.models.TwoTowers`, such as pictures and texts. The default scale and bias are
     `tfdml.layers.LearnedNumber`, which `EmbeddingModel` trains: 10 and -10 at first, the scale by its logarithm. s is
@@ -157,13 +145,11 @@ class SigmoidLoss(PairLoss):
         0.6876
         >>> loss = tfdml.losses.SigmoidLoss()  # learned scale and bias, in an EmbeddingModel
 
-    See also: `CLIPLoss`, a softmax over the batch. `BinomialDevianceLoss`, the same with a scale for each sign, and
-    means in place of sums.
+    See also: `BinomialDevianceLoss`, the same with a scale for each sign, and means in place of sums.
 
     Args:
         scale: the paper's t, above 0; or a function `Pairs -> ()`, such as a `LearnedNumber`. None for a learned one.
-        bias: b, a number; or such a function. None for a learned one. It starts well below 0, as most pairs are
-            negative.
+        bias: b, a number; or such a function. None for a learned one, below 0 at first, as most pairs are negative.
         pairing: `two_towers`, or any other.
 
     Source: Zhai, Mustafa, Kolesnikov, Beyer, Sigmoid Loss for Language Image Pre-Training, ICCV 2023, eq. 1.

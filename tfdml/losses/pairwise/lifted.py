@@ -86,8 +86,7 @@ class LiftedStructureLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # J is 0.9741: the mean of 3 / 4 J^2, 3 / 4 J^2 and 0
         0.4744
 
-    See also: `GeneralizedLiftedLoss`, with all positives of an anchor jointly. `MultiSimilarityLoss`, usually the
-    better first choice.
+    See also: `MultiSimilarityLoss`, usually the better first choice.
 
     Args:
         margin: distance up to which negatives count, with a soft threshold; above 0.
@@ -122,7 +121,7 @@ class GeneralizedLiftedLoss(PairLoss):
     With `distance="cosine"` this is the form on similarities, max(0, log sum_p exp(-s) + log sum_n exp(margin + s)).
     Embeddings are used as they are, not normalized. An anchor without a positive or a negative gives 0.
 
-    Also called: generalized lifted structure loss, LG loss.
+    Also called: LG loss.
 
     Example:
 
@@ -131,8 +130,7 @@ class GeneralizedLiftedLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0, 0.5 + 1 - 1 and 0
         0.1667
 
-    See also: `LiftedStructureLoss`, for each positive pair by itself. `MultiSimilarityLoss` and `CircleLoss`, smooth
-    losses of similarities.
+    See also: `MultiSimilarityLoss` and `CircleLoss`, smooth losses of similarities.
 
     Args:
         margin: how much farther negatives must be, 0 or more.

@@ -47,7 +47,7 @@ class DistanceLogisticLoss(IndependentPairLoss):
     Embeddings are used as they are, not normalized. An anchor without pairs gives 0. The loss of coincident negatives
     is infinite; it is capped at about 41, with gradient 0.
 
-    Also called: distance-based logistic loss, DBL.
+    Also called: DBL.
 
     Example:
 
@@ -56,8 +56,7 @@ class DistanceLogisticLoss(IndependentPairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0.4437, 0.6563 and 0.9392; P(0.5) is 0.8515
         0.6797
 
-    See also: `ContrastiveLoss`, with hinges at two distances. `BinomialDevianceLoss`, the logistic loss of cosine
-    similarities.
+    See also: `ContrastiveLoss`, with hinges at two distances.
 
     Args:
         margin: distance around which the probability of a match falls, above 0; P(0) = 1.
@@ -80,11 +79,9 @@ class BinomialDevianceLoss(IndependentPairLoss):
 
     mean_p log(1 + exp(alpha (threshold - s_ap))) + mean_n log(1 + exp(beta (s_an - threshold)))
 
-    s is the cosine similarity; embeddings need not be normalized. An anchor with neither positives nor negatives gives
-    0.
+    s is the cosine similarity; embeddings need not be normalized. An anchor without pairs gives 0.
 
-    Also called: deviance loss, logistic loss; the sigmoid loss of SigLIP has this form, with one learned
-    sharpness and threshold.
+    Also called: deviance loss, logistic loss; the sigmoid loss of SigLIP has this form.
 
     Example:
 
@@ -94,11 +91,9 @@ class BinomialDevianceLoss(IndependentPairLoss):
         7.8988
 
     See also: `MultiSimilarityLoss`, in which the weight of a pair also depends on the other pairs of its anchor.
-    `DistanceLogisticLoss` for euclidean distances. `BoostedLoss`, an ensemble trained with this loss.
 
     Args:
-        alpha: sharpness on positives, above 0.
-        beta: sharpness on negatives, above 0.
+        alpha, beta: sharpness on positives and on negatives, above 0.
         threshold: cosine similarity that separates positives from negatives, in [-1, 1].
 
     Source: Yi, Lei, Li, Deep Metric Learning for Practical Person Re-Identification, 2014; with two sharpness

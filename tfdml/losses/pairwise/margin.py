@@ -71,18 +71,15 @@ class MarginLoss(PairLoss):
         >>> boundaries = tfdml.layers.Boundaries(class_ids=labels)  # learned in an EmbeddingModel
         >>> loss = tfdml.losses.MarginLoss(boundary=boundaries)
 
-    See also: `ContrastiveLoss`, which squares the hinges and pulls positives to distance 0. `TripletLoss`, which needs
-    no boundary, but gives no threshold for "same or not" either.
+    See also: `TripletLoss`, which needs no boundary, but gives no threshold for "same or not" either.
 
     Args:
         margin: how far each pair must be from the boundary, 0 or more.
         boundary: the distance beta that separates positives from negatives: a number in [0, 2], or a function of
-            `Pairs` that returns one for each anchor, such as `Boundaries`, which `EmbeddingModel` trains and keeps in
-            its files.
+            `Pairs` that returns one for each anchor, such as `Boundaries`, which `EmbeddingModel` trains and saves.
         nu: regularization weight of a learned boundary, 0 or more. At the optimum of a boundary that all anchors share,
             nu is the share of active positives minus the share of active negatives among the N pairs.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`, of embeddings scaled to
-            norm 1.
+        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
         normalize: "active" divides by the number of pairs with a nonzero loss, "all" by the number of all pairs.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4. With

@@ -41,12 +41,10 @@ class MultiSimilarityLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)
         0.3994
 
-    See also: `RAWLoss`, the same with a miner. `BinomialDevianceLoss`, in which the weight of a pair depends on this
-    pair alone. `NTXentLoss`, which compares each positive with the negatives instead of a threshold.
+    See also: `BinomialDevianceLoss`, in which the weight of a pair depends on this pair alone.
 
     Args:
-        alpha: sharpness on positives, above 0.
-        beta: sharpness on negatives, above 0.
+        alpha, beta: sharpness on positives and on negatives, above 0.
         threshold: cosine similarity that separates positives from negatives, in [-1, 1].
 
     Source: Wang, Han, Huang, Dong, Scott, Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning,
@@ -73,8 +71,7 @@ class RAWLoss(MultiSimilarityLoss):
 
     Also called: RAW + VTHM; the full multi-similarity method, loss and miner.
 
-    See also: `MultiSimilarityLoss`, by default over all pairs: the first to try. `tfdml.miners.ValidTriplets`, the
-    miner.
+    See also: `MultiSimilarityLoss`, by default over all pairs: the first to try.
 
     Example:
 

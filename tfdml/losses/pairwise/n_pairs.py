@@ -30,8 +30,7 @@ class NPairsLoss(PairLoss):
 
     mean_p -log(exp(s_ap) / (exp(s_ap) + sum_n exp(s_an))) + l2 * (|a|^2 + mean_r |r|^2) / 2
 
-    s is the dot product of embeddings as they are. An anchor without a positive or without a negative gives only the L2
-    term.
+    s is the dot product of embeddings as they are. An anchor without a positive or a negative gives the L2 term.
 
     Also called: multi-class N-pair loss, N-pair-mc.
 
@@ -43,15 +42,13 @@ class NPairsLoss(PairLoss):
         0.4119
         >>> listed = tfdml.losses.NPairsLoss(pairing=tfdml.pairs.even_against_odd)  # the paper's two examples per class
 
-    See also: `NTXentLoss`, the same with a temperature: prefer it for embeddings of norm 1. `AngularLoss`, which the
-    paper of that loss adds to this one.
+    See also: `NTXentLoss`, the same with a temperature: prefer it for embeddings of norm 1.
 
     Args:
         l2: weight of the mean squared norm of the embeddings, 0 or more; with 0, norms may grow without bound.
 
     Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016; eq. 2 of Hong, Park,
-    Kim, Deep Metric Learning via Weighted Contrastive Loss. With `pairs.even_against_odd` on batches of two examples
-    per class this is Sohn's multi-class N-pair loss.
+    Kim, Deep Metric Learning via Weighted Contrastive Loss. With `pairs.even_against_odd` it is Sohn's loss.
     """
 
     def __init__(self, *, l2: float = 0.0, **options: Unpack[PairOptions]) -> None:

@@ -30,7 +30,7 @@ class NCALoss(PairLoss):
     Embeddings are used as they are. Those of norm 1 give a nearly flat softmax, because their squared distances are at
     most 4; multiply them by a scale. An anchor without positives gives 0.
 
-    Also called: NCA; with `log=True`, soft nearest neighbor loss.
+    Also called: with `log=True`, soft nearest neighbor loss.
 
     Example:
 
@@ -42,8 +42,7 @@ class NCALoss(PairLoss):
     See also: `SupConLoss`, which pulls all positives instead of the nearest. `ProxyNCALoss`, against class centers.
 
     Args:
-        log: use the negative log-likelihood instead of the expected error: its gradient does not vanish for anchors far
-            from their class.
+        log: use the negative log-likelihood, whose gradient does not vanish for anchors far from their class.
 
     Source: Goldberger, Roweis, Hinton, Salakhutdinov, Neighborhood Components Analysis, NIPS 2004, eqs. 2 to 4 and 6.
     Serrat's slides print k != j under the sum; the correct condition is k != i.

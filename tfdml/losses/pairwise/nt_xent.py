@@ -43,16 +43,7 @@ def positives_among_negatives(
 ) -> Tensor:
     """Softmax cross-entropy of each positive against all negatives, one value per anchor.
 
-    mean_p -log(exp(l_p) / (exp(l_p) + sum_n exp(l_n))),  l_n = scale s_n,  l_p = scale change(s_p)
-
-    Args:
-        scores: `(A, R)` similarities s.
-        pairs: `Pairs` of A anchors and R references.
-        scale: sharpness of the softmax.
-        change: function of the scores of positives, `(A, R)` or `(A, 1)`, which returns the same shape; None for none.
-
-    Returns:
-        `(A,)`. An anchor without a positive or without a negative gives 0.
+    mean_p -log(exp(l_p) / (exp(l_p) + sum_n exp(l_n))), l_n = scale s_n, l_p = scale change(s_p); 0 without a p or an n
     """
     log_sum_negatives = log_sum_exp(scale * scores, pairs.negative)[:, None]
     total = ops.sum(pairs.positive, axis=1, keepdims=True)
@@ -90,9 +81,7 @@ class NTXentLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of log(1 + exp((0 - 0.6) / 0.5)), 0.913 and 0
         0.3921
 
-    See also: `SupConLoss`, whose positives compete with each other. `CLIPLoss`, both directions of two towers.
-    `NPairsLoss`, on dot products. `TupletMarginLoss`,
-    with a margin. `CosFaceLoss`, a softmax over classes instead of the batch.
+    See also: `SupConLoss`, whose positives compete with each other. `CosFaceLoss`, a softmax over classes.
 
     Args:
         temperature: t, above 0; small values emphasize the hardest negatives.
@@ -116,7 +105,7 @@ class SupConLoss(PairLoss):
     s is the cosine similarity; embeddings need not be normalized. The loss is at least log(number of positives). An
     anchor without positives gives 0.
 
-    Also called: supervised contrastive loss (its L_out), SupCon.
+    Also called: SupCon, its L_out.
 
     Example:
 
@@ -126,7 +115,6 @@ class SupConLoss(PairLoss):
         0.6931
 
     See also: `NTXentLoss`, whose minimum is 0 for any number of positives: prefer it for two views.
-    `MultiSimilarityLoss`, with a threshold in place of the softmax.
 
     Args:
         temperature: t, above 0.
@@ -145,9 +133,8 @@ class InstanceLoss(PairLoss):
 
     log(1 + sum_n exp(scale (s_an - 1)))
 
-    It is the softmax cross-entropy over the anchor's similarity to itself, 1, and its similarities to its negatives. s
-    is the cosine similarity; embeddings need not be normalized. Positives are ignored: they neither attract nor repel.
-    An anchor without negatives gives 0.
+    It is the softmax cross-entropy over the anchor's similarity to itself, 1, and to its negatives. s is the cosine
+    similarity; embeddings need not be normalized. Positives are ignored. An anchor without negatives gives 0.
 
     Example:
 
@@ -156,8 +143,7 @@ class InstanceLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of log(1 + exp(0 - 1)), 0.5981 and 0.7824
         0.5646
 
-    See also: `NTXentLoss`, which also pulls two views of an example together. `NormalizedSoftmaxLoss`, with learned
-    weights per example or class.
+    See also: `NTXentLoss`, which also pulls positives. `NormalizedSoftmaxLoss`, with learned weights per class.
 
     Args:
         scale: sharpness of the softmax, gamma, above 0.

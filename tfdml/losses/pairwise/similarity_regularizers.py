@@ -65,7 +65,6 @@ class IntraPairVarianceLoss(PairLoss):
         >>> total = tfdml.losses.WeightedSumLoss([tfdml.losses.TupletMarginLoss(), loss], weights=[1.0, 0.5])
 
     See also: `TupletMarginLoss`, to which the paper adds this regularizer by a `WeightedSumLoss`.
-    `ThresholdConsistencyLoss`, with fixed thresholds.
 
     Args:
         positive_epsilon, negative_epsilon: how far from its mean a similarity may be, relative to the mean; 0 or more.
@@ -92,7 +91,7 @@ class ThresholdConsistencyLoss(PairLoss):
 
     s is the cosine similarity; embeddings need not be normalized. An anchor without pairs on the wrong side gives 0.
 
-    Also called: threshold-consistent margin loss, TCM.
+    Also called: TCM.
 
     Example:
 
@@ -102,8 +101,7 @@ class ThresholdConsistencyLoss(PairLoss):
         0.6
         >>> total = tfdml.losses.WeightedSumLoss([tfdml.losses.SmoothAPLoss(), loss])
 
-    See also: `IntraPairVarianceLoss`, relative to the means of the batch. `ContrastiveLoss`, which sets thresholds
-    without another loss. Add this one to a loss that orders, by a `WeightedSumLoss`.
+    See also: `WeightedSumLoss`, to add it to a loss that orders. `ContrastiveLoss`, thresholds without another loss.
 
     Args:
         positive_threshold: positives more similar than this have zero loss, in [-1, 1].

@@ -33,9 +33,8 @@ class GlobalLoss(PairLoss):
 
     var_p + var_n + weight max(0, mean_p - mean_n + margin)
 
-    mean and var are those of the distances |x - y|^2 / 4 of unit vectors, in [0, 1], over all positive pairs of the
-    batch, and over all negative pairs. A batch without pairs of one sign gives the variance of the other sign; one
-    without pairs gives 0.
+    mean and var are of the distances |x - y|^2 / 4 of unit vectors, in [0, 1], over all positive or all negative pairs
+    of the batch. A batch without pairs of one sign gives the variance of the other; one without pairs gives 0.
 
     Example:
 
@@ -45,7 +44,6 @@ class GlobalLoss(PairLoss):
         0.2457
 
     See also: `HistogramLoss`, which compares whole distributions. `WeightedSumLoss`, to add it to a `TripletLoss`.
-    `miners.AdaptiveNegatives`, the other part of smart mining.
 
     Args:
         margin: how much smaller the mean distance of positives must be, in [0, 1].

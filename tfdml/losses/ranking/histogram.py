@@ -51,8 +51,6 @@ class HistogramLoss(PairLoss):
     interpolation between the nodes. Embeddings need not be normalized. The value is the same for every anchor, and 0
     where the batch has no positive or no negative pair.
 
-    Also called: histogram loss of Ustinova and Lempitsky.
-
     Example:
 
         >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])
@@ -80,10 +78,7 @@ class FastAPLoss(PairLoss):
     1 - (1 / N_p) sum_j H_p[j] h_p[j] / H[j]
 
     h_p and h are histograms of the squared distances of normalized embeddings to positives and to all references, with
-    linear interpolation between the nodes; H_p and H are their cumulative sums from the smallest distance. An anchor
-    without positives gives 0.
-
-    Also called: FastAP.
+    linear interpolation between nodes; H_p and H are their cumulative sums. An anchor without positives gives 0.
 
     Example:
 
@@ -92,7 +87,7 @@ class FastAPLoss(PairLoss):
         >>> round(float(loss(np.array([0, 0, 1, 1]), x)), 4)
         0.25
 
-    See also: `SmoothAPLoss` is exact up to its temperature; `HistogramLoss` has one histogram per batch.
+    See also: `SmoothAPLoss` is exact up to its temperature.
 
     Args:
         bins: number of intervals between squared distances 0 and 4, at least 1.

@@ -72,8 +72,7 @@ class PNPLoss(PairLoss):
     See also: `SmoothAPLoss`, which also orders the positives among each other.
 
     Args:
-        variant: name of f: "original", "decreasing_log", "decreasing_power", "increasing_unbounded" or
-            "increasing_bounded".
+        variant: name of f, as above.
         temperature: temperature of the sigmoid that replaces the step function, above 0.
         alpha: exponent of "decreasing_power", above 0.
         b: factor of "increasing_bounded", above 0.

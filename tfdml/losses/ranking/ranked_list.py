@@ -49,8 +49,8 @@ class RankedListLoss(PairLoss):
     (1 - balance) sum_p w_p (d_ap - boundary + margin) / sum_p w_p + balance sum_n w_n (boundary - d_an) / sum_n w_n
 
     over the pairs that violate, d_ap > boundary - margin and d_an < boundary. d is the euclidean distance of normalized
-    embeddings, w_n = exp(scale (boundary - d_an)) and w_p = exp(positive_scale (d_ap - boundary + margin)),
-    both constants in the gradient.
+    embeddings, w_n = exp(scale (boundary - d_an)) and w_p = exp(positive_scale (d_ap - boundary + margin)), both
+    constants in the gradient. An anchor without violating pairs gives 0.
 
     An anchor without violating pairs gives 0.
 

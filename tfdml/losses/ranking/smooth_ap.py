@@ -48,8 +48,6 @@ class SmoothAPLoss(PairLoss):
     s is the cosine similarity; embeddings need not be normalized. An anchor without positives gives 0. Time grows with
     A R K for up to K positives per anchor, memory with A R.
 
-    Also called: Smooth-AP.
-
     Example:
 
         >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]])

@@ -1,8 +1,8 @@
 """Histograms of each row of a matrix, with linear interpolation between evenly spaced nodes.
 
-Three methods find the same counts, without a cube of anchors, references and nodes. Sums of shares take a pass over a
-block for each node, which is the fastest for few nodes. For many nodes, a CPU adds each value to its segment. Other
-devices are slow at that, where many values meet in one sum: they take products of two short one-hot codes of a node.
+Three methods find the same counts, without a cube of anchors, references and nodes. For few nodes, one pass per node
+over a block is the fastest. For many nodes, a CPU adds each value to its segment. Other devices are slow at sums of
+many values: they take products of two short one-hot codes of a node.
 """
 
 import math
@@ -20,16 +20,9 @@ _CODES_PER_BLOCK = 2**24
 
 
 def soft_histogram(values: Tensor, weights: Tensor, bins: int, low: float, high: float) -> Tensor:
-    """Histogram of each row on evenly spaced nodes; a value between two nodes is split between them linearly.
+    """Histogram of each row on evenly spaced nodes, `(anchors, bins + 1)`; a value is split between two nodes.
 
-    Args:
-        values: `(anchors, references)`; values outside [low, high] count for the nearest node.
-        weights: `(anchors, references)`.
-        bins: number of intervals.
-        low, high: the first and the last node.
-
-    Returns:
-        `(anchors, bins + 1)`. Memory grows with the pairs, not with pairs times bins.
+    Values outside [low, high] count for the nearest node. Memory grows with the pairs, not with pairs times bins.
     """
     return soft_histograms(values, [weights], bins, low, high)[:, 0]
 
@@ -61,16 +54,7 @@ def _method(bins):
 
 
 def sums_of_shares(position: Tensor, weights: Sequence[Tensor], bins: int) -> Tensor:
-    """Counts by a pass for each node, in blocks on a CPU.
-
-    Args:
-        position: `(anchors, references)` values in units of the intervals, from 0 to `bins`.
-        weights: tensors of the same shape.
-        bins: number of intervals.
-
-    Returns:
-        `(anchors, len(weights), bins + 1)`.
-    """
+    """Counts by a pass for each node, `(anchors, len(weights), bins + 1)`; positions are from 0 to `bins`."""
 
     def counts(position, *weights):
         shares = (ops.relu(1.0 - ops.abs(position - float(node))) for node in range(bins + 1))
@@ -95,8 +79,7 @@ def _weighted_sums(weights):
 def sums_of_products(position: Tensor, weights: Sequence[Tensor], bins: int) -> Tensor:
     """As `sums_of_shares`, by one matrix product per row.
 
-    Node c * fine + f has the code (c, f). A position contributes to the coarse part of its interval, and to two nodes
-    of the fine part.
+    Node c * fine + f has the code (c, f). A position counts for the coarse part of its interval and two fine nodes.
     """
     fine = math.isqrt(bins - 1) + 1
     coarse = -(-bins // fine)

@@ -28,15 +28,13 @@ class XingLoss(PairLoss):
 
     mean_p d_ap^2 - log mean_n d_an
 
-    over all pairs of the batch, with euclidean distances. The paper minimizes sum_p d_ap^2 subject to
-    sum_n d_an >= 1, over metrics (x - y)^T A (x - y) with A positive semidefinite. Scaling A by c multiplies the
-    first sum by c and the second by the root of c, so that for any metric the best scale can be computed, and both
-    forms have the same minimum up to the scale of A and a constant. The constraint on sums of d, rather than d^2, keeps
-    the solution from always having rank 1.
+    over all pairs of the batch, with euclidean distances. The paper minimizes sum_p d_ap^2 subject to sum_n d_an >= 1,
+    over metrics (x - y)^T A (x - y) with A positive semidefinite. Scaling A by c multiplies the first sum by c and the
+    second by the root of c, so that both forms have the same minimum up to the scale of A and a constant. The
+    constraint on sums of d, rather than d^2, keeps the solution from always having rank 1.
 
     Embeddings are used as they are, not normalized. The loss may be negative. A batch without pairs of one sign gives
-    the term of the other sign; one without pairs gives 0. The logarithm of collapsed negatives is bounded, with
-    gradient 0.
+    the term of the other; one without pairs gives 0. The logarithm of collapsed negatives is bounded, with gradient 0.
 
     Also called: MMC (Mahalanobis metric for clustering).
 
@@ -48,11 +46,9 @@ class XingLoss(PairLoss):
         0.0269
 
     See also: `layers.Mahalanobis`, the metric that it was made for. `LMNNLoss`, which compares neighbors only.
-    `ContrastiveLoss`, with a margin for each negative pair.
 
     Source: Xing, Ng, Jordan, Russell, Distance Metric Learning with Application to Clustering with Side-Information,
-    NIPS 2002, the function g of its section on diagonal A, here for any A; Serrat, Deep Metric Learning, course slides
-    2021-22, whose constraint has the squared distance.
+    NIPS 2002, the function g of its section on diagonal A, here for any A.
     """
 
     def __init__(self, **options: Unpack[PairOptions]) -> None:

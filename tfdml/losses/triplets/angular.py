@@ -64,8 +64,7 @@ class AngularLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # log(1 + exp(4 (0 + 0.8) - 4 * 0.6))
         1.1711
 
-    See also: `NPairsLoss`, to which the paper adds this loss by a `WeightedSumLoss`. `TripletLoss`, with a margin of
-    distances.
+    See also: `NPairsLoss`, to which the paper adds this loss by a `WeightedSumLoss`.
 
     Args:
         angle_degrees: upper bound of the angle at the negative, in degrees, in (0, 90).

@@ -52,8 +52,8 @@ class BatchHardTripletLoss(PairLoss):
 
     with `soft`, log(1 + exp(max_p d_ap - min_n d_an)) instead.
 
-    Embeddings are used as they are, not normalized. Only whether a weight is 0 matters. An anchor without a positive or
-    a negative gives 0.
+    Embeddings are used as they are, not normalized. Weights count as 0 or 1. An anchor without a positive or a negative
+    gives 0.
 
     Also called: hard triplet loss, TriHard.
 
@@ -64,16 +64,13 @@ class BatchHardTripletLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0, 1 + 0.5 - 1 and 0
         0.1667
 
-    See also: `TripletLoss(normalize="active")` or `HAP2SLoss` for noisy labels, since here a single wrong label decides
-    the value of its anchor.
+    See also: `TripletLoss(normalize="active")` or `HAP2SLoss` for noisy labels; here one wrong label decides.
 
     Args:
-        margin: how much nearer the farthest positive must be than the nearest negative, in units of the distance; 0 or
-            more, not used by `soft`.
+        margin: how much nearer the farthest positive must be, in units of the distance; 0 or more, not used by `soft`.
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
         soft: the soft margin.
-        swap: compare with the smaller of d_an and d_pn, for n the nearest negative of a; d_pn has the positive first,
-            also where the distance is not symmetric. The references must be the batch itself.
+        swap: compare with the smaller of d_an and d_pn, n the nearest negative of a; the references must be the batch.
         normalize: "all" for the mean over all anchors, "active" for the mean over anchors with a nonzero loss.
 
     Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss for Person Re-Identification, 2017, eq. 5. Eq. 29 of A

@@ -93,17 +93,16 @@ class DynamicSoftMarginLoss(PairLoss):
 
     (A / N) sum_p sum_n C(d_ap - d_an) (d_ap - d_an)
 
-    C(x) is the share of triplets whose difference is smaller: the histogram of the batch, mixed into the histogram of
-    earlier batches. It is a constant in the gradient. Hard triplets have weights near 1, easy triplets near 0, so there
-    is no margin to tune. N is the number of triplets in the batch.
+    C(x) is the share of triplets whose difference is smaller, a constant in the gradient: the histogram of the batch,
+    mixed into the histogram of earlier batches. There is no margin to tune. N is the number of triplets in the batch.
 
     The histogram of earlier batches is the state of a layer, which `EmbeddingModel` keeps in its files. `update` mixes
-    a batch into it; `EmbeddingModel` calls it once per training step. A call of the loss leaves it as it is. d is the
-    euclidean distance of embeddings scaled to norm 1. The weight of a triplet is the product of the weights of its two
-    pairs. Values are negative where most positives are nearer than the negatives. An anchor without triplets gives 0.
-    Time grows with A R K for up to K positives per anchor, memory with A R.
+    a batch into it, once per training step; a call of the loss does not. d is the euclidean distance of embeddings
+    scaled to norm 1. A triplet's weight is the product of its pairs' weights. Values are negative where most positives
+    are nearer than the negatives. An anchor without triplets gives 0. Time grows with A R K for up to K positives per
+    anchor, memory with A R.
 
-    Also called: CDF-based dynamic soft margin, DSM.
+    Also called: DSM.
 
     Example:
 

@@ -54,11 +54,10 @@ class HAP2SLoss(PairLoss):
     exponential: q_p = exp(d_ap / temperature),  q_n = exp(-d_an / temperature)
     polynomial: q_p = (1 + d_ap)^alpha,  q_n = (1 + d_an)^(-2 alpha)
 
-    The weights q are constants in the gradient. With d = 1 - s, it is max(0, S_n - S_p + margin) of the weighted means
-    of similarities. The cosine distance scales embeddings to norm 1; other distances use them as they are. An anchor
-    without a positive or a negative gives 0.
+    The weights q are constants in the gradient. The cosine distance scales embeddings to norm 1; other distances use
+    them as they are. An anchor without a positive or a negative gives 0.
 
-    Also called: HAP2S_E, with exponential weights, the default; HAP2S_P with `weighting="polynomial"`.
+    Also called: HAP2S_E, with exponential weights; HAP2S_P, with polynomial weights.
 
     Example:
 
@@ -67,8 +66,7 @@ class HAP2SLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0, 0.8 - 0.6 + 0.2 and 0
         0.1333
 
-    See also: `BatchHardTripletLoss`, its limit for a small temperature. `RobustLoss` with `GroupedKL`, the same weights
-    on other losses.
+    See also: `BatchHardTripletLoss`, its limit for a small temperature.
 
     Args:
         margin: how much nearer the positives must be, 0 or more.
@@ -78,8 +76,7 @@ class HAP2SLoss(PairLoss):
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Source: Yu et al., Hard-Aware Point-to-Set Deep Metric for Person Re-Identification, ECCV 2018, with euclidean
-    distances; on similarities, A Simple and Effective Framework for Pairwise Deep Metric Learning, eqs. 30 to 32, which
-    names both weightings and gives the exponential one.
+    distances; on similarities, A Simple and Effective Framework for Pairwise Deep Metric Learning, eqs. 30 to 32.
     """
 
     def __init__(

@@ -42,8 +42,7 @@ class HierarchicalTripletLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # (0.8 - 0.4 + 0.1) / 2
         0.25
 
-    See also: `TripletLoss`, with one margin: train with it first. `tfdml.samplers.HardClassSampler`, which draws
-    batches of near classes.
+    See also: `TripletLoss`: train with it first. `tfdml.samplers.HardClassSampler` draws batches of near classes.
 
     Args:
         tree: a `tfdml.layers.ClassTree` of the training classes. `EmbeddingModel` saves it, and

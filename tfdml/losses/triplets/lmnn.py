@@ -31,14 +31,10 @@ class LMNNLoss(PairLoss):
 
     (1 - mu) sum_p d_ap + mu sum_p sum_n max(0, d_ap - d_an + margin)
 
-    d is the squared distance. The positives p are the target neighbors of the anchor: a miner selects them.
-
-    The target neighbors are the positives that the miner keeps. `miners.TargetNeighbors` keeps those that are nearest
-    in fixed features, as in the paper. The default takes the nearest ones of the batch as it is now embedded, so they
-    may change during the training. Embeddings are used as they are, not normalized. An anchor without positives gives
-    0; one without negatives gives the pull.
-
-    Also called: LMNN.
+    d is the squared distance. The positives p are the target neighbors of the anchor: the positives that the miner
+    keeps. `miners.TargetNeighbors` keeps the nearest in fixed features, as in the paper. The default keeps the nearest
+    of the batch as it is now embedded, so they may change during the training. Embeddings are used as they are, not
+    normalized. An anchor without positives gives 0; one without negatives gives the pull.
 
     Example:
 
@@ -47,8 +43,7 @@ class LMNNLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of (0.25 + 0) / 2, (0.25 + 0.25 - 1 + 1) / 2 and 0
         0.125
 
-    See also: `layers.Mahalanobis`, the metric that it was made for. `TripletLoss`, without the pull. `NCALoss`, a
-    softmax over all neighbors.
+    See also: `layers.Mahalanobis`, the metric that it was made for. `TripletLoss`, without the pull.
 
     Args:
         margin: how much nearer target neighbors must be, in squared distance; 0 or more.

@@ -64,8 +64,7 @@ class PDDMLoss(PairLoss):
     p is the positive of the anchor a with the smallest S, n the negative of a with the largest S, and m the negative of
     p with the largest S; D is the squared distance of embeddings scaled to norm 1. A batch is compared with itself.
     Only whether a weight is 0 matters. An anchor without a positive or a negative, or whose positive p has no negative,
-    gives 0. S is evaluated for all pairs of the batch, row by row and without gradient; memory does not grow with the
-    number of pairs times the dimension.
+    gives 0. S is evaluated for all pairs of the batch, row by row and without gradient.
 
     Also called: position-dependent deep metric; local similarity-aware embedding.
 
@@ -75,19 +74,16 @@ class PDDMLoss(PairLoss):
         >>> round(float(loss([0, 0, 1, 1], [[1.0, 0.0]] * 4)), 4)
         2.0
 
-    See also: `BatchHardTripletLoss`, whose hard examples are chosen by distance. `QuadrupletLoss`, with distances
-    alone.
+    See also: `BatchHardTripletLoss`, whose hard examples are chosen by distance.
 
     Args:
-        metric: S, a `tfdml.layers.PositionDependentMetric`; None for one with the default settings. An `EmbeddingModel`
-            trains it.
+        metric: S, a `tfdml.layers.PositionDependentMetric`, which `EmbeddingModel` trains; None for default settings.
         margin: how much more similar positives must be than negatives, 0 or more.
         distance_margin: how much nearer positives must be than negatives, in squared distances; 0 or more.
         weight: weight of the distances, 0 or more.
 
     Source: Huang, Loy, Tang, Local Similarity-Aware Deep Feature Embedding, NIPS 2016. There one quadruplet is taken
-    per batch, the positive pair of the smallest S with its two negatives; here one per anchor. Weight decay is left to
-    the optimizer.
+    per batch, the positive pair of the smallest S with its two negatives; here one per anchor.
     """
 
     def __init__(

@@ -49,13 +49,11 @@ def quadruplet(
 
 
 def _outside_of_the_class(pairs):
-    """Row shares for sums over the pairs (n, m) with neither end in the anchor's class, and the number of these pairs.
+    """Row shares `(rows, anchors)` for sums over pairs outside of the anchor's class, and their number `(anchors,)`.
 
     A sum over all rows n of their pairs (n, m) and (m, n) counts each pair once per end. With a share of 1/2 per row,
-    reduced by 1 for rows of the anchor's class, pairs with one end in that class cancel out.
-
-    Returns:
-        The shares, `(rows, anchors)`, and the number of pairs, `(anchors,)`, 0 where the number is lost in rounding.
+    reduced by 1 for rows of the anchor's class, pairs with one end in that class cancel out. A number lost in rounding
+    is 0.
     """
     rows = ops.arange(ops.shape(pairs.positive)[0])
     same_class = (pairs.positive > 0) | (rows[:, None] == rows)
@@ -72,16 +70,8 @@ def _sum_of_hinges(bounds, weights, d, pair_weights):
 
     sum_nm g_nm (sum_{a < rank_nm} w_na b_a - d_nm sum_{a < rank_nm} w_na)
 
-    The inner sums are running sums of w b and of w along each row, read at the rank.
-
-    Args:
-        bounds: b, `(anchors,)`.
-        weights: w, `(rows, anchors)`.
-        d: `(rows, rows)` distances.
-        pair_weights: g, `(rows, rows)`.
-
-    Returns:
-        A scalar, `(anchors,)` and `(rows, rows)`.
+    The inner sums are running sums of w b and of w along each row, read at the rank. Bounds are `(anchors,)`, weights w
+    `(rows, anchors)`, distances and `pair_weights` g `(rows, rows)`.
     """
     order = ops.argsort(-bounds)
     bounds, weights = ops.take(bounds, order), ops.take(weights, order, axis=1)
@@ -128,9 +118,7 @@ class QuadrupletLoss(PairLoss):
 
     n and m have different classes, and neither has the class of a. A batch is compared with itself. Embeddings are used
     as they are, not normalized. The weight of a quadruplet is the product of the weights of the pairs (a, p) and (n,
-    m). A term without entries is 0. Quadruplets are summed by binary search of all distances in the distances of
-    positive pairs, one positive per anchor at a time: time grows with A^2 K log A for up to K positives per anchor,
-    memory with A^2.
+    m). A term without entries is 0. Time grows with A^2 K log A for up to K positives per anchor, memory with A^2.
 
     Example:
 
@@ -139,8 +127,7 @@ class QuadrupletLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)
         1.5625
 
-    See also: `TripletLoss`, faster, if only the order of neighbors matters. `ThresholdConsistencyLoss`, a cheaper way
-    to one threshold for all classes.
+    See also: `TripletLoss`, faster, if only the order of neighbors matters.
 
     Args:
         margin: how much farther a negative of the anchor must be than its positive, above 0.

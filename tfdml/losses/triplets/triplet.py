@@ -50,13 +50,7 @@ def triplet(
 
 
 def triplet_sums(pairs: Pairs, d: Tensor, *, margin: float) -> Tensor:
-    """The sum over the triplets of each anchor, sum_p sum_n max(0, d_ap - d_an + margin), `(A,)`.
-
-    Args:
-        pairs: `Pairs` of A anchors and R references.
-        d: `(A, R)` distances, through which the gradient flows.
-        margin: in units of the distance.
-    """
+    """The sum over the triplets of each anchor, `(A,)`: sum_p sum_n max(0, d_ap - d_an + margin), with gradient."""
     add = _all_triplets(pairs, ops.stop_gradient(d), _hinge(margin), "all")
     zeros = ops.zeros_like(d[:, 0])
     sums, _, gradient = for_each_positive(pairs, add, (zeros, zeros, ops.zeros_like(d)))
@@ -210,8 +204,7 @@ class TripletLoss(PairLoss):
     product of the weights of its two pairs. An anchor without a positive or a negative gives 0. Time grows with A R K
     for up to K positives per anchor, memory with A R: triplets are summed one positive at a time.
 
-    Also called: FaceNet loss, triplet margin loss; with `negatives=tfdml.miners.semi_hard_negatives`, semi-hard triplet
-    loss.
+    Also called: FaceNet loss, triplet margin loss; with `negatives=tfdml.miners.semi_hard_negatives`, semi-hard loss.
 
     Example:
 
@@ -221,19 +214,15 @@ class TripletLoss(PairLoss):
         0.125
         >>> semi_hard = tfdml.losses.TripletLoss(negatives=tfdml.miners.semi_hard_negatives)
 
-    See also: `BatchHardTripletLoss`, one triplet per anchor, for clean labels. `DynamicSoftMarginLoss`, without a
-    margin. `QuadrupletLoss`, if one threshold must serve all classes.
+    See also: `BatchHardTripletLoss`, for clean labels. `QuadrupletLoss`, if one threshold must serve all classes.
 
     Args:
-        margin: how much nearer positives must be, in units of the distance; 0 or more, above 0 with `ratio`, not used
-            by `soft`.
+        margin: how much nearer positives must be, 0 or more; above 0 with `ratio`, not used by `soft`.
         distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
         soft: the soft margin.
         ratio: the ratio of distances.
-        swap: max(0, d_ap - min(d_an, d_pn) + margin): the distance to the negative is measured from the nearer end of
-            (a, p). d_pn has the positive first, as d_an has the anchor, also if the distance is not symmetric. The loss
-            of a triplet counts for the row of the nearer end. The references must be the batch itself, with symmetric
-            weights.
+        swap: max(0, d_ap - min(d_an, d_pn) + margin), measured from the end of (a, p) that is nearer to the negative,
+            for whose row the triplet counts. The references must be the batch itself, with symmetric weights.
         negatives: None for all negatives, or a function that selects one per positive, such as
             `tfdml.miners.hardest_negatives`: `(pairs, d) -> choose`, where `choose(p)` takes the column of one positive
             per anchor, `(A,)`, and returns the column of the selected negative, or -1 for none.

@@ -38,8 +38,7 @@ class AdversarialLoss(LossOverBase):
     term is reversed at the networks: they increase it, by finding what u_m tells of u_k, while the learners decrease
     it. In training, the loss may therefore rise while all is well, also at the default weight: watch another metric.
 
-    `EmbeddingModel` trains the regressors beside the network, by the same optimizer: they increase the term, the
-    learners decrease it. An anchor without pairs gives 0.
+    `EmbeddingModel` trains the regressors beside the network, by the same optimizer. An anchor without pairs gives 0.
 
     Also called: A-BIER, over `BoostedLoss`.
 
@@ -52,23 +51,17 @@ class AdversarialLoss(LossOverBase):
         >>> round(float(loss(labels, embeddings)), 4)  # the value of the base
         7.7891
 
-    See also: `BoostedLoss`, its usual base. `DivergenceLoss`, which pushes the learners of an example apart without a
-    network.
+    See also: `BoostedLoss`, its usual base. `DivergenceLoss`, a push between learners without a network.
 
     Args:
         base: any loss over pairs, of the whole embedding. Its `pairing`, `miner`, `importance` and `match` are used.
-        dims: numbers of columns of the learners, two or more.
-        regressors: the networks g, a `tfdml.layers.Regressors` of the same dims; None for one with the default
-            settings.
+        dims: numbers of columns of the learners, two or more; their sum is the dimension of the embeddings.
+        regressors: the networks g, a `tfdml.layers.Regressors` of the same dims; None for the default settings.
         weight: weight of the term, 0 or more.
 
-    Raises:
-        ValueError: when called, embeddings with another number of columns.
-
     Source: Opitz, Waltner, Possegger, Bischof, Deep Metric Learning with BIER: Boosting Independent Embeddings
-    Robustly, TPAMI 2018 (A-BIER), which two papers name: A Unified View of Deep Metric Learning via Gradient Analysis
-    and A Simple and Effective Framework for Pairwise Deep Metric Learning. The form of the term follows the code of its
-    authors, where learners are not scaled to norm 1 and only their last layers receive its gradient.
+    Robustly, TPAMI 2018 (A-BIER). The form of the term follows the code of its authors, where learners are not scaled
+    to norm 1 and only their last layers receive its gradient.
     """
 
     def __init__(

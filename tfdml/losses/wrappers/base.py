@@ -14,14 +14,7 @@ from tfdml.pairs.comparison import Comparison
 
 
 class LossOverBase(PairLoss):
-    """Base class: a loss over another loss, whose `pairing`, `miner`, `importance` and `match` it uses.
-
-    Args:
-        function: computes the values, `function(pairs, base=..., **settings)`.
-        base: the other loss.
-        settings: keyword arguments of `function`.
-        options: `name`, `reduction` and `dtype` of `keras.losses.Loss`, as the subclass received them.
-    """
+    """Base class: a loss over another loss, whose `pairing`, `miner`, `importance` and `match` it uses."""
 
     def __init__(
         self, function: Callable[..., Tensor], base: PairLoss, settings: dict[str, Any], options: dict[str, Any]
@@ -76,11 +69,7 @@ def require_sum_over_pairs(base: Any) -> None:
 
 
 def as_dims(dims: Sequence[int]) -> tuple[int, ...]:
-    """Numbers of columns, one or more, as a tuple.
-
-    Raises:
-        ValueError: no number, or one below 1.
-    """
+    """Numbers of columns, one or more, as a tuple."""
     require(len(dims) > 0, f"dims={dims}", "one number of columns or more")
     for dim in dims:
         require_whole("dims", dim, 1)
@@ -94,11 +83,7 @@ def columns(pairs: Pairs, start: int, stop: int) -> Pairs:
 
 
 def by_learner(pairs: Pairs, dims: Sequence[int]) -> list[Pairs]:
-    """The pairs of each learner of an ensemble: `dims` columns, one learner after the other, scaled to norm 1.
-
-    Raises:
-        ValueError: embeddings with another number of columns.
-    """
+    """The pairs of each learner of an ensemble: `dims` columns, one learner after the other, scaled to norm 1."""
     require(
         pairs.anchors.shape[1] == sum(dims),
         f"embeddings of dimension {pairs.anchors.shape[1]} with dims={tuple(dims)}",

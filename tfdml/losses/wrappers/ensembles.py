@@ -1,8 +1,4 @@
-"""Ensembles of learners in one embedding: cascades, boosting, divergence.
-
-The embedding concatenates the columns of the learners. The losses scale each learner to norm 1;
-`tfdml.models.ensemble` builds such networks.
-"""
+"""Ensembles of learners, columns of one embedding that the losses scale to norm 1: cascades, boosting, divergence."""
 
 import itertools
 from collections.abc import Sequence
@@ -91,8 +87,6 @@ class CascadeLoss(LossOverBase):
     H_k+1 has the share h_k of the positive pairs of the batch, and the same share of its negative pairs. A pair whose
     loss is not above 0 is not hard; pairs tied with the last one are kept. An anchor without pairs gives 0.
 
-    Also called: HDC, hard-aware deeply cascaded embedding.
-
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0, 1.0, 0.0], [0.6, 0.8, 0.6, 0.8], [0.0, 1.0, 0.0, 1.0]]
@@ -100,17 +94,13 @@ class CascadeLoss(LossOverBase):
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0.12, 0.4 and 0.48
         0.3333
 
-    See also: `BoostedLoss`, which reweights pairs instead of dropping them. `RobustLoss`, hard pairs for one learner.
+    See also: `RobustLoss`, hard pairs for one learner.
 
     Args:
         base: a loss with `pair_losses(pairs)`, such as `ContrastiveLoss`, `MarginLoss` or `BinomialDevianceLoss`. Its
             `pairing`, `miner`, `importance` and `match` are used.
-        dims: numbers of columns of the learners, the shallowest first.
-        shares: h_1, h_2, ...: share of the pairs of the batch on which the second learner trains, the third, and so on;
-            in (0, 1] and not increasing.
-
-    Raises:
-        ValueError: when called, embeddings with another number of columns.
+        dims: numbers of columns of the learners, the shallowest first; their sum is the dimension of the embeddings.
+        shares: h_1, h_2, ...: shares of the pairs for the second learner, the third, ...; in (0, 1], not increasing.
 
     Source: Yuan, Yang, Zhang, Hard-Aware Deeply Cascaded Embedding, ICCV 2017, with the contrastive loss and shares of
     0.5 and 0.2. Here the base reduces the pairs of each anchor, usually to their mean.
@@ -144,8 +134,6 @@ class BoostedLoss(PairLoss):
     weights are the negative derivative of the deviance log(1 + exp(-z)) by z at S_m, and constants in the gradient. An
     anchor without pairs gives 0.
 
-    Also called: BIER.
-
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0, 1.0, 0.0], [0.6, 0.8, 0.6, 0.8], [0.0, 1.0, 0.0, 1.0]]
@@ -153,24 +141,18 @@ class BoostedLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0.4337, 15.4337 and 7.5
         7.7891
 
-    See also: `CascadeLoss`, in which learners see fewer and harder pairs. `DivergenceLoss`, in which all learners see
-    all pairs and are pushed apart. `BinomialDevianceLoss`, the loss of one learner.
+    See also: `BinomialDevianceLoss`, the loss of one learner.
 
     Args:
-        dims: numbers of columns of the M learners. The paper gives later learners more.
-        alpha: sharpness on positives, above 0.
-        beta: sharpness on negatives, above 0.
+        dims: numbers of columns of the M learners, in sum the dimension; the paper gives later learners more.
+        alpha, beta: sharpness on positives and on negatives, above 0.
         threshold: cosine similarity that separates positives from negatives, in [-1, 1].
 
     Attributes:
         shares: share of each learner in the similarity of the ensemble, 2 m / (M (M + 1)); their sum is 1.
 
-    Raises:
-        ValueError: when called, embeddings with another number of columns.
-
     Source: Opitz, Waltner, Possegger, Bischof, BIER - Boosting Independent Embeddings Robustly, ICCV 2017; weights
-    without the sharpness, and the factor 1 / M, as in the code of its authors. The auxiliary losses on the last layer
-    are not part of it.
+    without the sharpness, and the factor 1 / M, as in the code of its authors.
     """
 
     def __init__(
@@ -202,8 +184,6 @@ class DivergenceLoss(LossOverBase):
 
     u_m is the embedding of the anchor by learner m. An anchor without pairs gives 0.
 
-    Also called: ABE.
-
     Example:
 
         >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0, 1.0, 0.0], [0.6, 0.8, 0.6, 0.8], [0.0, 1.0, 0.0, 1.0]]
@@ -216,12 +196,9 @@ class DivergenceLoss(LossOverBase):
 
     Args:
         base: any loss over pairs. Its `pairing`, `miner`, `importance` and `match` are used.
-        dims: numbers of columns of the learners, all equal.
+        dims: numbers of columns of the learners, all equal; their sum is the dimension of the embeddings.
         margin: squared distance from which two learners are far enough apart, in (0, 4].
         weight: weight of the push between learners, 0 or more.
-
-    Raises:
-        ValueError: when called, embeddings with another number of columns.
 
     Source: Kim, Goyal, Chawla, Lee, Kwon, Attention-based Ensemble for Deep Metric Learning, ECCV 2018.
     """

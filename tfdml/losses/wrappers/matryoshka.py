@@ -33,10 +33,9 @@ class MatryoshkaLoss(LossOverBase):
 
     sum_k weight_k base(a[:dim_k], r[:dim_k])
 
-    A base that does not normalize receives the first columns as they are. An anchor without pairs gives what the base
-    gives, usually 0.
+    A base that does not normalize gets the first columns as they are. An anchor without pairs gives the base's value.
 
-    Also called: Matryoshka representation learning, MRL; nested embeddings.
+    Also called: MRL; nested embeddings.
 
     Example:
 
@@ -45,17 +44,13 @@ class MatryoshkaLoss(LossOverBase):
         >>> round(float(loss(labels, embeddings)), 4)  # 0.125 + 0.125
         0.25
 
-    See also: `tfdml.metrics.quantized_retrieval`, which measures short embeddings. `BoostedLoss`, whose learners do not
-    share columns.
+    See also: `tfdml.metrics.quantized_retrieval`, which measures short embeddings.
 
     Args:
         base: any loss over pairs, also over proxies or a memory. Its `pairing`, `miner`, `importance` and `match` are
             used; a miner sees all columns.
-        dims: numbers of columns, in ascending order. The last one is usually the dimension of the embeddings.
+        dims: numbers of columns, in ascending order; the last is usually, and at most, the dimension of the embeddings.
         weights: weight of each, above 0; None for 1.
-
-    Raises:
-        ValueError: when called, embeddings with fewer columns than the largest of `dims`.
 
     Source: Kusupati et al., Matryoshka Representation Learning, NeurIPS 2022, where the base is a softmax with its own
     classifier per prefix, or one whose columns are shared, as proxies are here.

@@ -30,9 +30,8 @@ class RobustLoss(LossOverBase):
     A sum_r p*_ar l_ar,  p* = argmax_{p in U} sum_ij p_ij l_ij
 
     l_ij is the loss of a pair under the base loss, times its weight. The uncertainty set U bounds how far p may be from
-    uniform weights. p* is held constant in the gradient, which therefore equals the gradient of the maximum. Pairs
-    whose loss is not above 0 are left out. The mean over anchors is sum_ij p*_ij l_ij. A batch in which no pair has a
-    loss above 0 gives 0.
+    uniform weights. p* is constant in the gradient, which equals the gradient of the maximum. The mean over anchors is
+    sum_ij p*_ij l_ij. Pairs whose loss is not above 0 are left out. A batch without such pairs gives 0.
 
     Also called: distributionally robust optimization, DRO (DRO-TopK, DRO-KL).
 
@@ -44,13 +43,11 @@ class RobustLoss(LossOverBase):
         >>> round(float(loss(labels, embeddings)), 4)  # (1 + 1 + 2 * 0.25) / 4
         0.625
 
-    See also: `tfdml.losses.uncertainty`, the sets. `tfdml.miners`, which select pairs by rules. `MultiSimilarityLoss`,
-    which has the gradient of the margin loss under `GroupedKL`.
+    See also: `tfdml.losses.uncertainty`, the sets. `tfdml.miners`, which select pairs by rules.
 
     Args:
-        base: a loss that is a sum over pairs: `ContrastiveLoss`, `WeightedContrastiveLoss`, `BalancedContrastiveLoss`,
-            `CosineContrastiveLoss`, `CosineRegressionLoss`, `DistanceLogisticLoss`, `BinomialDevianceLoss` or
-            `MarginLoss`, or your own with `pair_losses(pairs)`. Its normalization is ignored. Its `pairing`, `miner`,
+        base: a loss with `pair_losses(pairs)`: a contrastive loss, `CosineRegressionLoss`, `DistanceLogisticLoss`,
+            `BinomialDevianceLoss`, `MarginLoss`, or your own. Its normalization is ignored. Its `pairing`, `miner`,
             `importance` and `match` are used.
         uncertainty: `TopK`, `TopKBalanced`, `KL`, `GroupedKL`, `Variance`, `Maximal`, or your own function of the
             losses `(A, R)` and of `pairs` that returns p*, `(A, R)`.

@@ -22,8 +22,7 @@ class WeightedSumLoss(FunctionLoss):
 
     Also called: multi-loss.
 
-    See also: `compile(loss=[...], loss_weights=[...])` of Keras for losses of several outputs. `MatryoshkaLoss`, one
-    loss of several prefixes.
+    See also: `compile(loss=[...], loss_weights=[...])` of Keras for losses of several outputs.
 
     Example:
 
@@ -39,8 +38,7 @@ class WeightedSumLoss(FunctionLoss):
         name, reduction, dtype: as in `keras.losses.Loss`.
 
     Raises:
-        ValueError: no loss, something that is not a loss of tfdml, or a number of weights that differs from the number
-            of losses; when called, losses with different numbers of anchors.
+        ValueError: no loss, one that is not of tfdml, or another number of weights; when called, different anchors.
     """
 
     def __init__(

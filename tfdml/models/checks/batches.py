@@ -1,8 +1,8 @@
 """Looks at batches before they reach a compiled step, which cannot raise an error.
 
-A compiled step has no numbers to check: a label that proxies do not know makes its loss NaN, and then the network. The
-loss is therefore traced once without numbers, and notes what it demands of them (`tfdml.pairs.conditions`). Labels of
-arrays and of samplers are checked before the first step, batches of other data on their way into the step.
+In a compiled step, a label that proxies do not know makes the loss NaN, and then the network. So the loss is traced
+once without values, and notes what it demands of them (`tfdml.pairs.conditions`). Labels of arrays and of samplers are
+checked before the first step, batches of other data on their way into the step.
 """
 
 import contextlib
@@ -34,15 +34,7 @@ _ADVICE_FOR_VALIDATION = (
 class BatchChecks:
     """The checks of the batches of one `fit` or `evaluate`.
 
-    Args:
-        model: a compiled `EmbeddingModel`.
-        by_output: function of losses or labels that returns them as a list, one entry per output of the model.
-        counts_positives: whether anchors with positives are counted.
-        is_shuffled: whether Keras shuffles the rows of arrays.
-        advice: sentences for the end of an error of labels.
-
-    Attributes:
-        error: the error of a batch that did not reach its step, or None.
+    `error` is the error of a batch that did not reach its step, or None. `advice` ends an error of labels.
     """
 
     def __init__(
@@ -63,11 +55,7 @@ class BatchChecks:
         self._has_seen_examples = False
 
     def of_data(self, x: Any, y: Any = None, batch_size: int | None = None) -> Any:
-        """The data for Keras in place of `x`: the same, where all is known before the first step.
-
-        Raises:
-            ValueError: labels or examples that a compiled step would take without a word.
-        """
+        """The data for Keras in place of `x`: the same, where all is known before the first step."""
         if hasattr(x, "element_spec"):
             return self._of_dataset(x)
         if isinstance(x, keras.utils.PyDataset):
@@ -189,13 +177,7 @@ class BatchChecks:
 
 
 def conditions_of(loss: Any, labels: Any, output: Any) -> Conditions:
-    """The demands of a loss on the numbers of a batch, from one evaluation without numbers.
-
-    Args:
-        loss: a loss of an output, or None.
-        labels: array or spec of its labels, with a shape and a dtype.
-        output: the symbolic output of the model, `(None, ...)`.
-    """
+    """The demands of a loss on the values of a batch, from one evaluation on symbolic outputs; labels may be specs."""
     if labels is None or not hasattr(loss, "update"):  # not a loss of tfdml
         return Conditions([], [])
     with noted() as conditions:
@@ -255,11 +237,7 @@ def checked_data(
 ) -> Iterator[dict[str, Any]]:
     """The arguments of `fit` or `evaluate` with data that are checked; the block raises the errors of its batches.
 
-    Args:
-        model: a compiled `EmbeddingModel`.
-        checks: function of options that returns the `BatchChecks` of one set of data.
-        arguments: the arguments by name.
-        trains: whether they are those of `fit`.
+    `checks` maps options to the `BatchChecks` of one set of data; `trains` says whether this is `fit`.
     """
     counts = trains and not model._has_counted_positives
     training_checks = checks(counts_positives=counts, is_shuffled=trains and arguments.get("shuffle", True))

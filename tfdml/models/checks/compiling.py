@@ -8,12 +8,7 @@ from tfdml._core.checks import require
 
 
 def require_losses_and_metrics(losses: list[Any], *metrics: Any) -> None:
-    """Raise a ValueError for a class in place of a loss, or for a metric of class scores on embeddings.
-
-    Args:
-        losses: the loss of each output, or None.
-        *metrics: the metrics and the weighted metrics, as `compile` takes them.
-    """
+    """Raise a ValueError for a class in place of a loss, or for a metric of class scores on embeddings."""
     for loss in losses:
         received = f"the class {getattr(loss, '__name__', loss)} as a loss"
         require(not isinstance(loss, type), received, f"an object: {getattr(loss, '__name__', loss)}(...)")

@@ -14,12 +14,7 @@ from tfdml.pairs.pairings import require_ids_that_fit
 
 
 def require_fit(model: Any, arguments: dict[str, Any]) -> None:
-    """Raise the errors of `EmbeddingModel.fit` that need no batch.
-
-    Args:
-        model: a compiled `EmbeddingModel`.
-        arguments: the arguments of `fit` by name.
-    """
+    """Raise the errors of `EmbeddingModel.fit` that need no batch."""
     require_same_run(model.steps, arguments)
     require_monitors(arguments)
     for x, y, batch_size, split in _sets_of(arguments):
@@ -68,10 +63,7 @@ def _sets_of(arguments: dict[str, Any]) -> Iterator[tuple[Any, Any, int | None, 
 
 
 def _require_whole_executions(steps, per_execution):
-    """Raise a ValueError for epochs that end within an execution: Keras would train on more batches than it was told.
-
-    Resuming by `model.steps // steps_per_epoch` would then begin at the wrong epoch.
-    """
+    """Raise a ValueError for epochs that end within an execution: Keras would train on more batches than told."""
     if steps is not None and steps % per_execution:
         whole = steps // per_execution * per_execution or per_execution
         raise ValueError(

@@ -8,11 +8,7 @@ import keras
 def require_monitors(arguments: dict[str, Any]) -> None:
     """Raise a ValueError for a monitor `val_...` that is not in the logs when its callback looks for it.
 
-    Only what is certain is an error: Keras validates nothing, callbacks of tfdml evaluate, and each callback before is
-    Keras' or ours. Another callback may write any log.
-
-    Args:
-        arguments: of `keras.Model.fit`, by name.
+    Only what is certain is an error: each callback before is Keras' or ours. Another callback may write any log.
     """
     callbacks = arguments.get("callbacks")
     listed = callbacks if isinstance(callbacks, list | tuple) else [callbacks]

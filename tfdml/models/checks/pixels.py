@@ -18,11 +18,8 @@ def expects_other_pixels(model: keras.Model, examples: Any) -> bool:
 def require_pixels(model: keras.Model, examples: Any) -> None:
     """Check the first images of a model that takes pixels in [0, 255].
 
-    Raises:
-        ValueError: floats in [0, 1] for an input of integers: Keras casts them, and only 0 and 1 remain.
-
-    Warns:
-        UserWarning: floats in [0, 1] for a model of `from_backbone`, once for each model.
+    Floats in [0, 1] are an error for an input of integers, as Keras casts them, and a warning for a model of
+    `from_backbone`, once for each model.
     """
     for model_input, x in _pairs(model, examples):
         if (

@@ -21,9 +21,8 @@ from tfdml.samplers.draws import random_bits, sample_categorical
 class MixedSampler(Sampler):
     """Mixture: each batch is drawn by one of several samplers, selected at random.
 
-    The selection is independent of the samplers' draws and of other batches. Batch t is batch t of the selected
-    sampler, with the seed of that sampler. The pair probabilities Q are `tfdml.importance.mixed_probabilities`, where
-    all samplers have pair probabilities.
+    Selections are independent. Batch t is batch t of the selected sampler, with the seed of that sampler. The pair
+    probabilities Q are `tfdml.importance.mixed_probabilities`, if all samplers have a Q.
 
     Example:
 
@@ -82,8 +81,7 @@ class MixedSampler(Sampler):
     def draw(self, table: tuple[Any, ...], steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`.
 
-        The selection uses steps from the smallest int64 on, so it shares no random bits with a sampler of the same
-        seed.
+        The selection uses steps from the smallest int64 on, so samplers of the same seed share no random bits with it.
         """
         bits = random_bits(self.seed, steps + tf.int64.min, 1)[:, 0]
         chosen = sample_categorical(bits, tf.constant(self.weights, tf.float64))
@@ -92,11 +90,7 @@ class MixedSampler(Sampler):
 
 
 def _require_samplers(samplers):
-    """Raise a ValueError unless these can be mixed.
-
-    Mixtures of mixtures are not allowed: inner and outer selections would be equal if both have the same seed. A
-    `TwoSetSampler` draws from two sets, the others from one.
-    """
+    """Raise a ValueError unless these can be mixed: a mixture inside would make the same selection with one seed."""
     excluded = MixedSampler | TwoSetSampler
     require(
         samplers and all(isinstance(one, Sampler) and not isinstance(one, excluded) for one in samplers),

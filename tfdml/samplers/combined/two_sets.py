@@ -23,11 +23,8 @@ class TwoSetSampler(ClassBalancedSampler):
     """Batches of two sets: n classes, of each class m queries and m gallery examples, all uniform.
 
     Row i of the queries and row i of the gallery share a class; both are drawn independently. Classes of only one of
-    the sets are left out. Batch t is a function of (seed, t), so `start=` resumes a stream, as in every sampler. Labels
-    are a pair `(query_labels, gallery_labels)`; `index_batches` gives the row numbers of the queries and of the
-    gallery, `batch_size` of each.
-
-    See also: `GroupSampler` for one set.
+    the sets are left out. Labels are a pair `(query_labels, gallery_labels)`; `index_batches` gives the row numbers of
+    the queries and of the gallery, `batch_size` of each.
 
     Example:
 
@@ -40,7 +37,7 @@ class TwoSetSampler(ClassBalancedSampler):
 
     Args:
         classes_per_batch: n.
-        examples_per_class: m. The examples of a class are adjacent in the batch.
+        examples_per_class: m, adjacent in the batch.
         short_classes: as in `GroupSampler`, for classes that have fewer than m examples in one of the sets.
         seed: any int64.
     """
@@ -56,12 +53,6 @@ class TwoSetSampler(ClassBalancedSampler):
         """A sampler of queries and one of gallery examples, which draw the same classes at each step.
 
         With them, the two sets may have different options of `Sampler.batches`.
-
-        Args:
-            query_labels, gallery_labels: `(examples,)` integer class ids of the two sets.
-
-        Raises:
-            ValueError: labels that are not integers, or too few classes that both sets have.
         """
         settings = {name: value for name, value in vars(self).items() if name != "seed"}
         queries, gallery = (drawable_classes(labels, **settings) for labels in (query_labels, gallery_labels))
@@ -99,17 +90,12 @@ class TwoSetSampler(ClassBalancedSampler):
         """Infinite stream of batches `((query_examples, gallery_examples), labels)`.
 
         Args:
-            queries, gallery: each a labeled set of `tfdml.datasets`, or a pair `(data, labels)`, as in
-                `Sampler.batches`.
+            queries, gallery: each a labeled set, or a pair `(data, labels)`, as in `Sampler.batches`.
             **options: options of `Sampler.batches` for both sets, such as `start` and `augment`, which sees different
                 seeds for queries and gallery. For different options, zip the batches of the two `samplers`.
 
         Returns:
-            An infinite `tf.data.Dataset`; `batch_size` queries and as many gallery examples, and int64 labels
-            `(batch_size,)`.
-
-        Raises:
-            ValueError: the errors of `samplers` and of `Sampler.batches`.
+            An infinite `tf.data.Dataset` of `batch_size` queries, gallery examples and int64 labels.
         """
         sets = [_data_and_labels(data) for data in (queries, gallery)]
         samplers = self.samplers(*(labels for _, labels in sets))
@@ -125,12 +111,7 @@ class TwoSetSampler(ClassBalancedSampler):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _OneSetSampler(ClassBalancedSampler):
-    """The sampler of one of two sets: classes drawn by `class_seed`, examples by `seed`.
-
-    Attributes:
-        class_seed: the seed of the classes, the same for both sets.
-        classes: `(classes,)` int64, the ids of the classes that can be drawn.
-    """
+    """The sampler of one of two sets: `classes`, ids in both sets, drawn by `class_seed`, and examples by `seed`."""
 
     class_seed: int
     classes: np.ndarray = field(repr=False)
@@ -149,18 +130,7 @@ class _OneSetSampler(ClassBalancedSampler):
 def one_set_rows(
     table: ClassTable, class_seed: int, seed: int, steps: tf.Tensor, *, classes: int, examples: int
 ) -> tf.Tensor:
-    """Row numbers of the batches of `steps` from one of two sets.
-
-    Args:
-        table: `ClassTable` of the classes that both sets have.
-        class_seed: the seed of the classes, the same for both sets.
-        seed: the seed of the examples.
-        steps: `(block,)` int64, not negative.
-        classes, examples: n and m.
-
-    Returns:
-        `(block, classes * examples)` int64, the examples of a class adjacent.
-    """
+    """Row numbers of the batches of `steps`, `(block, classes * examples)`, with the same classes in both sets."""
     class_bits = random_bits(class_seed, steps, classes)
     chosen = sample_without_replacement(class_bits, tf.constant(table.counts.shape[0], tf.int64))
     row_bits = random_bits(seed, steps, classes + classes * examples)[:, classes:]

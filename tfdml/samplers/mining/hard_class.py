@@ -23,8 +23,7 @@ _CLASSES_PER_FEW = 32
 class ClassCenters(tf.Module):
     """Class centers in the embedding space, used by `HardClassSampler`.
 
-    `refresh` takes embeddings of some examples of every class; `tfdml.callbacks.RefreshCenters` calls it during `fit`.
-    Before the first refresh all centers are the origin.
+    `tfdml.callbacks.RefreshCenters` calls `refresh` during `fit`. Before the first refresh all centers are the origin.
     `tf.train.Checkpoint(centers=centers).write(path)` saves them.
 
     Example:
@@ -37,13 +36,12 @@ class ClassCenters(tf.Module):
     Args:
         labels: `(examples,)` integer class ids of the training set.
         dim: dimension of the embeddings.
-        normalize: normalize embeddings to length 1 first, as most losses and cosine retrieval do; False for losses of
-            plain Euclidean distances.
+        normalize: normalize embeddings to length 1 first; False for losses of plain Euclidean distances.
 
     Attributes:
         ids: `(classes,)` int64 class ids in ascending order.
         centers: variable `(classes, dim)` float32, the mean embedding of each class.
-        refreshes: variable, int64: number of refreshes so far.
+        refreshes: variable, number of refreshes so far.
     """
 
     def __init__(self, labels: npt.ArrayLike, dim: int, *, normalize: bool = True):
@@ -69,9 +67,6 @@ class ClassCenters(tf.Module):
         Args:
             embeddings: `(examples, dim)`.
             labels: `(examples,)` integer class ids, exactly the classes of `ids`.
-
-        Raises:
-            ValueError: embeddings that have the wrong shape or are not finite, or other classes.
         """
         table = class_table(labels)
         self._require_classes(table.ids)
@@ -111,20 +106,17 @@ class HardClassSampler(ClassBalancedSampler):
     """Batches of classes that the model confuses: each class is the nearest candidate to the classes before it.
 
     A batch starts with one class and a random set of candidates. It then repeatedly adds the candidate whose center is
-    nearest to a center of the batch, the one that violates the triplet constraint most; ties are broken at random. The
-    examples of each class are uniform without replacement. Before the first refresh of `centers` all distances are
-    tied, so classes are uniform as in `GroupSampler`.
+    nearest to a center of the batch; ties are broken at random. The examples of each class are uniform without
+    replacement. Before the first refresh of `centers`, classes are uniform as in `GroupSampler`.
 
-    Batch t is a function of (seed, t) and of the centers when it is drawn. Batches are drawn ahead of the training
-    step: up to 8 at once, up to 8 more ahead, and `batches` prefetches some, so a refresh takes effect some batches
-    later. A run resumed with `start=` has a defined state, but its first batches differ from the batches of an
-    uninterrupted run, because they are drawn with the centers of the resumed model.
+    Batch t is a function of (seed, t) and of the centers when it is drawn: up to 16 batches, and those that `batches`
+    prefetches, ahead of the training step. A refresh takes effect that many batches later. The first batches of a run
+    resumed with `start=` are drawn with the centers of the resumed model, and so differ from an uninterrupted run.
 
     Q depends on the centers and has no closed form. For fixed centers `tfdml.importance.simulated_probabilities`
     estimates it, if there are few enough candidates for every pair of classes to be drawn.
 
-    See also: `GroupSampler` for uniform classes; `MinedSampler` for hard examples; `tfdml.callbacks.RefreshCenters`
-    during `fit`.
+    See also: `MinedSampler` for hard examples; `tfdml.callbacks.RefreshCenters` during `fit`.
 
     Example:
 
@@ -137,11 +129,10 @@ class HardClassSampler(ClassBalancedSampler):
 
     Args:
         classes_per_batch: number of classes; each is close to an earlier class of the batch.
-        examples_per_class: number of examples per class. They are adjacent in the batch.
+        examples_per_class: number of examples per class, adjacent in the batch.
         centers: `ClassCenters`, which may contain more classes than the labels.
         candidates: number of classes, including the first, from which a batch is selected: `classes_per_batch` gives
-            uniform classes, larger numbers give harder batches. By default 10 times `classes_per_batch`, or all
-            classes.
+            uniform classes, larger numbers give harder batches. By default 10 times as many, or all.
         short_classes: as in `GroupSampler`, for classes of fewer than `examples_per_class` examples.
         seed: any int64.
 
@@ -204,15 +195,7 @@ def _few_classes(bits, num_classes, count):
 
 
 def nearest_first(vectors: tf.Tensor, count: int) -> tf.Tensor:
-    """Indices of `count` vectors: the first one, then repeatedly the nearest to any selected so far.
-
-    Args:
-        vectors: `(block, candidates, dim)` float32, at least `count` candidates.
-        count: number of vectors to select.
-
-    Returns:
-        `(block, count)` int32, different indices. Among equally near vectors, the first is selected.
-    """
+    """Indices `(block, count)` of vectors: the first, then each that is nearest to any selected, the first of ties."""
     vectors -= vectors[:, :1]  # Rounding errors then scale with the distances, not with the distance to the origin.
     squares = tf.reduce_sum(vectors**2, axis=-1)
     nearest = tf.zeros_like(squares[:, 0], tf.int32)

@@ -19,12 +19,7 @@ from tfdml.pairs import (
 
 
 class _Candidates(NamedTuple):
-    """Pairs of rows of a batch: `(candidates,)` each.
-
-    Attributes:
-        a, b: row numbers of the first and of the second input.
-        match: whether each pair matches.
-    """
+    """Pairs of rows of a batch, `(candidates,)` each: the rows of both inputs, and whether they match."""
 
     a: tf.Tensor
     b: tf.Tensor
@@ -43,11 +38,8 @@ def input_pairs(
     """Batches `((a, b), y)` for `tfdml.models.PairModel`, made of batches of examples and labels.
 
     The candidates are the pairs that `pairing` compares, each once. `pairs_per_batch` of them are drawn at random
-    without replacement: `positive_fraction` of them match, or as many as the batch has, and other pairs fill up. Which
-    of the two examples of a drawn pair is a is random, so that no order is learned, except where the pairing tells them
-    apart (`two_towers`).
-
-    See also: `PairSampler`, which draws pairs of the whole set.
+    without replacement: `positive_fraction` of them match, or as many as the batch has, and other pairs fill up. The
+    order of the two examples is random, except with `two_towers`.
 
     Example:
 
@@ -63,18 +55,17 @@ def input_pairs(
         pairing: which rows are compared: `all_pairs`, `consecutive_pairs`, `even_against_odd`, `labeled_pairs`,
             `triplet_rows` or `two_views` of `tfdml.pairs`, as `sampler.pairing` says; or `two_towers` for batches
             `((queries, gallery), labels)` of `TwoSetSampler`.
-        pairs_per_batch: number of pairs, at most that of the candidates; None for all candidates, in their order.
+        pairs_per_batch: number of pairs, at most the number of candidates; None for all candidates, in their order.
         positive_fraction: share of pairs that match, in (0, 1].
         seed: any int64. The pairs of a batch depend on it and on the number of the batch only.
         start: number of the first batch, as in `sampler.batches(start=)`, to resume.
 
     Returns:
-        A `tf.data.Dataset` of `((a, b), y)`: examples with `pairs` rows, and int32 `(pairs,)`, 1 for a pair that
-        matches and -1 for another.
+        A `tf.data.Dataset` of `((a, b), y)`: examples with `pairs` rows, and int32 `(pairs,)`, 1 for a match, else -1.
 
     Raises:
-        ValueError: batches of another form or without a fixed number of rows, a number of rows that the pairing does
-            not divide, another pairing, more pairs than candidates, or numbers out of range.
+        ValueError: batches of another form, or of a number of rows that is not fixed or that the pairing does not
+            divide, another pairing, more pairs than candidates, or numbers out of range.
     """
     names = ", ".join(function.__name__ for function in _CANDIDATES)
     require(pairing in _CANDIDATES, f"pairing={pairing!r}", f"one of tfdml.pairs: {names}")

@@ -19,9 +19,9 @@ from tfdml.samplers.random_access import part_of_batch
 class ListSampler(Sampler):
     """Entries of a list: pairs with a label for similar or dissimilar, pairs that are all similar, or triplets.
 
-    The rows of an entry are adjacent: rows 2k and 2k + 1 of a batch are a pair, rows 3k, 3k + 1 and 3k + 2 an anchor,
-    its positive and its negative. Pass `pairing=sampler.pairing` to the loss. `batches(data)` takes the examples alone:
-    each row has the label of its entry, or the index of the entry in a list without labels.
+    Rows 2k and 2k + 1 of a batch are a pair, rows 3k, 3k + 1 and 3k + 2 an anchor, its positive and its negative. Pass
+    `pairing=sampler.pairing` to the loss. `batches(data)` takes the examples alone: each row has the label of its
+    entry, or the index of the entry in a list without labels.
 
     See also: `PairSampler` for pairs of examples with classes.
 
@@ -40,8 +40,7 @@ class ListSampler(Sampler):
         labels: `(n,)`, 1 for a similar pair, 0 for a dissimilar one. None for triplets, and for pairs that are all
             similar: their `pairing` is `tfdml.pairs.even_against_odd`, with the other pairs of a batch as negatives.
         sampler: the sampler that draws entries, by their labels: `UniformSampler(batch_size=32)`, or
-            `GroupSampler(classes_per_batch=2, examples_per_class=16)` for equal numbers of similar and dissimilar
-            pairs. Batch t is a function of its seed and t.
+            `GroupSampler(classes_per_batch=2, examples_per_class=16)` for as many similar as dissimilar pairs.
 
     Raises:
         ValueError: entries of another shape or below 0, labels other than 0 and 1 or for triplets.
@@ -112,8 +111,7 @@ class ListSampler(Sampler):
             **options: as in `Sampler.batches`.
 
         Returns:
-            An infinite `tf.data.Dataset` of `(examples, labels)`: examples with `batch` rows, and int64 labels
-            `(batch,)`, the same for the rows of an entry.
+            An infinite `tf.data.Dataset` of `(examples, labels)`; int64 labels are the same for the rows of an entry.
 
         Raises:
             ValueError: labels, another `on_error`, entries beyond the examples, and the errors of `Sampler.batches`.

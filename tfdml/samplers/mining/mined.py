@@ -19,14 +19,9 @@ _BLOCK = 8  # Steps drawn at once: few, so that new pairs reach the stream soon.
 class MinedPairs(tf.Module):
     """The hardest positives and negatives of every example of a training set, used by `MinedSampler`.
 
-    `refresh` takes the embeddings of the whole set; `tfdml.callbacks.RefreshMinedPairs` calls it during `fit`. Before
-    the first refresh the positives and negatives of each example are uniform draws, with replacement, from the other
-    examples of its class and from all other classes.
+    `tfdml.callbacks.RefreshMinedPairs` calls `refresh` during `fit`; before, all are uniform draws with replacement.
 
-    Memory: 8 bytes for each of the examples x (positives + negatives) row numbers.
-    `tf.train.Checkpoint(pairs=pairs).write(path)` saves them.
-
-    See also: `tfdml.search.hardest_pairs`, which finds them.
+    `tf.train.Checkpoint(pairs=pairs).write(path)` saves them, 8 bytes for each row number.
 
     Example:
 
@@ -36,8 +31,7 @@ class MinedPairs(tf.Module):
         ([[1], [0], [3], [2]], [[2], [2], [1], [1]])
 
     Args:
-        labels: `(examples,)` integer class ids of the training set, of two classes or more, one of them with two
-            examples or more.
+        labels: `(examples,)` integer class ids of the training set: two classes or more, one with two examples.
         positives, negatives: number of each per example. With few, the pairs are the hardest, but mislabeled examples
             are prominent; with more, they are easier and more diverse.
         metric: "cosine", "dot" or "euclidean", as in `tfdml.search.hardest_pairs`.
@@ -46,11 +40,9 @@ class MinedPairs(tf.Module):
             none. An example of which it leaves no negative keeps those that it had.
 
     Attributes:
-        positives: variable `(examples, positives)` int64 row numbers, farthest first, padded with -1 if the class has
-            fewer positives.
-        negatives: variable `(examples, negatives)` int64 row numbers, nearest first, padded with -1 if other classes
-            have fewer examples, or the guard leaves fewer.
-        refreshes: variable, int64: number of refreshes so far.
+        positives: variable `(examples, positives)` int64 row numbers, farthest first, padded with -1.
+        negatives: variable `(examples, negatives)` int64 row numbers, nearest first, padded with -1.
+        refreshes: variable, number of refreshes so far.
 
     Raises:
         ValueError: labels that are not integers or have no triplet, a number below 1, or an unknown metric.
@@ -93,15 +85,12 @@ class MinedPairs(tf.Module):
     def refresh(self, embeddings: npt.ArrayLike, *, search: IndexBuilder = None) -> None:
         """Find the hardest positives and negatives from embeddings of the whole training set.
 
-        Memory and time are as in `tfdml.search.hardest_pairs`.
+        Memory and time are as in `tfdml.search.hardest_pairs`, which finds them.
 
         Args:
             embeddings: `(examples, dim)`, in the order of the labels.
             search: "exact" or None for `tfdml.search.Exact`, "scann" for `tfdml.search.Scann`, or any function
                 `(vectors, metric=...)`, such as these classes, that returns an index.
-
-        Raises:
-            ValueError: embeddings that have the wrong number of rows or are not finite, or an unknown search.
         """
         require(
             np.shape(embeddings)[:1] == self.classes.shape,
@@ -129,9 +118,8 @@ class MinedSampler(Sampler):
     """Batches of triplets: each anchor with one of its hardest positives and one of its hardest negatives.
 
     Rows 3k, 3k + 1 and 3k + 2 of a batch are a triplet. Anchors are uniform without replacement among the examples of
-    classes of two or more; an example that is alone in its class is drawn only as a negative. The positive and the
-    negative are uniform among those that `pairs` holds for the anchor. An example may occur twice in a batch, in the
-    triplets of two anchors; a loss sees the two rows as a positive pair at distance 0.
+    classes of two or more. The positive and the negative are uniform among those that `pairs` holds for the anchor. An
+    example may occur twice in a batch, for two anchors; a loss sees the two rows as a positive pair at distance 0.
 
     Any loss over `all_pairs` works; it also compares an anchor with the positives and negatives of other anchors.
 
@@ -140,8 +128,7 @@ class MinedSampler(Sampler):
 
     Q depends on the mined pairs and is 0 for most pairs, so importance weights cannot correct for the design.
 
-    See also: `tfdml.miners` for hard pairs within a batch; `tfdml.callbacks.RefreshMinedPairs`, which mines during
-    `fit`.
+    See also: `tfdml.miners` for hard pairs within a batch; `tfdml.callbacks.RefreshMinedPairs` during `fit`.
 
     Example:
 
@@ -216,8 +203,7 @@ def _class_index(table):
 def _random_pairs(table, positives, negatives, generator):
     """Uniform positives `(examples, positives)` and negatives `(examples, negatives)`; -1 for a class of one.
 
-    In the order of the table, the other examples of a class are the next ones, cyclically within the class. The
-    examples of other classes are the next ones after the class, cyclically.
+    In the order of the table, positives and negatives are rows after the anchor and its class, cyclically.
     """
     examples = len(table.rows)
     index = np.arange(examples)[:, None]  # in the order of the table
