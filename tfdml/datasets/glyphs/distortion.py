@@ -57,13 +57,9 @@ def gaussian(w: np.ndarray) -> np.ndarray:
 
 
 def distort(drawings: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Distort drawings and reduce them to 32 x 32.
+    """Distort drawings `(n, 64, 64)` float32, ink 1, by the keys of `image_keys`, and reduce them to 32 x 32.
 
     image = 1/2 + c (blur(warp(drawing)) - 1/2) + texture + noise, clipped to [0, 1], where c is the contrast.
-
-    Args:
-        drawings: `(n, 64, 64)` float32 in [0, 1], ink is 1.
-        keys: `(n,)` uint64, see `image_keys`.
     """
     u = uniform(words(keys, 0, 10))
     contrast = CONTRAST + (1 - CONTRAST) * u[:, 6, None, None]

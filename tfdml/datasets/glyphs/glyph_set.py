@@ -73,8 +73,7 @@ def glyphs(
             for no cache. A folder that cannot be written causes a warning.
 
     Returns:
-        `(train, test)`, or `(train, validation, test)`, each a `Glyphs`, whose class names are the
-        characters.
+        `(train, test)`, or `(train, validation, test)`, each a `Glyphs`, whose class names are the characters.
 
     Raises:
         ImportError: the arrays are not in the cache, and Pillow or matplotlib is not installed.
@@ -97,12 +96,10 @@ def _protocol(name, kind, split):
 
 
 class Selection(NamedTuple):
-    """The selected drawings, ordered by class, code point and face, which `tools/make_glyphs_manifest.py` chooses.
+    """The drawings that `tools/make_glyphs_manifest.py` chooses, ordered by class, code point and face, each `(n,)`
+    int64.
 
-    Attributes:
-        classes: `(n,)` int64, the code point that identifies the class.
-        code_points: `(n,)` int64, the code point to draw.
-        faces: `(n,)` int64, index of the face to draw.
+    A class is the code point that identifies it; a face is its index.
     """
 
     classes: np.ndarray

@@ -15,12 +15,7 @@ _REVERSE_COLUMNS = (False, False, True, True, False, False, True, True, False)
 
 
 def orientation(data: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
-    """The orientation, 1 to 8, int64; 1 if there is none or it cannot be read.
-
-    Args:
-        data: bytes from `to_bytes`.
-        start: position of the TIFF header in an Exif block, negative for none.
-    """
+    """The orientation, 1 to 8, int64, by a TIFF header at `start`, negative for none; 1 if it cannot be read."""
     return tf.cond(start < 0, lambda: tf.constant(1, tf.int64), lambda: _tag(data, start))
 
 

@@ -65,11 +65,9 @@ class Preprocessing(Settings):
             of a box outside the image is cut off; pixels that it touches belong to it.
         margin: share of the box's width and height that is added on each side.
         max_bytes: maximum size of a file; 20 MiB is enough for the largest photos of phones.
-        max_pixels: maximum of width times height, checked in the header before anything is decoded; 8192 x 8192 is
-            enough for 64-megapixel cameras and takes 200 MB decoded.
-        background: color behind transparent pixels, with which they are blended by their alpha: a gray level or `(red,
-            green, blue)`. None: alpha is dropped, so that the colors hidden under transparent pixels are used; they are
-            black in a GIF, and anything in cut-outs.
+        max_pixels: maximum of width times height, checked in the header; 8192 x 8192 takes 200 MB decoded.
+        background: color behind transparent pixels, as `fill`. None: alpha is dropped, and the colors hidden under
+            transparent pixels are used; they are black in a GIF, and anything in cut-outs.
         inverse_dct: "accurate": the pixels of a JPEG as Pillow and OpenCV decode it; "fast": an approximation that
             differs from them by 1 to 2 gray levels in the mean and up to 14.
 

@@ -128,8 +128,7 @@ class Vehicles(LabeledSet):
     Attributes:
         models: `(n,)` int64, the number of the vehicle's model, 0 to 249, and -1 where it is unknown; None without the
             file of models.
-        colors: `(n,)` int64, the number of the vehicle's color, 0 to 6, and -1 where it is unknown; None without the
-            file of colors.
+        colors: `(n,)` int64, the vehicle's color, 0 to 6, and -1 where it is unknown; None without the file of colors.
     """
 
     models: np.ndarray | None = field(default=None, metadata=COLUMN)
@@ -145,8 +144,7 @@ def vehicle_id(
 
         tfdml.metrics.random_gallery(embeddings, test.labels)
 
-    A vehicle with one image has no query. Leave-one-out by `tfdml.metrics.retrieval` gives much higher numbers:
-    report them as another protocol.
+    A vehicle with one image has no query. Leave-one-out by `tfdml.metrics.retrieval` gives much higher numbers.
 
     Args:
         root: the folder `VehicleID_V1.0` of the original archive.

@@ -82,8 +82,7 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
             error names the line.
         OSError: the list cannot be read.
 
-    Source: Huang, Ramesh, Berg, Learned-Miller, Labeled Faces in the Wild, technical report 07-49, University of
-    Massachusetts, 2007.
+    Source: as `lfw`.
     """
     header, *lines = [line.split() for line in read_lines(path)] or [[]]
     while lines and not lines[-1]:
@@ -156,8 +155,6 @@ def verification_pairs(
         x = tfdml.models.embed(model, test)
         scores = tfdml.metrics.pair_scores(x[pairs.first], x[pairs.second])
         tfdml.metrics.verification(scores, pairs.same, folds=pairs.folds)
-
-    See also: `lfw_pairs`, which reads a published list.
 
     Example: six classes of two images in two folds; the classes of one fold are not in the other.
 
