@@ -52,16 +52,9 @@ ops: Any = _operations()
 def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
     """`keras.ops.custom_gradient` with one form of the gradient on every backend.
 
-    Keras calls it as `gradient(*upstream)` on TensorFlow, as `gradient(upstream)` on JAX, and as
-    `gradient(*arguments, upstream=...)` on PyTorch. Here it is `gradient(*upstream)` everywhere. On PyTorch it has no
-    derivative.
-
-    Args:
-        function: `function(*arguments)` returns a tensor or a list of tensors, and the gradient: a function of the
-            upstream gradients that returns one gradient per argument, or None for an argument without gradient.
-
-    Returns:
-        A function of the same arguments that returns the tensor or the tensors.
+    `function(*arguments)` returns a tensor or a list of tensors, and `gradient(*upstream)`, which returns one gradient
+    per argument, or None. Keras calls it so on TensorFlow, as `gradient(upstream)` on JAX, and as
+    `gradient(*arguments, upstream=...)` on PyTorch, where it has no derivative.
     """
     if keras.backend.backend() == "torch":
         return functools.wraps(function)(lambda *arguments: _CustomGradient.apply(function, *arguments))
@@ -76,10 +69,7 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
 def vector_jacobian(function: Callable[..., Any], arguments: Sequence[Any], weights: Any) -> list[Any]:
     """The gradient of sum(weights * function(*arguments)) with respect to each argument, 0 for one that is not used.
 
-    Args:
-        function: returns a tensor or a list of tensors.
-        arguments: float tensors.
-        weights: tensors in the structure of what the function returns.
+    `weights` has the structure of what the function returns.
     """
     return value_and_vector_jacobian(function, arguments, weights)[1]
 
@@ -122,10 +112,7 @@ def _torch_vector_jacobian(function, arguments, weights):
 def scatter(indices: Any, values: Any, shape: Sequence[Any]) -> Any:
     """`keras.ops.scatter`, the sums of values at places of zeros, which Keras adds one by one on PyTorch.
 
-    Args:
-        indices: `(n, axes)` integers, the place of each value or slice.
-        values: `(n, ...)`.
-        shape: the shape of the result.
+    `indices` is `(n, axes)`, the place of each value or slice.
     """
     if keras.backend.backend() != "torch":
         return keras.ops.scatter(indices, values, shape)
@@ -167,12 +154,7 @@ def loop(count: Any, body: Callable[[Any, Any], Any], values: Any) -> Any:
 
 
 def while_loop(condition: Callable[..., Any], body: Callable[..., Any], values: Any) -> Any:
-    """`keras.ops.while_loop`, also in `torch.compile`; where Keras infers shapes on PyTorch, one step.
-
-    Args:
-        condition, body: functions of `*values`; `body` returns the next values as a tuple.
-        values: tuple of tensors.
-    """
+    """`keras.ops.while_loop`, also in `torch.compile`; where Keras infers shapes on PyTorch, one step."""
     if keras.backend.backend() != "torch":
         return keras.ops.while_loop(condition, body, values)
     if values[0].device.type == "meta":
@@ -199,10 +181,7 @@ def has_plain_mean(values: Any) -> bool:
 
 
 def plus_transpose(x: Any) -> Any:
-    """A matrix of PyTorch plus its transpose, without gradient.
-
-    The transpose is copied first, because a sum that reads by columns takes several times longer.
-    """
+    """A matrix of PyTorch plus its transpose, copied first since sums by columns are slow; without gradient."""
     return x.detach().t().clone(memory_format=torch.contiguous_format).add_(x.detach())
 
 
@@ -228,10 +207,9 @@ def has_values() -> bool:
 
 
 def reading_values(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of tensors whose steps depend on their values, as one operation in `torch.compile`.
+    """A function of tensors whose steps depend on their values, as one operation in `torch.compile`, without gradient.
 
-    Args:
-        function: returns a tensor in the shape of the first; it needs no gradient.
+    It returns a tensor in the shape of the first.
     """
     if keras.backend.backend() != "torch":
         return function
@@ -297,10 +275,8 @@ def num_replicas() -> int:
 def looked_at(dataset: Any, look: Callable[[list[Any], list[Any]], None], by_output: Callable[[Any], list[Any]]) -> Any:
     """A `tf.data.Dataset` of the same batches, each of which a function of Python sees when it is drawn.
 
-    Args:
-        dataset: batches `(x, y)` or `(x, y, sample_weight)` of tensors.
-        look: function of the first example of each input, and of all labels of each output, as arrays.
-        by_output: function of `y` that returns the labels of each output.
+    `look` gets the first example of each input, and all labels of each output, as arrays; `by_output` takes `y` and
+    returns the labels of each output.
     """
     import tensorflow as tf
 
