@@ -64,8 +64,7 @@ def require_short(what: str, text: str) -> None:
 
 
 def as_names(texts: Sequence[str]) -> np.ndarray:
-    """Names as an array `(n,)`, in which each takes the room of the longest, so that one far longer is a `ValueError`.
-    """
+    """Names as an array `(n,)`, in which each takes the room of the longest; one that is far longer is an error."""
     longest = max(texts, key=len, default="")
     require_short("a name", longest)
     received = f"{len(texts):,} names, one of them of {len(longest):,} characters ({longest[:40]!r}...)"

@@ -26,7 +26,7 @@ def cache_folder(cache):
 def cached(path, build):
     """The arrays in an .npz file; if there is no file, those that `build()` returns, which are then written to it.
 
-    A damaged file, or one of another format, is rebuilt with a warning; one that cannot be written is a warning.
+    A damaged file, or one of another format, is rebuilt with a warning; a file that cannot be written gives a warning.
     Several processes may build the same file: it is complete at all times. Without a path, there is no cache.
     """
     if path is None:

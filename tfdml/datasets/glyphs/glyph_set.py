@@ -96,7 +96,7 @@ def _protocol(name, kind, split):
 
 
 class Selection(NamedTuple):
-    """The drawings that `tools/make_glyphs_manifest.py` chooses, ordered by class, code point and face, each `(n,)`
+    """The drawings that `tools/make_glyphs_manifest.py` chooses, ordered by class, code point and face: three `(n,)`
     int64.
 
     A class is the code point that identifies it; a face is its index.

@@ -42,12 +42,12 @@ def face_template(size: int = _SIDE) -> np.ndarray:
 
 
 def similarity_transform(points: npt.ArrayLike, targets: npt.ArrayLike) -> np.ndarray:
-    """The rotation, scale and shift that bring points `(..., k, 2)` nearest to targets, by least squares, without
-    mirroring.
+    """The rotation, scale and shift that bring points `(..., k, 2)` nearest to targets, by least squares.
 
     With points as complex numbers z and targets w, both minus their means, the map is z -> c z with c = sum(conj(z) w)
-    / sum(|z|^2). It is `(..., 2, 3)` float64, NaN where points are NaN, and `matrix @ (x, y, 1)` is the image of a
-    point. Source: Umeyama, Least-Squares Estimation of Transformation Parameters Between Two Point Patterns, PAMI 1991.
+    / sum(|z|^2), so nothing is mirrored. It is `(..., 2, 3)` float64, NaN where points are NaN, and `matrix @ (x, y,
+    1)` is the image of a point. Source: Umeyama, Least-Squares Estimation of Transformation Parameters Between Two
+    Point Patterns, PAMI 1991.
     """
     z, w = (_as_complex(array) for array in (points, targets))
     z_mean, w_mean = z.mean(axis=-1, keepdims=True), w.mean(axis=-1, keepdims=True)
