@@ -27,9 +27,7 @@ numbers on different sets cannot be compared. Each model has a page with all num
 class Listing:
     """Entries of the zoo; it prints as a table with their numbers, and iterates over their names.
 
-    Attributes:
-        cards: a `Card` per entry, sorted by name.
-        unreadable: names and reasons of entries that are damaged or in several packages.
+    `unreadable` has names and reasons of entries that are damaged or in several packages.
     """
 
     cards: tuple[Card, ...]
