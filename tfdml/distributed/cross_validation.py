@@ -24,8 +24,6 @@ def cross_validate(
     The trials are the same as on one machine, and you can continue a search that was started there. At most `folds`
     tasks run at the same time.
 
-    See also: `tfdml.evaluation.cross_validate` on one machine.
-
     Example:
 
         >>> def train(settings, data, seed):

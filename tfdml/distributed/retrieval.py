@@ -90,8 +90,6 @@ def retrieval(
     They equal `tfdml.metrics.retrieval(queries, labels, gallery=all_embeddings, full_map=False)`. The driver holds the
     queries, and as many neighbors of each as the largest class of the queries has items.
 
-    See also: `tfdml.metrics.retrieval` for a gallery in memory.
-
     Example: the first neighbor of the first query has its class, that of the second has not.
 
         >>> inputs = keras.Input((2,))
