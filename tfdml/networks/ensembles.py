@@ -65,10 +65,7 @@ def attention_branches(
 
     trunk(features * A_m(features)),  m = 1, ..., learners
 
-    A_m is two convolutions of 1 x 1, the second with a sigmoid, so that there is a weight in (0, 1) for every place and
-    channel.
-
-    See also: `ensemble` for the embeddings of the learners.
+    A_m is two convolutions of 1 x 1, the second with a sigmoid: a weight in (0, 1) for every place and channel.
 
     Example:
 

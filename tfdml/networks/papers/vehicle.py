@@ -39,8 +39,7 @@ def vehicle_network(
         images: `(batch, height, width, channels)` Keras tensor of pixels in [0, 255].
         num_models: number of vehicle models.
         dim: size of the features of each branch, and of the embedding.
-        trunk: function from images to features `(batch, features)`; None for VGG-M up to
-            its first dense layer, for images of 224 x 224.
+        trunk: function from images to features `(batch, features)`; None for VGG-M, for images of 224 x 224.
 
     Returns:
         dict of Keras tensors: "model", logits `(batch, num_models)`, and "embedding", unit vectors `(batch, dim)`
