@@ -98,8 +98,7 @@ def draw_points(axis: Axes, points: np.ndarray, labels: np.ndarray | None, name:
 def one_per_cell(points: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray, float]:
     """The point nearest to the center of each square cell that has points; `cells` along the longer edge.
 
-    Returns:
-        `(shown,)` row numbers; `(shown, 2)` centers of their cells; and the width of a cell.
+    Returns `(shown,)` row numbers, `(shown, 2)` centers of their cells, and the width of a cell.
     """
     middle, width = _square(points)
     width /= cells
