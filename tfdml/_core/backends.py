@@ -67,10 +67,7 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def vector_jacobian(function: Callable[..., Any], arguments: Sequence[Any], weights: Any) -> list[Any]:
-    """The gradient of sum(weights * function(*arguments)) with respect to each argument, 0 for one that is not used.
-
-    `weights` has the structure of what the function returns.
-    """
+    """The gradient of sum(weights * function(*arguments)) with respect to each argument, 0 for one that is not used."""
     return value_and_vector_jacobian(function, arguments, weights)[1]
 
 
@@ -110,10 +107,7 @@ def _torch_vector_jacobian(function, arguments, weights):
 
 
 def scatter(indices: Any, values: Any, shape: Sequence[Any]) -> Any:
-    """`keras.ops.scatter`, the sums of values at places of zeros, which Keras adds one by one on PyTorch.
-
-    `indices` is `(n, axes)`, the place of each value or slice.
-    """
+    """`keras.ops.scatter`, sums of values at places `(n, axes)` of zeros, which Keras adds one by one on PyTorch."""
     if keras.backend.backend() != "torch":
         return keras.ops.scatter(indices, values, shape)
     return values.new_zeros(shape).index_put(tuple(indices.long().unbind(1)), values, accumulate=True)
@@ -122,8 +116,7 @@ def scatter(indices: Any, values: Any, shape: Sequence[Any]) -> Any:
 def repeatable_draws() -> Callable[[Any], AbstractContextManager[Any]]:
     """A function from the number of a step to a context in which that step always draws the same random numbers.
 
-    On PyTorch, where layers without a seed of their own draw from one global generator; elsewhere the context does
-    nothing.
+    On PyTorch, whose layers without a seed draw from one global generator; elsewhere the context does nothing.
     """
     if keras.backend.backend() != "torch":
         return lambda step: contextlib.nullcontext()
@@ -246,8 +239,7 @@ def list_devices() -> list[str]:
 def of_all_replicas(rows: Any) -> Any:
     """The rows of all replicas of `tf.distribute`, with gradients to each, for a tensor or a structure with None.
 
-    The same rows on one device, on other backends, and outside of a replica. On JAX, arrays that `keras.distribution`
-    divides are whole already.
+    Elsewhere the same rows. On JAX, arrays that `keras.distribution` divides are whole already.
     """
     if keras.backend.backend() != "tensorflow":
         return rows

@@ -47,10 +47,7 @@ def require_checksums(folder: Path, sums: str = SUMS) -> None:
 
 
 def problems(folder: Path, sums: str = SUMS) -> tuple[str, ...]:
-    """Differences between a folder and its checksum file, each the name of a file and the reason.
-
-    Files that are links or no regular files are not opened.
-    """
+    """Differences between a folder and its checksum file, names with reasons; only regular files are opened."""
     try:
         listed = parsed((folder / sums).read_bytes())
     except (OSError, ValueError) as error:

@@ -18,10 +18,7 @@ from tfdml.typing import Examples
 
 
 class _Refresh(Callback):
-    """Embed the same `rows`, None for all, when training begins and after every `every` epochs, except the last one.
-
-    A subclass has `_take(embeddings)`.
-    """
+    """Give `_take` embeddings of `rows`, None for all, before training and after every `every` epochs but the last."""
 
     def __init__(self, data: Examples, batch_size: int, every: int, rows: np.ndarray | None = None) -> None:
         super().__init__()

@@ -240,8 +240,7 @@ def _has_relevant_item(labels, gallery_labels):
 def _approximate(build, queries, options, ks, *, finds_itself):
     """Metrics from neighbors in an index, and the fraction of exact neighbors that it finds for some queries.
 
-    `build` takes `(vectors, metric=)` and returns the index; `options` are gallery and groups, as for
-    `metrics.retrieval`.
+    `build` takes `(vectors, metric=)`; `options` are gallery and groups, as for `metrics.retrieval`.
     """
     items, item_labels = options.pop("gallery", queries.embeddings), options.get("gallery_labels", queries.labels)
     last = _last_rank(ks, len(items) - finds_itself)

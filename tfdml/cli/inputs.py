@@ -179,10 +179,7 @@ def is_of_another_split(reason: str) -> bool:
 
 
 def open_index(path: str, *, columns: bool = False) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
-    """An index or embeddings, and a function from an id to its metadata.
-
-    With `columns`, labels and paths of embeddings become metadata of the index, which needs pyarrow.
-    """
+    """An index or embeddings, and a function from an id to metadata, to which `columns` adds labels and paths."""
     if columns or _is_index(path):
         return (index := open_index_with_metadata(path)), lambda id: _metadata_of_item(index, id)
     with as_usage_error(f"INDEX={path!r}"):

@@ -355,10 +355,7 @@ class _Source:
         return tf.data.Dataset.from_tensor_slices(calls).map(self._pack).unbatch().map(self._unpack)
 
     def _pack(self, rows):
-        """The records of `rows` as a tensor `(n,)` of Optionals.
-
-        Records of one batch may differ in shape, so their parts cannot be stacked; a tensor of Optionals holds them.
-        """
+        """The records of `rows` as a tensor `(n,)` of Optionals, because records of one batch may differ in shape."""
         width = len(self._types)
         parts = tf.numpy_function(self._read, [rows], self._types * rows.shape[0])
         records = [parts[i : i + width] for i in range(0, len(parts), width)]

@@ -45,9 +45,7 @@ def class_name(text: str) -> str:
 
 
 def class_name_of(value: Any, option: str) -> str:
-    """The `class_name` of a cell: text, a whole number, or a whole float below 2**53, above which it may be any of
-    several.
-    """
+    """The `class_name` of a cell: text, a whole number, or a whole float below 2**53, where floats are exact."""
     value = value.item() if hasattr(value, "item") else value
     if not isinstance(value, float):
         return class_name(str(value))

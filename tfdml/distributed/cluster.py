@@ -24,10 +24,7 @@ def connected() -> Any:
 
 
 def claimed(resources: Resources | None) -> dict[str, float]:
-    """The resources of a task or an actor, one processor if none are given.
-
-    A request for more than one node of the cluster has is a ValueError: a task would wait for ever.
-    """
+    """The resources of a task or an actor, one processor by default; a ValueError for more than any node has."""
     claims = {"num_cpus": 1, **(resources or {})}
     known = set(claims) <= set(_OF_NODES) and all(amount >= 0 for amount in claims.values())
     require(known, f"resources={resources}", f"{', '.join(_OF_NODES)}, with amounts of 0 or more")

@@ -40,9 +40,6 @@ def cross_validate(
         resources: what a training takes of a node, as in `embed`.
         options: the other options of `tfdml.evaluation.cross_validate`.
 
-    Returns:
-        `tfdml.evaluation.CrossValidation`.
-
     Raises:
         ImportError, TypeError, ValueError: as `tfdml.evaluation.cross_validate`; resources that no node has.
     """

@@ -53,12 +53,7 @@ def join(
     The method is the one of `tfdml.search.similar_pairs` with `approximate=True`: each vector is compared with those
     around its nearest of sqrt(n) centers, and each similarity is computed exactly, so no pair is wrong and some are
     missed. The number of centers follows from a sample that is joined exactly; the recall is measured on a second one.
-    Time grows with n^1.5 dim.
-
-    1. Centers are computed from vectors of all shards, and the two samples are compared with all vectors.
-    2. For each shard, a task divides the vectors by regions of neighboring centers, and writes them to a
-       temporary folder beside the shards; a vector near a border is in several regions.
-    3. For each region of about 500,000 vectors, a task compares its vectors.
+    Time grows with n^1.5 dim. Tasks write the vectors by region to a temporary folder beside the shards.
 
     Example: the second and the last of 200 vectors are equal.
 

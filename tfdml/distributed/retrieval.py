@@ -109,9 +109,6 @@ def retrieval(
         k: ranks of recall@k; None for 1, 2, 4 and 8.
         options: the options of `search_shards`.
 
-    Returns:
-        dict of metrics, see `tfdml.metrics.retrieval`.
-
     Raises:
         ValueError: as `tfdml.metrics.retrieval`; another number of labels.
     """

@@ -150,11 +150,7 @@ def write(
     skipped: tuple[Problem, ...],
     fingerprint: str,
 ) -> None:
-    """Write embeddings to a new Parquet file, if the path ends in `.parquet`, or a new folder.
-
-    `data` has the columns; `chunks` are embeddings `(n, dim)` and rows `(n,)`, and `shape` is the shape of all
-    together.
-    """
+    """Write embeddings to a new Parquet file or folder, by chunks of embeddings `(n, dim)` and rows `(n,)`."""
     (_write_parquet if path.suffix == ".parquet" else _write_folder)(path, data, chunks, shape, skipped, fingerprint)
 
 

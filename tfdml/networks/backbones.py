@@ -1,7 +1,4 @@
-"""Small convolutional networks for 32 x 32 images, from raw pixels to unit vectors, for `EmbeddingModel`.
-
-Standardization and normalization are layers, so an exported model needs no further processing.
-"""
+"""Small convolutional networks for 32 x 32 images, from raw pixels to unit vectors: exports need no processing."""
 
 from collections.abc import Sequence
 

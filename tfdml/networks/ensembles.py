@@ -81,9 +81,6 @@ def attention_branches(
         trunk: the rest of the network, a Keras layer or model, whose weights all learners share.
         learners: number of learners, 1 or more.
 
-    Returns:
-        The output of the trunk for each learner.
-
     Raises:
         ValueError: features that are not feature maps, a trunk that is not a layer, or fewer than one learner.
 

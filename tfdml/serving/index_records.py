@@ -187,10 +187,7 @@ class IndexRecords:
 
 
 class ModelIndex:
-    """The index inside an exported model: neighbors of files by the signature `search`, without filters.
-
-    `search` has the facts of the export: numbers of vectors and of neighbors, dim and metric.
-    """
+    """The index inside an exported model: neighbors of files by the signature `search`, without filters."""
 
     def __init__(self, search: dict[str, Any]):
         self.max_neighbors = search["k"]

@@ -11,8 +11,6 @@ from tfdml._core.optional import optional_import
 def pca(embeddings: npt.ArrayLike) -> np.ndarray:
     """Coordinates along the two directions of largest variance, by scikit-learn.
 
-    Distances are preserved as far as two linear directions can preserve them.
-
     Example: points on a line have one coordinate.
 
         >>> x = np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 2.0], [2.0, 4.0, 4.0]])

@@ -68,9 +68,6 @@ def retrieval_grid(
         names, scores: write class names, and similarities (for "euclidean" distances), below the images.
         title, seed: text above the grid, and seed of the draw of queries.
 
-    Returns:
-        A matplotlib figure; `figure.savefig("neighbors.png")` writes it.
-
     Raises:
         ImportError: matplotlib is not installed.
         ValueError: no embeddings, embeddings that are not finite or all equal, data that are not images, other numbers

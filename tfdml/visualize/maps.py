@@ -57,9 +57,6 @@ def embedding_map(
         cells: number of cells along the longer edge of the map; 0: points only.
         title: text above the map.
 
-    Returns:
-        A matplotlib figure; `figure.savefig("map.png")` writes it.
-
     Raises:
         ImportError: matplotlib, or the library of the method, is not installed.
         ValueError: no embeddings, embeddings that are not finite or all equal, other numbers of embeddings, examples

@@ -47,9 +47,6 @@ def animation(
         captions, title: one text per frame, written above it, and a text before each caption.
         seconds: duration of a frame; the last one stays for two seconds.
 
-    Returns:
-        The path.
-
     Raises:
         ImportError: matplotlib or Pillow is not installed.
         ValueError: no frames, frames of other shapes or not finite, another number of labels or captions, or no time.

@@ -31,8 +31,7 @@ def pictures(data: Examples, rows: Sequence[int] | np.ndarray, size: int) -> lis
     """Examples as RGB pixels: a list of uint8 `(height, width, 3)`, at most `size` pixels at the longer edge.
 
     Integers are gray levels from 0 to 255, floats from 0 to 1. If a value is larger, the largest value of these
-    examples becomes white; if a value is negative, the smallest one also becomes black. Gray levels are repeated, alpha
-    is dropped.
+    examples becomes white; if a value is negative, the smallest one also becomes black.
     """
     if not len(rows):
         return []

@@ -22,11 +22,6 @@ def load(name: FilePath, *, root: FilePath | None = None) -> keras.Model:
     All files of the entry are compared with its checksums before any of them is parsed. The model is read from
     `model.keras` in the safe mode of Keras and is not compiled.
 
-    With the package tfdml-zoo:
-
-        model = tfdml.zoo.load("glyphs-nt-xent")
-        embeddings = model.predict(images)
-
     See also: `pull` for entries on Hugging Face, `card` for what a model is for.
 
     Example: what `save` has written.

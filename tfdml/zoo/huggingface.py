@@ -65,9 +65,6 @@ def pull(repo_id: str, *, revision: str | None = None, root: FilePath | None = N
         revision: a branch, a tag or the hash of a commit; None for "main". The hash pins the files.
         root: folder of entries; None for `savedmodels` in the current folder.
 
-    Returns:
-        `pathlib.Path` of the entry.
-
     Raises:
         ImportError: huggingface_hub is not installed.
         ValueError: a repository without an entry of its name, or with a changed or missing file.

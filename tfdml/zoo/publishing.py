@@ -77,9 +77,6 @@ def save(
         preprocessing: how image files are read; None to stretch them to the size of the input.
         root: folder of entries; None for `savedmodels` in the current folder.
 
-    Returns:
-        `pathlib.Path` of the entry.
-
     Raises:
         FileExistsError: the folder `root/name` holds a file that is not part of an entry; it is named.
         ValueError: another form of name, data or metric; the errors of `tfdml.evaluate` and `tfdml.export.saved_model`.

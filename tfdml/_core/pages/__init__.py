@@ -53,10 +53,7 @@ def document(title: str, body: str, *, head: str = "") -> str:
 
 
 def page(title: str, sections: Mapping[str, str], *, header: str = "", head_title: str = "") -> str:
-    """A report: one document that loads no other file and runs no script.
-
-    `sections` is the HTML of each section by its heading, linked at the top; `head_title` is the title of the window.
-    """
+    """A report of sections of HTML by heading: one document that loads no other file and runs no script."""
     links, texts = [], []
     for heading, text in sections.items():
         name = re.sub(r"\W+", "-", heading.lower())

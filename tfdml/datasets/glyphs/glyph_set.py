@@ -69,8 +69,7 @@ def glyphs(
         validation: whether to split a validation part of about every fifth class from the training classes, also by a
             hash (crc32 of `glyphs-validation:<hex code point>` is divisible by 5). The test part does not change.
         views: number of distortions per drawing. View 0 comes first in every part and equals the images of `views=1`.
-        cache: folder of the cache. By default `TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or in `~/.cache`; False
-            for no cache. A folder that cannot be written causes a warning.
+        cache: folder; False for none. By default `TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or `~/.cache`.
 
     Returns:
         `(train, test)`, or `(train, validation, test)`, each a `Glyphs`, whose class names are the characters.
@@ -96,11 +95,7 @@ def _protocol(name, kind, split):
 
 
 class Selection(NamedTuple):
-    """The drawings that `tools/make_glyphs_manifest.py` chooses, ordered by class, code point and face: three `(n,)`
-    int64.
-
-    A class is the code point that identifies it; a face is its index.
-    """
+    """The drawings of `tools/make_glyphs_manifest.py`, ordered by class (a code point), code point and face."""
 
     classes: np.ndarray
     code_points: np.ndarray

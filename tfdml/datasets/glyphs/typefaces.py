@@ -155,10 +155,7 @@ def open_font(face: Face) -> Any:
 
 
 def draw(font: Any, code_point: int) -> np.ndarray | None:
-    """One character in a font, `(128, 128)` uint8 with ink 255, centered horizontally, its baseline at row 88.
-
-    None if the drawing has no ink or does not fit.
-    """
+    """One character, `(128, 128)` uint8, centered, its baseline at row 88; None without ink, or if it does not fit."""
     from PIL import Image, ImageDraw
 
     canvas = Image.new("L", (3 * MASTER, 3 * MASTER))

@@ -44,10 +44,10 @@ def face_template(size: int = _SIDE) -> np.ndarray:
 def similarity_transform(points: npt.ArrayLike, targets: npt.ArrayLike) -> np.ndarray:
     """The rotation, scale and shift that bring points `(..., k, 2)` nearest to targets, by least squares.
 
-    With points as complex numbers z and targets w, both minus their means, the map is z -> c z with c = sum(conj(z) w)
-    / sum(|z|^2), so nothing is mirrored. It is `(..., 2, 3)` float64, NaN where points are NaN, and `matrix @ (x, y,
-    1)` is the image of a point. Source: Umeyama, Least-Squares Estimation of Transformation Parameters Between Two
-    Point Patterns, PAMI 1991.
+    With points as complex numbers z and targets w, both minus their means, the map is z -> c z, without mirroring: c =
+    sum(conj(z) w) / sum(|z|^2). It is `(..., 2, 3)` float64, NaN where points are NaN, and `matrix @ (x, y, 1)` is the
+    image of a point. Source: Umeyama, Least-Squares Estimation of Transformation Parameters Between Two Point Patterns,
+    PAMI 1991.
     """
     z, w = (_as_complex(array) for array in (points, targets))
     z_mean, w_mean = z.mean(axis=-1, keepdims=True), w.mean(axis=-1, keepdims=True)
@@ -81,9 +81,8 @@ def face_points(faces: "LabeledSet", *, detector: Detector | None = None) -> np.
     Args:
         faces: `LabeledSet` of images; each is read at its full size.
         detector: function from an image, uint8 `(height, width, 3)`, to `(5, 2)` x and y of the left and the right eye
-            (left and right in the image), the nose, and the left and the right corner of the mouth, or None if there is
-            no face. By default MTCNN; of several faces it takes the one with the largest area of its box minus twice
-            the squared distance from the center of the image.
+            (in the image), the nose, and the left and the right corner of the mouth, or None without a face. By default
+            MTCNN; of several faces the one with the largest area minus twice the squared distance from the center.
 
     Returns:
         `(n, 5, 2)` float64, NaN for images without a face: `align_faces` takes their center.

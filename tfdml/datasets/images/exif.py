@@ -1,7 +1,4 @@
-"""Orientation of a photograph: the Exif tag 0x0112, and the corresponding rotation.
-
-Source: CIPA DC-008, Exif 2.32, section 4.6.4; TIFF 6.0, section 2.
-"""
+"""Orientation of a photograph: the Exif tag 0x0112, see CIPA DC-008, Exif 2.32, section 4.6.4; TIFF 6.0, section 2."""
 
 import tensorflow as tf
 

@@ -38,10 +38,7 @@ def fitted(
     fill: tuple[int, int, int],
     channels: int,
 ) -> tf.Tensor:
-    """RGB pixels `(any, any, 3)` as uint8 `(*size, channels)`; the arguments are as in `Preprocessing`.
-
-    Only the part of the resized image that is kept is computed.
-    """
+    """RGB pixels `(any, any, 3)` as uint8 `(*size, channels)`; of the resized image, only what is kept is computed."""
     old = tf.shape(image)[:2]
     sides = _resized_sides(old, resize, fit)
     # The upper left corner of the result in the resized image, negative if it is padded.

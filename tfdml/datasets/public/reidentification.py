@@ -126,8 +126,7 @@ class Vehicles(LabeledSet):
     """One part of VehicleID: a `LabeledSet` whose classes are vehicles.
 
     Attributes:
-        models: `(n,)` int64, the number of the vehicle's model, 0 to 249, and -1 where it is unknown; None without the
-            file of models.
+        models: `(n,)` int64, the vehicle's model, 0 to 249, and -1 where unknown; None without the file of models.
         colors: `(n,)` int64, the vehicle's color, 0 to 6, and -1 where it is unknown; None without the file of colors.
     """
 

@@ -126,11 +126,7 @@ class Listing(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Archives:
-    """The contents of the image files in archives, one per row: a source of a `LabeledSet`.
-
-    `archive` is the number of each row's archive, `(n,)` int32; a reader takes starts and lengths, as in `Record`, and
-    returns the contents.
-    """
+    """The contents of the image files in archives, one per row: a source; a reader takes starts and lengths."""
 
     files: tuple[str, ...]
     readers: tuple[Callable[[np.ndarray, np.ndarray], list[bytes]], ...]

@@ -22,11 +22,7 @@ Abdel_Madi_Shabneh<tab>1<tab>Dean_Barker<tab>1    a mismatched pair: name, numbe
 class PairList:
     """Pairs of images, and the fold of each pair.
 
-    Each image occurs once in `names`, so that it is embedded once:
-
-        x = embeddings_of([root / name for name in pairs.names])
-        scores = tfdml.metrics.pair_scores(x[pairs.first], x[pairs.second])
-        tfdml.metrics.verification(scores, pairs.same, folds=pairs.folds)
+    Each image occurs once in `names`, so that it is embedded once; `tfdml.datasets.public.lfw` shows the use.
 
     Attributes:
         names: `(images,)` str, sorted paths below the folder of the images; None for pairs of rows of a set.

@@ -69,8 +69,7 @@ def vehicle_network(
 def vgg_m(images: KerasTensor) -> KerasTensor:
     """VGG-M up to its first dense layer: five convolutions and 4,096 features, for images of 224 x 224.
 
-    Batch normalization stands in for local response normalization, which the networks of that time had after the first
-    two convolutions.
+    Batch normalization stands in for local response normalization after the first two convolutions.
 
     Source: Chatfield, Simonyan, Vedaldi, Zisserman, Return of the Devil in the Details, BMVC 2014, CNN-M.
     """
