@@ -142,8 +142,7 @@ def fingerprint(model: Any, preprocessing: Any = None) -> str:
     It is the sha256 of the weights between the input and the output of the model, and of the kinds and main settings of
     its layers (`activation`, `axis`, `strides`, `scale`, ...). It stays the same if the model is compiled, saved,
     loaded, exported, renamed or moved to another backend. It changes with every weight: by training, quantization, a
-    merged LoRA, or another precision of the weights. Layers of a loss, the optimizer and settings of custom layers do
-    not count.
+    merged LoRA or another precision. Layers of a loss, the optimizer and settings of custom layers do not count.
 
     Example: it changes with the weights, and a copy has the same.
 

@@ -16,8 +16,7 @@ from tfdml.typing import Examples
 class Callback(keras.callbacks.Callback):
     """A Keras callback whose copies share the data that it holds.
 
-    Tuners call `copy.deepcopy` once per trial. Copies of data sets and indexes might not fit in memory, and the sampler
-    would not read them.
+    Tuners copy it once per trial. Copies of data might not fit in memory, and the sampler would not read them.
     """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Callback":

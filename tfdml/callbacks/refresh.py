@@ -46,8 +46,7 @@ class _Refresh(Callback):
 class RefreshCenters(_Refresh):
     """Recompute class centers, or a tree of classes, from a few examples per class, before training and after epochs.
 
-    A refresh embeds the same `examples_per_class` examples per class each time. A resumed run begins with the centers
-    of the resumed model.
+    A refresh embeds the same examples each time. A resumed run begins with the centers of the resumed model.
 
     In training:
 

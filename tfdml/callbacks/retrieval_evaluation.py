@@ -40,13 +40,11 @@ class RetrievalEvaluation(Scheduled):
     `val_queries`, the number of queries in the means, and `val_skipped`, the number of queries without a relevant item.
 
     With `max_time_fraction`, an evaluation between the first and the last epoch is skipped if another one of the
-    previous duration would exceed it. `val_time_fraction` in the logs of every epoch is the fraction that evaluations
-    took so far.
+    previous duration would exceed it. `val_time_fraction` in every epoch's logs is the fraction that they took so far.
 
     Several evaluations, such as of the training and the validation set, work in one `fit` with different prefixes.
 
-    If embeddings are not finite or all equal, a warning names likely causes, all values are 0, the minimum, and
-    training continues.
+    If embeddings are not finite or all equal, a warning names likely causes, and all values are 0, the minimum.
 
     See also: `EmbeddingMetrics` for other metrics, `tfdml.evaluate` for a report of one model.
 
@@ -63,8 +61,7 @@ class RetrievalEvaluation(Scheduled):
         [0.8, 0.8]
 
     Args:
-        data: a labeled set of `tfdml.datasets`, a pair `(x, labels)` of arrays, or a finite `tf.data.Dataset` of
-            batches `(x, labels)`.
+        data: a labeled set, a pair `(x, labels)` of arrays, or a finite `tf.data.Dataset` of batches `(x, labels)`.
         gallery: the same, to search in; None to search in `data`.
         model: the network to evaluate, if it is not the model in training but has its layers, such as
             `keras.Model(model.input, model.output["embedding"])` of a model with several outputs.

@@ -216,8 +216,7 @@ class LabeledSet:
             `(train, validation)`, without a protocol, each in the order of the set.
 
         Raises:
-            ValueError: a share outside (0, 1), an unknown `by`, one class or one group only, no groups, or a validation
-                part without examples.
+            ValueError: a share outside (0, 1), an unknown `by`, no two classes or groups, or an empty validation part.
         """
         rows = splits.split(self, validation, by=by, seed=seed)
         train, held_out = self.take(rows[0]), self.take(rows[1])

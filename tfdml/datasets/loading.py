@@ -339,8 +339,7 @@ def _shapes(example):
 class _Source:
     """Records of a source, which have the structure of its first record, and its shapes if `fixed`, else its axes.
 
-    A lock is held while the source is read: several batches are loaded at the same time, and few sources are
-    thread-safe.
+    A lock is held while the source is read: batches are loaded at the same time, and few sources are thread-safe.
     """
 
     def __init__(self, source, *, fixed):

@@ -21,8 +21,7 @@ def cross_validate(
 ) -> evaluation.CrossValidation:
     """`tfdml.evaluation.cross_validate` with the folds of a trial as tasks of Ray.
 
-    The trials are the same as on one machine, and you can continue a search that was started there. At most `folds`
-    tasks run at the same time.
+    The trials are the same as on one machine, whose search it can continue. At most `folds` tasks run at the same time.
 
     Example:
 

@@ -100,14 +100,12 @@ def embed(
     """Embed a set of any size on a cluster of Ray.
 
     * Each actor loads the model once. For each shard, it writes a Parquet file with the columns of
-      `tfdml.models.write_embeddings`, which `read_embeddings` and `search_on_disk` read, and then a record. A shard is
-      finished when its record is there.
+      `tfdml.models.write_embeddings`, which `read_embeddings` and `search_on_disk` read, and then its record.
     * Where a node is lost, its actor starts on another one, up to three times, and embeds its shard again. A run that
       was stopped resumes with the shards that are not finished.
     * Examples that cannot be loaded are skipped; `skipped.csv` lists them with their reasons.
     * A checksum, as in `LabeledSet.fingerprint`, detects a changed set.
-    * The batches of a shard do not depend on the cluster. Embeddings equal `tfdml.models.embed` if `batch_size` divides
-      `shard_size`.
+    * Embeddings do not depend on the cluster, and equal `tfdml.models.embed` if `batch_size` divides `shard_size`.
 
     The folder, the model if it is a path, and files of the set must have the same names on all nodes: a shared disk.
     Arrays are sent to each node once.
@@ -143,9 +141,8 @@ def embed(
             None for one processor. TensorFlow gets `num_cpus` threads.
 
     Returns:
-        The shards, which iterate over `tfdml.models.Embeddings`: `paths` of their Parquet files, `dim`, `starts` (the
-        number of embeddings before each shard), `skipped` examples as `(row, name, reason)`, `fingerprint` of the
-        model, and `read(number)`.
+        The shards, which iterate over `tfdml.models.Embeddings`: `paths` of Parquet files, `dim`, `starts` (numbers of
+        embeddings before them), `skipped` as `(row, name, reason)`, the model's `fingerprint`, and `read(number)`.
 
     Raises:
         ImportError: Ray or pyarrow is not installed: `pip install tfdml[ray]`.

@@ -102,8 +102,7 @@ def _build(shared, number):
 class SearchActors:
     """An index in shards, searched by actors that each hold some of them, for what one machine's memory does not hold.
 
-    Results are those of `tfdml.search.load`. An actor whose node is lost starts on another one and reads its shards
-    again, up to three times.
+    Results equal `tfdml.search.load`. An actor whose node is lost starts on another one, up to three times.
 
     Example:
 

@@ -116,8 +116,7 @@ def add_lora(model: keras.Model, rank: int = 8, *, alpha: float | None = None) -
         The number of weights in all A and B; `model.summary()` shows it beside the frozen ones.
 
     Raises:
-        ValueError: a rank below 1, `alpha` that is not above 0, a network that has LoRA already, or one without layers
-            that LoRA adapts.
+        ValueError: a rank below 1, `alpha` of 0 or less, a network that has LoRA, or no layers that it adapts.
 
     Source: Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, ICLR 2022, eq. 3.
     """

@@ -58,8 +58,7 @@ def read_search(
 
         {"instances": [{"b64": "..."}, {"id": 17}], "k": 10, "where": {"label": ["cat", "dog"]}}
 
-    Returns the queries, the contents of files and items of the index as `("id", id)` or `("row", row)`; k; and the
-    filter as JSON text.
+    Returns queries, contents of files and items of the index as `("id", id)` or `("row", row)`; k; and the filter.
     """
     request, largest = read_object(body), max_neighbors or limits.max_neighbors
     k = _plain(request["k"]) if "k" in request else min(_K, largest)

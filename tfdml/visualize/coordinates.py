@@ -71,8 +71,7 @@ def tsne(embeddings: npt.ArrayLike, *, perplexity: float = 30.0, seed: int = 0) 
 def umap(embeddings: npt.ArrayLike, *, neighbors: int = 15, min_dist: float = 0.1, seed: int = 0) -> np.ndarray:
     """Coordinates that keep neighbors together, by umap-learn, with Euclidean distances.
 
-    Runs on one core, so that a machine gives the same coordinates in every call. The first call of a process compiles
-    the library for half a minute.
+    Runs on one core, so that every call on a machine gives the same. The first call compiles for half a minute.
 
     Example:
 

@@ -43,8 +43,7 @@ def retrieval_grid(
 ) -> Figure:
     """Draw one line per query: its image, then its neighbors, nearest first.
 
-    Neighbors of the query's class have a solid green frame, others a dashed red frame. Without a gallery, each query is
-    searched among all other rows.
+    Neighbors of the query's class have a solid green frame, others a dashed red frame.
 
     See also: `embedding_map` for all examples at once.
 

@@ -1,8 +1,7 @@
 """Small deterministic distortions of glyph drawings: pixels do not depend on the machine, the order or the chunk.
 
-The random numbers of an image depend only on its key. They come from SplitMix64 (Steele, Lea, Flood, Fast
-Splittable Pseudorandom Number Generators, 2014), written out below in integer arithmetic, so that no release of NumPy
-can change them.
+The random numbers of an image depend only on its key. They come from SplitMix64 (Steele, Lea, Flood, Fast Splittable
+Pseudorandom Number Generators, 2014), in integer arithmetic below, whatever the release of NumPy.
 """
 
 import numpy as np

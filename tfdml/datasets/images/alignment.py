@@ -137,8 +137,7 @@ def align_faces(faces: "LabeledSet", points: npt.ArrayLike, *, size: int = 112) 
 
     Args:
         faces: `LabeledSet` of n images; records of a source are the contents of image files.
-        points: `(n, 5, 2)`, x and y of five points in each full-size image, as `face_points` returns them; NaN for an
-            image without a face.
+        points: `(n, 5, 2)`, x and y in each full-size image, as `face_points` returns them; NaN for no face.
         size: side of the square result in pixels.
 
     Returns:

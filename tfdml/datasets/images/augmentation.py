@@ -62,8 +62,7 @@ class RandomResizedCrop:
 
     Share of the area uniform in `area`; the logarithm of width / height uniform in the logarithms of `aspect`; height
     and width rounded. The first of ten draws that fits inside the image is taken, at a uniformly random place. If none
-    fits, the largest centered crop whose aspect ratio is the nearest to the image's inside `aspect`. It is resized
-    bilinearly with antialiasing.
+    fits, the largest centered crop of the nearest aspect ratio inside `aspect`. Resizing is bilinear with antialiasing.
 
     Example: from a quarter to all of an image whose columns are 0 to 7.
 

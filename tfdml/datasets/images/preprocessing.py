@@ -56,9 +56,8 @@ class Preprocessing(Settings):
     Args:
         size: side of the square result in pixels, or `(height, width)`.
         resize: side or `(height, width)` before the center crop, at least `size`; None: `size`, without a crop.
-        fit: "stretch": both sides become `resize`, the aspect ratio is not kept; "pad": the image is resized until it
-            fits inside `resize`, and centered on the color `fill`; "crop": it is resized until it covers `resize`, and
-            cut off symmetrically.
+        fit: "stretch": both sides become `resize`, whatever the aspect ratio; "pad": the image is resized to fit inside
+            `resize`, and centered on the color `fill`; "crop": it is resized to cover `resize`, and cut symmetrically.
         fill: color of the padding: a gray level or `(red, green, blue)`, from 0 to 255.
         channels: 3 for color, 1 for gray, the luma 0.299 R + 0.587 G + 0.114 B.
         boxes: first cut each image to its box, `(left, upper, right, lower)` in pixels of the upright image. The part
@@ -178,8 +177,7 @@ class Preprocessing(Settings):
             boxes: `(batch, 4)`, or None.
 
         Returns:
-            uint8 `(batch, height, width, channels)`, black where there is no image, and strings `(batch,)`, empty where
-            there is one.
+            uint8 `(batch, height, width, channels)`, black without an image, and strings `(batch,)`, empty with one.
         """
         from tfdml.datasets.images.decode import load_batch
 

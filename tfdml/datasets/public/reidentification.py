@@ -156,8 +156,7 @@ def vehicle_id(
         13,377 and 19,777 images. The class names are the numbers of the vehicles.
 
     Raises:
-        ValueError: an unknown `test`, a missing file, a damaged list, a vehicle in both parts, or other numbers of
-            images or vehicles.
+        ValueError: an unknown `test`, a missing or damaged file, a vehicle in both parts, or other numbers of images.
 
     Source: Liu, Tian, Yang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
     CVPR 2016. Its terms allow research only.

@@ -74,8 +74,7 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
         `PairList` with sorted names, and with 6,000 pairs of 7,701 images for the original `pairs.txt`.
 
     Raises:
-        ValueError: a list of another form or not in UTF-8, a name with a slash, or missing or additional pairs; the
-            error names the line.
+        ValueError: another form of list, not UTF-8, a name with a slash, or another number of pairs; it names the line.
         OSError: the list cannot be read.
 
     Source: as `lfw`.

@@ -108,8 +108,7 @@ def table(
         ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
         ValueError: a source of another kind, or damaged; missing, repeated or uneven columns; a label, split or group
             that is a fraction, a float from 2**53 on or above 4,096 characters; a cell above 131,072 characters or a
-            line with more cells than columns (it names the line); a split without rows, no usable row, and the rows of
-            `on_error`.
+            line with more cells than columns (it names the line); an empty split, and the rows of `on_error`.
     """
     require(on_error in ("error", "skip"), f"on_error={on_error!r}", "'error' or 'skip'")
     require(box is None or len(box) == 4, f"box={box!r}", "four column names: left, upper, right, lower")

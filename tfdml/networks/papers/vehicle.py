@@ -42,8 +42,7 @@ def vehicle_network(
         trunk: function from images to features `(batch, features)`; None for VGG-M, for images of 224 x 224.
 
     Returns:
-        dict of Keras tensors: "model", logits `(batch, num_models)`, and "embedding", unit vectors `(batch, dim)`
-        float32.
+        dict of tensors: "model", logits `(batch, num_models)`, and "embedding", unit vectors `(batch, dim)` float32.
 
     Raises:
         ValueError: a number below 1, or a trunk whose features are not vectors.
