@@ -66,9 +66,8 @@ class ExportBest(keras.callbacks.Callback):
         best: the best value so far, or None.
 
     Raises:
-        ValueError: the mode is unknown; `best` is NaN; unless `start_over`, the path holds an export with another
-            monitor or mode or with an unknown value; or the monitor is not in the logs. `EmbeddingModel.fit` says so
-            before the first step where no callback can write it, other models at the end of the first epoch.
+        ValueError: an unknown mode; `best` is NaN; unless `start_over`, an export with another monitor or mode or an
+            unknown value; or a monitor that is not in the logs, which `EmbeddingModel.fit` says before the first step.
         FileExistsError: the folder holds a file that is not part of an export.
         OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.

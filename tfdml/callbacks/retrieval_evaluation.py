@@ -42,9 +42,8 @@ class RetrievalEvaluation(Scheduled):
     With `max_time_fraction`, an evaluation between the first and the last epoch is skipped if another one of the
     previous duration would exceed it. `val_time_fraction` in every epoch's logs is the fraction that they took so far.
 
-    Several evaluations, such as of the training and the validation set, work in one `fit` with different prefixes.
-
-    If embeddings are not finite or all equal, a warning names likely causes, and all values are 0, the minimum.
+    Several evaluations, such as of the training and the validation set, work in one `fit` with different prefixes. If
+    embeddings are not finite or all equal, a warning names likely causes, and all values are 0, the minimum.
 
     See also: `EmbeddingMetrics` for other metrics, `tfdml.evaluate` for a report of one model.
 

@@ -160,14 +160,17 @@ class LabeledSet:
     def examples(self) -> np.ndarray:
         """All examples as one array `(n, ...)`, loaded as `batches` loads them: `set.take(rows).examples()` for some.
 
-        No examples are a `ValueError`.
+        Raises:
+            ValueError: no examples.
         """
         if self.images is not None and self.load is None:
             return np.asarray(self.images)
         return np.concatenate([np.asarray(examples) for examples, _ in self.batches()])
 
     def take(self, rows: np.ndarray | Sequence[int] | slice) -> Self:
-        """The set of some examples, with the same classes and without the protocol, which is for the whole set.
+        """The set of some examples, with the same classes.
+
+        It has no protocol, which is for numbers of the whole set.
 
         Args:
             rows: row numbers, in the order of the new set, a slice, or `(n,)` bool.

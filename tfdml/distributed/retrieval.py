@@ -48,8 +48,8 @@ def search_shards(
         k: number of neighbors, 1 to the number of embeddings.
         metric: "cosine", "dot" or "euclidean".
         resources: what a task takes of a node, as in `embed`.
-        model: the model of the queries, or its fingerprint; None: not stated, and not compared.
-        other_model: whether queries of another model than that of the shards are taken.
+        model, other_model: the model of the queries, or its fingerprint, None: not compared; and whether another is
+            taken.
 
     Returns:
         rows `(q, k)` int64, positions among the embeddings of all shards, nearest first; and scores, float32.

@@ -74,8 +74,7 @@ def table(
     are text, so that the label 007 is not the label 7. Blanks around a label do not count, and neither does the
     spelling in Unicode: é may be one character or two. A warning names labels that differ in upper and lower case only.
 
-    Splits with a class in common have the same labels and the `class_names` of all their classes, as query and
-    gallery need it. A split that has no class in common with another has its own.
+    Splits with a class in common share labels and `class_names`, as query and gallery need it; see `folder`.
 
     Example: rows with a split; training and test have no class in common.
 
