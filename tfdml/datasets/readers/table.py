@@ -98,7 +98,7 @@ def table(
             None for no boxes.
         load: function from a path to an example; `Preprocessing(size=224)` by default.
         on_error: a row that lacks a cell, has text that is not UTF-8, or a path that is not a file inside `root`, also
-            by a link: "error" counts such rows by reason, "skip" lists them in `skipped`.
+            by a link: "error" raises an error that counts such rows by reason, "skip" lists them in `skipped`.
 
     Returns:
         `LabeledSet` of paths, in the order of the table, or with `splits` a tuple of them.
