@@ -49,18 +49,8 @@ def atomic_write(path: str | os.PathLike, listed: Listed | None = None) -> Itera
     """Yield a temporary name; the file or folder written there replaces `path` when the block ends without an error.
 
     An exception in the block removes what was written and leaves `path` unchanged. If the process dies, the old `path`
-    stays, and the next call removes the temporary files.
-
-    Args:
-        path: the final file or folder, or a symbolic link to it.
-        listed: to write a folder, see `require_replaceable`; None to write a file.
-
-    Yields:
-        `pathlib.Path` on the same file system, with the same suffix; it does not exist yet.
-
-    Raises:
-        FileExistsError: a file would be lost, see `require_replaceable`.
-        OSError: `path` cannot be written; see `as_writable_path`.
+    stays, and the next call removes the temporary files. `listed` writes a folder, see `require_replaceable`; None
+    writes a file. The yielded path is on the same file system, has the same suffix, and does not exist yet.
     """
     path = _target(as_writable_path(path))
     sweep(path)
@@ -81,12 +71,7 @@ def atomic_write(path: str | os.PathLike, listed: Listed | None = None) -> Itera
 
 
 def as_writable_path(path: str | os.PathLike) -> Path:
-    """`path` as a `pathlib.Path` whose parent folder exists and can be written.
-
-    Raises:
-        OSError: the parent folder is a file, cannot be created, or cannot be written. Where `path` is a symbolic link,
-            that is the parent of its target.
-    """
+    """`path` as a `pathlib.Path`, in a folder that exists and can be written; of a symbolic link, the target's."""
     named, path = Path(path).expanduser(), _target(path)
     advice = "expected a place that can be written. Choose another path, or change the permissions of the folder"
     try:
@@ -99,16 +84,10 @@ def as_writable_path(path: str | os.PathLike) -> Path:
 
 
 def require_replaceable(path: str | os.PathLike, listed: Listed | None = None) -> None:
-    """Raise unless writing to `path` replaces nothing but an earlier version.
+    """Raise a FileExistsError unless writing to `path` replaces nothing but an earlier version.
 
-    Args:
-        path: the final file or folder, or a symbolic link to it.
-        listed: function of an existing folder that returns the relative names of all files in it that an earlier
-            version may have; an empty collection for a folder of another kind. None to write a file.
-
-    Raises:
-        FileExistsError: a folder in the place of a file, a file in the place of a folder, or a folder with a file that
-            is not listed; the first one is named.
+    To write a folder, `listed` takes the existing one and returns the relative names of all files in it that an earlier
+    version may have, or an empty collection for a folder of another kind.
     """
     path = _target(path)
     try:
@@ -150,9 +129,6 @@ def recovered(path: str | os.PathLike) -> Path:
     """Location of the last complete version: `path`, unless a writer died between the two renames of a folder.
 
     Such a folder is put back. If that is not allowed (a read-only file system), its current location is returned.
-
-    Returns:
-        `pathlib.Path`; `path` itself if there is no version.
     """
     path = _target(path)
     for workspace in [] if os.path.lexists(path) else _workspaces(path):
@@ -169,13 +145,6 @@ def read_whole(path: str | os.PathLike, read: Callable[[Path], T]) -> T:
 
     A folder that was replaced during the read is read again, since its files may belong to two versions or be gone. An
     error is raised if it occurs twice for the same version.
-
-    Args:
-        path: a folder written by `atomic_write`.
-        read: function of its `pathlib.Path`.
-
-    Returns:
-        The result of `read`.
     """
     failed: object = ...
     while True:
@@ -326,19 +295,10 @@ def _fsync(path):
 
 @contextlib.contextmanager
 def only_writer(path: str | os.PathLike, argument: str) -> Iterator[None]:
-    """Hold the lock of a file or folder that this process writes in several steps.
+    """Hold the lock of a file or folder that this process writes in several steps; a held one is a BlockingIOError.
 
-    The lock is a file beside it, `.lock-<name>`, which is locked by the operating system: it ends with the process,
-    however that ends, and the next writer takes it over. Where the system or the file system has no locks, nothing is
-    held.
-
-    Args:
-        path: the file or folder, which need not exist.
-        argument: name of the argument, for the message.
-
-    Raises:
-        BlockingIOError: another process, or another call in this one, holds the lock; it is named.
-        OSError: the folder above cannot be written.
+    The operating system locks a file beside it, `.lock-<name>`: the lock ends with the process, however that ends, and
+    the next writer takes it over. Where the system or the file system has no locks, nothing is held.
     """
     target = Path(os.path.realpath(as_writable_path(path)))
     file = target.with_name(f".lock-{target.name}")

@@ -52,16 +52,9 @@ ops: Any = _operations()
 def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
     """`keras.ops.custom_gradient` with one form of the gradient on every backend.
 
-    Keras calls it as `gradient(*upstream)` on TensorFlow, as `gradient(upstream)` on JAX, and as
-    `gradient(*arguments, upstream=...)` on PyTorch. Here it is `gradient(*upstream)` everywhere. On PyTorch it has no
-    derivative.
-
-    Args:
-        function: `function(*arguments)` returns a tensor or a list of tensors, and the gradient: a function of the
-            upstream gradients that returns one gradient per argument, or None for an argument without gradient.
-
-    Returns:
-        A function of the same arguments that returns the tensor or the tensors.
+    `function(*arguments)` returns a tensor or a list of tensors, and `gradient(*upstream)`, which returns one gradient
+    per argument, or None. Keras calls it so on TensorFlow, as `gradient(upstream)` on JAX, and as
+    `gradient(*arguments, upstream=...)` on PyTorch, where it has no derivative.
     """
     if keras.backend.backend() == "torch":
         return functools.wraps(function)(lambda *arguments: _CustomGradient.apply(function, *arguments))
@@ -74,13 +67,7 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def vector_jacobian(function: Callable[..., Any], arguments: Sequence[Any], weights: Any) -> list[Any]:
-    """The gradient of sum(weights * function(*arguments)) with respect to each argument, 0 for one that is not used.
-
-    Args:
-        function: returns a tensor or a list of tensors.
-        arguments: float tensors.
-        weights: tensors in the structure of what the function returns.
-    """
+    """The gradient of sum(weights * function(*arguments)) with respect to each argument, 0 for one that is not used."""
     return value_and_vector_jacobian(function, arguments, weights)[1]
 
 
@@ -120,13 +107,7 @@ def _torch_vector_jacobian(function, arguments, weights):
 
 
 def scatter(indices: Any, values: Any, shape: Sequence[Any]) -> Any:
-    """`keras.ops.scatter`, the sums of values at places of zeros, which Keras adds one by one on PyTorch.
-
-    Args:
-        indices: `(n, axes)` integers, the place of each value or slice.
-        values: `(n, ...)`.
-        shape: the shape of the result.
-    """
+    """`keras.ops.scatter`, sums of values at places `(n, axes)` of zeros, which Keras adds one by one on PyTorch."""
     if keras.backend.backend() != "torch":
         return keras.ops.scatter(indices, values, shape)
     return values.new_zeros(shape).index_put(tuple(indices.long().unbind(1)), values, accumulate=True)
@@ -135,8 +116,7 @@ def scatter(indices: Any, values: Any, shape: Sequence[Any]) -> Any:
 def repeatable_draws() -> Callable[[Any], AbstractContextManager[Any]]:
     """A function from the number of a step to a context in which that step always draws the same random numbers.
 
-    On PyTorch, where layers without a seed of their own draw from one global generator; elsewhere the context does
-    nothing.
+    On PyTorch, whose layers without a seed draw from one global generator; elsewhere the context does nothing.
     """
     if keras.backend.backend() != "torch":
         return lambda step: contextlib.nullcontext()
@@ -167,12 +147,7 @@ def loop(count: Any, body: Callable[[Any, Any], Any], values: Any) -> Any:
 
 
 def while_loop(condition: Callable[..., Any], body: Callable[..., Any], values: Any) -> Any:
-    """`keras.ops.while_loop`, also in `torch.compile`; where Keras infers shapes on PyTorch, one step.
-
-    Args:
-        condition, body: functions of `*values`; `body` returns the next values as a tuple.
-        values: tuple of tensors.
-    """
+    """`keras.ops.while_loop`, also in `torch.compile`; where Keras infers shapes on PyTorch, one step."""
     if keras.backend.backend() != "torch":
         return keras.ops.while_loop(condition, body, values)
     if values[0].device.type == "meta":
@@ -199,10 +174,7 @@ def has_plain_mean(values: Any) -> bool:
 
 
 def plus_transpose(x: Any) -> Any:
-    """A matrix of PyTorch plus its transpose, without gradient.
-
-    The transpose is copied first, because a sum that reads by columns takes several times longer.
-    """
+    """A matrix of PyTorch plus its transpose, copied first since sums by columns are slow; without gradient."""
     return x.detach().t().clone(memory_format=torch.contiguous_format).add_(x.detach())
 
 
@@ -228,10 +200,9 @@ def has_values() -> bool:
 
 
 def reading_values(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of tensors whose steps depend on their values, as one operation in `torch.compile`.
+    """A function of tensors whose steps depend on their values, as one operation in `torch.compile`, without gradient.
 
-    Args:
-        function: returns a tensor in the shape of the first; it needs no gradient.
+    It returns a tensor in the shape of the first.
     """
     if keras.backend.backend() != "torch":
         return function
@@ -268,8 +239,7 @@ def list_devices() -> list[str]:
 def of_all_replicas(rows: Any) -> Any:
     """The rows of all replicas of `tf.distribute`, with gradients to each, for a tensor or a structure with None.
 
-    The same rows on one device, on other backends, and outside of a replica. On JAX, arrays that `keras.distribution`
-    divides are whole already.
+    Elsewhere the same rows. On JAX, arrays that `keras.distribution` divides are whole already.
     """
     if keras.backend.backend() != "tensorflow":
         return rows
@@ -297,10 +267,8 @@ def num_replicas() -> int:
 def looked_at(dataset: Any, look: Callable[[list[Any], list[Any]], None], by_output: Callable[[Any], list[Any]]) -> Any:
     """A `tf.data.Dataset` of the same batches, each of which a function of Python sees when it is drawn.
 
-    Args:
-        dataset: batches `(x, y)` or `(x, y, sample_weight)` of tensors.
-        look: function of the first example of each input, and of all labels of each output, as arrays.
-        by_output: function of `y` that returns the labels of each output.
+    `look` gets the first example of each input, and all labels of each output, as arrays; `by_output` takes `y` and
+    returns the labels of each output.
     """
     import tensorflow as tf
 

@@ -1,7 +1,4 @@
-"""Checks of arguments.
-
-`require_x` raises unless its argument is an x; `as_x` also raises, and returns its argument in the proper form.
-"""
+"""Checks of arguments: `require_x` raises unless its argument is an x; `as_x` also returns it in the proper form."""
 
 import inspect
 import numbers
@@ -108,11 +105,7 @@ def require_metric(metric: Any) -> None:
 
 
 def as_unmasked(array: Any, name: str) -> Any:
-    """The data of a masked array without masked entries; anything else unchanged.
-
-    Raises:
-        ValueError: masked entries; a tensor would lose the mask.
-    """
+    """The data of a masked array without masked entries (a tensor would lose the mask); anything else unchanged."""
     if np.ma.is_masked(array):
         raise ValueError(
             f"Received {name} with {np.ma.count_masked(array)} masked entries, expected an array without masked "
@@ -122,18 +115,7 @@ def as_unmasked(array: Any, name: str) -> Any:
 
 
 def as_vectors(vectors: npt.ArrayLike, name: str) -> np.ndarray:
-    """Vectors as float32 with contiguous rows.
-
-    Args:
-        vectors: `(n, dim)`, anything that NumPy converts to numbers.
-        name: name of the argument, for error messages.
-
-    Returns:
-        `(n, dim)` float32; the input itself if it already has this form.
-
-    Raises:
-        ValueError: not numbers, not two-dimensional, no columns, masked entries, or a value that is not finite.
-    """
+    """Vectors `(n, dim)` as finite float32 with contiguous rows; the input itself if it already has this form."""
     array = _as_float32(as_unmasked(vectors, name), name)
     if np.ndim(vectors) != 2 or array.shape[1] == 0:
         raise ValueError(
@@ -182,18 +164,9 @@ def require_varied(vectors: np.ndarray) -> None:
 
 
 def as_ids(ids: npt.ArrayLike, name: str, count: int | None = None) -> np.ndarray:
-    """Integer ids of classes, groups or items as int64.
+    """Integer ids `(n,)` or `(n, 1)` of classes, groups or items as `(n,)` int64; floats would merge large ids.
 
-    Args:
-        ids: `(n,)` or `(n, 1)` integers.
-        name: name of the argument, for error messages.
-        count: the expected n; None for any n of at least 1.
-
-    Returns:
-        `(n,)` int64.
-
-    Raises:
-        ValueError: not integers (floats would merge large ids), wrong shape or length, masked entries, or above int64.
+    `count` is the expected n; None for any n of at least 1.
     """
     array = np.asarray(as_unmasked(ids, name))
     if array.ndim == 2 and array.shape[1] == 1:
@@ -212,13 +185,7 @@ def _require_integers(array, name):
 
 
 def how_to_number(name: str, dtype: str, shape: Sequence[int | None]) -> str:
-    """The sentence that says how labels of another form become integer ids.
-
-    Args:
-        name: name of the argument.
-        dtype: name of their dtype.
-        shape: their shape.
-    """
+    """The sentence that says how labels of another form become integer ids."""
     are_numbers = dtype.startswith(("int", "uint", "float", "bfloat", "bool"))
     if are_numbers and len(shape) == 2 and shape[1] != 1:
         return f"One-hot rows become ids by np.argmax({name}, axis=1)."

@@ -47,10 +47,7 @@ def require_checksums(folder: Path, sums: str = SUMS) -> None:
 
 
 def problems(folder: Path, sums: str = SUMS) -> tuple[str, ...]:
-    """Differences between a folder and its checksum file, each the name of a file and the reason.
-
-    Files that are links or no regular files are not opened.
-    """
+    """Differences between a folder and its checksum file, names with reasons; only regular files are opened."""
     try:
         listed = parsed((folder / sums).read_bytes())
     except (OSError, ValueError) as error:
@@ -64,13 +61,7 @@ def problems(folder: Path, sums: str = SUMS) -> tuple[str, ...]:
 
 
 def parsed(content: bytes) -> dict[str, str]:
-    """Checksums by the name of the file.
-
-    Names are relative and stay inside the folder.
-
-    Raises:
-        ValueError: the content is not to the byte what `write_checksums` writes.
-    """
+    """Checksums by the relative name of the file, if the content is to the byte what `write_checksums` writes."""
     lines = [_LINE.fullmatch(line) for line in content.decode("ascii", "replace").splitlines()]
     listed = {line[2]: line[1] for line in lines if line}
     expected = "lines of a checksum and the name of a file, sorted by name"
@@ -151,8 +142,7 @@ def fingerprint(model: Any, preprocessing: Any = None) -> str:
     It is the sha256 of the weights between the input and the output of the model, and of the kinds and main settings of
     its layers (`activation`, `axis`, `strides`, `scale`, ...). It stays the same if the model is compiled, saved,
     loaded, exported, renamed or moved to another backend. It changes with every weight: by training, quantization, a
-    merged LoRA, or another precision of the weights. Layers of a loss, the optimizer and settings of custom layers do
-    not count.
+    merged LoRA or another precision. Layers of a loss, the optimizer and settings of custom layers do not count.
 
     Example: it changes with the weights, and a copy has the same.
 
@@ -187,11 +177,7 @@ def fingerprint(model: Any, preprocessing: Any = None) -> str:
 
 
 def as_fingerprint(model: Any) -> str | None:
-    """The fingerprint that `model=` states, of a model, embeddings or an index; a text is one, and None is unknown.
-
-    Raises:
-        ValueError: an empty text, or the errors of `fingerprint`.
-    """
+    """The fingerprint that `model=` states, of a model, embeddings or an index; a text is one, and None is unknown."""
     if isinstance(model, str):
         require(bool(model.strip()), f"model={model!r}", "a fingerprint, or another text that names the model")
         return model
@@ -202,14 +188,8 @@ def as_fingerprint(model: Any) -> str | None:
 def require_same_model(items: str, model: Any, owner: str, expected: str | None, *, other_model: bool = False) -> None:
     """Raise a ValueError if two models differ, or two preprocessings of one model.
 
-    What one side does not state is not compared.
-
-    Args:
-        items: what was received, such as "queries".
-        model: their model or its fingerprint, see `as_fingerprint`.
-        owner: what they are used with, such as "the index".
-        expected: the fingerprint of its model.
-        other_model: whether all models are taken.
+    What one side does not state is not compared. `model` made `items`, such as "queries", or is its fingerprint;
+    `expected` is the fingerprint of the model of their `owner`, such as "the index".
     """
     received = None if other_model or expected is None else as_fingerprint(model)
     if received is None or expected is None:

@@ -19,8 +19,7 @@ def environment(*packages: str) -> dict[str, str]:
         '... keras 3... numpy ...'
 
     Args:
-        packages: names of further installed distributions; keras and numpy are always listed, tensorflow if it is
-            installed.
+        packages: further installed distributions, beside keras, numpy and, if it is installed, tensorflow.
 
     Returns:
         dict of two strings: `hardware` (processor, cores available to this process, memory) and `versions`.
@@ -35,12 +34,9 @@ def environment(*packages: str) -> dict[str, str]:
 
 
 def version(name: str) -> str:
-    """The version that an imported package states, else that of the installed distribution of this name.
+    """The version that an imported package states, else the version of the installed distribution of this name.
 
     A nightly build has a distribution of another name, and a package that is read from its sources has none.
-
-    Raises:
-        importlib.metadata.PackageNotFoundError: a package that is neither imported nor installed.
     """
     stated = getattr(sys.modules.get(name), "__version__", None)
     return stated if isinstance(stated, str) else importlib.metadata.version(name)

@@ -6,16 +6,7 @@ from typing import Any
 
 
 def parsed_json(text: str | bytes, source: str, form: type = dict) -> Any:
-    """The value of a JSON text.
-
-    Args:
-        text: text, or UTF-8 bytes.
-        source: name of the file, for the error message.
-        form: type of the value.
-
-    Raises:
-        ValueError: no JSON, no UTF-8, nested too deeply, or a value of another type.
-    """
+    """The value of a JSON text or of UTF-8 bytes; a ValueError names its source if it has another form."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -29,10 +20,5 @@ def parsed_json(text: str | bytes, source: str, form: type = dict) -> Any:
 
 
 def read_json(path: Path, form: type = dict) -> Any:
-    """The value of a JSON file, as `parsed_json`.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: see `parsed_json`.
-    """
+    """The value of a JSON file, as `parsed_json`."""
     return parsed_json(path.read_bytes(), repr(str(path)), form)

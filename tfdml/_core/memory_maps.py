@@ -16,12 +16,7 @@ _ALIGNMENT = 64  # bytes, of the tensors of TensorFlow
 
 
 def map_array(path: Path) -> np.memmap:
-    """The array in a `.npy` file, mapped read-only; no memory is allocated, whatever its header says.
-
-    Raises:
-        OSError: the file cannot be opened.
-        ValueError: the file has another form, or another length than its header says.
-    """
+    """The array in a `.npy` file, mapped read-only; no memory is allocated, whatever its header says."""
     try:
         array = np.lib.format.open_memmap(path, mode="r")
     except OSError:
@@ -37,9 +32,7 @@ def map_array(path: Path) -> np.memmap:
 class BoundedReader:
     """A file of another program, read in memory bounded by its length: Python allocates what `read` is asked for.
 
-    Args:
-        file: file in binary mode.
-        most: the most bytes of one `read`, above which it is a ValueError; None for all that there are.
+    More bytes than `most` in one `read` are a ValueError; None for all that there are.
     """
 
     def __init__(self, file: BinaryIO, most: int | None = None):
@@ -64,14 +57,8 @@ def require_unpacked_size(archive: zipfile.ZipFile, most: int) -> None:
 def read_arrays(path: FilePath, *, most_times: int = 1) -> dict[str, np.ndarray]:
     """The arrays of an `.npz` file by name, none of which is a pickle.
 
-    Args:
-        path: the file.
-        most_times: how many times the length of the file its arrays may take; 1 where none is compressed.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: arrays that take more.
-        EOFError, KeyError, zipfile.BadZipFile, zlib.error: a damaged file.
+    They may take `most_times` the length of the file, 1 where none is compressed, else it is a ValueError. A damaged
+    file is an EOFError, a KeyError, a zipfile.BadZipFile or a zlib.error.
     """
     with open(path, "rb") as file:
         with zipfile.ZipFile(file) as archive:
@@ -83,12 +70,7 @@ def read_arrays(path: FilePath, *, most_times: int = 1) -> dict[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class MappedRows:
-    """Some rows of a memory map, in any order.
-
-    Attributes:
-        array: `(n, ...)` memory map.
-        rows: `(m,)` int64.
-    """
+    """Some rows of a memory map, in any order."""
 
     array: np.memmap
     rows: np.ndarray

@@ -12,16 +12,7 @@ if TYPE_CHECKING:
 
 
 def optional_import(module: str, *, feature: str, extra: str) -> Any:
-    """A module, imported when a function needs it.
-
-    Args:
-        module: name of the module, such as "matplotlib.figure".
-        feature: name of the function or class that needs it, for the error message.
-        extra: extra of tfdml that installs the package, such as "plots".
-
-    Raises:
-        ImportError: the package is not installed; the message names the extra.
-    """
+    """A module, imported when the `feature` needs it; the ImportError names the extra of tfdml that installs it."""
     package = module.partition(".")[0]
     try:
         importlib.import_module(package)
@@ -38,10 +29,6 @@ def optional_packages(packages: Sequence[str], *, feature: str, extra: str) -> N
 
 
 def new_figure(feature: str, **options: Any) -> Figure:
-    """An empty matplotlib figure for the function of this name.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
+    """An empty matplotlib figure for the function of this name."""
     figure = optional_import("matplotlib.figure", feature=feature, extra="plots")
     return figure.Figure(layout="constrained", **options)

@@ -12,10 +12,7 @@ _WIDTH = 30  # characters of a whole bar
 
 
 def visible(text: str) -> str:
-    r"""Text of one line whose control characters are escapes such as `\x1b`, so that a terminal obeys none of them.
-
-    Line breaks are escaped too, so that text from a file cannot print a line of its own.
-    """
+    r"""Text of one line whose control characters, also line breaks, are escapes such as `\x1b` for a terminal."""
     return "".join(map(_visible_character, text))
 
 

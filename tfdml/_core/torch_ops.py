@@ -1,7 +1,4 @@
-"""The most frequent operations of `keras.ops` as operations of PyTorch.
-
-Keras converts and checks every argument of an operation, which takes longer than the operation itself on a small batch.
-"""
+"""The most frequent operations of `keras.ops` as operations of PyTorch; `backends` says why."""
 
 import functools
 import types

@@ -16,8 +16,7 @@ from tfdml.typing import Examples
 class Callback(keras.callbacks.Callback):
     """A Keras callback whose copies share the data that it holds.
 
-    Tuners call `copy.deepcopy` once per trial. Copies of data sets and indexes might not fit in memory, and the sampler
-    would not read them.
+    Tuners copy it once per trial. Copies of data might not fit in memory, and the sampler would not read them.
     """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Callback":
@@ -25,25 +24,14 @@ class Callback(keras.callbacks.Callback):
 
 
 def one_label_per_example(data: Examples, labels: npt.ArrayLike | None) -> np.ndarray:
-    """The labels of a labeled set, or `labels`, as an array.
-
-    Raises:
-        ValueError: another number of labels than of examples; data without labels.
-    """
+    """The labels of a labeled set, or `labels`, as an array of one per example."""
     labels = np.asarray(labels_of(data, labels))
     require(len(data) == len(labels), f"{len(data)} examples and {len(labels)} labels", "one label per example")
     return labels
 
 
 class Scheduled(Callback):
-    """Write the numbers of `_values_after(epoch)` into the logs, as often as `every` and `max_time_fraction` allow.
-
-    Args:
-        every: number of epochs between two evaluations; the first and the last epoch are always evaluated.
-        max_time_fraction: maximum fraction of the time of `fit`, above 0 and below 1; None for no limit.
-        prefix: prefix of each name.
-        at_sign: text in place of the @ of a name.
-    """
+    """Write the numbers of `_values_after(epoch)` into the logs, as often as `every` and `max_time_fraction` allow."""
 
     def __init__(self, *, every: int, max_time_fraction: float | None, prefix: str, at_sign: str) -> None:
         super().__init__()

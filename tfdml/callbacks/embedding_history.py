@@ -44,8 +44,7 @@ class EmbeddingHistory(Callback):
         rows: `(n,)` row numbers of these examples in the set that was passed.
 
     Raises:
-        ValueError: data that are not a labeled set, no examples, or a number that is not positive; at the end of an
-            epoch, a model of several outputs.
+        ValueError: data that are not a labeled set, no examples, a number below 1, or a model of several outputs.
     """
 
     def __init__(

@@ -21,8 +21,7 @@ class EmbeddingMetrics(Scheduled):
     equal. For one output of several, or for a tower, call `evaluate(keras.Model(...))` in a callback of your own.
 
     If embeddings are not finite or all equal, a warning names likely causes, and the function gets random embeddings.
-    Its values are then at chance level, so later epochs improve on them. (Without a value `ExportBest` would stop, and
-    NaN would stay the best value of `EarlyStopping`.)
+    Its values are then at chance level, so later epochs improve on them.
 
     See also: `RetrievalEvaluation` for retrieval metrics.
 
@@ -38,15 +37,13 @@ class EmbeddingMetrics(Scheduled):
         (1.0, 1.0)
 
     Args:
-        data: labeled set of `tfdml.datasets`, or anything else that `tfdml.models.embed` takes. Evaluate a subset of a
-            large set by `test.take(rows)`.
+        data: labeled set of `tfdml.datasets`, or anything else that `tfdml.models.embed` takes.
         function: function of embeddings `(examples, dim)` and `data` that returns a dict of numbers. Text, such as the
             algorithm of `clustering`, is not written into the logs.
         every, max_time_fraction, batch_size, prefix, at_sign: as in `RetrievalEvaluation`.
 
     Raises:
-        ValueError: an option out of range; a function that is not callable; no examples; at the end of an epoch, a
-            model of several outputs, or a function that does not return a dict of numbers.
+        ValueError: an option out of range, no examples, a model of several outputs, or a function of another kind.
 
     Warns:
         UserWarning: at the end of an epoch, embeddings that are not finite or all equal.

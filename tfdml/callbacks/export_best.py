@@ -25,14 +25,12 @@ class _Best(NamedTuple):
 class ExportBest(keras.callbacks.Callback):
     """Write a SavedModel whenever the monitored value improves.
 
-    List it after the callback that writes the value (`RetrievalEvaluation`). The model is written to a temporary name
-    and renamed, so a run that is killed leaves the previous export in place. `tfdml.export.saved_model` describes the
-    signatures. Epochs without the value (`every=` above 1) are skipped.
+    List it after the callback that writes the value (`RetrievalEvaluation`). An export is replaced in one step.
+    `tfdml.export.saved_model` describes the signatures. Epochs without the value (`every=` above 1) are skipped.
 
-    The value is stored inside the export, in `assets.extra/best.json` with monitor, mode and epoch (from 0), so the two
-    always agree. A resumed run reads it: only a better model replaces an export. A run that begins at or before the
-    epoch of the export, such as a new run over an old folder, warns and names the value to beat. A network with a
-    variable that is not finite is not exported, and a warning names the variable.
+    The export holds the value, in `assets.extra/best.json` with monitor, mode and epoch (from 0). A resumed run reads
+    it: only a better model replaces an export. A run that begins at or before its epoch warns and names the value to
+    beat. A network with a variable that is not finite is not exported, and a warning names the variable.
 
     In training:
 
@@ -55,8 +53,7 @@ class ExportBest(keras.callbacks.Callback):
         (0.75, 0)
 
     Args:
-        path: folder of the SavedModel.
-        monitor: key of the logs to watch.
+        path, monitor: folder of the SavedModel, and key of the logs to watch.
         mode: "max" if larger is better, "min" if smaller is better.
         best: a value to beat in addition to the value of the export at `path`; None for no other value.
         start_over: replace an existing export at `path` at the first measured value, or the first that beats `best`.
@@ -69,9 +66,8 @@ class ExportBest(keras.callbacks.Callback):
         best: the best value so far, or None.
 
     Raises:
-        ValueError: the mode is unknown; `best` is NaN; unless `start_over`, the path holds an export with another
-            monitor or mode or with an unknown value; or the monitor is not in the logs. `EmbeddingModel.fit` says so
-            before the first step where no callback can write it, other models at the end of the first epoch.
+        ValueError: an unknown mode; `best` is NaN; unless `start_over`, an export with another monitor or mode or an
+            unknown value; or a monitor that is not in the logs, which `EmbeddingModel.fit` says before the first step.
         FileExistsError: the folder holds a file that is not part of an export.
         OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.

@@ -48,11 +48,9 @@ class PairDiagnostics(Callback):
 
     Args:
         data: `(examples, ...)` array or labeled set, of a few hundred examples: time grows with their number cubed.
-        labels: `(examples,)` integer class ids, or labels of the form that the `match` of the loss takes; None: the
-            labels of a labeled set.
+        labels: `(examples,)` class ids, or what the `match` of the loss takes; None: the labels of a labeled set.
         path: folder of the event file; created if it does not exist.
-        loss: the loss that decides which pairs are active and, by its `match`, positive; None for the loss that the
-            model is compiled with.
+        loss: the loss that decides which pairs are active and, by its `match`, positive; None for the compiled one.
         every: number of epochs between two measurements.
         batch_size: number of examples embedded at the same time.
 

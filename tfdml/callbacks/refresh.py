@@ -18,15 +18,7 @@ from tfdml.typing import Examples
 
 
 class _Refresh(Callback):
-    """Embed the same examples when training begins and after every `every` epochs, except the last one.
-
-    A subclass has `_take(embeddings)`.
-
-    Args:
-        data, batch_size: as for `tfdml.models.embed`.
-        rows: `(n,)` ascending row numbers to embed; None for all.
-        every: number of epochs between refreshes.
-    """
+    """Give `_take` embeddings of `rows`, None for all, before training and after every `every` epochs but the last."""
 
     def __init__(self, data: Examples, batch_size: int, every: int, rows: np.ndarray | None = None) -> None:
         super().__init__()
@@ -54,8 +46,7 @@ class _Refresh(Callback):
 class RefreshCenters(_Refresh):
     """Recompute class centers, or a tree of classes, from a few examples per class, before training and after epochs.
 
-    A refresh embeds the same `examples_per_class` examples per class each time. A resumed run begins with the centers
-    of the resumed model.
+    A refresh embeds the same examples each time. A resumed run begins with the centers of the resumed model.
 
     In training:
 
@@ -77,8 +68,7 @@ class RefreshCenters(_Refresh):
                [-1. ,  0. ]], dtype=float32)
 
     Args:
-        data: a labeled set, an array `(examples, ...)`, or anything else with a length that takes an array of ascending
-            row numbers in brackets and returns these examples: a memory map, an HDF5 dataset.
+        data: a labeled set, an array `(examples, ...)`, or anything else that `tfdml.models.embed` takes.
         labels: `(examples,)` integer class ids; None: the labels of a labeled set.
         centers: `tfdml.samplers.ClassCenters` or `tfdml.layers.ClassTree` of the same classes.
         examples_per_class: number of examples to embed per class; all if a class has fewer.
@@ -87,8 +77,7 @@ class RefreshCenters(_Refresh):
         seed: seed of the choice of examples, any whole number of at least 0.
 
     Raises:
-        ValueError: data and labels of different lengths, other classes than the classes of the centers, or a number
-            that is not positive.
+        ValueError: data and labels of different lengths, other classes than the centers have, or a number below 1.
     """
 
     def __init__(
@@ -120,8 +109,7 @@ class RefreshMinedPairs(_Refresh):
     """Mine the hardest pairs of the complete training set, before training and after epochs.
 
     A refresh embeds all examples and searches for each of them. It needs memory for a few copies of the embeddings,
-    examples x dim float32, and for `tfdml.search.hardest_pairs`, but never for all images or for examples x examples
-    numbers. A resumed run begins with the pairs of the resumed model.
+    examples x dim float32, and for `tfdml.search.hardest_pairs`. A resumed run begins with the resumed model's pairs.
 
     In training:
 

@@ -39,17 +39,11 @@ class RetrievalEvaluation(Scheduled):
     Queries without a relevant item are not in the means. If there are any, or with `sample`, the logs also have
     `val_queries`, the number of queries in the means, and `val_skipped`, the number of queries without a relevant item.
 
-    Evaluation takes place after the first epoch, every `every` epochs, and after the last epoch. With
-    `max_time_fraction`, an evaluation between the first and the last epoch is skipped if another one of the previous
-    duration would exceed this fraction of the training time. `val_time_fraction` in the logs of every epoch is the
-    fraction that evaluations took so far.
+    With `max_time_fraction`, an evaluation between the first and the last epoch is skipped if another one of the
+    previous duration would exceed it. `val_time_fraction` in every epoch's logs is the fraction that they took so far.
 
-    Several evaluations, such as of the training and of the validation set, work in one `fit`; give them different
-    prefixes. `EmbeddingMetrics` computes any other metrics.
-
-    If embeddings are not finite or all equal, a warning names likely causes, all values are 0, the minimum, and
-    training continues. (With NaN as the first value, `EarlyStopping`, `ReduceLROnPlateau` and `ModelCheckpoint` would
-    keep NaN as the best value.)
+    Several evaluations, such as of the training and the validation set, work in one `fit` with different prefixes. If
+    embeddings are not finite or all equal, a warning names likely causes, and all values are 0, the minimum.
 
     See also: `EmbeddingMetrics` for other metrics, `tfdml.evaluate` for a report of one model.
 
@@ -66,8 +60,7 @@ class RetrievalEvaluation(Scheduled):
         [0.8, 0.8]
 
     Args:
-        data: a labeled set of `tfdml.datasets`, a pair `(x, labels)` of arrays, or a finite `tf.data.Dataset` of
-            batches `(x, labels)`.
+        data: a labeled set, a pair `(x, labels)` of arrays, or a finite `tf.data.Dataset` of batches `(x, labels)`.
         gallery: the same, to search in; None to search in `data`.
         model: the network to evaluate, if it is not the model in training but has its layers, such as
             `keras.Model(model.input, model.output["embedding"])` of a model with several outputs.
@@ -78,17 +71,16 @@ class RetrievalEvaluation(Scheduled):
             then `val_search_recall@k` is the fraction of the exact neighbors that were found.
         sample: number of queries, drawn once at random among those with a relevant item; None for all. Each is
             searched in the complete set or gallery, so the metrics estimate the metrics of all queries.
-        every: number of epochs between two evaluations.
+        every: number of epochs between two evaluations; the first and the last epoch are always evaluated.
         max_time_fraction: maximum fraction of the time of `fit`, above 0 and below 1; None for no limit.
         batch_size: number of examples embedded at the same time; a `tf.data.Dataset` has its own batches.
         prefix: prefix of each metric's name.
         at_sign: text in place of the @ of a name: "_at_" for `val_recall_at_1`, since MLflow takes no name with @.
 
     Raises:
-        ValueError: data of another form, file names or other text instead of examples, an unknown search, labels and
-            examples of different lengths, float labels, examples with NaN, an option out of range, a rank above the
-            number of candidates, queries of which none has a relevant item, or queries and a gallery with different
-            class names; at the end of an epoch, a model of several outputs, or of two towers without `gallery`.
+        ValueError: data of another form, such as text, float labels or examples with NaN; an unknown search; an option
+            out of range, or a rank above the number of candidates; no query with a relevant item; other class names in
+            the gallery; a model of several outputs, or of two towers without `gallery`.
 
     Warns:
         UserWarning: at the end of an epoch, embeddings that are not finite or all equal.
@@ -244,12 +236,7 @@ def _has_relevant_item(labels, gallery_labels):
 def _approximate(build, queries, options, ks, *, finds_itself):
     """Metrics from neighbors in an index, and the fraction of exact neighbors that it finds for some queries.
 
-    Args:
-        build: function `(vectors, metric=)` that returns the index.
-        queries: `Embedded`.
-        options: gallery and groups, as options of `metrics.retrieval`.
-        ks: ranks of recall@k.
-        finds_itself: whether each query is in the index.
+    `build` takes `(vectors, metric=)`; `options` are gallery and groups, as for `metrics.retrieval`.
     """
     items, item_labels = options.pop("gallery", queries.embeddings), options.get("gallery_labels", queries.labels)
     last = _last_rank(ks, len(items) - finds_itself)

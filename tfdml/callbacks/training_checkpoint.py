@@ -25,8 +25,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     was trained on: a resumed run ends with the weights of an uninterrupted run. (`optimizer.iterations` differs: it
     does not count steps that loss scaling skips or whose gradients are only accumulated.)
 
-    A state with a variable that is not finite is not saved: the file keeps the last finite state, and a warning says
-    so. The check takes a small fraction of the time of writing.
+    A state with a variable that is not finite is not saved: the file keeps the last finite state.
 
     Where `keras.distribution` divides a run over several processes, process 0 writes the file, and all processes read
     it: on several machines it is on a shared file system, or copied to all of them before the run is resumed.
@@ -56,8 +55,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         path: file to write, ending in `.keras`.
 
     Raises:
-        ValueError: `path` has another suffix; when training begins, a variable that is divided over processes, so that
-            none of them has all of it.
+        ValueError: `path` has another suffix; when training begins, a variable that no process has as a whole.
         OSError: `path` cannot be written.
 
     Warns:

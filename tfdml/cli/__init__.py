@@ -23,22 +23,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of a command.
-
-    Args:
-        arguments: words of the command line after `tfdml`; None for the words of this process.
-
-    Raises:
-        SystemExit: after `--help`, `--version`, and for unknown options (with code 2).
-    """
+    """The options of a command, from the words after `tfdml`; None for the words of this process."""
     return new_parser().parse_args(arguments)
 
 
 def check_names(options: argparse.Namespace) -> int:
-    """Look for the files, folders, columns and the port that a command names, and for the packages that it needs.
+    """Look for the files, folders, columns, packages and the port that a command needs; a line says which is missing.
 
-    Returns:
-        Exit code: 0, 2 if something that is named is not there, 1 if a package is not; a line says which.
+    Returns the exit code: 0, 2 if something that is named is not there, 1 if a package is not.
     """
     try:
         require_names(options)

@@ -35,11 +35,7 @@ def as_usage_error(argument: str) -> Iterator[None]:
 
 
 def open_model(path: str, preprocessing_file: str | None) -> tuple[Embedder, datasets.Preprocessing]:
-    """A model that embeds images, and how it reads them.
-
-    Raises:
-        UsageError: there is no model, or it cannot be read.
-    """
+    """A model that embeds images, and how it reads them."""
     with as_usage_error(f"--preprocessing {preprocessing_file}"):
         preprocessing = None if preprocessing_file is None else _read_preprocessing(preprocessing_file)
     with as_usage_error(f"MODEL={path!r}"):
@@ -60,11 +56,7 @@ def open_model(path: str, preprocessing_file: str | None) -> tuple[Embedder, dat
 def open_keras_model(
     path: str, preprocessing_file: str | None
 ) -> tuple[keras.Model, datasets.Preprocessing, list[str] | None]:
-    """A Keras model, how it reads images, and the names of its classes where they are known.
-
-    Raises:
-        UsageError: there is no model, it cannot be read, or it is a SavedModel.
-    """
+    """A Keras model, how it reads images, and the names of its classes where they are known."""
     with as_usage_error(f"--preprocessing {preprocessing_file}"):
         preprocessing = None if preprocessing_file is None else _read_preprocessing(preprocessing_file)
     with as_usage_error(f"RUN={path!r}"):
@@ -80,11 +72,7 @@ def open_keras_model(
 
 
 def open_index_or_run(options: argparse.Namespace) -> tuple[Index | None, visualize.Thumbnails | None]:
-    """The index that INDEX names, else the index of a run with its thumbnails; None for what there is not.
-
-    Raises:
-        UsageError: settings, an index or thumbnails that cannot be read.
-    """
+    """The index that INDEX names, else the index of a run with its thumbnails; None for what there is not."""
     if options.index is not None:
         return open_index_with_metadata(options.index), None
     index, thumbnails = Path(options.model) / "index", Path(options.model) / "thumbnails.npz"
@@ -99,11 +87,7 @@ def _read_preprocessing(path):
 
 
 def open_set(options: argparse.Namespace, preprocessing: datasets.Preprocessing) -> datasets.LabeledSet:
-    """The set that SET names, read as the model reads images.
-
-    Raises:
-        UsageError: there is no set, it has no images, or it cannot be read.
-    """
+    """The set that SET names, read as the model reads images."""
     with as_usage_error(f"SET={options.set!r}"):
         sets = _read_sets(options, preprocessing)
     labeled_set = sets[0] if isinstance(sets, tuple) else sets
@@ -125,11 +109,7 @@ def _read_sets(options: argparse.Namespace, load: datasets.Preprocessing) -> Any
 
 
 def split_folders(folder: Path) -> list[Path]:
-    """The folders in a folder that has splits; else the folder itself.
-
-    Raises:
-        ValueError: no folder, or images beside its splits.
-    """
+    """The folders in a folder that has splits, and no images beside them; else the folder itself."""
     require(folder.is_dir(), f"{str(folder)!r}, which is not a folder", "a folder of images")
     children = _subfolders(folder)
     splits = [child for child in children if child.name.casefold() in _SPLITS]
@@ -166,11 +146,7 @@ def _require_no_images_beside(folder):
 
 
 def open_folder(folder: Path, load: datasets.Preprocessing) -> datasets.LabeledSet:
-    """The set of a folder with one subfolder per class, or of the images in a folder, in one class.
-
-    Raises:
-        ValueError: no images, or images beside folders.
-    """
+    """The set of a folder with one subfolder per class, or of the images in a folder, in one class."""
     if _subfolders(folder):
         _require_no_images_beside(folder)
         images = datasets.folder(folder, load=load)
@@ -203,15 +179,7 @@ def is_of_another_split(reason: str) -> bool:
 
 
 def open_index(path: str, *, columns: bool = False) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
-    """An index, and a function from an id to its metadata.
-
-    Args:
-        path: folder of an index, or what `tfdml.models.write_embeddings` wrote.
-        columns: whether labels and paths of embeddings become metadata of the index, which needs pyarrow.
-
-    Raises:
-        UsageError: there is neither an index nor embeddings, or they cannot be read.
-    """
+    """An index or embeddings, and a function from an id to metadata, to which `columns` adds labels and paths."""
     if columns or _is_index(path):
         return (index := open_index_with_metadata(path)), lambda id: _metadata_of_item(index, id)
     with as_usage_error(f"INDEX={path!r}"):
@@ -222,11 +190,7 @@ def open_index(path: str, *, columns: bool = False) -> tuple[Any, Callable[[Any]
 
 
 def open_index_with_metadata(path: str) -> Index:
-    """An index; labels and paths of embeddings become its metadata.
-
-    Raises:
-        UsageError: there is neither an index nor embeddings, or they cannot be read.
-    """
+    """An index; labels and paths of embeddings become its metadata."""
     with as_usage_error(f"INDEX={path!r}"):
         if _is_index(path):
             return search.load(path)
@@ -260,11 +224,7 @@ def _metadata_of_row(embeddings, row):
 
 
 def read_images(paths: Sequence[str], preprocessing: datasets.Preprocessing) -> Any:
-    """Image files as an array of what the model takes.
-
-    Raises:
-        UsageError: a file that cannot be read as an image.
-    """
+    """Image files as an array of what the model takes."""
     with as_usage_error("IMAGE"):
         labels = np.zeros(len(paths), int)
         images = datasets.LabeledSet(paths=np.array(paths), labels=labels, class_names=("",), load=preprocessing)

@@ -1,7 +1,4 @@
-"""Whether what arguments name and need is there, which a command answers before Keras is imported.
-
-What is inside a file is for the reader of the file to say.
-"""
+"""Whether what arguments name and need is there, which a command answers before Keras is imported."""
 
 import argparse
 import contextlib

@@ -25,11 +25,10 @@ class FileCheck:
     """Problems found in a labeled set; it prints as a list.
 
     Attributes:
-        problems: tuple of `(row, name, reason)`: the number of the row, its path (or the row again, for sets without
-            paths), and the problem.
+        problems: tuple of `(row, name, reason)`; the name is the path, or the row again for sets without paths.
         usable_rows: `(usable,)` int64, the rows without a problem: `set.take(check.usable_rows)`.
         transparent: names of the usable images with transparent pixels whose hidden colors `load` shows: a
-            `Preprocessing` without `background`. They are no problem of a file, and a question to its owner.
+            `Preprocessing` without `background`.
     """
 
     problems: tuple[tuple[int, str, str], ...]

@@ -170,11 +170,10 @@ class LabeledSet:
     def take(self, rows: np.ndarray | Sequence[int] | slice) -> Self:
         """The set of some examples, with the same classes.
 
+        It has no protocol, which is for numbers of the whole set.
+
         Args:
             rows: row numbers, in the order of the new set, a slice, or `(n,)` bool.
-
-        Returns:
-            The set without a protocol, which is for numbers of the whole set.
         """
         rows = np.arange(len(self))[rows if isinstance(rows, slice) or len(rows) else slice(0)]
         return replace(self, protocol=None, **{name: _rows_of(getattr(self, name), rows) for name in _columns(self)})
@@ -205,7 +204,6 @@ class LabeledSet:
           `class_names` names the classes of the part.
         * `by="image"`: each class is split, and both parts have all `class_names`. A class of c images gives the
           validation part `validation * c` images, rounded at random up or down, and keeps at least one for training.
-          Images of a sequence may come into both parts; to prevent it, split by group.
         * `by="group"`: no group is in both parts, and both parts have all `class_names`. A class whose groups are all
           in the validation part has no image for training.
 
@@ -221,8 +219,7 @@ class LabeledSet:
             `(train, validation)`, without a protocol, each in the order of the set.
 
         Raises:
-            ValueError: a share outside (0, 1), an unknown `by`, one class or one group only, no groups, or a validation
-                part without examples.
+            ValueError: a share outside (0, 1), an unknown `by`, no two classes or groups, or an empty validation part.
         """
         rows = splits.split(self, validation, by=by, seed=seed)
         train, held_out = self.take(rows[0]), self.take(rows[1])
@@ -246,12 +243,8 @@ class LabeledSet:
         * its file is missing or empty, or `load` fails on it;
         * it loads to another shape than most;
         * its content (the bytes of the file, the array or the record, and the box) occurs in an earlier row of the same
-          class, or anywhere in another class. In the latter case all rows with this content are listed, because it is
-          not known which label is right;
-        * its box is empty, or exceeds the upright image by more than one pixel. The image sizes of a source are not
-          known.
-
-        Progress is shown on a terminal.
+          class, or anywhere in another class: then all its rows are listed, because any label may be wrong;
+        * its box is empty, or exceeds the upright image by more than one pixel. A source has no known image sizes.
 
         Args:
             workers: number of threads; None for the number of cores.
@@ -267,8 +260,6 @@ class LabeledSet:
     def unreadable_files(self, workers: int | None = None) -> tuple[tuple[int, str, str], ...]:
         """The examples that cannot be loaded, as `(row, name, reason)`.
 
-        `check_files` also looks for duplicates and boxes.
-
         Args:
             workers: number of threads; None for the number of cores.
 
@@ -280,13 +271,11 @@ class LabeledSet:
     def fingerprint(self, *, portable: bool = False) -> str:
         """A checksum that tells this set from others without loading it, for results that depend on it.
 
-        It depends on the labels and class names; on the paths, sizes and modification times of files; on all bytes of
-        an array of images; on the boxes; and on the settings of `load`, or its name if it is a plain function.
+        It covers labels, class names and boxes; the paths, sizes and modification times of files; all bytes of an array
+        of images, at 1 to 2 GB per second of a core; and the settings of `load`, or the name of a plain function.
         Archives count by their paths, sizes and modification times, and by the names, starts and lengths of their
         records. A source of your own counts by its number of rows and its `names`, if it has them: give it a method
         `fingerprint(portable)` that returns a text if its records can change.
-
-        Each call reads an array once, at 1 to 2 GB per second of a core, and not faster than the disk.
 
         Args:
             portable: whether copies of the files in other folders, or on other machines, have the same checksum: paths
@@ -302,11 +291,10 @@ class LabeledSet:
         The file takes `examples * height * width * channels` bytes of disk for uint8 images, and no main memory:
         samplers and `batches` read the rows of a batch when they need them. Subsets and splits share it.
 
-        If the folder has a cache of this set, it is used: paths, sizes and modification times of all files (or the
-        array of images, or the records, as in `fingerprint`), boxes and settings of `load` are the same, some examples,
-        loaded again, are equal, and all of its files have the checksums in `SHA256SUMS`. Any other cache, also a
-        damaged one, is replaced, with a warning. The checksums are compared in this call only, at 1 to 2 GB per second
-        of a core. The folder is written in one step, also if several processes do it.
+        A cache of this set is used if files, images, boxes and settings of `load` are the same, as in `fingerprint`,
+        some examples, loaded again, are equal, and its files have the checksums in `SHA256SUMS`, which only this call
+        compares. Any other cache, also a damaged one, is replaced, with a warning. The folder is written in one step,
+        also if several processes do it.
 
         Args:
             path: a new folder, or one that holds a cache. Each part of a data set needs its own.
@@ -314,8 +302,7 @@ class LabeledSet:
                 example every time: random augmentation belongs to the sampler.
 
         Returns:
-            The set with a memory map as `images`, the same labels, names, groups and cameras, and without `paths`,
-            `source`, `load` and `boxes`, which refer to the original images.
+            The set with a memory map as `images`, and without `paths`, `source`, `load` and `boxes`.
 
         Raises:
             FileExistsError: a folder with other files, which stay as they are; the first one is named.

@@ -115,10 +115,9 @@ def gather(data: Any, rows: tf.Tensor) -> Any:
 def gathered(
     rows: tf.data.Dataset, data: Any, labels: tf.Tensor, *, prefetch: int, max_batches: int
 ) -> tf.data.Dataset:
-    """Dataset of `(examples, labels)` gathered from the tensors of `arrays` and labels `(examples,)`.
+    """Dataset of `(examples, labels)` gathered from tensors, by a dataset of row numbers `(batch,)`.
 
-    `rows` is a dataset of row numbers `(batch,)`. One call gathers at most `max_batches`; `prefetch` are gathered
-    ahead.
+    One call gathers at most `max_batches`; `prefetch` are gathered ahead.
     """
 
     @tf.autograph.experimental.do_not_convert
@@ -150,13 +149,8 @@ def loaded(
 ) -> tf.data.Dataset:
     """Examples that are read and loaded, in whole batches and in order: a dataset of `(examples, labels)`.
 
-    `prefetch` streams take turns. Each stream loads its next batch as soon as its last one is taken, so at most
-    `prefetch` batches are loaded ahead.
-
-    Args:
-        rows: dataset of row numbers `(batch,)`; with `augment`, of `(rows, seeds)` with int64 seeds `(batch, 2)`.
-        data, load, augment, on_error, prefetch: as in `Sampler.batches`.
-        labels: `(examples,)` int64.
+    `rows` has row numbers `(batch,)`; with `augment` also int64 seeds `(batch, 2)`. `prefetch` streams take turns, and
+    each loads its next batch as soon as its last one is taken, so at most `prefetch` batches are loaded ahead.
     """
     batch = _loader(data, load, augment, labels, on_error).batch
 
@@ -224,13 +218,9 @@ def _load_function(load, augment):
 class _Loader:
     """Loads batches, and names the rows that cannot be loaded, or replaces them by others of their class.
 
-    Attributes:
-        labels: `(examples,)` int64 tensor.
-        keys: tensors from `arrays`, or () where there is a source.
-        records: function of rows `(n,)` that returns a dataset of their records, each in a tuple of one, because a
-            record may itself be a tuple.
-        load: `tf.function` of one record and its seed, if the batch has seeds, that returns one example.
-        on_error: "error", "skip", or a function that is called with each row that is replaced.
+    `keys` are tensors from `arrays`, or () where there is a source. `records` takes rows `(n,)` and returns a dataset
+    of their records, each in a tuple of one, because a record may itself be a tuple. `load` takes one record and its
+    seed, if the batch has seeds. `on_error` is "error", "skip", or a function that is called with each replaced row.
     """
 
     labels: tf.Tensor
@@ -347,14 +337,9 @@ def _shapes(example):
 
 
 class _Source:
-    """Records of a source, which have the structure of its first record.
+    """Records of a source, which have the structure of its first record, and its shapes if `fixed`, else its axes.
 
-    A lock is held while the source is read: several batches are loaded at the same time, and few sources are
-    thread-safe.
-
-    Args:
-        source: object with `len(source)` and `source[row]`, or `source.__getitems__(rows)` for many at once.
-        fixed: whether all records have the shapes of the first, or only the same numbers of axes.
+    A lock is held while the source is read: batches are loaded at the same time, and few sources are thread-safe.
     """
 
     def __init__(self, source, *, fixed):
@@ -369,10 +354,7 @@ class _Source:
         return tf.data.Dataset.from_tensor_slices(calls).map(self._pack).unbatch().map(self._unpack)
 
     def _pack(self, rows):
-        """The records of `rows` as a tensor `(n,)` of Optionals.
-
-        Records of one batch may differ in shape, so their parts cannot be stacked; a tensor of Optionals holds them.
-        """
+        """The records of `rows` as a tensor `(n,)` of Optionals, because records of one batch may differ in shape."""
         width = len(self._types)
         parts = tf.numpy_function(self._read, [rows], self._types * rows.shape[0])
         records = [parts[i : i + width] for i in range(0, len(parts), width)]

@@ -16,11 +16,10 @@ class Description:
 
     Attributes:
         class_sizes: `(classes,)` int64, examples per class, in the order of the class names.
-        groups: number of groups; None for a set without groups.
+        groups, cameras: their numbers; None for a set without.
         boxes: whether the examples have bounding boxes.
         skipped: number of files and rows that are not in the set, by reason.
         protocol: the protocol of the set, or None.
-        cameras: number of cameras; None for a set without cameras.
     """
 
     class_sizes: np.ndarray

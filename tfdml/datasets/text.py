@@ -39,22 +39,13 @@ def printable(text: str) -> str:
 
 
 def class_name(text: str) -> str:
-    """The text of a class, a split or a group in one spelling: NFC of Unicode, without blanks at its ends.
-
-    Raises:
-        ValueError: a text above 4,096 characters.
-    """
+    """The text of a class, a split or a group in one spelling: NFC of Unicode, without blanks at its ends."""
     require_short("a name", text)
     return unicodedata.normalize("NFC", text).strip() or text
 
 
 def class_name_of(value: Any, option: str) -> str:
-    """The `class_name` of a cell: text, a whole number, or a number of type float that is whole.
-
-    Raises:
-        ValueError: a text above 4,096 characters, a fraction, NaN, or a float from 2**53 on, which may be any of
-            several whole numbers.
-    """
+    """The `class_name` of a cell: text, a whole number, or a whole float below 2**53, where floats are exact."""
     value = value.item() if hasattr(value, "item") else value
     if not isinstance(value, float):
         return class_name(str(value))
@@ -71,11 +62,7 @@ def require_short(what: str, text: str) -> None:
 
 
 def as_names(texts: Sequence[str]) -> np.ndarray:
-    """Names as an array `(n,)`, in which each takes the room of the longest.
-
-    Raises:
-        ValueError: a name above 4,096 characters, or one so much longer than the others that they fill the memory.
-    """
+    """Names as an array `(n,)`, in which each takes the room of the longest; one that is far longer is an error."""
     longest = max(texts, key=len, default="")
     require_short("a name", longest)
     received = f"{len(texts):,} names, one of them of {len(longest):,} characters ({longest[:40]!r}...)"
@@ -126,12 +113,7 @@ def read_lines(path: str | os.PathLike[str]) -> list[str]:
 
 
 def read_utf8(path: str | os.PathLike[str]) -> str:
-    """The content of a text file.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: a file above 32 MiB, or a byte that is not UTF-8; the error names the file and the line.
-    """
+    """The content of a text file of at most 32 MiB; a ValueError names the line that is not UTF-8."""
     size = os.path.getsize(path)
     require(size <= _MOST_BYTES, f"{os.fspath(path)!r} of {size:,} bytes", f"a list of at most {_MOST_BYTES:,}")
     content = pathlib.Path(path).read_bytes()

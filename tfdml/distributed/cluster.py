@@ -16,11 +16,7 @@ _OF_NODES = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
 
 
 def connected() -> Any:
-    """The package Ray, connected to the cluster of `RAY_ADDRESS`, or else to a new one of this machine.
-
-    Raises:
-        ImportError: Ray is not installed: `pip install tfdml[ray]`.
-    """
+    """The package Ray, connected to the cluster of `RAY_ADDRESS`, or else to a new one of this machine."""
     ray = optional_import("ray", feature="tfdml.distributed", extra="ray")
     if not ray.is_initialized():
         ray.init(log_to_driver=False)
@@ -28,12 +24,7 @@ def connected() -> Any:
 
 
 def claimed(resources: Resources | None) -> dict[str, float]:
-    """The resources of a task or an actor, one processor if none are given.
-
-    Raises:
-        ValueError: an unknown resource, a negative amount, or more than one node of the cluster has: a task would wait
-            for ever.
-    """
+    """The resources of a task or an actor, one processor by default; a ValueError for more than any node has."""
     claims = {"num_cpus": 1, **(resources or {})}
     known = set(claims) <= set(_OF_NODES) and all(amount >= 0 for amount in claims.values())
     require(known, f"resources={resources}", f"{', '.join(_OF_NODES)}, with amounts of 0 or more")
@@ -60,11 +51,7 @@ def results(
     """The results of a function for all tasks, in their order; each runs as a task of Ray.
 
     The function gets `shared`, which is sent to each node once, and the arguments of a task. A task whose node dies
-    runs again elsewhere, up to three times. Progress is shown on a terminal, under `label`.
-
-    Raises:
-        Exception: the error of the first task that fails, as it raised it.
-        RuntimeError: a task whose node or process died each time; it names the task.
+    runs again elsewhere, up to three times, and is then a RuntimeError; the first other error is raised.
     """
     ray = connected()
     claims = claimed(resources)

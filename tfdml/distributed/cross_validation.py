@@ -21,10 +21,7 @@ def cross_validate(
 ) -> evaluation.CrossValidation:
     """`tfdml.evaluation.cross_validate` with the folds of a trial as tasks of Ray.
 
-    The trials are the same as on one machine, and you can continue a search that was started there. At most `folds`
-    tasks run at the same time.
-
-    See also: `tfdml.evaluation.cross_validate` on one machine.
+    The trials are the same as on one machine, whose search it can continue. At most `folds` tasks run at the same time.
 
     Example:
 
@@ -41,9 +38,6 @@ def cross_validate(
         train, data, space, path: as in `tfdml.evaluation.cross_validate`. `train` and the set are sent to the nodes.
         resources: what a training takes of a node, as in `embed`.
         options: the other options of `tfdml.evaluation.cross_validate`.
-
-    Returns:
-        `tfdml.evaluation.CrossValidation`.
 
     Raises:
         ImportError, TypeError, ValueError: as `tfdml.evaluation.cross_validate`; resources that no node has.

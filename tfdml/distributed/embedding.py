@@ -36,7 +36,6 @@ class EmbeddedShards:
     """Embeddings in shards, which `embed` wrote. A row number counts over the set that was embedded.
 
     Attributes:
-        folder: folder of the shards.
         run: what they were made of and with: checksums of the `set` and of the `model`, `examples`, sizes.
         records: facts about each shard: its `name`, `rows` embedded, `dim`, `skipped` examples, and `sha256`.
     """
@@ -80,11 +79,7 @@ class EmbeddedShards:
         return tuple((row, name, reason) for record in self.records for row, name, reason in record["skipped"])
 
     def read(self, number: int) -> Embeddings:
-        """The embeddings of one shard of `paths`; its columns are compared with their checksums.
-
-        Raises:
-            FileNotFoundError, ValueError: a file that is missing or damaged.
-        """
+        """The embeddings of one shard of `paths`; a ValueError if a column differs from its checksum."""
         return read_embeddings(self.paths[number])
 
     def __iter__(self) -> Iterator[Embeddings]:
@@ -105,15 +100,12 @@ def embed(
     """Embed a set of any size on a cluster of Ray.
 
     * Each actor loads the model once. For each shard, it writes a Parquet file with the columns of
-      `tfdml.models.write_embeddings`, which `read_embeddings` and `search_on_disk` read, and then a record. A shard is
-      finished when its record is there.
+      `tfdml.models.write_embeddings`, which `read_embeddings` and `search_on_disk` read, and then its record.
     * Where a node is lost, its actor starts on another one, up to three times, and embeds its shard again. A run that
       was stopped resumes with the shards that are not finished.
     * Examples that cannot be loaded are skipped; `skipped.csv` lists them with their reasons.
-    * A checksum, as in `LabeledSet.fingerprint`, detects a changed set. The calling machine computes it once per call:
-      it reads an array whole, at 1 to 2 GB per second of a core.
-    * The batches of a shard do not depend on the cluster. Embeddings equal `tfdml.models.embed` if `batch_size` divides
-      `shard_size`.
+    * A checksum, as in `LabeledSet.fingerprint`, detects a changed set.
+    * Embeddings do not depend on the cluster, and equal `tfdml.models.embed` if `batch_size` divides `shard_size`.
 
     The folder, the model if it is a path, and files of the set must have the same names on all nodes: a shared disk.
     Arrays are sent to each node once.
@@ -158,8 +150,7 @@ def embed(
         BlockingIOError: another process writes `path`, which the message names.
         FileExistsError: a folder with other files, which stay.
         RuntimeError: an actor whose process or node ended four times, such as one that takes more memory than there is.
-        ValueError: no examples; a folder of another set, model or size; an embedding that is not finite; resources that
-            no node has. Finished shards are kept.
+        ValueError: no examples; a folder of another run; an embedding that is not finite; resources that no node has.
     """
     for package in ("ray", "pyarrow"):
         optional_import(package, feature="tfdml.distributed", extra="ray")

@@ -18,14 +18,8 @@ RUN = "run.json"
 def begun(path: FilePath, run: dict[str, Any]) -> Iterator[Path]:
     """Hold the folder of a run, new or made by an earlier call of the same run: no other call writes it in the block.
 
-    Args:
-        path: a new or empty folder, or one of the same run.
-        run: what the shards depend on, JSON types only.
-
-    Raises:
-        BlockingIOError: another process, or another call in this one, writes the folder; it is named.
-        FileExistsError: a folder of something else, which stays.
-        ValueError: the folder of another run; what differs is named.
+    `run` is what the shards depend on, JSON types only. A second writer is a BlockingIOError, a folder of something
+    else a FileExistsError, and the folder of another run a ValueError.
     """
     folder = Path(path).expanduser()
     with only_writer(folder, "folder"):

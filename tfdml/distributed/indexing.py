@@ -33,8 +33,6 @@ def build_index(
     the cluster. An exact index of shards has the ids and scores of one index of all vectors. A call that was stopped
     goes on with the shards that are not built.
 
-    See also: `SearchActors`, which searches it on the cluster.
-
     Example:
 
         >>> inputs = keras.Input((2,))
@@ -104,10 +102,7 @@ def _build(shared, number):
 class SearchActors:
     """An index in shards, searched by actors that each hold some of them, for what one machine's memory does not hold.
 
-    Results are those of `tfdml.search.load`. An actor whose node is lost starts on another one and reads its shards
-    again, up to three times.
-
-    See also: `tfdml.search.load`, which searches it on one machine.
+    Results equal `tfdml.search.load`. An actor whose node is lost starts on another one, up to three times.
 
     Example:
 
@@ -171,8 +166,7 @@ class SearchActors:
             other_model: whether queries of another model than that of the index are taken.
 
         Raises:
-            ValueError: queries of another dim or not finite, or of another model; k out of range; a filter that is no
-                expression.
+            ValueError: queries of another dim or model, or not finite; k out of range; a filter that is no expression.
         """
         require_same_model("queries", model, "the index", self.fingerprint, other_model=other_model)
         queries = as_vectors(queries, "queries")

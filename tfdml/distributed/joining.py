@@ -25,14 +25,10 @@ _COLUMNS = ("rows", "vectors", "cell", "probes")  # of the vectors of a region
 
 
 class Plan(NamedTuple):
-    """A join: its least similarity, centers, the region of each center, and centers that are near a query.
+    """A join: its least cosine similarity, centers `(c, dim)`, the region of each, `(c,)`, and centers near a query.
 
-    Attributes:
-        similarity: least cosine similarity.
-        centers: `(c, dim)` float32.
-        region: `(c,)` int64; each region, which has neighboring centers, is joined by one task.
-        num_probes: number of the nearest centers whose vectors a vector is compared with.
-        max_pairs: pairs of a region above which the join is given up.
+    A task joins each region of neighboring centers, up to `max_pairs` pairs. A vector is compared with the vectors of
+    its `num_probes` nearest centers.
     """
 
     similarity: float
@@ -57,14 +53,7 @@ def join(
     The method is the one of `tfdml.search.similar_pairs` with `approximate=True`: each vector is compared with those
     around its nearest of sqrt(n) centers, and each similarity is computed exactly, so no pair is wrong and some are
     missed. The number of centers follows from a sample that is joined exactly; the recall is measured on a second one.
-    Time grows with n^1.5 dim.
-
-    1. Centers are computed from vectors of all shards, and the two samples are compared with all vectors.
-    2. For each shard, a task divides the vectors by regions of neighboring centers, and writes them to a
-       temporary folder beside the shards; a vector near a border is in several regions.
-    3. For each region of about 500,000 vectors, a task compares its vectors.
-
-    See also: `tfdml.search.similar_pairs` on one machine.
+    Time grows with n^1.5 dim. Tasks write the vectors by region to a temporary folder beside the shards.
 
     Example: the second and the last of 200 vectors are equal.
 
@@ -145,9 +134,8 @@ def _vectors_of_shard(shards, number, rows):
 def _joined_sample(shards, sampled, centers, similarity, run):
     """All pairs of some rows with any row, and how many centers have to be searched for each.
 
-    Returns:
-        pairs `(m, 2)` int64, a sampled row and another one; and `(m,)` int64: the smaller of the ranks of the center of
-        one among those near the other.
+    Returns pairs `(m, 2)`, a sampled row and another one; and `(m,)`: the smaller of the ranks of the center of one
+    among the centers near the other.
     """
     order = np.argsort(sampled)
     vectors = _vectors(shards, sampled[order], run)

@@ -48,8 +48,8 @@ def search_shards(
         k: number of neighbors, 1 to the number of embeddings.
         metric: "cosine", "dot" or "euclidean".
         resources: what a task takes of a node, as in `embed`.
-        model: the model of the queries, or its fingerprint; None: not stated, and not compared.
-        other_model: whether queries of another model than that of the shards are taken.
+        model, other_model: the model of the queries, or its fingerprint, None: not compared; and whether another is
+            taken.
 
     Returns:
         rows `(q, k)` int64, positions among the embeddings of all shards, nearest first; and scores, float32.
@@ -90,8 +90,6 @@ def retrieval(
     They equal `tfdml.metrics.retrieval(queries, labels, gallery=all_embeddings, full_map=False)`. The driver holds the
     queries, and as many neighbors of each as the largest class of the queries has items.
 
-    See also: `tfdml.metrics.retrieval` for a gallery in memory.
-
     Example: the first neighbor of the first query has its class, that of the second has not.
 
         >>> inputs = keras.Input((2,))
@@ -110,9 +108,6 @@ def retrieval(
         query_rows: `(q,)` positions of the queries in the gallery, where each ignores itself; None for other images.
         k: ranks of recall@k; None for 1, 2, 4 and 8.
         options: the options of `search_shards`.
-
-    Returns:
-        dict of metrics, see `tfdml.metrics.retrieval`.
 
     Raises:
         ValueError: as `tfdml.metrics.retrieval`; another number of labels.

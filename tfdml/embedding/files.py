@@ -80,11 +80,7 @@ def read_embeddings(path: FilePath) -> Embeddings:
 
 
 def as_target(path: FilePath) -> Path:
-    """A place where embeddings can be written without loss of other files.
-
-    Raises:
-        FileExistsError, ImportError, OSError, ValueError: see `write_embeddings`.
-    """
+    """A place where embeddings can be written without loss of other files, else the errors of `write_embeddings`."""
     target = as_writable_path(path)
     if target.suffix == ".parquet":
         require_replaceable(target)
@@ -154,16 +150,7 @@ def write(
     skipped: tuple[Problem, ...],
     fingerprint: str,
 ) -> None:
-    """Write embeddings to a new Parquet file or folder.
-
-    Args:
-        path: a name that ends in `.parquet`, or a folder.
-        data: the set, which has the columns.
-        chunks: embeddings `(n, dim)` and rows `(n,)`, one chunk after the other.
-        shape: number and dim of the embeddings of all chunks.
-        skipped: examples that could not be loaded.
-        fingerprint: fingerprint of the model.
-    """
+    """Write embeddings to a new Parquet file or folder, by chunks of embeddings `(n, dim)` and rows `(n,)`."""
     (_write_parquet if path.suffix == ".parquet" else _write_folder)(path, data, chunks, shape, skipped, fingerprint)
 
 

@@ -58,12 +58,9 @@ class Embedded(NamedTuple):
 def embedder(data: Any, batch_size: int, rows: np.ndarray | None = None) -> Callable[[Embedder], Embedded]:
     """Function of a model that embeds the same examples each time; a progress bar appears on a terminal after 5 s.
 
-    The `tf.data` set of a labeled set is built at the first call and read again later: each has a graph of many MiB.
-
-    Args:
-        data: as for `embed`; or a pair `(x, labels)` of arrays, or a finite `tf.data.Dataset` of batches `(x, labels)`.
-        batch_size: number of examples embedded at the same time; a dataset has its own batches.
-        rows: `(n,)` ascending row numbers to embed; None for all.
+    `data` is as for `embed`, or a pair `(x, labels)` of arrays, or a finite `tf.data.Dataset` of batches `(x, labels)`;
+    `rows` are ascending row numbers to embed, None for all. The `tf.data` set of a labeled set is built at the first
+    call and read again later: each has a graph of many MiB.
     """
     require_whole("batch_size", batch_size, 1)
     batches = functools.cache(lambda: _batches(data, batch_size, rows))
@@ -104,15 +101,8 @@ def embed_blocks(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Embed a set, and leave out the rows of a labeled set that cannot be loaded. Progress is shown on a terminal.
 
-    Args:
-        model, data, batch_size: as for `embed`.
-        start: row to begin with, a multiple of `rows_per_block(batch_size)`.
-
-    Yields:
-        Embeddings `(n, dim)` float32 and row numbers `(n,)` of 16 batches; nothing where no row can be loaded.
-
-    Raises:
-        ValueError: an embedding that is not finite; the errors of `embed`.
+    It yields embeddings `(n, dim)` float32, which have to be finite, and row numbers `(n,)` of 16 batches, and nothing
+    where no row can be loaded. `start` is the first row, a multiple of `rows_per_block(batch_size)`.
     """
     size = rows_per_block(batch_size)
     for _, batches in groupby(_loadable(data, batch_size, start), lambda batch: int(batch[1][0]) // size):
@@ -139,11 +129,7 @@ def rows_per_block(batch_size: int) -> int:
 
 
 def problems(data: Any, rows: np.ndarray) -> tuple[Problem, ...]:
-    """Row, name and reason of the rows that are not among `rows`, those that were embedded.
-
-    Raises:
-        ValueError: there are none that were embedded.
-    """
+    """Row, name and reason of the rows that are not among `rows`, the embedded ones, of which there has to be one."""
     skipped = not_loaded(data, np.setdiff1d(np.arange(len(data)), rows))
     if skipped and not len(rows):
         received = f"{len(data)} examples, none of which can be loaded (first {skipped[0][1]}: {skipped[0][2]})"
@@ -178,11 +164,7 @@ def _require_finite(embeddings, rows):
 
 
 def embed_batches(model: Embedder, batches: Iterable[tuple[Any, Any]]) -> tuple[np.ndarray, np.ndarray]:
-    """Embeddings `(examples, dim)` and labels `(examples,)` of batches: examples, and one label or row number for each.
-
-    Raises:
-        ValueError: no batch, or a model of other outputs than one `(batch, dim)`.
-    """
+    """Embeddings `(examples, dim)` and labels `(examples,)` of batches of examples with their labels or rows."""
     results = [(_embed_batch(model, x, len(labels)), np.asarray(labels)) for x, labels in batches]
     if not results:
         raise ValueError("Received a set without examples, expected at least one. Check its filters and files.")

@@ -16,8 +16,6 @@ def score_pairs(
 ) -> np.ndarray:
     """Scores of pairs of rows of a set, by a model of pairs.
 
-    Eight batches of examples are in memory at a time, whatever the number of pairs.
-
     See also: `embed` and `tfdml.metrics.pair_scores` for embeddings, `tfdml.search.rerank` for neighbors.
 
     Example: a model whose score is the dot product of its two inputs.
@@ -32,7 +30,7 @@ def score_pairs(
         model: a `tfdml.models.PairModel`, or another Keras model of two inputs and one score `(batch,)`.
         data: a labeled set of `tfdml.datasets`, or an array `(examples, ...)`.
         first, second: `(pairs,)` row numbers.
-        batch_size: number of pairs that the model takes at a time.
+        batch_size: pairs that the model takes at a time; eight batches of examples are in memory.
 
     Returns:
         `(pairs,)` float32 scores, in the order of the pairs.

@@ -30,14 +30,10 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
       is left out. `tfdml.datasets.table` reads the Parquet file and `examples.csv` where they have paths. The
       `fingerprint` of the model is in the metadata of the Parquet file, or in `model.json`.
     * Examples that cannot be loaded are left out and returned with the reason.
-    * Every 16 batches are written to the folder `path + ".unfinished"`. If the process is killed, the same call resumes
-      there. The batches are those of a run without interruption, and so are the embeddings. At the end, the chunks are
-      put together, `path` appears or is replaced in one step, and the folder is removed.
-    * An array is read once more before the first batch, for the checksum that tells it from a changed one: at 1 to 2 GB
-      per second of a core. Files and archives are told by their names, sizes and times.
+    * Every 16 batches are written to the folder `path + ".unfinished"`, where the same call resumes with the same
+      embeddings. At the end, `path` appears or is replaced in one step, and the folder is removed.
+    * An array is read once more before the first batch, for a checksum, at 1 to 2 GB per second of a core.
     * Memory holds 16 batches of embeddings, and the columns of the set. The disk needs room for two copies.
-
-    Progress is shown on a terminal.
 
     See also: `embed` for embeddings in memory, `read_embeddings` for what was written.
 
@@ -64,8 +60,7 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
         ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
         OSError: `path` cannot be written.
         BlockingIOError: another process writes `path`, which the message names.
-        FileExistsError: a Parquet file at `path` that is something else, or a folder with a file that is not part of
-            embeddings, which is named.
+        FileExistsError: a Parquet file, or a file in the folder, that is not part of embeddings; it is named.
         ValueError: no examples, or none that can be loaded; an embedding that is not finite; another suffix; or an
             unfinished folder of another set, model or batch size.
     """
@@ -90,19 +85,7 @@ def embed_cached(
     """Embeddings, rows and problems of `embed_loadable`, with the chunks of `write_embeddings` in a folder, which stay.
 
     An interrupted call resumes after the last chunk, and a later call embeds nothing. Chunks of another set, model or
-    batch size, or damaged ones, are replaced, with a warning.
-
-    Args:
-        model, data, batch_size: as for `write_embeddings`.
-        folder: a new folder, or one of chunks.
-
-    Returns:
-        Embeddings `(n, dim)` float32, rows `(n,)` int64, and `(row, name, reason)` of the other examples.
-
-    Raises:
-        BlockingIOError: another process writes the folder, which the message names.
-        FileExistsError: a folder with other files, which stay.
-        OSError, ValueError: see `write_embeddings`.
+    batch size, or damaged ones, are replaced, with a warning. A folder with other files is a FileExistsError.
     """
     chunks = _Chunks(Path(folder).expanduser())
     run = _run_of(model, data, batch_size)
@@ -134,10 +117,7 @@ def _require_cache(folder, run):
 
 
 def remove_cached(folder: FilePath) -> None:
-    """Remove the chunks of `embed_cached` from a folder, and the folder if nothing else is in it.
-
-    A folder that `embed_cached` did not write stays as it is.
-    """
+    """Remove the chunks that `embed_cached` wrote from a folder, and the folder if nothing else is in it."""
     chunks = _Chunks(Path(folder).expanduser())
     if (chunks.folder / _RUN).is_file():
         chunks.remove()

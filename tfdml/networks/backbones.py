@@ -1,9 +1,4 @@
-"""Small convolutional networks for 32 x 32 images.
-
-Each is a function from an image tensor to an embedding tensor, for `EmbeddingModel(inputs, backbone(inputs))`. The
-input is raw pixels and the output is unit vectors: standardization and normalization are layers, so an exported model
-needs no further processing.
-"""
+"""Small convolutional networks for 32 x 32 images, from raw pixels to unit vectors: exports need no processing."""
 
 from collections.abc import Sequence
 
@@ -59,8 +54,7 @@ def residual_cnn(
     Args:
         images: `(batch, height, width, channels)` Keras tensor of pixels, uint8 or float, in [0, 255] or [0, 1].
         dim: size of the embedding.
-        widths: channels of each stage.
-        blocks: residual blocks in each stage.
+        widths, blocks: channels of each stage, and its number of residual blocks.
         stem: channels of the convolutions before the first stage, each of which halves the resolution, for images
             larger than 32 x 32; empty for one convolution of `widths[0]` channels at full resolution.
 

@@ -15,10 +15,9 @@ _NORMALIZATIONS = (layers.BatchNormalization, layers.LayerNormalization, layers.
 def freeze(model: keras.Model, until: str | float = 1.0) -> None:
     """Freeze the first layers of a network: their weights and averages stay as they are in training.
 
-    Depth is counted in steps. A step is a block, whose layers share a name up to its number, as in `keras.applications`
-    and KerasHub ("block1a_expand_conv", "conv2_block1_1_conv", "transformer_block_1") and in the networks of tfdml
-    ("blocks.0.depthwise_conv", "inception_3a_1x1"), or any other layer with weights.
-    A normalization outside of blocks belongs to the layer before it.
+    Depth is counted in steps. A step is a block, whose layers share a name up to its number, as in
+    `keras.applications`, KerasHub and tfdml ("block1a_expand_conv", "transformer_block_1", "blocks.0.depthwise_conv"),
+    or any other layer with weights. A normalization outside of blocks belongs to the layer before it.
 
     Compile the model afterwards. Files of the model keep what is frozen. `unfreeze` ends it.
 
@@ -33,8 +32,7 @@ def freeze(model: keras.Model, until: str | float = 1.0) -> None:
         [False, False, True]
 
     Args:
-        model: the layer "backbone" of an `EmbeddingModel` of `from_backbone` is frozen, and the head stays trainable;
-            any other model counts as a whole.
+        model: any model as a whole, but of an `EmbeddingModel` of `from_backbone` the layer "backbone".
         until: the last frozen block or layer, by name, or the fraction of the steps that is frozen, in [0, 1].
 
     Raises:
@@ -92,10 +90,7 @@ def backbone_of(model: keras.Model) -> keras.Model:
 
 
 def inner_layers(model: keras.Model) -> list[keras.layers.Layer]:
-    """All layers of a network, also inside others, without the network itself and the layers of a loss.
-
-    A layer that two networks share is there twice.
-    """
+    """All layers of a network, also nested, without itself and the layers of a loss; shared layers are there twice."""
     return [inner for layer in model.layers for inner in layer._flatten_layers()]
 
 

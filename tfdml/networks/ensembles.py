@@ -65,10 +65,7 @@ def attention_branches(
 
     trunk(features * A_m(features)),  m = 1, ..., learners
 
-    A_m is two convolutions of 1 x 1, the second with a sigmoid, so that there is a weight in (0, 1) for every place and
-    channel.
-
-    See also: `ensemble` for the embeddings of the learners.
+    A_m is two convolutions of 1 x 1, the second with a sigmoid: a weight in (0, 1) for every place and channel.
 
     Example:
 
@@ -83,9 +80,6 @@ def attention_branches(
         features: `(batch, height, width, channels)` feature maps of the lower part of a network.
         trunk: the rest of the network, a Keras layer or model, whose weights all learners share.
         learners: number of learners, 1 or more.
-
-    Returns:
-        The output of the trunk for each learner.
 
     Raises:
         ValueError: features that are not feature maps, a trunk that is not a layer, or fewer than one learner.

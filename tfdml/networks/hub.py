@@ -44,8 +44,7 @@ def _image_shape(network):
 def with_image_shape(network: keras.Model, image_shape: tuple[int, int, int]) -> keras.Model:
     """A transformer of KerasHub with the same weights for images of another size.
 
-    The position embeddings of the patches are resized as an image, bicubic; those of a class token and of other tokens
-    before the patches stay.
+    The position embeddings of the patches are resized as an image, bicubic; other tokens keep theirs.
     """
     resized = type(network).from_config({**network.get_config(), "image_shape": tuple(image_shape)})
     for variable, source in zip(resized.weights, network.weights, strict=True):

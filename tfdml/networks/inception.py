@@ -50,8 +50,7 @@ def bn_inception(
         (None, 512)
 
     Args:
-        input_shape: `(height, width, 3)` of the images; sizes are from 32 k - 1 to 32 k + 6, such as 224 and 227, or
-            None for any of these.
+        input_shape: `(height, width, 3)`; sizes are from 32 k - 1 to 32 k + 6, such as 224 and 227, or None for any.
         weights: path of a PyTorch file (`.pth`) or of an `.npz` file, or a dict of names to arrays,
             see `load_pytorch_weights`; None for random ones.
 

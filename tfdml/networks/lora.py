@@ -94,9 +94,8 @@ def add_lora(model: keras.Model, rank: int = 8, *, alpha: float | None = None) -
     dimensions of the kernel but the last: each head has an A of its own.
 
     Call it after pretrained weights are loaded and before `compile`; compile a compiled model again. Under
-    `tf.distribute`, call it in the scope of the strategy. Files of the model store W, A and B, and go on training where
-    they stopped. Networks of KerasHub keep LoRA in files of an `EmbeddingModel`. `merge_lora` and exports hold
-    `W + (alpha / rank) B A` alone.
+    `tf.distribute`, call it in the scope of the strategy. Files of the model store W, A and B; networks of KerasHub
+    keep them in files of an `EmbeddingModel`. `merge_lora` and exports hold `W + (alpha / rank) B A` alone.
 
     See also: `merge_lora` after training; `freeze` and `layerwise_decay` for other ways to tune few weights.
 
@@ -111,15 +110,13 @@ def add_lora(model: keras.Model, rank: int = 8, *, alpha: float | None = None) -
     Args:
         model: the layer "backbone" of an `EmbeddingModel` of `from_backbone` is adapted, and the head is trained as it
             is; of `TwoTowers`, the same in each tower; any other model is adapted as a whole. It is changed in place.
-        rank: rows of A, columns of B.
-        alpha: scale of the update; None for `rank`, a scale of 1.
+        rank, alpha: rows of A and columns of B, and scale of the update; None for `rank`, a scale of 1.
 
     Returns:
         The number of weights in all A and B; `model.summary()` shows it beside the frozen ones.
 
     Raises:
-        ValueError: a rank below 1, `alpha` that is not above 0, a network that has LoRA already, or one without layers
-            that LoRA adapts.
+        ValueError: a rank below 1, `alpha` of 0 or less, a network that has LoRA, or no layers that it adapts.
 
     Source: Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, ICLR 2022, eq. 3.
     """

@@ -70,15 +70,7 @@ _TOKEN_POOLINGS = ("token", "token+avg")
 def pooled(features: KerasTensor, pooling: str, *, num_registers: int = 0) -> KerasTensor:
     """One vector per image of feature maps `(batch, height, width, channels)` or tokens `(batch, tokens, channels)`.
 
-    Vectors stay as they are.
-
-    Args:
-        features: symbolic output of a network.
-        pooling: as in `from_backbone`.
-        num_registers: number of tokens between the first one and the patches, for "token+avg".
-
-    Raises:
-        ValueError: an unknown pooling, features of another rank, or feature maps for "token" and "token+avg".
+    Vectors stay. For "token+avg", `num_registers` tokens lie between the first one and the patches.
     """
     require_one_of((*POOLINGS, *_TOKEN_POOLINGS), pooling=pooling)
     if len(features.shape) == 2:

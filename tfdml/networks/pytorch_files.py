@@ -24,14 +24,7 @@ def read_state_dict(path: FilePath) -> dict[str, np.ndarray]:
     """Read the arrays of a state dict that `torch.save` wrote, in the format of PyTorch 1.6 and in the older one.
 
     As in `torch.load(path, weights_only=True)`, a file may hold dicts, tensors and plain values and nothing else, so
-    that no code of a foreign file runs.
-
-    Returns:
-        Names, such as "conv1.weight", and arrays.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: a file that is no state dict, is damaged, or holds other objects.
+    that no code of a foreign file runs. Another file is a ValueError.
     """
     with open(path, "rb") as file:
         try:

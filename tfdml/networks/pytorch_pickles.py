@@ -59,15 +59,9 @@ class _Global(NamedTuple):
 def unpickled(file: BinaryIO) -> tuple[Any, dict[str, Storage]]:
     """The value of the next pickle of a file, and the storages in it by key.
 
-    Values are dicts by name, lists, tuples, texts, numbers and tensors. Nothing that a file names is called, and memory
-    grows with the number of operations, whatever their arguments say.
-
-    Args:
-        file: its `read` returns no more than the file has, whatever length it is given.
-
-    Raises:
-        ValueError: an operation or an object that `torch.save` does not write for a state dict.
-        IndexError, KeyError, TypeError: a damaged pickle.
+    Values are dicts by name, lists, tuples, texts, numbers and tensors; other objects are a ValueError. Nothing that a
+    file names is called, and memory grows with the number of operations, whatever their arguments say: `file.read`
+    returns no more than the file has. A damaged pickle is an IndexError, a KeyError or a TypeError.
     """
     import pickletools  # 50 kB that nothing else needs
 

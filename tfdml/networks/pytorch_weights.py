@@ -48,14 +48,12 @@ def load_pytorch_weights(
 
     Args:
         network: a Keras model whose layers have the names of the PyTorch modules.
-        weights: path of a file of `torch.save` with a state dict, which is read without torch and without running code
-            of the file; path of an `.npz` file of arrays; or a dict of names, such as "conv1.weight", to arrays or
-            tensors.
+        weights: path of a state dict of `torch.save`, read without torch and without running its code, or of an `.npz`
+            file; or a dict of names, such as "conv1.weight", to arrays or tensors.
         ignore: names of modules that the network does not have, such as the classifier.
 
     Raises:
-        ValueError: entries that are missing, unknown or of another shape, all named; a layer of another kind; a PyTorch
-            file that is no state dict.
+        ValueError: entries that are missing, unknown or of another shape, all named; a layer or a file of another kind.
     """
     arrays = {name: _array(value) for name, value in read_weights(weights).items() if not _is_ignored(name, ignore)}
     expected = dict(entry for layer in network._flatten_layers(include_self=False) for entry in _entries(layer))

@@ -10,14 +10,9 @@ from typing import Any
 class Batcher:
     """Runs a function on the items of concurrent requests together, in a thread.
 
-    An item does not wait for others: an idle batcher starts at once. While a batch runs, items gather, and the next
-    batch takes up to `max_items` of them in the order of their arrival. Items whose request was given up are left out.
-    A batch that fails is divided, so that an item fails only if the function fails for it alone.
-
-    Args:
-        function: from a list of items to the list of their results.
-        max_items: maximum number of items of a batch.
-        pool: executor of the batches.
+    An idle batcher starts at once. While a batch runs, items gather, and the next batch takes up to `max_items` of them
+    in the order of their arrival. Items whose request was given up are left out. A batch that fails is divided, so that
+    an item fails only if the function fails for it alone.
     """
 
     def __init__(self, function: Callable[[list[Any]], list[Any]], max_items: int, pool: Executor):
@@ -26,11 +21,7 @@ class Batcher:
         self._worker: asyncio.Task | None = None
 
     async def __call__(self, items: Iterable[Any]) -> list[Any]:
-        """Results of the items.
-
-        Raises:
-            Exception: what the function raised for one of these items alone.
-        """
+        """Results of the items, or what the function raised for one of them alone."""
         loop = asyncio.get_running_loop()
         waiting = [(item, loop.create_future()) for item in items]
         self._waiting.extend(waiting)

@@ -18,19 +18,9 @@ _NOT_FINITE = "an image whose embedding or score is not finite, expected finite 
 class Embedder:
     """Read images as the model was evaluated, and compute the outputs of one of its signatures in one batch.
 
-    Args:
-        model: has `predict_on_batch`, from uint8 pixels `(batch, height, width, channels)` to `(batch, dim)`; an
-            exported one has `signatures`, too.
-        preprocessing: how the model's images are read.
-        limits: of files; the smaller one of these and of `preprocessing` counts.
-
-    Attributes:
-        signatures: `Signature` by name.
-        shape: height, width and channels of an image.
-        dim: dimension of an embedding.
-
-    Raises:
-        ValueError: a preprocessing with boxes, or a model that does not embed its images, such as a model of pairs.
+    `model.predict_on_batch` takes uint8 pixels `(batch, height, width, channels)` and returns `(batch, dim)`; an
+    exported one has `signatures`, too. The smaller ones of `limits` and of the limits of `preprocessing` count. A
+    preprocessing with boxes, and a model that does not embed its images, such as a model of pairs, are a ValueError.
     """
 
     def __init__(self, model: ImageModel, preprocessing: Preprocessing, limits: Limits):

@@ -22,14 +22,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,19}")  # of an int64
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Query:
-    """A search of one vector.
-
-    Attributes:
-        vector: `(dim,)`.
-        k: number of neighbors.
-        where: JSON text of the filter, columns with a value or a list of values.
-        excluded_row: row of the index that is not an answer, -1 for none.
-    """
+    """A search of one vector; `where` is the JSON text of the filter, and `excluded_row` no answer, -1 for none."""
 
     vector: np.ndarray
     k: int
@@ -40,20 +33,9 @@ class Query:
 class IndexRecords:
     """Neighbors in an index of `tfdml.search`, as records for clients.
 
-    The paths of files stay here: a client sees their last part as `name`.
-
-    Args:
-        index: an index of `tfdml.search`.
-        thumbnails: JPEGs by id; it may have fewer items than the index.
-
-    Attributes:
-        dim: dimension of the vectors.
-        description: facts for clients: number of items, dim, metric, whether there are pictures, whether there are
-            random items, and filters with the sorted values of a column of text, none for other columns and for many
-            values.
-
-    Raises:
-        ValueError: thumbnails of ids that are not in the index.
+    The paths of files stay here: a client sees their last part as `name`. `thumbnails` are JPEGs by id, of some or all
+    items. `description` has facts for clients: number of items, dim, metric, whether there are pictures and random
+    items, and filters with the sorted values of a column of text, none for other columns and for many values.
     """
 
     def __init__(self, index: Any, thumbnails: Mapping[Any, bytes] | None = None):
@@ -78,11 +60,7 @@ class IndexRecords:
         return len(self._vectors)
 
     def __call__(self, queries: list[Query]) -> list[list[dict[str, Any]] | RefusedError]:
-        """The neighbors of each query, nearest first, or why they are not searched.
-
-        A neighbor has its `id`, its `row` in the index, its `score`, the `name` of its file, and its `metadata`. Fewer
-        than k are found if fewer pass the filter.
-        """
+        """The neighbors of each query, nearest first, k or as many as pass the filter; or why they are not searched."""
         results: list[Any] = [None] * len(queries)
         for where in dict.fromkeys(query.where for query in queries):
             numbers = [number for number, query in enumerate(queries) if query.where == where]
@@ -209,15 +187,7 @@ class IndexRecords:
 
 
 class ModelIndex:
-    """The index inside an exported model: neighbors of files by the signature `search`, without filters.
-
-    Args:
-        search: facts of the export about its search: numbers of vectors and of neighbors, dim and metric.
-
-    Attributes:
-        max_neighbors: number of neighbors that the signature finds.
-        description: as of `IndexRecords`.
-    """
+    """The index inside an exported model: neighbors of files by the signature `search`, without filters."""
 
     def __init__(self, search: dict[str, Any]):
         self.max_neighbors = search["k"]

@@ -6,15 +6,7 @@ _IMAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Monitor:
-    """Counters of one server.
-
-    Attributes:
-        requests: answers by route and status.
-        seconds: time of an answer by route.
-        active: requests that are answered now.
-        images: images by result, "embedded" or "refused".
-        batch_images, batch_seconds: number of images and time of the model's batches.
-    """
+    """Counters of one server: requests by route and status, images by result, "embedded" or "refused", and times."""
 
     CONTENT_TYPE = exposition.CONTENT_TYPE_PLAIN_0_0_4
 

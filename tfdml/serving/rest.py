@@ -37,9 +37,8 @@ def read_predict(
 ) -> tuple[str, str, list[bytes | np.ndarray]]:
     """Read the JSON of a `:predict` request.
 
-    Returns:
-        The name of the results, "predictions" or "outputs"; the name of the signature; and one image per row: the
-        content of a file, or pixels of `shape`, height, width and channels.
+    Returns the name of the results, "predictions" or "outputs"; the name of the signature; and one image per row: the
+    content of a file, or pixels of `shape`, height, width and channels.
     """
     request = read_object(body)
     signature = _plain(request["signature_name"]) if "signature_name" in request else PIXELS
@@ -59,9 +58,7 @@ def read_search(
 
         {"instances": [{"b64": "..."}, {"id": 17}], "k": 10, "where": {"label": ["cat", "dog"]}}
 
-    Returns:
-        The queries: the contents of files, and items of the index as `("id", id)` or `("row", row)`; k; and the filter
-        as JSON text.
+    Returns queries, contents of files and items of the index as `("id", id)` or `("row", row)`; k; and the filter.
     """
     request, largest = read_object(body), max_neighbors or limits.max_neighbors
     k = _plain(request["k"]) if "k" in request else min(_K, largest)

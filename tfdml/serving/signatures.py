@@ -17,12 +17,9 @@ _BLANKS = {"float32": 0.0, "int64": -1, "string": ""}
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """A signature, as clients see it.
+    """A signature, as clients see it; `pixels` is the name of the signature that takes the pixels of its images.
 
-    Attributes:
-        pixels: name of the signature that takes the pixels of its images.
-        dtype: type of its images, "string" for the contents of files.
-        outputs: type and shape of each output, without the batch.
+    `dtype` is "string" for the contents of files; `outputs` are type and shape of each output, without the batch.
     """
 
     pixels: str

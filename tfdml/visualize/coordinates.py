@@ -11,8 +11,6 @@ from tfdml._core.optional import optional_import
 def pca(embeddings: npt.ArrayLike) -> np.ndarray:
     """Coordinates along the two directions of largest variance, by scikit-learn.
 
-    Distances are preserved as far as two linear directions can preserve them.
-
     Example: points on a line have one coordinate.
 
         >>> x = np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 2.0], [2.0, 4.0, 4.0]])
@@ -60,8 +58,7 @@ def tsne(embeddings: npt.ArrayLike, *, perplexity: float = 30.0, seed: int = 0) 
 
     Raises:
         ImportError: scikit-learn is not installed.
-        ValueError: fewer rows or columns, values that are not finite, embeddings that are all equal, or a perplexity
-            that is not positive.
+        ValueError: fewer rows or columns, embeddings not finite or all equal, or a perplexity of 0 or less.
     """
     require_positive(perplexity=perplexity)
     vectors = _as_varied(embeddings, "tsne", 3)
@@ -74,8 +71,7 @@ def tsne(embeddings: npt.ArrayLike, *, perplexity: float = 30.0, seed: int = 0) 
 def umap(embeddings: npt.ArrayLike, *, neighbors: int = 15, min_dist: float = 0.1, seed: int = 0) -> np.ndarray:
     """Coordinates that keep neighbors together, by umap-learn, with Euclidean distances.
 
-    Runs on one core, so that a machine gives the same coordinates in every call. The first call of a process compiles
-    the library for half a minute.
+    Runs on one core, so that every call on a machine gives the same. The first call compiles for half a minute.
 
     Example:
 
@@ -94,8 +90,7 @@ def umap(embeddings: npt.ArrayLike, *, neighbors: int = 15, min_dist: float = 0.
 
     Raises:
         ImportError: umap-learn is not installed.
-        ValueError: fewer rows or columns, values that are not finite, embeddings that are all equal, or fewer than 2
-            neighbors.
+        ValueError: fewer rows or columns, embeddings not finite or all equal, or fewer than 2 neighbors.
     """
     require(neighbors >= 2, f"neighbors={neighbors}", "2 or more")
     vectors = _as_varied(embeddings, "umap", 4)

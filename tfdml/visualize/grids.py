@@ -43,8 +43,7 @@ def retrieval_grid(
 ) -> Figure:
     """Draw one line per query: its image, then its neighbors, nearest first.
 
-    Neighbors of the query's class have a solid green frame, others a dashed red frame. Without a gallery, each query is
-    searched among all other rows.
+    Neighbors of the query's class have a solid green frame, others a dashed red frame.
 
     See also: `embedding_map` for all examples at once.
 
@@ -65,13 +64,8 @@ def retrieval_grid(
         queries: row numbers of the queries, or their number, drawn at random from n.
         k: number of neighbors per query; None: 8, or all candidates if there are fewer.
         metric: "cosine", "dot" or "euclidean", see `tfdml.search.Exact`.
-        names: write class names below the images.
-        scores: write the similarity (for "euclidean" the distance) below the neighbors.
-        title: text above the grid.
-        seed: seed of the draw of queries.
-
-    Returns:
-        A matplotlib figure; `figure.savefig("neighbors.png")` writes it.
+        names, scores: write class names, and similarities (for "euclidean" distances), below the images.
+        title, seed: text above the grid, and seed of the draw of queries.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -101,14 +95,7 @@ def retrieval_grid(
 
 
 class _ImageSet(NamedTuple):
-    """Queries or gallery.
-
-    Attributes:
-        vectors: `(n, dim)` embeddings.
-        labels: `(n,)`.
-        class_name: function from a label to the name of its class.
-        data: n images.
-    """
+    """Queries or gallery: embeddings `(n, dim)`, labels `(n,)`, images, and a function from a label to its name."""
 
     vectors: np.ndarray
     labels: np.ndarray

@@ -57,9 +57,6 @@ def embedding_map(
         cells: number of cells along the longer edge of the map; 0: points only.
         title: text above the map.
 
-    Returns:
-        A matplotlib figure; `figure.savefig("map.png")` writes it.
-
     Raises:
         ImportError: matplotlib, or the library of the method, is not installed.
         ValueError: no embeddings, embeddings that are not finite or all equal, other numbers of embeddings, examples
@@ -98,8 +95,7 @@ def draw_points(axis: Axes, points: np.ndarray, labels: np.ndarray | None, name:
 def one_per_cell(points: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray, float]:
     """The point nearest to the center of each square cell that has points; `cells` along the longer edge.
 
-    Returns:
-        `(shown,)` row numbers; `(shown, 2)` centers of their cells; and the width of a cell.
+    Returns `(shown,)` row numbers, `(shown, 2)` centers of their cells, and the width of a cell.
     """
     middle, width = _square(points)
     width /= cells

@@ -44,17 +44,12 @@ def animation(
         frames: one or more arrays `(n, 2)` of the same n examples.
         data: labeled set of the n examples, or `(n,)` integer class ids; up to eight classes have their own colors and
             markers.
-        captions: one text per frame, written above it.
-        title: text before each caption.
+        captions, title: one text per frame, written above it, and a text before each caption.
         seconds: duration of a frame; the last one stays for two seconds.
-
-    Returns:
-        The path.
 
     Raises:
         ImportError: matplotlib or Pillow is not installed.
-        ValueError: no frames, frames of other shapes or with values that are not finite, another number of labels or
-            captions, or a time that is not positive.
+        ValueError: no frames, frames of other shapes or not finite, another number of labels or captions, or no time.
         OSError: `path` cannot be written.
     """
     optional_import("PIL", feature="visualize.animation", extra="plots")

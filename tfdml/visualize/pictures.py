@@ -23,29 +23,15 @@ def _examples(data: Any, rows: Sequence[int] | np.ndarray) -> Iterator[np.ndarra
 
 
 def shows_images(data: Examples | None) -> bool:
-    """Whether the first example is an image: `(height, width)`, or `(height, width, channels)` of 1, 3 or 4 channels.
-
-    False without data.
-    """
+    """Whether the first example is an image: `(height, width)`, or with 1, 3 or 4 channels; False without data."""
     return data is not None and len(data) > 0 and _is_image(next(_examples(data, [0])))
 
 
 def pictures(data: Examples, rows: Sequence[int] | np.ndarray, size: int) -> list[np.ndarray]:
-    """Examples as RGB pixels: a list of uint8 `(height, width, 3)`.
+    """Examples as RGB pixels: a list of uint8 `(height, width, 3)`, at most `size` pixels at the longer edge.
 
     Integers are gray levels from 0 to 255, floats from 0 to 1. If a value is larger, the largest value of these
-    examples becomes white; if a value is negative, the smallest one also becomes black. Gray levels are repeated, and
-    alpha is dropped.
-
-    Args:
-        data: labeled set of images, or a sequence of images: `(height, width)`, or `(height, width, channels)` of 1, 3
-            or 4 channels.
-        rows: row numbers.
-        size: maximum number of pixels of the longer edge; larger images are reduced.
-
-    Raises:
-        ValueError: an example that is not an image, or has a value that is not finite.
-        tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names.
+    examples becomes white; if a value is negative, the smallest one also becomes black.
     """
     if not len(rows):
         return []

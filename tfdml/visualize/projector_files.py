@@ -47,9 +47,6 @@ def projector(
         labels: `(n,)` integer class ids; None: the labels of a labeled set.
         thumbnail: width and height of a thumbnail in pixels.
 
-    Returns:
-        The folder.
-
     Raises:
         ValueError: no embeddings, embeddings that are not finite, other numbers of embeddings, examples and labels, a
             name that is not a file name, or more thumbnails than an image of 8192 x 8192 pixels holds.

@@ -43,8 +43,7 @@ def write_thumbnails(path: FilePath, ids: npt.ArrayLike, data: Examples | Iterab
     Args:
         path: the file to write, such as `thumbnails.npz`; an older file is replaced.
         ids: `(n,)` distinct ids, whole numbers or text, such as those of an index.
-        data: n images `(height, width)`, or `(height, width, channels)` of 1, 3 or 4 channels: a labeled set, a
-            sequence, or an iterable that yields one at a time.
+        data: n images `(height, width)`, or with 1, 3 or 4 channels: a labeled set, a sequence, or an iterable.
         size: maximum number of pixels of the longer edge, 1 to 1024; larger images are reduced.
 
     Returns:
@@ -121,12 +120,7 @@ class Thumbnails(Mapping[Any, bytes]):
         self._offsets, self._jpegs = offsets, jpegs
 
     def __getitem__(self, id: Any) -> bytes:
-        """The JPEG of an id.
-
-        Raises:
-            KeyError: an id without a thumbnail.
-            ValueError: damaged bytes.
-        """
+        """The JPEG of an id; a KeyError without one, a ValueError for damaged bytes."""
         row = self._rows[id]
         jpeg = self._jpegs[self._offsets[row] : self._offsets[row + 1]].tobytes()
         require(jpeg.startswith(_BEGIN) and jpeg.endswith(_END), f"a damaged thumbnail of id {id!r}", _ADVICE)
@@ -143,8 +137,7 @@ class Thumbnails(Mapping[Any, bytes]):
         """Open a file that `write_thumbnails` wrote; ids are read, and the JPEGs stay on the disk.
 
         Raises:
-            FileNotFoundError: there is no such file.
-            ValueError: the file is truncated, damaged or of another form.
+            FileNotFoundError, ValueError: a file that is missing, damaged or of another form.
         """
         return read_whole(path, cls._load)
 

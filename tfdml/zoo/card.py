@@ -28,13 +28,7 @@ _TYPES = {
 
 
 class Timing(NamedTuple):
-    """Time of a network.
-
-    Attributes:
-        milliseconds: per image, the median of several batches.
-        batch_size: number of images per batch.
-        hardware: the computer.
-    """
+    """Time of a network per image, the median of several batches of `batch_size` images, and the computer."""
 
     milliseconds: float
     batch_size: int
@@ -46,13 +40,9 @@ class Card:
     """The card of a model of the zoo, the content of `model.json`; it prints as text.
 
     Attributes:
-        name: name of the entry.
-        summary: purpose of the model, one sentence.
-        recipe: the program that trained it.
-        command: its command line.
-        seed: seed of the training.
-        training: settings of the training by name: texts and numbers.
-        selection: how the settings were chosen.
+        name, summary: name of the entry, and purpose of the model, one sentence.
+        recipe, command, seed: the program that trained it, its command line, and its seed.
+        training, selection: settings of the training by name, texts and numbers, and how they were chosen.
         limitations: uses that the model is not for.
         data: protocol id of the set that the model was measured on, by which `evaluate` finds the set.
         protocol: protocol id of the metrics: the protocol of the set, with the similarity in it.
@@ -61,8 +51,7 @@ class Card:
         queries, items, classes: number of queries in the means, of items of the gallery, and of classes.
         towers: `("query", "gallery")` for two towers, else empty.
         input: height, width and channels of an image of the query tower.
-        dimension: size of the embedding.
-        parameters: number of weights.
+        dimension, parameters: size of the embedding, and number of weights.
         preprocessing: how image files are read, the `load` of a set.
         license: license of the model, an SPDX identifier, and of the data if it differs.
         sizes: bytes by file.
@@ -117,11 +106,7 @@ class Card:
 
 
 def read_card(folder: Path) -> Card:
-    """The card of an entry.
-
-    Raises:
-        ValueError: there is no card, it is damaged, or of another format.
-    """
+    """The card of an entry; a ValueError if there is none, or it is damaged or of another format."""
     try:
         values = json.loads((folder / FILE).read_text(encoding="utf-8"))
         version = values.pop("format")

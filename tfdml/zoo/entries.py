@@ -22,11 +22,6 @@ def load(name: FilePath, *, root: FilePath | None = None) -> keras.Model:
     All files of the entry are compared with its checksums before any of them is parsed. The model is read from
     `model.keras` in the safe mode of Keras and is not compiled.
 
-    With the package tfdml-zoo:
-
-        model = tfdml.zoo.load("glyphs-nt-xent")
-        embeddings = model.predict(images)
-
     See also: `pull` for entries on Hugging Face, `card` for what a model is for.
 
     Example: what `save` has written.
@@ -44,9 +39,8 @@ def load(name: FilePath, *, root: FilePath | None = None) -> keras.Model:
         name: name of the entry; or without `root` the path of its folder, such as a run of `tfdml train`. A name
             without a separator is looked up as an entry first.
         root: folder of entries, or their URL (http or https); None for the folder `savedmodels` in the current folder,
-            or if it has no such entry the installed packages of models, such as tfdml-zoo. An entry at a URL is
-            downloaded once, checked, and renamed into the cache: the folder `zoo` in `TFDML_CACHE`, else in `tfdml` in
-            `XDG_CACHE_HOME` or `~/.cache`. If it is damaged there, it is downloaded again, with a warning.
+            else the installed packages of models, such as tfdml-zoo. An entry at a URL is downloaded once, checked,
+            into the cache: the folder `zoo` in `TFDML_CACHE`, else in `tfdml` in `XDG_CACHE_HOME` or `~/.cache`.
 
     Returns:
         A Keras model, an `EmbeddingModel` or `TwoTowers` for models that `save` wrote.

@@ -18,13 +18,8 @@ _LICENSES = """
 def front_matter(name: str, license: str, protocol: str, metrics: dict[str, float]) -> str:
     """Lines of YAML between two lines of `---`: license, library, tags, task, and the metrics as a `model-index`.
 
-    Args:
-        name: name of the entry.
-        license: license of a card, whose first sentence is an SPDX identifier. Others become `other`, with a name.
-        protocol: protocol id of the metrics.
-        metrics: fractions from 0 to 1 by name, written with five digits.
-
-    Source: https://github.com/huggingface/hub-docs/blob/main/modelcard.md.
+    The first sentence of `license` is an SPDX identifier; others become `other`, with a name. Metrics are fractions,
+    written with five digits. Source: https://github.com/huggingface/hub-docs/blob/main/modelcard.md.
     """
     tags = "\n".join(f"- {tag}" for tag in _TAGS)
     values = "\n".join(f"    - type: {_quoted(name)}\n      value: {value:.5f}" for name, value in metrics.items())

@@ -58,21 +58,16 @@ def pull(repo_id: str, *, revision: str | None = None, root: FilePath | None = N
         model = tfdml.zoo.load("glyphs-small")
 
     The files that `SHA256SUMS` lists are downloaded into the cache of huggingface_hub, copied, and compared with these
-    checksums before any of them is parsed. A complete entry then replaces an older one in one step; an interrupted
-    download leaves the older one.
+    checksums before any is parsed. A complete entry then replaces an older one in one step.
 
     Args:
         repo_id: name of a user or an organization, "/", and the name of the entry.
         revision: a branch, a tag or the hash of a commit; None for "main". The hash pins the files.
         root: folder of entries; None for `savedmodels` in the current folder.
 
-    Returns:
-        `pathlib.Path` of the entry.
-
     Raises:
         ImportError: huggingface_hub is not installed.
-        ValueError: a repository without an entry of its name; a file, which the message names, that is changed or
-            missing.
+        ValueError: a repository without an entry of its name, or with a changed or missing file.
         FileExistsError: the folder `root/name` holds a file that is not part of an entry; it is named.
         OSError: a download that fails.
     """

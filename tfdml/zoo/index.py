@@ -25,12 +25,7 @@ numbers on different sets cannot be compared. Each model has a page with all num
 
 @dataclass(frozen=True)
 class Listing:
-    """Entries of the zoo; it prints as a table with their numbers, and iterates over their names.
-
-    Attributes:
-        cards: a `Card` per entry, sorted by name.
-        unreadable: names and reasons of entries that are damaged or in several packages.
-    """
+    """Entries of the zoo; it prints as a table with their numbers, and iterates over their names."""
 
     cards: tuple[Card, ...]
     unreadable: tuple[tuple[str, str], ...]
@@ -107,9 +102,6 @@ def write_table(root: FilePath | None = None) -> Path:
 
     Args:
         root: folder of entries; None for `savedmodels` in the current folder.
-
-    Returns:
-        `pathlib.Path` of the page.
 
     Raises:
         ValueError: there is no such folder, or its README.md is another page.

@@ -68,25 +68,18 @@ def save(
         name: name of the entry: letters, digits, "-", "_" and "."; an older entry of this name is replaced.
         data: the labeled set to measure the model on, the queries if there is a gallery.
         summary: purpose of the model, one sentence.
-        recipe: the program that trained the model.
-        command: its command line.
-        seed: seed of the training.
+        recipe, command, seed: the program that trained the model, its command line, and its seed.
         license: license of the model, an SPDX identifier, and of the data if it differs.
         gallery: the labeled set to search in; None to search in `data`.
         metric: "cosine", or "euclidean" or "dot" for models whose outputs are not normalized.
-        training: settings of the training by name, texts and numbers.
-        selection: how the settings were chosen.
+        training, selection: settings of the training by name, texts and numbers, and how they were chosen.
         limitations: uses that the model is not for.
         preprocessing: how image files are read; None to stretch them to the size of the input.
         root: folder of entries; None for `savedmodels` in the current folder.
 
-    Returns:
-        `pathlib.Path` of the entry.
-
     Raises:
         FileExistsError: the folder `root/name` holds a file that is not part of an entry; it is named.
-        ValueError: a name of another form; data that are not a labeled set; another metric; the errors of
-            `tfdml.evaluate` and `tfdml.export.saved_model`.
+        ValueError: another form of name, data or metric; the errors of `tfdml.evaluate` and `tfdml.export.saved_model`.
         OSError: the folder cannot be written.
     """
     folder = entry_path(name, root)

@@ -33,12 +33,7 @@ _SETS: dict[str, Callable[[], tuple[Any, ...]]] = {
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Metrics of a card, and the same metrics measured again; it prints as a table.
-
-    Attributes:
-        card: the `Card`.
-        metrics: `Measured` by name, measured again.
-    """
+    """Metrics of a card, and the same metrics measured again, `Measured` by name; it prints as a table."""
 
     card: Card
     metrics: Mapping[str, Measured]
@@ -103,12 +98,10 @@ def evaluate(
         batch_size: number of examples embedded at the same time.
 
     Returns:
-        The `metrics`, measured again, their largest `difference` from the `card`, and whether it `agrees`. It prints as
-        a table.
+        The `metrics`, measured again, their largest `difference` from the `card`, and whether it `agrees`, as a table.
 
     Raises:
-        ValueError: no such entry, a damaged entry, a card of other data without `data`, data of another protocol than
-            in the card, or a metric of the card that is not measured.
+        ValueError: no such entry, or a damaged one; a card of other data without `data`, or data of another protocol.
         OSError: a download that fails.
     """
     model, card = opened(undamaged_folder_of(name, root))

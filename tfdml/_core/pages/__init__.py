@@ -24,14 +24,9 @@ _DOCUMENT = """<!DOCTYPE html>
 
 
 class Card(NamedTuple):
-    """An image with a caption.
+    """An image, a data URI or empty, with a caption of HTML; `name` is shown in place of a missing image.
 
-    Attributes:
-        name: text of the example, shown in place of a missing image.
-        caption: HTML.
-        image: data URI, empty for a missing image.
-        alt: text of the image for readers who do not see it.
-        kind: class of the style sheet: "query", "right", "wrong", or none.
+    `kind` is a class of the style sheet: "query", "right", "wrong", or none.
     """
 
     name: str
@@ -47,12 +42,7 @@ def escape(text: str) -> str:
 
 
 def style_sheet(package: str, *path: str) -> str:
-    """The common style sheet, followed by the one of a page: colors, text and margins are the same on all pages.
-
-    Args:
-        package: package of the page.
-        *path: names of folders and of the file in the package.
-    """
+    """The common style sheet, followed by the one of a page, the file at `path` in the package."""
     sheets = (files("tfdml._core.pages").joinpath("common.css"), files(package).joinpath(*path))
     return "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
 
@@ -63,14 +53,7 @@ def document(title: str, body: str, *, head: str = "") -> str:
 
 
 def page(title: str, sections: Mapping[str, str], *, header: str = "", head_title: str = "") -> str:
-    """A report: one document that loads no other file and runs no script.
-
-    Args:
-        title: text of the heading.
-        sections: HTML of each section by its heading; links to them are at the top.
-        header: HTML between the heading and the links.
-        head_title: text of the title in the window of the browser; empty: `title`.
-    """
+    """A report of sections of HTML by heading: one document that loads no other file and runs no script."""
     links, texts = [], []
     for heading, text in sections.items():
         name = re.sub(r"\W+", "-", heading.lower())

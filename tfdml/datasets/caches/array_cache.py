@@ -26,9 +26,8 @@ def cache_folder(cache):
 def cached(path, build):
     """The arrays in an .npz file; if there is no file, those that `build()` returns, which are then written to it.
 
-    A file that does not match its checksum, or has another format, is rebuilt with a warning. If the file cannot be
-    written, the arrays are returned with a warning. Several processes may build the same file: each returns what it
-    built, and the file is complete at all times. Without a path, there is no cache.
+    A damaged file, or one of another format, is rebuilt with a warning; a file that cannot be written gives a warning.
+    Several processes may build the same file: it is complete at all times. Without a path, there is no cache.
     """
     if path is None:
         return build()

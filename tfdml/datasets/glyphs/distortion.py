@@ -1,8 +1,7 @@
 """Small deterministic distortions of glyph drawings: pixels do not depend on the machine, the order or the chunk.
 
-The random numbers of an image depend only on its key. They come from SplitMix64 (Steele, Lea, Flood, Fast
-Splittable Pseudorandom Number Generators, 2014), written out below in integer arithmetic, so that no release of NumPy
-can change them.
+The random numbers of an image depend only on its key. They come from SplitMix64 (Steele, Lea, Flood, Fast Splittable
+Pseudorandom Number Generators, 2014), in integer arithmetic below, whatever the release of NumPy.
 """
 
 import numpy as np
@@ -57,13 +56,9 @@ def gaussian(w: np.ndarray) -> np.ndarray:
 
 
 def distort(drawings: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Distort drawings and reduce them to 32 x 32.
+    """Distort drawings `(n, 64, 64)` float32, ink 1, by the keys of `image_keys`, and reduce them to 32 x 32.
 
     image = 1/2 + c (blur(warp(drawing)) - 1/2) + texture + noise, clipped to [0, 1], where c is the contrast.
-
-    Args:
-        drawings: `(n, 64, 64)` float32 in [0, 1], ink is 1.
-        keys: `(n,)` uint64, see `image_keys`.
     """
     u = uniform(words(keys, 0, 10))
     contrast = CONTRAST + (1 - CONTRAST) * u[:, 6, None, None]

@@ -69,12 +69,10 @@ def glyphs(
         validation: whether to split a validation part of about every fifth class from the training classes, also by a
             hash (crc32 of `glyphs-validation:<hex code point>` is divisible by 5). The test part does not change.
         views: number of distortions per drawing. View 0 comes first in every part and equals the images of `views=1`.
-        cache: folder of the cache. By default `TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or in `~/.cache`; False
-            for no cache. A folder that cannot be written causes a warning.
+        cache: folder; False for none. By default `TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or `~/.cache`.
 
     Returns:
-        `(train, test)`, or `(train, validation, test)`, each a `Glyphs`, whose class names are the
-        characters.
+        `(train, test)`, or `(train, validation, test)`, each a `Glyphs`, whose class names are the characters.
 
     Raises:
         ImportError: the arrays are not in the cache, and Pillow or matplotlib is not installed.
@@ -97,13 +95,7 @@ def _protocol(name, kind, split):
 
 
 class Selection(NamedTuple):
-    """The selected drawings, ordered by class, code point and face, which `tools/make_glyphs_manifest.py` chooses.
-
-    Attributes:
-        classes: `(n,)` int64, the code point that identifies the class.
-        code_points: `(n,)` int64, the code point to draw.
-        faces: `(n,)` int64, index of the face to draw.
-    """
+    """The drawings of `tools/make_glyphs_manifest.py`, ordered by class (a code point), code point and face."""
 
     classes: np.ndarray
     code_points: np.ndarray

@@ -25,8 +25,7 @@ def sketches(glyphs: Glyphs) -> tuple[Glyphs, Glyphs]:
         glyphs: one of the sets of `tfdml.datasets.glyphs`.
 
     Returns:
-        `(queries, gallery)`, both `Glyphs`; if the set has a protocol, theirs is it and
-        `/outlines-against-other-designs`.
+        `(queries, gallery)`; their protocol is the set's and `/outlines-against-other-designs`.
     """
     drawn, filled = (glyphs.take(np.flatnonzero(glyphs.designs % 2 == side)) for side in (0, 1))
     protocol = glyphs.protocol and f"{glyphs.protocol}/outlines-against-other-designs"

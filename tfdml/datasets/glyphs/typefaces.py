@@ -85,14 +85,7 @@ WHEEL_DESIGNS = tuple(design for design, _, files in _WHEEL for _ in files)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Face:
-    """One font file.
-
-    Attributes:
-        name: file name without the suffix; it seeds the distortions.
-        design: the type design (family) it belongs to.
-        path: pathlib.Path of the file.
-        characters: str of the characters to draw, or None for all letters and numbers.
-    """
+    """One font file and the characters to draw, None for all letters and numbers; its name seeds the distortions."""
 
     name: str
     design: str
@@ -162,11 +155,7 @@ def open_font(face: Face) -> Any:
 
 
 def draw(font: Any, code_point: int) -> np.ndarray | None:
-    """Draw one character with a font of `open_font`, its ink centered horizontally and its baseline at row 88.
-
-    Returns:
-        `(128, 128)` uint8, ink is 255; None if the drawing has no ink or does not fit.
-    """
+    """One character, `(128, 128)` uint8, centered, its baseline at row 88; None without ink, or if it does not fit."""
     from PIL import Image, ImageDraw
 
     canvas = Image.new("L", (3 * MASTER, 3 * MASTER))

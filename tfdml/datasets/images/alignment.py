@@ -42,19 +42,12 @@ def face_template(size: int = _SIDE) -> np.ndarray:
 
 
 def similarity_transform(points: npt.ArrayLike, targets: npt.ArrayLike) -> np.ndarray:
-    """The rotation, scale and shift that bring points nearest to targets, by least squares; nothing is mirrored.
+    """The rotation, scale and shift that bring points `(..., k, 2)` nearest to targets, by least squares.
 
-    With points as complex numbers z and targets w, both minus their means, the map is z -> c z with
-    c = sum(conj(z) w) / sum(|z|^2).
-
-    Args:
-        points: `(..., k, 2)`, x and y of k points, at least two of them different.
-        targets: `(k, 2)` or of the shape of `points`.
-
-    Returns:
-        `(..., 2, 3)` float64: `matrix @ (x, y, 1)` is the image of a point. NaN where points are NaN.
-
-    Source: Umeyama, Least-Squares Estimation of Transformation Parameters Between Two Point Patterns, PAMI 1991.
+    With points as complex numbers z and targets w, both minus their means, the map is z -> c z, without mirroring: c =
+    sum(conj(z) w) / sum(|z|^2). It is `(..., 2, 3)` float64, NaN where points are NaN, and `matrix @ (x, y, 1)` is the
+    image of a point. Source: Umeyama, Least-Squares Estimation of Transformation Parameters Between Two Point Patterns,
+    PAMI 1991.
     """
     z, w = (_as_complex(array) for array in (points, targets))
     z_mean, w_mean = z.mean(axis=-1, keepdims=True), w.mean(axis=-1, keepdims=True)
@@ -74,8 +67,7 @@ def face_points(faces: "LabeledSet", *, detector: Detector | None = None) -> np.
         np.save("points.npy", points)
         print(np.isnan(points[:, 0, 0]).sum(), "images without a face")
 
-    Progress is shown on a terminal. The detector runs once per image, which takes a tenth of a second or more on one
-    core, so keep its points.
+    The detector takes a tenth of a second or more per image on one core, so keep its points.
 
     Example: a detector of your own, which takes the center of an image as all five points, and no face in a dark one.
 
@@ -89,9 +81,8 @@ def face_points(faces: "LabeledSet", *, detector: Detector | None = None) -> np.
     Args:
         faces: `LabeledSet` of images; each is read at its full size.
         detector: function from an image, uint8 `(height, width, 3)`, to `(5, 2)` x and y of the left and the right eye
-            (left and right in the image), the nose, and the left and the right corner of the mouth, or None if there is
-            no face. By default MTCNN; of several faces it takes the one with the largest area of its box minus twice
-            the squared distance from the center of the image.
+            (in the image), the nose, and the left and the right corner of the mouth, or None without a face. By default
+            MTCNN; of several faces the one with the largest area minus twice the squared distance from the center.
 
     Returns:
         `(n, 5, 2)` float64, NaN for images without a face: `align_faces` takes their center.
@@ -128,9 +119,8 @@ def mtcnn_detector() -> Detector:
 def align_faces(faces: "LabeledSet", points: npt.ArrayLike, *, size: int = 112) -> "LabeledSet":
     """The same faces, each rotated, scaled and shifted so that its five points come to the places of a template.
 
-    An image without points is not left out: its center is taken, half of its shorter side, as much as an aligned face
-    shows of the images of LFW and CASIA-WebFace. So rows stay what they were, and with them the pairs of LFW. Images
-    are read, warped and sampled bilinearly when they are loaded; pixels outside an image are black. A face that is much
+    An image without points gives its center, half of its shorter side, so that rows, and the pairs of LFW, stay. Images
+    are warped and sampled bilinearly when they are loaded; pixels outside an image are black. A face that is much
     larger than `size` is sampled without smoothing, so resize large photographs first. Keep the result by `cached`.
 
         aligned = tfdml.datasets.align_faces(faces, points).cached("cache/lfw")
@@ -147,13 +137,11 @@ def align_faces(faces: "LabeledSet", points: npt.ArrayLike, *, size: int = 112) 
 
     Args:
         faces: `LabeledSet` of n images; records of a source are the contents of image files.
-        points: `(n, 5, 2)`, x and y of five points in each full-size image, as `face_points` returns them; NaN for an
-            image without a face.
+        points: `(n, 5, 2)`, x and y in each full-size image, as `face_points` returns them; NaN for no face.
         size: side of the square result in pixels.
 
     Returns:
-        `LabeledSet` of uint8 `(size, size, 3)`, with the labels, names, groups and protocol of `faces`, and without
-        boxes.
+        `LabeledSet` of uint8 `(size, size, 3)` with the labels, names, groups and protocol of `faces`, without boxes.
 
     Raises:
         ValueError: points of another shape, or that are not finite in part of a row; five points that are all the same.
@@ -180,12 +168,7 @@ def align_faces(faces: "LabeledSet", points: npt.ArrayLike, *, size: int = 112) 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Pixels:
-    """Reads an image at its full size, uint8 `(any, any, 3)`, from a path, pixels, or the bytes of a file.
-
-    Attributes:
-        encoded: whether it is the bytes of a file.
-        channels: number of channels of pixels.
-    """
+    """Reads an image at its full size, uint8 `(any, any, 3)`, from a path, pixels, or the bytes of a file."""
 
     encoded: bool = False
     channels: int = 3

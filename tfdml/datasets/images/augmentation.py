@@ -62,8 +62,7 @@ class RandomResizedCrop:
 
     Share of the area uniform in `area`; the logarithm of width / height uniform in the logarithms of `aspect`; height
     and width rounded. The first of ten draws that fits inside the image is taken, at a uniformly random place. If none
-    fits, the largest centered crop whose aspect ratio is the nearest to the image's inside `aspect`. It is resized
-    bilinearly with antialiasing.
+    fits, the largest centered crop of the nearest aspect ratio inside `aspect`. Resizing is bilinear with antialiasing.
 
     Example: from a quarter to all of an image whose columns are 0 to 7.
 
@@ -85,8 +84,7 @@ class RandomResizedCrop:
         width, channels)` of the same type; integers are rounded.
 
     Raises:
-        ValueError: a size below 1, shares outside (0, 1], an aspect ratio that is not positive, or bounds in the wrong
-            order.
+        ValueError: a size below 1, shares outside (0, 1], an aspect ratio of 0 or less, or bounds in the wrong order.
 
     Source: Szegedy et al., Going Deeper with Convolutions, CVPR 2015, section 6; the ten draws and the centered crop
     follow `torchvision.transforms.RandomResizedCrop`.
@@ -214,11 +212,7 @@ def turned_classes(images: "tf.Tensor", seed: "tf.Tensor", *, examples_per_class
 
 
 def as_sides(name: str, value: Any) -> tuple[int, int]:
-    """A side or `(height, width)` as a tuple of two.
-
-    Raises:
-        ValueError: not one or two whole numbers of at least 1.
-    """
+    """A side or `(height, width)` as a tuple of two."""
     sides = tuple(value) if isinstance(value, tuple | list) else (value, value)
     whole = all(isinstance(side, numbers.Integral) and not isinstance(side, bool) for side in sides)
     require(len(sides) == 2 and whole and min(sides) >= 1, f"{name}={value!r}", "a positive side or (height, width)")

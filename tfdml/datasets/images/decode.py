@@ -53,16 +53,8 @@ def decoded(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Decode a JPEG, PNG, GIF, BMP or WebP file, recognized by its content, as `Preprocessing` describes it.
 
-    Args:
-        file: a string `()`, the content of the file.
-        max_bytes, max_pixels, inverse_dct: as in `Preprocessing`.
-        background: RGB color behind transparent pixels; None: alpha is dropped.
-
-    Returns:
-        A string `()`, empty or the reason why there is no image; and uint8 `(height, width, 3)`, or one black pixel.
-
-    Raises:
-        tf.errors.InvalidArgumentError: TensorFlow's decoder cannot read the file.
+    Returns a string `()`, empty or the reason why there is no image, and uint8 `(height, width, 3)`, or one black
+    pixel. A file that TensorFlow's decoder cannot read is a `tf.errors.InvalidArgumentError`.
     """
     file = tf.convert_to_tensor(file)
     limits = tf.constant(max_bytes, tf.int64), tf.constant(max_pixels, tf.int64)
@@ -241,16 +233,9 @@ def load_batch(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Images of a batch of files, and the reasons why some of them have none.
 
-    In a graph only a dataset can skip elements that raise an error: a dataset of all rows runs here and leaves out the
-    rows that failed.
-
-    Args:
-        load: function of one row of `columns` that returns a reason, a string `()`, and uint8 pixels of `shape`.
-        columns: the files `(batch,)`, and other tensors of the same number of rows.
-        shape: shape of an image.
-
-    Returns:
-        uint8 `(batch, *shape)`, black where there is no image, and strings `(batch,)`, empty where there is one.
+    `load` takes one row of `columns` and returns a reason, empty for none, and uint8 pixels of `shape`. The results are
+    stacked; images with a reason are black. In a graph only a dataset can skip elements that raise an error: a dataset
+    of all rows runs here and leaves out the rows that failed.
     """
     batch = tf.size(columns[0], out_type=tf.int64)
 

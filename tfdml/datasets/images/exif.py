@@ -1,7 +1,4 @@
-"""Orientation of a photograph: the Exif tag 0x0112, and the corresponding rotation.
-
-Source: CIPA DC-008, Exif 2.32, section 4.6.4; TIFF 6.0, section 2.
-"""
+"""Orientation of a photograph: the Exif tag 0x0112, see CIPA DC-008, Exif 2.32, section 4.6.4; TIFF 6.0, section 2."""
 
 import tensorflow as tf
 
@@ -15,12 +12,7 @@ _REVERSE_COLUMNS = (False, False, True, True, False, False, True, True, False)
 
 
 def orientation(data: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
-    """The orientation, 1 to 8, int64; 1 if there is none or it cannot be read.
-
-    Args:
-        data: bytes from `to_bytes`.
-        start: position of the TIFF header in an Exif block, negative for none.
-    """
+    """The orientation, 1 to 8, int64, by a TIFF header at `start`, negative for none; 1 if it cannot be read."""
     return tf.cond(start < 0, lambda: tf.constant(1, tf.int64), lambda: _tag(data, start))
 
 

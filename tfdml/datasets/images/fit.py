@@ -7,15 +7,9 @@ _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in JPEG.
 
 
 def cut(problem: tf.Tensor, image: tf.Tensor, box: tf.Tensor, margin: float) -> tuple[tf.Tensor, tf.Tensor]:
-    """The pixels that a bounding box touches.
+    """The pixels that a bounding box `(4,)` touches, and the reason, empty or a string `()`, why there are none.
 
-    Args:
-        problem: a string `()`, empty or the reason why there is no image.
-        image: `(height, width, channels)`.
-        box, margin: `(4,)`, and a share of its sides, as in `Preprocessing`.
-
-    Returns:
-        A string `()`, empty or the reason why there are no such pixels; and the pixels, or the whole image.
+    With a reason, received or new, the pixels are the whole image.
     """
     sides = tf.cast(tf.shape(image)[:2], tf.float64)
     box = tf.cast(tf.ensure_shape(box, (4,)), tf.float64)
@@ -44,10 +38,7 @@ def fitted(
     fill: tuple[int, int, int],
     channels: int,
 ) -> tf.Tensor:
-    """RGB pixels `(any, any, 3)` as uint8 `(*size, channels)`; the arguments are as in `Preprocessing`.
-
-    Only the part of the resized image that is kept is computed.
-    """
+    """RGB pixels `(any, any, 3)` as uint8 `(*size, channels)`; of the resized image, only what is kept is computed."""
     old = tf.shape(image)[:2]
     sides = _resized_sides(old, resize, fit)
     # The upper left corner of the result in the resized image, negative if it is padded.

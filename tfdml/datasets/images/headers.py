@@ -23,16 +23,15 @@ _BETWEEN, _EXTENSION, _FRAME = 0, 1, 2  # chain of blocks that contains the curr
 
 
 class Header(typing.NamedTuple):
-    """Contents of a header.
+    """Contents of a header; sizes, positions and counts are int64.
 
     Attributes:
-        width, height: pixels, int64; 0 if the header cannot be read.
+        width, height: pixels; 0 if the header cannot be read.
         still: string, the bytes to decode.
         alpha: string, the bytes that hold the transparency of a GIF or a WebP: a GIF whose opaque pixels are white; a
             WebP of four channels where it has transparency.
-        exif: position of the TIFF header in the Exif block, int64; -1 for none.
-        frame: position of the frame header of a JPEG, int64; -1 for none.
-        scans: number of scans of a JPEG before its end mark, int64; 0 for other files.
+        exif, frame: positions of the TIFF header in the Exif block, and of the frame header of a JPEG; -1 for none.
+        scans: number of scans of a JPEG before its end mark; 0 for other files.
     """
 
     width: tf.Tensor

@@ -56,20 +56,17 @@ class Preprocessing(Settings):
     Args:
         size: side of the square result in pixels, or `(height, width)`.
         resize: side or `(height, width)` before the center crop, at least `size`; None: `size`, without a crop.
-        fit: "stretch": both sides become `resize`, the aspect ratio is not kept; "pad": the image is resized until it
-            fits inside `resize`, and centered on the color `fill`; "crop": it is resized until it covers `resize`, and
-            cut off symmetrically.
+        fit: "stretch": both sides become `resize`, whatever the aspect ratio; "pad": the image is resized to fit inside
+            `resize`, and centered on the color `fill`; "crop": it is resized to cover `resize`, and cut symmetrically.
         fill: color of the padding: a gray level or `(red, green, blue)`, from 0 to 255.
         channels: 3 for color, 1 for gray, the luma 0.299 R + 0.587 G + 0.114 B.
         boxes: first cut each image to its box, `(left, upper, right, lower)` in pixels of the upright image. The part
             of a box outside the image is cut off; pixels that it touches belong to it.
         margin: share of the box's width and height that is added on each side.
         max_bytes: maximum size of a file; 20 MiB is enough for the largest photos of phones.
-        max_pixels: maximum of width times height, checked in the header before anything is decoded; 8192 x 8192 is
-            enough for 64-megapixel cameras and takes 200 MB decoded.
-        background: color behind transparent pixels, with which they are blended by their alpha: a gray level or `(red,
-            green, blue)`. None: alpha is dropped, so that the colors hidden under transparent pixels are used; they are
-            black in a GIF, and anything in cut-outs.
+        max_pixels: maximum of width times height, checked in the header; 8192 x 8192 takes 200 MB decoded.
+        background: color behind transparent pixels, as `fill`. None: alpha is dropped, and the colors hidden under
+            transparent pixels are used; they are black in a GIF, and anything in cut-outs.
         inverse_dct: "accurate": the pixels of a JPEG as Pillow and OpenCV decode it; "fast": an approximation that
             differs from them by 1 to 2 gray levels in the mean and up to 14.
 
@@ -180,8 +177,7 @@ class Preprocessing(Settings):
             boxes: `(batch, 4)`, or None.
 
         Returns:
-            uint8 `(batch, height, width, channels)`, black where there is no image, and strings `(batch,)`, empty where
-            there is one.
+            uint8 `(batch, height, width, channels)`, black without an image, and strings `(batch,)`, empty with one.
         """
         from tfdml.datasets.images.decode import load_batch
 

@@ -79,8 +79,7 @@ def photo_patches(
         cache: folder of the arrays, as in `glyphs`.
 
     Returns:
-        A tuple of `PhotoPatches`, one per split: 1,744, 146 and 442 places with eight views each. A class is named
-        by its photograph and place.
+        A tuple of `PhotoPatches`, one per split: 1,744, 146 and 442 places with eight views each.
 
     Raises:
         ImportError: Pillow or a package with photographs is not installed, and the arrays are not in the cache.

@@ -12,15 +12,9 @@ from tfdml._core.optional import optional_import
 
 
 class Photograph(NamedTuple):
-    """A photograph in an installed package.
+    """A photograph in an installed package, its PyPI `distribution`; `half` says whether it is used at half its size.
 
-    Attributes:
-        name: its name.
-        distribution: the name of the package on PyPI.
-        folders: where the file may lie, relative to site-packages; releases of a package differ.
-        file: its file name.
-        sha256: of the file.
-        half: whether it is used at half its size.
+    `folders` may hold the file, relative to site-packages: releases of a package differ.
     """
 
     name: str
@@ -73,12 +67,7 @@ PHOTOGRAPHS = {
 
 
 def find(photograph: Photograph) -> pathlib.Path:
-    """The file of a photograph; its package is found, not imported.
-
-    Raises:
-        ImportError: the package is not installed.
-        ValueError: the package does not hold the file, or holds another one.
-    """
+    """The file of a photograph; its package is found, not imported."""
     for folder in photograph.folders:
         package, _, rest = folder.partition("/")
         spec = importlib.util.find_spec(package)
@@ -93,12 +82,7 @@ def find(photograph: Photograph) -> pathlib.Path:
 
 
 def read(photograph: Photograph) -> np.ndarray:
-    """The pixels of a photograph, `(height, width, 3)` uint8; grey pictures have three equal channels.
-
-    Raises:
-        ImportError: Pillow or the package of the photograph is not installed.
-        ValueError: the file is not the expected one.
-    """
+    """The pixels of a photograph, `(height, width, 3)` uint8; grey pictures have three equal channels."""
     path = find(photograph)
     pillow = optional_import("PIL.Image", feature="A photograph", extra="samples")
     with pillow.open(path) as image:

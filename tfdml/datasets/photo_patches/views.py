@@ -60,13 +60,7 @@ def view_keys(photograph: str, keypoints: np.ndarray, view: int) -> np.ndarray:
 
 
 def views(photograph: np.ndarray, keypoints: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """A view of each place, `(n, 64, 64, 3)` uint8.
-
-    Args:
-        photograph: `(height, width, 3)` uint8.
-        keypoints: `(n, 2)` x and y.
-        keys: `(n,)` uint64, see `view_keys`.
-    """
+    """A view of each place, `(n, 64, 64, 3)` uint8, by keypoints `(n, 2)`, x and y, and the keys of `view_keys`."""
     p = _parameters(keys)
     image = _bilinear(photograph, *_coordinates(p, keypoints))
     image = _light(_gamma(_blur(image, p["blur"]), p["gamma"]), p)

@@ -94,9 +94,8 @@ def casia_webface(root: str | os.PathLike[str], *, load: Loader | None = None) -
 
     Two forms are read: one folder of images per person, and the packed form of face recognition libraries (`train.rec`,
     `train.idx`, `property`) with 490,623 aligned images of 112 x 112 pixels of 10,572 people. Of the latter, only the
-    labels are read at once, in about a minute; images stay compressed until `load` decodes them.
-
-    Some people are also in Labeled Faces in the Wild, and some labels are wrong.
+    labels are read at once, in about a minute; images stay compressed until `load` decodes them. Some people are also
+    in Labeled Faces in the Wild, and some labels are wrong.
 
     Args:
         root: the folder of the people, or of the three packed files.

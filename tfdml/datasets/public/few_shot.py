@@ -44,16 +44,14 @@ def omniglot(
 
     Both folders are joined; the prefix of a file numbers its character over the whole set, 1 to 1,623. Other readers
     number the evaluation characters from 0 again: add 964 to their labels. Images are read into memory, resized from
-    105 x 105 to 28 x 28, and inverted: ink is 255 and paper 0, which `tfdml.networks.conv4` reads as 1 and 0. With
-    `rotations`, each quarter turn of a character is a class of its own, in training and in test.
+    105 x 105 to 28 x 28, and inverted: ink is 255 and paper 0, which `tfdml.networks.conv4` reads as 1 and 0.
 
     Args:
         root: the folder with `images_background` and `images_evaluation`; for `split="vinyals"` also with the lists
             `splits/vinyals/*.txt` of the program of Snell et al.
         split: "vinyals": 1,200 characters for training and 423 for testing, across both folders; "background": 964
             for training and 659 for testing, by folder.
-        validation: with "vinyals", whether to return 1,028 characters for training and 172 for validation instead of
-            1,200 for training.
+        validation: with "vinyals", whether to divide the 1,200 into 1,028 for training and 172 for validation.
         rotations: whether turns by 90, 180 and 270 degrees are classes, four times the classes and the images.
         ways, shots: the task in the protocol id.
 
@@ -98,8 +96,7 @@ def mini_imagenet(
         load: function from a path to an example; `Preprocessing(size=84)` by default.
 
     Returns:
-        `(train, validation, test)` with 38,400, 9,600 and 12,000 images of 64, 16 and 20 classes, whose names are
-        WordNet ids.
+        `(train, validation, test)`: 38,400, 9,600 and 12,000 images of 64, 16 and 20 classes, named by WordNet ids.
 
     Raises:
         ValueError: a missing list or image, pickles in place of the lists, a damaged list, a class in two lists, or

@@ -37,12 +37,7 @@ class ImageRecord(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RecordImages:
-    """The encoded images of a `.rec` file, one per row; the file is opened for each read, and never read as a whole.
-
-    Attributes:
-        path: the `.rec` file.
-        offsets: `(n,)` int64, where the record of each row begins.
-    """
+    """The encoded images of a `.rec` file, one per row; the file is opened for each read, and never read as a whole."""
 
     path: str
     offsets: np.ndarray
@@ -62,11 +57,7 @@ class RecordImages:
 
 
 def read_offsets(path: str | os.PathLike[str]) -> dict[int, int]:
-    """The byte offset of each key in an `.idx` file, whose lines are a key and an offset.
-
-    Raises:
-        ValueError: a line of another form, or a key that occurs twice.
-    """
+    """The byte offset of each key in an `.idx` file, whose lines are a key and an offset."""
     rows = as_columns(read_lines(path), 2)
     wrong = [" ".join(row) for row in rows if not all(map(is_whole, row))]
     require(not wrong, f"the line {wrong[:1]} in {os.fspath(path)!r}", "a key and a byte offset, two whole numbers")
@@ -76,23 +67,14 @@ def read_offsets(path: str | os.PathLike[str]) -> dict[int, int]:
 
 
 def read_records(path: str | os.PathLike[str], offsets: np.ndarray) -> list[ImageRecord]:
-    """The image records at these offsets.
-
-    Raises:
-        ValueError: an offset without an image record.
-        OSError: the file cannot be read.
-    """
+    """The image records at these offsets."""
     with pathlib.Path(path).open("rb") as content:
         file = BoundedReader(content)
         return [_image_record(file, offset) for offset in offsets.tolist()]
 
 
 def read_first_labels(path: str | os.PathLike[str], offsets: np.ndarray) -> np.ndarray:
-    """The first label of each image record, `(n,)` float32, without its image.
-
-    Raises:
-        ValueError, OSError: as `read_records`.
-    """
+    """The first label of each image record, `(n,)` float32, without its image."""
     with pathlib.Path(path).open("rb") as content:
         file = BoundedReader(content)
         return np.array([_first_label(file, offset) for offset in offsets.tolist()], np.float32)

@@ -126,10 +126,8 @@ class Vehicles(LabeledSet):
     """One part of VehicleID: a `LabeledSet` whose classes are vehicles.
 
     Attributes:
-        models: `(n,)` int64, the number of the vehicle's model, 0 to 249, and -1 where it is unknown; None without the
-            file of models.
-        colors: `(n,)` int64, the number of the vehicle's color, 0 to 6, and -1 where it is unknown; None without the
-            file of colors.
+        models: `(n,)` int64, the vehicle's model, 0 to 249, and -1 where unknown; None without the file of models.
+        colors: `(n,)` int64, the vehicle's color, 0 to 6, and -1 where it is unknown; None without the file of colors.
     """
 
     models: np.ndarray | None = field(default=None, metadata=COLUMN)
@@ -145,8 +143,7 @@ def vehicle_id(
 
         tfdml.metrics.random_gallery(embeddings, test.labels)
 
-    A vehicle with one image has no query. Leave-one-out by `tfdml.metrics.retrieval` gives much higher numbers:
-    report them as another protocol.
+    A vehicle with one image has no query. Leave-one-out by `tfdml.metrics.retrieval` gives much higher numbers.
 
     Args:
         root: the folder `VehicleID_V1.0` of the original archive.
@@ -159,8 +156,7 @@ def vehicle_id(
         13,377 and 19,777 images. The class names are the numbers of the vehicles.
 
     Raises:
-        ValueError: an unknown `test`, a missing file, a damaged list, a vehicle in both parts, or other numbers of
-            images or vehicles.
+        ValueError: an unknown `test`, a missing or damaged file, a vehicle in both parts, or other numbers of images.
 
     Source: Liu, Tian, Yang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
     CVPR 2016. Its terms allow research only.

@@ -207,11 +207,7 @@ def _halves(name, *, load, paths, classes, boxes, is_train, class_name):
 
 
 def _set_of_split(name, split, *, load, paths, classes, boxes, class_ids, class_name=str):
-    """The set of one split, its labels dense by the order of `class_ids`.
-
-    Raises:
-        ValueError: other numbers of images or classes than the published ones.
-    """
+    """The set of one split, its labels dense by the order of `class_ids`."""
     require_counts(f"the {split} part of {name}", (len(paths), len(np.unique(classes))), COUNTS[name][split])
     image = "full-image" if name != "in-shop" else "query-gallery"
     classes_of_splits = _SPLITS[name] + ("-train" if split == "train" else "")

@@ -108,10 +108,7 @@ def archives(
 
 
 class Record(NamedTuple):
-    """A record of an archive: its name, where it begins, its length, and its class or None.
-
-    In a Parquet file, `start` is the number of the row group, and `length` the number of the row in it.
-    """
+    """A record of an archive; in a Parquet file, `start` is the number of the row group, and `length` the row in it."""
 
     name: str
     start: int
@@ -129,15 +126,7 @@ class Listing(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Archives:
-    """The contents of the image files in archives, one per row: a source of a `LabeledSet`.
-
-    Attributes:
-        files: the archives.
-        readers: for each archive, a function of starts and lengths that returns the contents.
-        archive: `(n,)` int32, the archive of each row.
-        names: `(n,)` str.
-        starts, lengths: `(n,)` int64, as in `Record`.
-    """
+    """The contents of the image files in archives, one per row: a source; a reader takes starts and lengths."""
 
     files: tuple[str, ...]
     readers: tuple[Callable[[np.ndarray, np.ndarray], list[bytes]], ...]

@@ -40,12 +40,11 @@ def folder(
     """List an image folder with one subfolder per class, or one subfolder per split with subfolders of its classes.
 
     Classes and files are sorted; images may be at any depth inside the folder of their class. Files are selected by
-    their suffix, in upper or lower case: .bmp, .gif, .jfif, .jpe, .jpeg, .jpg, .png or .webp. The suffix need not agree
-    with the content: a PNG named .jpg is read as a PNG. Everything else is listed in `skipped` with the reason: files
-    with other suffixes, hidden files, hidden folders and links to folders (without their contents), folders of systems
-    and programs such as `@eaDir` and `__MACOSX`, files and folders whose name is not UTF-8, and files outside the class
-    folders. Links to files are followed, and so are the folders of classes that are links. A warning counts files with
-    the suffix of another image format, such as .tiff or .heic, and names that are not UTF-8.
+    their suffix, in upper or lower case: .bmp, .gif, .jfif, .jpe, .jpeg, .jpg, .png or .webp; the content may have
+    another of these formats. `skipped` lists everything else with the reason: files with other suffixes, hidden files,
+    hidden folders and links to folders (without their contents), folders of systems such as `@eaDir` and `__MACOSX`,
+    names that are not UTF-8, and files outside the class folders. Links to files are followed, and class folders that
+    are links. A warning counts files of other image formats, such as .tiff or .heic, and names that are not UTF-8.
 
     Blanks around the name of a folder and its spelling in Unicode do not count: folders that differ in nothing else are
     one class. A warning names classes that differ in upper and lower case only.
@@ -71,17 +70,15 @@ def folder(
 
     Args:
         path: the folder.
-        splits: names of the folders of the splits, in the order of the result. Others are listed in `skipped` of every
-            part.
+        splits: folders of the splits, in the order of the result. `skipped` of every part lists the others.
         load: function from a path to an example; `Preprocessing(size=224)` by default.
 
     Returns:
         `LabeledSet` of paths, or with `splits` a tuple of them.
 
     Raises:
-        ValueError: the folder does not exist, has neither a subfolder nor an image or a path that is not UTF-8, or the
-            folder of a class has no image; subfolders that are splits, without `splits`; `splits` that are no different
-            names.
+        ValueError: no folder, no image in it or in the folder of a class, a path that is not UTF-8, subfolders that are
+            splits without `splits`, or `splits` that are no different names.
     """
     if splits is None:
         _require_no_splits(path)

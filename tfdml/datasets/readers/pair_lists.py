@@ -22,11 +22,7 @@ Abdel_Madi_Shabneh<tab>1<tab>Dean_Barker<tab>1    a mismatched pair: name, numbe
 class PairList:
     """Pairs of images, and the fold of each pair.
 
-    Each image occurs once in `names`, so that it is embedded once:
-
-        x = embeddings_of([root / name for name in pairs.names])
-        scores = tfdml.metrics.pair_scores(x[pairs.first], x[pairs.second])
-        tfdml.metrics.verification(scores, pairs.same, folds=pairs.folds)
+    Each image occurs once in `names`, so that it is embedded once; `tfdml.datasets.public.lfw` shows the use.
 
     Attributes:
         names: `(images,)` str, sorted paths below the folder of the images; None for pairs of rows of a set.
@@ -78,12 +74,10 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
         `PairList` with sorted names, and with 6,000 pairs of 7,701 images for the original `pairs.txt`.
 
     Raises:
-        ValueError: a list of another form or not in UTF-8, a name with a slash, or missing or additional pairs; the
-            error names the line.
+        ValueError: another form of list, not UTF-8, a name with a slash, or another number of pairs; it names the line.
         OSError: the list cannot be read.
 
-    Source: Huang, Ramesh, Berg, Learned-Miller, Labeled Faces in the Wild, technical report 07-49, University of
-    Massachusetts, 2007.
+    Source: as `lfw`.
     """
     header, *lines = [line.split() for line in read_lines(path)] or [[]]
     while lines and not lines[-1]:
@@ -156,8 +150,6 @@ def verification_pairs(
         x = tfdml.models.embed(model, test)
         scores = tfdml.metrics.pair_scores(x[pairs.first], x[pairs.second])
         tfdml.metrics.verification(scores, pairs.same, folds=pairs.folds)
-
-    See also: `lfw_pairs`, which reads a published list.
 
     Example: six classes of two images in two folds; the classes of one fold are not in the other.
 

@@ -74,8 +74,7 @@ def table(
     are text, so that the label 007 is not the label 7. Blanks around a label do not count, and neither does the
     spelling in Unicode: é may be one character or two. A warning names labels that differ in upper and lower case only.
 
-    Splits with a class in common have the same labels and the `class_names` of all their classes, as query and
-    gallery need it. A split that has no class in common with another has its own.
+    Splits with a class in common share labels and `class_names`, as query and gallery need it; see `folder`.
 
     Example: rows with a split; training and test have no class in common.
 
@@ -93,26 +92,22 @@ def table(
         root: folder that the paths are relative to; by default the folder of the file, or the current one for a frame.
         path, label: column names.
         split: column name; used with `splits`.
-        splits: values of the column `split`, in the order of the result. Rows with other values are in `skipped` of
-            every part.
+        splits: values of the column `split`, in the order of the result. `skipped` of every part lists other rows.
         group: column name of the camera, the sequence or another group, text or whole numbers; None for no groups.
         box: four column names of the left, upper, right and lower border of the object, in pixels of the upright image;
             None for no boxes.
         load: function from a path to an example; `Preprocessing(size=224)` by default.
-        on_error: what to do with rows without a path, label, split, group or box, with text that is not UTF-8, with a
-            path outside `root`, with a link on the path that leads out of `root`, and with a path that is not a file:
-            raise an error that counts them by reason ("error"), or list them in `skipped` with the reason ("skip").
+        on_error: a row that lacks a cell, has text that is not UTF-8, or a path that is not a file inside `root`, also
+            by a link: "error" raises an error that counts such rows by reason, "skip" lists them in `skipped`.
 
     Returns:
         `LabeledSet` of paths, in the order of the table, or with `splits` a tuple of them.
 
     Raises:
         ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
-        ValueError: a source or a file of another kind, a missing column, two columns of one name, columns of different
-            lengths, a label, split or group that is a fraction, a float from 2**53 on or above 4,096 characters, a line
-            with more cells than columns, an open quote or a cell above 131,072 characters (the error names the line), a
-            text file that is not UTF-8, a damaged Parquet file, a split without rows, no row that can be used, and the
-            rows that `on_error` is about.
+        ValueError: a source of another kind, or damaged; missing, repeated or uneven columns; a label, split or group
+            that is a fraction, a float from 2**53 on or above 4,096 characters; a cell above 131,072 characters or a
+            line with more cells than columns (it names the line); an empty split, and the rows of `on_error`.
     """
     require(on_error in ("error", "skip"), f"on_error={on_error!r}", "'error' or 'skip'")
     require(box is None or len(box) == 4, f"box={box!r}", "four column names: left, upper, right, lower")

@@ -31,16 +31,14 @@ def tfds(
 
         train = tfds("cars196", "train")
 
-    Images stay compressed until `load` decodes them, in parallel. All records are read once to collect the labels. What
-    is not yet on disk is downloaded and prepared by tensorflow-datasets.
+    All records are read once to collect the labels. tensorflow-datasets downloads and prepares what is not yet on disk.
 
     Args:
         name: name of the data set, with config and version if needed: "mnist", "glue/sst2:1.0.0".
         split: split of the data set: "train", "test[:10%]".
         image, label: names of the two features. A label is a class, text or a whole number.
         data_dir: folder of the prepared data; the default of tensorflow-datasets if None.
-        load: `Preprocessing`, or a function from the content of an image file, a string `()`, to an example;
-            `Preprocessing(size=224)` by default.
+        load: `Preprocessing(size=224)` by default, or a function from the content of an image file, a string `()`.
         options: other options of `tfds.data_source`, such as `download=False`.
 
     Returns:

@@ -32,8 +32,7 @@ def face_resnet(
         (None, 16)
 
     Args:
-        images: `(batch, height, width, channels)` Keras tensor of pixels, uint8 or float, in [0, 255] or [0, 1]; 224 x
-            224 in the paper.
+        images: `(batch, height, width, channels)` Keras tensor of pixels, uint8 or float, in [0, 255] or [0, 1].
         dim: size of the embedding; 128 or 256 in the paper.
         widths: channels of the first convolution, and of the blocks of each stage, multiples of 4.
         blocks: number of blocks of each stage.

@@ -39,12 +39,10 @@ def vehicle_network(
         images: `(batch, height, width, channels)` Keras tensor of pixels in [0, 255].
         num_models: number of vehicle models.
         dim: size of the features of each branch, and of the embedding.
-        trunk: function from images to features `(batch, features)`; None for VGG-M up to
-            its first dense layer, for images of 224 x 224.
+        trunk: function from images to features `(batch, features)`; None for VGG-M, for images of 224 x 224.
 
     Returns:
-        dict of Keras tensors: "model", logits `(batch, num_models)`, and "embedding", unit vectors `(batch, dim)`
-        float32.
+        dict of tensors: "model", logits `(batch, num_models)`, and "embedding", unit vectors `(batch, dim)` float32.
 
     Raises:
         ValueError: a number below 1, or a trunk whose features are not vectors.
@@ -70,8 +68,7 @@ def vehicle_network(
 def vgg_m(images: KerasTensor) -> KerasTensor:
     """VGG-M up to its first dense layer: five convolutions and 4,096 features, for images of 224 x 224.
 
-    Batch normalization stands in for local response normalization, which the networks of that time had after the first
-    two convolutions.
+    Batch normalization stands in for local response normalization after the first two convolutions.
 
     Source: Chatfield, Simonyan, Vedaldi, Zisserman, Return of the Devil in the Details, BMVC 2014, CNN-M.
     """
