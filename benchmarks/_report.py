@@ -12,7 +12,7 @@ from pathlib import Path
 
 import tfdml
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[1] / "results"
 
 
 def hardware():

@@ -143,7 +143,7 @@ def zoo_entry(model, test, options):
         seed=options.seed,
         license="Apache-2.0",
         training={"loss": model.loss.name, "optimizer": model.optimizer.name, "steps": model.steps},
-        selection="The best of 12 trials on validation classes: benchmarks/results/glyphs_choice.csv.",
+        selection="The best of 12 trials on validation classes: results/glyphs_choice.csv.",
         root=options.models,
     )
 

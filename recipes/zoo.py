@@ -9,7 +9,7 @@ six minutes of processor time.
     python recipes/zoo.py --quick                    # smoke test: 40 classes, 4 steps, two models, in runs/zoo/quick
 
 Trained networks are kept in `runs/zoo`; delete one to train it again. The trials are in
-benchmarks/results/zoo_choice.csv.
+results/zoo_choice.csv.
 """
 
 import argparse
@@ -28,7 +28,7 @@ import tfdml
 SEED = 0
 ROOT = Path(__file__).parents[1]
 QUICK = ("glyphs-2d", "glyphs-sketches")
-CHOICE = ROOT / "benchmarks" / "results" / "zoo_choice.csv"
+CHOICE = ROOT / "results" / "zoo_choice.csv"
 LOSSES = {
     "NT-Xent": tfdml.losses.NTXentLoss,
     "NT-Xent of two towers": partial(tfdml.losses.NTXentLoss, pairing=tfdml.pairs.two_towers),
@@ -114,26 +114,26 @@ SUMMARIES = {
     "photo-patches-imagenet": "As photo-patches-raw, from the first blocks of a network that has seen ImageNet.",
 }
 CHOICES = {
-    "glyphs-nt-xent": "The best of 12 trials on validation classes: benchmarks/results/glyphs_choice.csv.",
+    "glyphs-nt-xent": "The best of 12 trials on validation classes: results/glyphs_choice.csv.",
     "glyphs-multi-similarity": "Learning rate, batch and no augmentation: the best values of the trials with this loss "
-    "on validation classes, benchmarks/results/glyphs_choice.csv.",
+    "on validation classes, results/glyphs_choice.csv.",
     "glyphs-semi-hard-triplet": "The margin: the better of two on validation classes at both learning rates, with "
-    "another network, benchmarks/results/leaderboard/batch.csv. The rest as glyphs-nt-xent.",
+    "another network, results/leaderboard/batch.csv. The rest as glyphs-nt-xent.",
     "glyphs-contrastive": "The margin: the better of two on validation classes at both learning rates, with another "
-    "network, benchmarks/results/leaderboard/batch.csv. The rest as glyphs-nt-xent.",
+    "network, results/leaderboard/batch.csv. The rest as glyphs-nt-xent.",
     "glyphs-small": "All settings but the size of the network as glyphs-nt-xent, without trials.",
     "glyphs-2d": "The loss and the learning rate: the best of five trials on validation classes, "
-    "benchmarks/results/zoo_choice.csv.",
+    "results/zoo_choice.csv.",
     "glyphs-sketches": "Learning rate and temperature: the best of four trials on validation classes with a larger "
     "network, `python recipes/sketches.py --choose`.",
     "photo-patches-raw": "The learning rate: the best of three trials on validation photographs, "
-    "benchmarks/results/zoo_choice.csv. Batches, steps and gray pixels: the best of five trials with a larger network, "
-    "benchmarks/results/photo_patches_choice.csv.",
+    "results/zoo_choice.csv. Batches, steps and gray pixels: the best of five trials with a larger network, "
+    "results/photo_patches_choice.csv.",
     "photo-patches-small": "The learning rate: the best of four trials on validation photographs, "
-    "benchmarks/results/zoo_choice.csv. The rest as photo-patches-raw.",
+    "results/zoo_choice.csv. The rest as photo-patches-raw.",
     "photo-patches-imagenet": "The last block and the learning rate: the best of three trials on validation "
-    "photographs, benchmarks/results/photo_starts_choice.csv. Three seeds of it, beside three from random weights "
-    "that were trained for longer, are in benchmarks/results/photo_starts.csv.",
+    "photographs, results/photo_starts_choice.csv. Three seeds of it, beside three from random weights "
+    "that were trained for longer, are in results/photo_starts.csv.",
 }
 LIMITS = {
     "glyphs": "It has seen characters of 32 x 32 pixels in 21 typefaces, upright and centered, and nothing else. One "

@@ -1,6 +1,6 @@
 """The tables of docs/cleaning.md, from the results of recipes/cleaning.py and studies/made_pictures.py.
 
-    python recipes/cleaning.py --output benchmarks/results/cleaning
+    python recipes/cleaning.py --output results/cleaning
     python -m studies.made_pictures
     python -m studies.cleaning
 

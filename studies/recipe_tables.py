@@ -1,9 +1,9 @@
 """Tables of pages from the results of recipes.
 
-python -m recipes.product_search --output benchmarks/results/product_search
-python -m recipes.localization --output benchmarks/results/localization
-python recipes/reranking.py --output benchmarks/results/reranking
-python recipes/faces.py --seeds 5 --output benchmarks/results/faces
+python -m recipes.product_search --output results/product_search
+python -m recipes.localization --output results/localization
+python recipes/reranking.py --output results/reranking
+python recipes/faces.py --seeds 5 --output results/faces
 python -m studies.recipe_tables
 """
 

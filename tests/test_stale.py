@@ -35,7 +35,7 @@ def project(stale, tmp_path):
     """A project of one benchmark, one room and one result, measured on a day."""
     for path, text in {
         "benchmarks/speed.py": "import tfdml\ntfdml.losses.fast()\n",
-        "benchmarks/results/speed.csv": "seconds\n1\n",
+        "results/speed.csv": "seconds\n1\n",
         "tfdml/losses/fast.py": '"""Fast."""\n\n\ndef fast():\n    """Be fast."""\n    return 1\n',
         "tfdml/metrics/other.py": "x = 1\n",
     }.items():
@@ -64,8 +64,8 @@ def test_the_code_of_a_folder_of_recipes_makes_its_numbers_stale(stale, project)
     code = project / "recipes" / "tracking" / "data" / "clip.py"
     code.parent.mkdir(parents=True)
     code.write_text("import tfdml\ntfdml.losses.fast()\n")
-    (project / "benchmarks" / "results" / "tracking").mkdir()
-    (project / "benchmarks" / "results" / "tracking" / "test.csv").write_text("seconds\n1\n")
+    (project / "results" / "tracking").mkdir()
+    (project / "results" / "tracking" / "test.csv").write_text("seconds\n1\n")
     entry = stale.record(project, "tracking/test.csv", "2026-11-25")
     assert list(entry["code"]) == ["losses", "recipes/tracking"]
     code.write_text("import tfdml\ntfdml.losses.fast(1)\n")
@@ -75,5 +75,5 @@ def test_the_code_of_a_folder_of_recipes_makes_its_numbers_stale(stale, project)
 def test_a_result_that_was_measured_again_has_to_be_recorded(stale, project):
     manifest = {"speed.csv": stale.record(project, "speed.csv", "2026-11-25")}
     assert stale.unrecorded(project, manifest) == []
-    (project / "benchmarks" / "results" / "speed.csv").write_text("seconds\n2\n")
+    (project / "results" / "speed.csv").write_text("seconds\n2\n")
     assert stale.unrecorded(project, manifest) == ["speed.csv"]

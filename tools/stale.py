@@ -3,7 +3,7 @@
     python tools/stale.py             # the list
     python tools/stale.py --record    # after a measurement: note the code of results that have changed, write the page
 
-`benchmarks/results/measured.json` has for each file of results its hash, the day, and a digest of each room of `tfdml`
+`results/measured.json` has for each file of results its hash, the day, and a digest of each room of `tfdml`
 that its script names, and of each folder of `recipes` that it uses. Digests leave out docstrings, comments and layout.
 A room that is gone counts as changed. `docs/numbers.md` is the list for readers.
 """
@@ -17,7 +17,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = Path("benchmarks", "results")
+RESULTS = Path("results")
 MANIFEST = RESULTS / "measured.json"
 PAGE = Path("docs", "numbers.md")
 ALL = "all"
@@ -28,7 +28,7 @@ kind: reference
 # Where the numbers come from
 
 Tables with measured numbers are filled by scripts from files of results, and a test fails where they differ. The files
-are in `benchmarks/results`, with the hardware and the versions of each row. This page lists them, the command that
+are in `results`, with the hardware and the versions of each row. This page lists them, the command that
 measures them again, and the rooms of `tfdml` whose code they were measured with, each with the first digits of its
 digest. `make stale` lists the files that were measured before a change to this code.
 

@@ -36,7 +36,7 @@ class Evidence:
     Attributes:
         setting: one of `SETTINGS`; empty where nothing is trained.
         command: what makes the rows, after `python -m`.
-        files: the rows, in `benchmarks/results`; empty if no rows decide the claim.
+        files: the rows, in `results`; empty if no rows decide the claim.
         effects: pairs of methods, (better, worse). A method is the settings of its rows, one row for each seed, or a
             tuple of such settings: its score is the spread over them, negative since less is better.
         why: the reason of the verdict where it is known, or what decides in place of rows.
@@ -116,7 +116,7 @@ def verdict(intervals, *, equal=False):
 
 @functools.cache
 def rows_of(name):
-    """The rows of a file of `benchmarks/results`."""
+    """The rows of a file of `results`."""
     return runner.read_rows(pages.RESULTS / name)
 
 

@@ -1,7 +1,7 @@
 """Ranks of the relevant items of queries, from the scores of `tfdml.search.scores`.
 
 Three methods find the same ranks. Each is the fastest in some cases (CPU seconds for 12,000 vectors of 128 dimensions
-in leave-one-out, from `benchmarks/results/ranks.csv`):
+in leave-one-out, from `results/ranks.csv`):
 
 * `tiling`: each relevant item is compared with the approximate scores of the gallery, tile by tile; in leave-one-out a
   tile serves its rows and its columns. For few relevant items: with classes of 5 and the first ranks 0.4 s, where
