@@ -1,6 +1,7 @@
 """Pages for users of other libraries name everything that these have, and say the same only where it is so."""
 
 import ast
+import functools
 import inspect
 import json
 import re
@@ -43,9 +44,9 @@ def of_tfdml(code):
     except SyntaxError:
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        if isinstance(node, ast.Attribute) and re.fullmatch(r"[\w.]+", ast.unparse(node)):
             calls = [call for call in ast.walk(tree) if isinstance(call, ast.Call) and call.func is node]
-            yield node.value.id, node.attr, [keyword.arg for call in calls for keyword in call.keywords]
+            yield ast.unparse(node).split("."), [keyword.arg for call in calls for keyword in call.keywords]
 
 
 def options_of(thing):
@@ -57,10 +58,10 @@ def options_of(thing):
 def unknown_names(text):
     """Names and keywords on a page that tfdml does not have."""
     for code in map(lambda code: code.removeprefix("tfdml."), codes(text)):
-        for room, name, keywords in of_tfdml(code):
+        for (room, *names), keywords in of_tfdml(code):
             if room in tfdml.__all__:
-                thing = getattr(getattr(tfdml, room), name, None)
-                options = set() if thing is None else options_of(thing)
+                thing = functools.reduce(lambda thing, name: getattr(thing, name, None), [room, *names], tfdml)
+                options = options_of(thing) if callable(thing) else set()
                 if thing is None or not options.issuperset(keywords):
                     yield code
 

@@ -23,6 +23,63 @@ def test_the_studies_that_claims_name_are_there():
             assert words[2] in (*command.PAPERS[words[1]].STUDIES, "whole")
 
 
+# A sentence of a page, the claim that it is about, its setting, and the verdict that it states.
+STATEMENTS = (
+    (
+        "mining",
+        "Random negatives are the worst for all four losses",
+        "distance-weighted sampling is better than random",
+        "holds",
+    ),
+    (
+        "mining",
+        "is not clearly ahead of semi-hard negatives",
+        "distance-weighted sampling is better than semi-hard",
+        "not seen",
+    ),
+    ("mining", "within 0.8 points of the best fixed boundary", "learned boundaries beat every fixed one", "in part"),
+    ("mining", "A boundary for each example adds nothing", "boundaries per example are level with", "holds"),
+    ("mining", "Mining does not add to it here", "mining adds to weighting", "not seen"),
+    ("mining", "gains 24 points without its easy pairs", "the lifted structure loss is better without easy", "holds"),
+    ("mining", "Not from scratch, and over binomial deviance far", "robust losses over the margin loss", "not seen"),
+    (
+        "verification",
+        "This is seen in part: it is ahead of the contrastive",
+        "the margin loss converges faster",
+        "in part",
+    ),
+    ("verification", "This is not seen: the thresholds of 2, 5 and 10", "the threshold of the margin loss", "not seen"),
+    ("reidentification", "Paired by seed, this is [seen in part]", "batch hard is better than all triplets", "in part"),
+    (
+        "importance-sampling",
+        "**Confirmed.** Recall@1 has a plateau over lambda",
+        "Recall@1 has a plateau in lambda",
+        "holds",
+    ),
+    (
+        "importance-sampling",
+        "**Confirmed for a suitable lambda.**",
+        "the exact weight is better than its square",
+        "holds",
+    ),
+    (
+        "importance-sampling",
+        "Recall@1 is higher, too",
+        "weights improve Recall@1 of the contrastive loss",
+        "holds",
+    ),
+    ("importance-sampling", "weights add 11 to 16 points at every share", "weights help at every imbalance", "holds"),
+)
+
+
+@pytest.mark.parametrize(("page_name", "sentence", "claim", "verdict"), STATEMENTS)
+def test_a_sentence_of_a_page_states_the_verdict_of_the_rows(page_name, sentence, claim, verdict):
+    text = " ".join((page.PAGE.parent / f"{page_name}.md").read_text().split())
+    assert sentence in text
+    (found,) = [one for one in CLAIMS if one.text.startswith(claim)]
+    assert found.evidence[0].verdict() == verdict
+
+
 def test_only_one_study_waits_for_a_larger_machine():
     assert {one.command for one in EVIDENCE if one.verdict() == "not run"} == {"studies importance_sampling all_pairs"}
 

@@ -215,8 +215,8 @@ def _between_originals(scores, images):
 def _halfway(positive, negative, least):
     """Halfway between the highest score below the least one and the score that most copies reach; or the least one."""
     scores = np.concatenate([positive, negative])
-    refused, kept = scores[scores < least].max(initial=0.0), float(np.quantile(positive, 1 - _KEPT_RECALL))
-    return float((refused + kept) / 2) if kept >= least else least
+    refused, reached = scores[scores < least].max(initial=0.0), float(np.quantile(positive, 1 - _KEPT_RECALL))
+    return float((refused + reached) / 2) if reached >= least else least
 
 
 def _least_similarity(positive, negative, precision):

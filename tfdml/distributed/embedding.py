@@ -149,9 +149,9 @@ def embed(
             None for one processor. TensorFlow gets `num_cpus` threads.
 
     Returns:
-        The shards, which iterate over `tfdml.models.Embeddings`: `paths` of their Parquet files, `dim`, `starts` (the
-        number of embeddings before each shard), `skipped` examples as `(row, name, reason)`, `fingerprint` of the
-        model, and `read(number)`.
+        The shards, which iterate over records of `tfdml.models.read_embeddings`: `paths` of their Parquet files, `dim`,
+        `starts` (the number of embeddings before each shard), `skipped` examples as `(row, name, reason)`,
+        `fingerprint` of the model, and `read(number)`.
 
     Raises:
         ImportError: Ray or pyarrow is not installed: `pip install tfdml[ray]`.

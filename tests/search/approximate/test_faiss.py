@@ -94,8 +94,7 @@ def test_an_index_of_faiss_that_does_not_fit_is_refused(tmp_path, monkeypatch, o
     search.Faiss(X[:500], method="graph").save(tmp_path / "index")
     (file,) = tmp_path.rglob("index.faiss")
     faiss.write_index(other(), str(file)) if other else file.write_bytes(file.read_bytes()[:-100])
-    monkeypatch.setattr("tfdml.search.index.files._entry", lambda path: {"bytes": 0, "sha256": ""})
-    monkeypatch.setattr("tfdml.search.index.files._require_file", lambda *entry: None)
+    monkeypatch.setattr("tfdml.search.index.files.require_checksums", lambda folder: None)
     with pytest.raises(ValueError, match=message):
         search.load(tmp_path / "index")
 
