@@ -12,11 +12,10 @@ from pathlib import Path
 
 from _report import format_cell
 
-HERE = Path(__file__).parent
-DOCS = HERE.parent / "docs"
+ROOT = Path(__file__).parents[1]
 NAMES = ["losses/proxies", "clustering", "server", "tuning", "many-devices", "speed", "distributed"]
 NAMES += ["model-upgrades", "runtimes", "jax-and-gpus"]
-PAGES = [HERE / "README.md", *(DOCS / f"{name}.md" for name in NAMES)]
+PAGES = [ROOT / "benchmarks" / "README.md", *(ROOT / "docs" / f"{name}.md" for name in NAMES)]
 
 
 def filled(text):
@@ -25,7 +24,7 @@ def filled(text):
 
 
 def _fill(found):
-    path = HERE / found[2]
+    path = ROOT / found[2]
     if not path.exists():  # measured on a machine that was not at hand
         return found[1] + found[4]
     rows = list(csv.DictReader(path.read_text().splitlines()))
