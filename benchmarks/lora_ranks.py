@@ -50,7 +50,7 @@ def main():
 
 
 NETWORKS = {
-    "EfficientNetLite0": lambda: tfdml.models.efficientnet_lite0(weights=None),
+    "EfficientNetLite0": lambda: tfdml.models.efficientnet_lite(weights=None),
     **{name: lambda name=name: application(name) for name in ("MobileNetV2", "ResNet50", "ConvNeXtTiny")},
     "ViT-B/16": vit,
 }

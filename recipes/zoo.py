@@ -283,7 +283,7 @@ def pretrained(run, weights="imagenet"):
     x = keras.layers.Rescaling(58.0, offset=117.0)(x)
     x = x if run.color else keras.ops.repeat(x, 3, axis=-1)
     x = x if run.side == 64 else keras.layers.Resizing(run.side, run.side)(x)
-    whole = tfdml.models.efficientnet_lite0(weights=weights, input_shape=(run.side, run.side, 3))
+    whole = tfdml.models.efficientnet_lite(weights=weights, input_shape=(run.side, run.side, 3))
     x = keras.Model(whole.input, whole.get_layer(run.layer).output, name="efficientnet_lite0")(x)
     backbone = keras.Model(images, keras.layers.Flatten()(x))
     return tfdml.models.from_backbone(backbone, dim=run.dim, freeze_batch_norm=run.freeze_batch_norm)

@@ -67,7 +67,7 @@ def short(code):
 
 
 def small_network(*, input_shape, weights):
-    """Stands in for `efficientnet_lite0`."""
+    """Stands in for `efficientnet_lite`."""
     pixels = keras.Input(input_shape)
     return keras.Model(pixels, keras.layers.Conv2D(8, 3, strides=8)(pixels))
 
@@ -103,7 +103,7 @@ def prepared(page, tmp_path, monkeypatch):
         for name in ("ResNet50", "ResNet50V2"):  # tests/models has a large one
             monkeypatch.setattr(keras.applications, name, without_download(getattr(keras.applications, name)))
     if page.name == "photos.md":  # networks.md and tests/networks have the large one
-        monkeypatch.setattr(sys.modules["tfdml.models.from_backbone"], "efficientnet_lite0", small_network)
+        monkeypatch.setattr(sys.modules["tfdml.models.from_backbone"], "efficientnet_lite", small_network)
     yield page
     if page.name == "distributed.md" and "ray" in sys.modules:
         sys.modules["ray"].shutdown()

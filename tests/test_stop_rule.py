@@ -105,7 +105,7 @@ OPTIONS = {
     "miners.SemiHardNegatives": "margin",
     "miners.UniformHistogram": "bins positives_per_bin negatives_per_bin",
     "models.PairMining": "positive_fraction name",
-    "models.efficientnet_lite0": "drop_connect_rate",
+    "models.efficientnet_lite": "drop_connect_rate",
     "networks.add_lora": "alpha",
     "networks.face_resnet": "dim",
     "pairs.Pairs": "counts",

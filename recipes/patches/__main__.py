@@ -162,7 +162,7 @@ def trunk(x, quick):
     x = layers.Rescaling(58.0, offset=117.0)(x)
     if quick:
         return layers.Flatten()(layers.Conv2D(8, 8, strides=8, activation="relu")(x))
-    whole = tfdml.models.efficientnet_lite0(weights="imagenet", input_shape=(64, 64, 3))
+    whole = tfdml.models.efficientnet_lite(weights="imagenet", input_shape=(64, 64, 3))
     return layers.Flatten()(keras.Model(whole.input, whole.get_layer("blocks.7.add").output, name="trunk")(x))
 
 

@@ -46,7 +46,7 @@ def test_blocks_are_steps_and_a_normalization_belongs_to_the_layer_before_it():
 STEPS = {
     "ResNet50": (lambda: keras.applications.ResNet50(weights=None, include_top=False), 16, 1),
     "MobileNetV2": (lambda: keras.applications.MobileNetV2(weights=None, include_top=False), 16, 4),
-    "EfficientNetLite0": (lambda: models.efficientnet_lite0(weights=None), 16, 2),
+    "EfficientNetLite0": (lambda: models.efficientnet_lite(weights=None), 16, 2),
     "BN-Inception": (lambda: models.bn_inception(), 10, 3),
 }
 

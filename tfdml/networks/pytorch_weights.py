@@ -9,6 +9,7 @@ import numpy as np
 from keras import layers
 
 from tfdml._core.memory_maps import read_arrays
+from tfdml._core.optional import optional_import
 from tfdml.networks.pytorch_files import read_state_dict
 from tfdml.typing import FilePath
 
@@ -49,7 +50,7 @@ def load_pytorch_weights(
     Args:
         network: a Keras model whose layers have the names of the PyTorch modules.
         weights: path of a state dict of `torch.save`, read without torch and without running its code, or of an `.npz`
-            file; or a dict of names, such as "conv1.weight", to arrays or tensors.
+            or `.safetensors` file; or a dict of names, such as "conv1.weight", to arrays or tensors.
         ignore: names of modules that the network does not have, such as the classifier.
 
     Raises:
@@ -63,12 +64,22 @@ def load_pytorch_weights(
 
 
 def read_weights(weights: FilePath | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Names and arrays or tensors of a PyTorch file, an `.npz` file or a dict."""
+    """Names and arrays or tensors of a PyTorch, `.safetensors` or `.npz` file, or of a dict."""
     if isinstance(weights, Mapping):
         return weights
     if Path(weights).suffix == ".npz":
         return read_arrays(weights, most_times=_MOST_INFLATED)
+    if Path(weights).suffix == ".safetensors":
+        return _read_safetensors(weights)
     return read_state_dict(weights)
+
+
+def _read_safetensors(path):
+    safetensors = optional_import("safetensors", feature=f"{path}", extra="pretrained")
+    try:
+        return optional_import("safetensors.numpy", feature=f"{path}", extra="pretrained").load_file(path)
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{path} is no safetensors file, or is cut: {error}.") from error
 
 
 def _is_ignored(name, ignore):

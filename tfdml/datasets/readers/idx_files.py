@@ -1,0 +1,79 @@
+"""MNIST, and sets of its format."""
+
+import gzip
+import math
+import os
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from tfdml.datasets.labeled_set import LabeledSet
+
+PARTS = {"train": "train", "test": "t10k"}  # the beginnings of the file names
+_UNSIGNED_BYTES = 8  # the third byte of a file whose values are uint8
+_TREE = """
+root/
+    train-images-idx3-ubyte.gz  train-labels-idx1-ubyte.gz
+    t10k-images-idx3-ubyte.gz  t10k-labels-idx1-ubyte.gz (each also without .gz)"""
+
+
+def idx(
+    root: str | os.PathLike[str], *, class_names: Sequence[str] = tuple("0123456789")
+) -> tuple[LabeledSet, LabeledSet]:
+    """MNIST and the sets that have its files: Fashion-MNIST, KMNIST and others with gray images and numbered classes.
+
+    Args:
+        root: the folder with the four files, compressed or not. The package `dataset-fashion-mnist` of Debian has them
+            in /usr/share/datasets/fashion-mnist.
+        class_names: the names of classes 0, 1, ...
+
+    Returns:
+        `(train, test)` with images `(height, width, 1)` uint8, without a protocol: classes are the same in both.
+
+    Raises:
+        ValueError: a missing file; a file that is cut, is longer than its header says, or holds other values than
+            bytes; other numbers of images and labels; a label without a name.
+
+    Source: LeCun, Bottou, Bengio, Haffner, Gradient-based Learning Applied to Document Recognition, Proceedings of the
+    IEEE 1998; Xiao, Rasul, Vollgraf, Fashion-MNIST, 2017 (MIT license).
+    """
+    return tuple(_part(pathlib.Path(root), name, tuple(class_names)) for name in PARTS.values())
+
+
+def _part(root, name, class_names):
+    images = _values(_existing(root, f"{name}-images-idx3-ubyte"), dimensions=3)
+    labels = _values(_existing(root, f"{name}-labels-idx1-ubyte"), dimensions=1)
+    if len(images) != len(labels):
+        raise ValueError(f"{name} has {len(images):,} images and {len(labels):,} labels: the files are of two sets.")
+    return LabeledSet(images=images[..., None], labels=labels.astype(np.int64), class_names=class_names)
+
+
+def _existing(root, name):
+    for path in (root / f"{name}.gz", root / name):
+        if path.is_file():
+            return path
+    raise ValueError(f"root={os.fspath(root)!r} has no {name}. Expected these files:{_TREE}")
+
+
+def _values(path, dimensions):
+    """The array of a file: two zero bytes, the type, the number of dimensions, big-endian sizes, then the values."""
+    content = _bytes(path)
+    start = 4 * (1 + dimensions)
+    if len(content) < start or tuple(content[:4]) != (0, 0, _UNSIGNED_BYTES, dimensions):
+        raise ValueError(f"{path} does not begin as an idx file of bytes in {dimensions} dimensions.")
+    shape = tuple(np.frombuffer(content, ">u4", dimensions, offset=4).tolist())
+    if len(content) - start != math.prod(shape):
+        raise ValueError(
+            f"{path} holds {len(content) - start:,} values, and its header says {math.prod(shape):,}. "
+            "Download the file again."
+        )
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def _bytes(path):
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            return file.read()
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path} is cut or damaged: {error}. Download the file again.") from error
