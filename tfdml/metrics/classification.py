@@ -38,9 +38,7 @@ def nearest_class_mean(
     The mean of a class is the mean of its gallery items. A query is assigned to the class of the nearest mean; of means
     at the same distance, to the smallest class id. Without `gallery`, every row is a query against all other rows
     (leave-one-out): a query is left out of the mean of its own class. Queries of a class without a mean are excluded
-    and counted.
-
-    Time and memory grow with queries x classes; scores are computed in float64 for one block of queries at a time.
+    and counted. Time and memory grow with queries x classes.
 
     Example: without itself, row 1 is at 3 and its class at 0, the other class at 5, and only row 1 is wrong.
 
@@ -64,8 +62,7 @@ def nearest_class_mean(
         that is excluded.
 
     Raises:
-        ValueError: labels, a gallery or embeddings of another form, or not finite or all the same; fewer than two
-            classes, or queries of fewer than two of them.
+        ValueError: fewer than two classes, or queries of fewer than two of them; embeddings that are all the same.
 
     Source: Mensink, Verbeek, Perronnin, Csurka, Distance-Based Image Classification: Generalizing to New Classes at
     Near-Zero Cost, PAMI 2013, eq. 5.
@@ -110,10 +107,7 @@ def knn_accuracy(
         metric: "euclidean", "cosine" or "dot".
 
     Returns:
-        as `nearest_class_mean`.
-
-    Raises:
-        ValueError: k out of range; otherwise as `nearest_class_mean`.
+        as `nearest_class_mean`, with its errors.
 
     Source: Cover, Hart, Nearest Neighbor Pattern Classification, 1967.
     """

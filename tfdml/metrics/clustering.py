@@ -60,8 +60,7 @@ def clustering(
         `algorithm`, "k-means" or "mini-batch k-means".
 
     Raises:
-        ValueError: labels that are not integers, or of another length; one class only, or no class with two examples;
-            embeddings that are not finite or all the same; a setting out of range.
+        ValueError: one class only, or no class with two examples; embeddings that are all the same.
         ImportError: scikit-learn is not installed: `pip install tfdml[evaluation]`.
 
     Source: k-means and mini-batch k-means of scikit-learn, started by k-means++.
@@ -102,8 +101,6 @@ def clustering_scores(labels: Labels, clusters: npt.ArrayLike) -> dict[str, floa
     arithmetic mean. It rises with the number of clusters even for random ones; ami, whose mean over random clusterings
     is 0, does not.
 
-    Time and memory grow with the number of examples.
-
     Example: the classes have 1 + 1 pairs, the clusters 3 + 0, and one pair is in both: f1 is 2 / (2 + 3).
 
         >>> tfdml.metrics.clustering_scores([0, 0, 1, 1], [0, 0, 0, 1])["f1"]
@@ -118,7 +115,6 @@ def clustering_scores(labels: Labels, clusters: npt.ArrayLike) -> dict[str, floa
         same class and the same cluster.
 
     Raises:
-        ValueError: ids that are not integers, of different lengths, or of one class only.
         ImportError: scipy is not installed: `pip install tfdml[evaluation]`.
 
     Source: Strehl, Ghosh, Cluster Ensembles, JMLR 2002 (NMI with the geometric mean); Vinh, Epps, Bailey, Information

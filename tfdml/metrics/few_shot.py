@@ -70,8 +70,7 @@ def few_shot(
         dict of `accuracy`, `(episodes,)` float64.
 
     Raises:
-        ValueError: fewer classes than `ways`; a class that is too small for its support and queries; embeddings that
-            are not finite or all the same; a setting out of range.
+        ValueError: fewer classes than `ways`; a class that is too small for its support and queries.
 
     Source: Snell, Swersky, Zemel, Prototypical Networks for Few-shot Learning, NIPS 2017.
     """

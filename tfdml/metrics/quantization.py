@@ -33,9 +33,6 @@ def int8_codes(embeddings: npt.ArrayLike, scales: npt.ArrayLike | None = None) -
 
     Returns:
         `(n, dim)` int8. A row of zeros stays zero.
-
-    Raises:
-        ValueError: embeddings that are not a matrix of finite numbers, or scales of another form.
     """
     x = as_vectors(embeddings, "embeddings")
     if scales is None:
@@ -98,8 +95,6 @@ def binary_signs(codes: npt.ArrayLike, dim: int) -> np.ndarray:
         >>> signs = tfdml.metrics.binary_signs(codes, dim=3)
         >>> signs.tolist()
         [[1.0, -1.0, 1.0], [1.0, 1.0, -1.0]]
-        >>> (3 - float(signs[0] @ signs[1])) / 2  # two bits differ
-        2.0
 
     Args:
         codes: `(n, ceil(dim / 8))` uint8.
@@ -107,9 +102,6 @@ def binary_signs(codes: npt.ArrayLike, dim: int) -> np.ndarray:
 
     Returns:
         `(n, dim)` float32.
-
-    Raises:
-        ValueError: codes of another shape or type.
     """
     codes = np.asarray(codes)
     require_whole("dim", dim, 1)
@@ -154,10 +146,6 @@ def quantized_retrieval(
     Returns:
         A list of dicts: "dim", "precision", "bytes" of an embedding, and the metrics of `retrieval`. Bytes count
         the codes alone: the cosine of int8 codes needs no scale.
-
-    Raises:
-        ValueError: an unknown precision, a number of dimensions that the embeddings do not have, and the errors of
-            `retrieval`.
 
     Source: truncation, Kusupati et al., Matryoshka Representation Learning, NeurIPS 2022.
     """

@@ -47,12 +47,6 @@ def reidentification(
         >>> tfdml.metrics.reidentification([[1.0, 0.0]], [1], [0], **gallery, gallery_cameras=[0, 1, 1], k=(1, 2))
         {'cmc@1': 0.0, 'cmc@2': 1.0, 'map': 0.5, 'queries': 1, 'skipped': 0}
 
-    A model of pairs puts the other image of the person first.
-
-        >>> gallery = {"gallery_labels": [2, 1], "gallery_cameras": [1, 1]}
-        >>> tfdml.metrics.reidentification(None, [1], [0], scores=[[-0.5, 3.0]], **gallery, k=1)
-        {'cmc@1': 1.0, 'map': 1.0, 'queries': 1, 'skipped': 0}
-
     Args:
         embeddings: `(queries, dim)` floats. They need not be normalized. None with `scores` or `neighbors`.
         labels: `(queries,)` integers, identities.
@@ -79,9 +73,8 @@ def reidentification(
         arrays with NaN where a query was skipped; no counts.
 
     Raises:
-        ValueError: ids that are not integers or of another length; a gallery without labels or cameras; no item left,
-            or no query with a relevant item; an option out of range; embeddings or scores that are not finite or all
-            the same; rankings that do not have each item of the gallery once.
+        ValueError: no item left, or no query with a relevant item; rankings that do not have each item of the gallery
+            once.
 
     Warns:
         UserWarning: where many queries have ties, see `retrieval`.

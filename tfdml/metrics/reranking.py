@@ -85,8 +85,7 @@ class KReciprocalReranking:
             slice of some of the queries, and their distances to the gallery, `(rows, items)` float64.
 
         Raises:
-            ValueError: fewer than k1 + 1 vectors in all, another metric, or vectors that are not finite or of
-                different dims.
+            ValueError: fewer than k1 + 1 vectors in all.
             ImportError: scipy is not installed: `pip install tfdml[evaluation]`.
         """
         x, start = _joined(queries, gallery, metric)

@@ -76,14 +76,11 @@ def verification(
 
     Returns:
         dict of floats: `accuracy`, `accuracy_se`, `auc`, `eer`, `tar@far=x` for each rate x, `fpr95`. `tar@far=x` is
-        NaN where fewer than ten mismatched pairs would decide it: x * mismatched pairs < 10.
+        NaN, with a UserWarning, where fewer than ten mismatched pairs would decide it: x * mismatched pairs < 10.
 
     Raises:
-        ValueError: scores that are not finite or all the same; fewer than two pairs of a kind; one fold, or a fold
-            whose complement has pairs of one kind only; a rate out of range.
-
-    Warns:
-        UserWarning: for each `tar@far=x` that is NaN.
+        ValueError: scores that are all the same; fewer than two pairs of a kind; one fold, or a fold whose complement
+            has pairs of one kind only.
 
     Source: Huang, Ramesh, Berg, Learned-Miller, Labeled Faces in the Wild, technical report 07-49, University of
     Massachusetts, 2007 (folds, accuracy and its standard error); Brown, Hua, Winder, Discriminative Learning of Local
@@ -150,9 +147,6 @@ def pair_scores(a: npt.ArrayLike, b: npt.ArrayLike, *, metric: str = "cosine") -
 
     Returns:
         `(pairs,)` float32; `(0,)` without pairs. The score of a pair depends on its two vectors only.
-
-    Raises:
-        ValueError: different shapes, or values that are not finite.
     """
     require_metric(metric)
     first, second = as_vectors(a, "a"), as_vectors(b, "b")
@@ -217,8 +211,7 @@ def calibrated_threshold(
         a float, halfway between two scores. It belongs to the metric of the scores.
 
     Raises:
-        ValueError: none or several rates, or one out of range; fewer than ten pairs that decide it; a precision that no
-            threshold reaches; pairs as in `verification`.
+        ValueError: none or several rates; fewer than ten pairs that decide it; a precision that no threshold reaches.
     """
     rates = {"precision": precision, "far": far, "frr": frr}
     chosen = {name: rate for name, rate in rates.items() if rate is not None}

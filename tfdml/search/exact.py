@@ -45,8 +45,7 @@ class Exact(Index):
 
     Raises:
         ImportError: metadata without pyarrow: `pip install tfdml[tables]`.
-        ValueError: vectors that are empty, not `(n, dim)` or not finite; ids that repeat or do not fit; metadata of
-            another length.
+        ValueError: no vectors, or vectors that are not finite; ids that repeat; metadata of another length.
     """
 
     kind: ClassVar[str] = "exact"

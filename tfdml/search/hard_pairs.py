@@ -56,10 +56,7 @@ class FalseNegativeGuard:
         teacher: `(examples, teacher_dim)` embeddings of another model, whose cosines are the teacher's scores; or a
             function of row numbers, anchors `(a,)` and their candidates `(a, c)`, that returns scores `(a, c)`, such as
             those of a cross-encoder. It may be called for the same pair twice.
-        max_teacher_score: limit of the teacher's score.
-
-    Raises:
-        ValueError: numbers out of range, or only one of `teacher` and `max_teacher_score`.
+        max_teacher_score: limit of the teacher's score, with `teacher` only.
 
     Source: Moreira et al., NV-Retriever: Improving Text Embedding Models with Effective Hard-Negative Mining, 2024:
     TopK shifted by N, TopK-Abs, TopK-MarginPos and TopK-PercPos; the teacher's limit is the denoising of Qu et al.,
@@ -153,10 +150,6 @@ def hardest_pairs(
         A record of row numbers, int64, hardest first: `positives`, `(examples, positives)`, the farthest of the same
         class, and `negatives`, `(examples, negatives)`, the nearest of other classes; -1 where there are no more.
 
-    Raises:
-        ValueError: embeddings, labels or a guard of another form or set, fewer than two classes, or an option out of
-            range.
-
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2, which mines a subset
     offline; Harwood et al., Smart Mining for Deep Metric Learning, ICCV 2017, which searches the whole set.
     """
@@ -208,9 +201,6 @@ def hardest_triplets(
         `(triplets, 3)` int64 row numbers of anchor, positive and negative, by decreasing d_ap - d_an; `(0, 3)` if
         no triplet violates the margin. An anchor without a positive, or without a negative that the guard leaves, has
         no triplet.
-
-    Raises:
-        ValueError: a margin that is not a number, and the errors of `hardest_pairs`.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, eq. 1 and section 3.2.
     """

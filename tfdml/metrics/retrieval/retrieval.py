@@ -135,10 +135,8 @@ def retrieval(
         skipped; no counts.
 
     Raises:
-        ValueError: arguments that do not fit each other; an option out of range; embeddings that are not finite or all
-            the same; no query with a relevant item, or one class only; a list that repeats an item, has a number that
-            is no row of the gallery, or is shorter than the largest k or, with `at_r`, than the number of relevant
-            items.
+        ValueError: arguments that do not fit each other; no query with a relevant item, or one class only; a list that
+            repeats an item, or is shorter than the largest k or, with `at_r`, than the number of relevant items.
 
     Warns:
         UserWarning: with ties="index", if the order of the gallery decides the rank of the first relevant item of more

@@ -85,8 +85,6 @@ def paired_comparison(
     each, see `seed_interval`. With fewer than about 20 classes the interval is too narrow, and with fewer than 6 there
     is none for 95%; the p-value holds for any number, and cannot be below 2 / 2^C.
 
-    See also: `bootstrap_interval` for one model.
-
     Example:
 
         >>> a, b = [0.9, 0.8, 0.7, 0.9, 0.8, 0.9], [0.5, 0.6, 0.5, 0.7, 0.6, 0.5]
@@ -106,8 +104,7 @@ def paired_comparison(
         `Comparison`. Equal values give a difference of 0, and p = 1.
 
     Raises:
-        ValueError: different lengths, NaN in one of the two only, fewer than two classes with values, or an option out
-            of range.
+        ValueError: NaN in one of the two only, or fewer than two classes with values.
 
     Source: Fisher, The Design of Experiments, 1935; for retrieval, Smucker, Allan and Carterette, A Comparison of
     Statistical Significance Tests for Information Retrieval Evaluation, CIKM 2007; the 1 in the p-value, Phipson and
@@ -178,9 +175,6 @@ def holm_correction(p_values: npt.ArrayLike) -> np.ndarray:
 
     Returns:
         `(m,)` float64 in the same order; empty for none.
-
-    Raises:
-        ValueError: not `(m,)` numbers from 0 to 1.
 
     Source: Holm, A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics, 1979.
     """

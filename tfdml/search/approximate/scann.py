@@ -52,7 +52,6 @@ class Scann(Approximate):
 
     Raises:
         ImportError: ScaNN is not installed.
-        ValueError: arguments that `Exact` refuses; a setting out of range.
 
     Source: Guo et al., Accelerating Large-Scale Inference with Anisotropic Vector Quantization, ICML 2020. Sun et
         al., SOAR: Improved Indexing for Approximate Nearest Neighbor Search, NeurIPS 2023.

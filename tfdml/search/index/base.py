@@ -89,13 +89,7 @@ class Index:
             index.metadata.take(index.rows(neighbors[0]))
 
         Args:
-            ids: ids of the index, of any shape.
-
-        Returns:
-            int64 of the same shape.
-
-        Raises:
-            ValueError: ids that are not in the index.
+            ids: ids of the index, of any shape, which the result, int64, has too.
         """
         return self._items.rows(ids)
 
@@ -124,8 +118,7 @@ class Index:
             other_model: whether to accept vectors of another model.
 
         Raises:
-            ValueError: vectors, ids or metadata of another form, ids that repeat or are in the index; vectors of
-                another model.
+            ValueError: ids that repeat or are in the index; vectors of another model.
         """
         self._require_model("vectors", model, other_model)
         matrix = self._as_vectors(vectors)
@@ -156,13 +149,10 @@ class Index:
         """Replace vectors, metadata or both of ids that are in the index. They move to its end.
 
         Args:
-            ids: `(m,)` ids of the index.
+            ids: `(m,)` distinct ids of the index.
             vectors: `(m, dim)` floats, finite; None leaves the vectors as they are.
             metadata: as in `add`; None leaves it as it is.
             model, other_model: as in `add`.
-
-        Raises:
-            ValueError: ids that repeat or are not in the index; otherwise as `add`.
         """
         self._require_model("vectors", model, other_model)
         updated = self._as_existing_ids(ids)
@@ -199,8 +189,7 @@ class Index:
             scores: `(q, k)` float32. Cosine and dot product fall along a row; Euclidean distances rise.
 
         Raises:
-            ValueError: queries of a different dim or not finite, or of another model; k out of range; a filter of
-                another form; scores beyond the range of float32.
+            ValueError: queries of another model; k out of range; scores beyond the range of float32.
         """
         self._require_model("queries", model, other_model)
         return self._search(self._neighbors, queries, k, where)

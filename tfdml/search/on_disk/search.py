@@ -60,10 +60,8 @@ def search_on_disk(
         scores: `(q, k)` float32, as in `Exact.search`.
 
     Raises:
-        FileNotFoundError: a path that does not exist.
         ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
-        ValueError: a shard, by name, that is damaged, of another form, dim or model, or not finite; arguments that
-            `Exact.search` refuses.
+        ValueError: a shard, by name, that is damaged, not finite or of another dim or model.
     """
     require_metric(metric)
     if not other_model:

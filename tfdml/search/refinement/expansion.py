@@ -47,9 +47,6 @@ def expand_queries(
     Returns:
         `(q, dim)` float32 of length 1. A query of zeros stays zero where its weights are 0.
 
-    Raises:
-        ValueError: vectors that are not finite or of different dims; an option out of range; rows outside the gallery.
-
     Source: Chum, Philbin, Sivic, Isard, Zisserman, Total Recall: Automatic Query Expansion with a Generative Feature
     Model for Object Retrieval, ICCV 2007, average query expansion; Radenovic, Tolias, Chum, Fine-tuning CNN Image
     Retrieval with No Human Annotation, PAMI 2018, section 3.4, alpha-QE.

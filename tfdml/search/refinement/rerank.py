@@ -55,8 +55,8 @@ def rerank(
             ones stay in the order of the search; those of missing neighbors are -inf.
 
     Raises:
-        ValueError: neighbors that are no row numbers of the gallery, or -1 before a neighbor; k above n; scores of
-            another shape; a model that does not return one finite score per pair.
+        ValueError: neighbors that are no row numbers of the gallery, or -1 before a neighbor; a model that does not
+            return one finite score per pair.
 
     Source: Nogueira, Cho, Passage Re-ranking with BERT, 2019, for texts.
     """
