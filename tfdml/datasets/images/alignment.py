@@ -63,10 +63,6 @@ def similarity_transform(points: npt.ArrayLike, targets: npt.ArrayLike) -> np.nd
 def face_points(faces: "LabeledSet", *, detector: Detector | None = None) -> np.ndarray:
     """Five points of the face in each image of a set, found by a detector.
 
-        points = tfdml.datasets.face_points(faces)  # pip install tfdml[faces]
-        np.save("points.npy", points)
-        print(np.isnan(points[:, 0, 0]).sum(), "images without a face")
-
     The detector takes a tenth of a second or more per image on one core, so keep its points.
 
     Example: a detector of your own, which takes the center of an image as all five points, and no face in a dark one.
@@ -89,7 +85,6 @@ def face_points(faces: "LabeledSet", *, detector: Detector | None = None) -> np.
 
     Raises:
         ImportError: no detector, and the package mtcnn is not installed: `pip install tfdml[faces]`.
-        ValueError: points of another shape, or not finite.
         tf.errors.InvalidArgumentError: an image that cannot be loaded, which it names.
 
     Source: Zhang, Zhang, Li, Qiao, Joint Face Detection and Alignment Using Multitask Cascaded Convolutional Networks,
@@ -122,8 +117,6 @@ def align_faces(faces: "LabeledSet", points: npt.ArrayLike, *, size: int = 112) 
     An image without points gives its center, half of its shorter side, so that rows, and the pairs of LFW, stay. Images
     are warped and sampled bilinearly when they are loaded; pixels outside an image are black. A face that is much
     larger than `size` is sampled without smoothing, so resize large photographs first. Keep the result by `cached`.
-
-        aligned = tfdml.datasets.align_faces(faces, points).cached("cache/lfw")
 
     Example: the left eye, drawn as a white pixel at (30, 20), comes to (38, 52), where the template has it.
 

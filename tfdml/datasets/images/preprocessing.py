@@ -39,7 +39,7 @@ class Preprocessing(Settings):
     `boxes`, with a tuple of one of these and a box `(4,)`. It returns uint8 `(height, width, channels)`, and raises a
     `tf.errors.InvalidArgumentError` for a file that cannot be decoded or exceeds a limit, and for an empty box.
 
-    Example: a wide image, stretched, and fitted between black borders.
+    Example: a wide image, stretched.
 
         >>> image = np.full((2, 4, 1), 200, "uint8")
         >>> tfdml.datasets.Preprocessing(size=4, channels=1)(image).numpy()[..., 0]
@@ -47,11 +47,6 @@ class Preprocessing(Settings):
                [200, 200, 200, 200],
                [200, 200, 200, 200],
                [200, 200, 200, 200]], dtype=uint8)
-        >>> tfdml.datasets.Preprocessing(size=4, channels=1, fit="pad")(image).numpy()[..., 0]
-        array([[  0,   0,   0,   0],
-               [200, 200, 200, 200],
-               [200, 200, 200, 200],
-               [  0,   0,   0,   0]], dtype=uint8)
 
     Args:
         size: side of the square result in pixels, or `(height, width)`.
@@ -69,10 +64,6 @@ class Preprocessing(Settings):
             transparent pixels are used; they are black in a GIF, and anything in cut-outs.
         inverse_dct: "accurate": the pixels of a JPEG as Pillow and OpenCV decode it; "fast": an approximation that
             differs from them by 1 to 2 gray levels in the mean and up to 14.
-
-    Raises:
-        ValueError: a size or a limit below 1, `resize` smaller than `size`, an unknown `fit` or `inverse_dct`, a color
-            or background outside 0 to 255, other channels, a negative margin, or a margin without `boxes`.
     """
 
     size: int | tuple[int, int]

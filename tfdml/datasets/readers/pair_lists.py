@@ -75,7 +75,6 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
 
     Raises:
         ValueError: another form of list, not UTF-8, a name with a slash, or another number of pairs; it names the line.
-        OSError: the list cannot be read.
 
     Source: as `lfw`.
     """
@@ -144,12 +143,8 @@ def verification_pairs(
 
     Classes are divided over the folds at random, in equal numbers. In each fold, a matched pair is two examples of a
     class, and a mismatched pair one example of each of two classes; classes are drawn first, each with the same
-    probability, then their examples. No pair occurs twice, in either order.
-
-        pairs = tfdml.datasets.verification_pairs(test)
-        x = tfdml.models.embed(model, test)
-        scores = tfdml.metrics.pair_scores(x[pairs.first], x[pairs.second])
-        tfdml.metrics.verification(scores, pairs.same, folds=pairs.folds)
+    probability, then their examples. No pair occurs twice, in either order. They are used as the pairs of
+    `tfdml.datasets.public.lfw`.
 
     Example: six classes of two images in two folds; the classes of one fold are not in the other.
 
