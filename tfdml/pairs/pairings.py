@@ -46,9 +46,6 @@ def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
 
     Returns:
         `Pairs` of `batch` anchors against themselves, with `references` None. A batch of one row has no pairs.
-
-    Raises:
-        ValueError: labels that are not integers, another number of labels, or a matrix of `match` of another shape.
     """
     labels, embeddings = checked(labels, embeddings, match)
     columns = ops.arange(ops.shape(labels)[0])

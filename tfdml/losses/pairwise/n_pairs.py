@@ -40,7 +40,6 @@ class NPairsLoss(PairLoss):
         >>> loss = tfdml.losses.NPairsLoss()  # the mean of log(1 + exp(0 - 0.6)), log(1 + exp(0.8 - 0.6)) and 0
         >>> round(float(loss(labels, embeddings)), 4)
         0.4119
-        >>> listed = tfdml.losses.NPairsLoss(pairing=tfdml.pairs.even_against_odd)  # the paper's two examples per class
 
     See also: `NTXentLoss`, the same with a temperature: prefer it for embeddings of norm 1.
 

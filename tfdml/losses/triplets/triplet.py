@@ -212,7 +212,6 @@ class TripletLoss(PairLoss):
         >>> loss = tfdml.losses.TripletLoss(margin=1.0)
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0, (0.25 - 1 + 1) 3 / 2 and 0
         0.125
-        >>> semi_hard = tfdml.losses.TripletLoss(negatives=tfdml.miners.semi_hard_negatives)
 
     See also: `BatchHardTripletLoss`, for clean labels. `QuadrupletLoss`, if one threshold must serve all classes.
 
