@@ -111,8 +111,7 @@ class Sampler:
             An infinite `tf.data.Dataset` of int64 `(batch,)`, or of `(batch / num_parts,)`.
 
         Raises:
-            ValueError: labels that are not integers, too few classes, a negative start, an invalid shard or part, parts
-                that do not divide the batch, or steps beyond int64.
+            ValueError: labels that are not integers, too few classes, or parts that do not divide the batch.
         """
         rows, _ = self._rows_and_block(labels, start, num_shards, shard_index)
         rows = _part_of(rows, self.batch_size, num_parts, part_index)
@@ -129,9 +128,6 @@ class Sampler:
 
         Returns:
             An object with a length that yields lists of row numbers. Its `start` is the step of the next epoch.
-
-        Raises:
-            ValueError: fewer than one batch, and the errors of `index_batches`.
         """
         require_whole("batches", batches, 1)
         self.index_batches(labels, start=start, **options)  # its errors now, and not in the first epoch
@@ -167,9 +163,6 @@ class Sampler:
 
         Returns:
             An `IndexSource`: `source[t]` is int64 `(batch,)`, as an array.
-
-        Raises:
-            ValueError: the errors of `index_batches`; for a batch, a number below 0.
         """
         return IndexSource(self, labels, **options)
 
@@ -200,8 +193,7 @@ class Sampler:
 
         Raises:
             ImportError: grain is not installed.
-            ValueError: workers for a sampler whose batches follow the model in training, and the errors of `batches`,
-                when a batch is loaded for a row that cannot be.
+            ValueError: workers for a sampler whose batches follow the model in training, and the errors of `batches`.
         """
         require(
             type(self).batches is Sampler.batches,
@@ -254,9 +246,9 @@ class Sampler:
             labels `(batch,)`; in parts, those of its part.
 
         Raises:
-            ValueError: class ids that the Keras backend cannot hold, data of another kind or length than the labels,
-                NaN or masked entries, options of another type, parts that `keras.distribution` would divide once more,
-                or whole batches where it divides none, and the errors of `index_batches`.
+            ValueError: class ids that the Keras backend cannot hold, NaN or masked entries, parts that
+                `keras.distribution` would divide once more, or whole batches where it divides none, and the errors of
+                `index_batches`.
         """
         data, labels, load = _keys_labels_load(data, labels, load)
         require(load is None or callable(load), f"load={load!r}", "a TensorFlow function of one key, or None")

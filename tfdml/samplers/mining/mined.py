@@ -20,7 +20,6 @@ class MinedPairs(tf.Module):
     """The hardest positives and negatives of every example of a training set, used by `MinedSampler`.
 
     `tfdml.callbacks.RefreshMinedPairs` calls `refresh` during `fit`; before, all are uniform draws with replacement.
-
     `tf.train.Checkpoint(pairs=pairs).write(path)` saves them, 8 bytes for each row number.
 
     Example:
@@ -43,9 +42,6 @@ class MinedPairs(tf.Module):
         positives: variable `(examples, positives)` int64 row numbers, farthest first, padded with -1.
         negatives: variable `(examples, negatives)` int64 row numbers, nearest first, padded with -1.
         refreshes: variable, number of refreshes so far.
-
-    Raises:
-        ValueError: labels that are not integers or have no triplet, a number below 1, or an unknown metric.
     """
 
     def __init__(
