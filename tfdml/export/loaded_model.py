@@ -93,12 +93,6 @@ def load(path: FilePath) -> LoadedModel:
     same time; the result is then either the old or the new model. All files are first compared with the checksums in
     `assets.extra/SHA256SUMS`.
 
-    With image files:
-
-        model = tfdml.export.load("savedmodels/products")
-        photos = tfdml.datasets.folder("photos", load=model.preprocessing)
-        tfdml.models.write_embeddings(model, photos, "photos.parquet")
-
     Example: a model of images of 1 x 2 pixels; TensorFlow alone loads it, too.
 
         >>> inputs = keras.Input((1, 2, 1))

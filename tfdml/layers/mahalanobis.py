@@ -41,9 +41,6 @@ class Mahalanobis(keras.layers.Layer):
         weight: the variable L; None before the layer is built.
         matrix: A as an array, `(features, features)`.
 
-    Raises:
-        ValueError: a rank below 1; when built, a rank above the number of features.
-
     Source: Xing, Ng, Jordan, Russell, Distance Metric Learning with Application to Clustering with Side-Information,
     NIPS 2002, with A; Weinberger, Saul, JMLR 2009, with the map.
     """

@@ -105,9 +105,9 @@ class EmbeddingModel(keras.Model):
                 micro-batch, and updates its averages once per micro-batch. None for the whole batch at a time.
 
         Raises:
-            ValueError: a name that no layer has, a multiplier below 0, a micro-batch without rows, or one with layers
-                that regularize their activities; a layout of `keras.distribution` that does not divide the layers of
-                the loss; in training, a batch that is not a multiple of `micro_batch_size`.
+            ValueError: a name that no layer has; a micro-batch with layers that regularize their activities; a layout
+                of `keras.distribution` that does not divide the layers of the loss; in training, a batch that is not a
+                multiple of `micro_batch_size`.
         """
         if micro_batch_size is not None:
             require_whole("micro_batch_size", micro_batch_size, 1)
@@ -220,10 +220,9 @@ class EmbeddingModel(keras.Model):
         """As `keras.Model.fit`.
 
         Raises:
-            ValueError: an endless data set without `steps_per_epoch` or `validation_steps`; `steps_per_epoch` that is
-                not a multiple of `steps_per_execution`; `steps_per_execution` above 1 on several replicas; several
-                processes with other versions of packages, steps or epochs; a monitor `val_...` that certainly no
-                callback before it writes, next to callbacks of tfdml; and the errors of `evaluate`.
+            ValueError: an endless data set without `steps_per_epoch` or `validation_steps`; `steps_per_execution` above
+                1 on several replicas; several processes with other versions of packages, steps or epochs; a monitor
+                `val_...` that no callback before it writes; and the errors of `evaluate`.
         """
         arguments = inspect.signature(super().fit).bind(*args, **kwargs).arguments
         require_fit(self, arguments)

@@ -26,7 +26,6 @@ def layerwise_decay(model: keras.Model, decay: float = 0.75) -> dict[str, float]
         >>> multipliers = tfdml.models.layerwise_decay(model, 0.5)
         >>> multipliers
         {'third': 1.0, 'second': 0.5, 'first': 0.25}
-        >>> model.compile("adam", loss=tfdml.losses.TripletLoss(), learning_rate_multipliers=multipliers)
 
     Args:
         model: a model, such as one of `from_backbone`; its head counts as its last steps. Layers of a loss are left

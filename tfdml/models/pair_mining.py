@@ -40,8 +40,6 @@ class PairMining(EmbeddingModel):
         >>> images, labels = np.array([[1.0], [2.0], [-1.0], [-2.0]]), np.array([0, 0, 1, 1])  # a batch of any sampler
         >>> round(float(trainer.train_on_batch(images, labels)), 4)  # log 2: all scores are 0 at the start
         0.6931
-        >>> tuple(model((images[:2], images[2:])).shape)  # the model has the trained layers
-        (2,)
 
     Args:
         model: a `PairModel` of one branch, whose score is one number per pair.
@@ -50,8 +48,8 @@ class PairMining(EmbeddingModel):
         positive_fraction: fraction of them that match, in (0, 1].
 
     Raises:
-        ValueError: a model without a single branch, or with maps of scores; numbers out of range; in training, weights
-            of samples, or more pairs of a kind than n x n.
+        ValueError: a model without a single branch, or with maps of scores; in training, weights of samples, or more
+            pairs of a kind than n x n.
     """
 
     def __init__(

@@ -44,8 +44,6 @@ def efficientnet_lite0(
         >>> network = tfdml.models.efficientnet_lite0(input_shape=(64, 64, 3))  # weights="imagenet" for pretrained ones
         >>> network.output_shape
         (None, 2, 2, 1280)
-        >>> tfdml.models.from_backbone(network, dim=128, pooling="gem").output_shape
-        (None, 128)
 
     Args:
         input_shape: `(height, width, 3)` of the images; None for a size of any number.
@@ -61,7 +59,6 @@ def efficientnet_lite0(
 
     Raises:
         ImportError: weights="imagenet" without the package.
-        ValueError: weights of another network.
 
     Source: Tan, Le, EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks, ICML 2019, table 1, and
         the published settings of EfficientNet-Lite0; Huang et al., Deep Networks with Stochastic Depth, ECCV 2016.

@@ -36,8 +36,6 @@ class PartitionedSearch:
         >>> loaded = tfdml.export.load(tfdml.export.saved_model(model, "export", index=index, search=search))
         >>> loaded.signatures["search"](images=np.array([[[[9], [1]]]], "uint8"))["ids"].numpy()
         array([[0, 1]])
-        >>> loaded.search["cells"], loaded.search["probes"]
-        (4, 2)
 
     Args:
         k: number of neighbors of each image; None: 10, or all vectors of a smaller index.
@@ -48,9 +46,6 @@ class PartitionedSearch:
             queries, each without itself, which did not train the cells. Queries that differ from the vectors have a
             lower recall: measure with your own, and raise `probes`.
         seed: of k-means and of the sample.
-
-    Raises:
-        ValueError: a setting out of range.
     """
 
     k: int | None = None

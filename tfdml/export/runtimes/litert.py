@@ -35,12 +35,11 @@ def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]
         array([[0.6, 0.8]], dtype=float32)
 
     Args:
-        model, path: as for `tfdml.export.saved_model`.
+        model, path: as for `tfdml.export.saved_model`, with its errors.
         **options: its `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`.
 
     Raises:
         ValueError: an operation that LiteRT does not have, by name, or vectors in bfloat16.
-        ValueError, FileExistsError, OSError, RuntimeError: as `tfdml.export.saved_model`.
     """
     dtype = getattr(options.get("search"), "dtype", "float32")
     require(dtype != "bfloat16", f"dtype={dtype!r}, which LiteRT does not have", "'float32' or 'int8'")

@@ -36,13 +36,13 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
         array([[0.6, 0.8]], dtype=float32)
 
     Args:
-        model, path: as for `tfdml.export.saved_model`. OpenVINO Model Server serves a folder such as `products/1`.
+        model, path: as for `tfdml.export.saved_model`, with its errors. OpenVINO Model Server serves a folder such as
+            `products/1`.
         **options: its `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`.
 
     Raises:
         ValueError: an operation that OpenVINO does not have, which is named, or an id -1 beside a threshold.
         ImportError: openvino, onnx or tf2onnx is not installed.
-        ValueError, FileExistsError, OSError, RuntimeError: as `tfdml.export.saved_model`.
     """
     runtime = optional_import("openvino", feature="export.openvino", extra="openvino")
     pixels = pixel_model(model, texts=False, **options)

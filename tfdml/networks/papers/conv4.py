@@ -25,9 +25,6 @@ def conv4(images: KerasTensor, *, width: int = 64) -> KerasTensor:
     Returns:
         `(batch, positions * width)` Keras tensor of floats, 0 or more; positions are those of the last map.
 
-    Raises:
-        ValueError: images of a size that is not fixed or below 16 x 16; a width below 1.
-
     Source: Vinyals et al., Matching Networks for One Shot Learning, NIPS 2016, section 4.1; Snell, Swersky, Zemel,
     Prototypical Networks for Few-shot Learning, NIPS 2017, section 3. Batch normalization averages over about ten
     batches, as in the program of its authors.

@@ -40,9 +40,6 @@ def face_resnet(
     Returns:
         `(batch, dim)` Keras tensor of unit vectors, float32.
 
-    Raises:
-        ValueError: other numbers of widths than one more than of `blocks`, or widths that are not multiples of 4.
-
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 5
     (widths); He, Zhang, Ren, Sun, Identity Mappings in Deep Residual Networks, ECCV 2016 (blocks).
     """

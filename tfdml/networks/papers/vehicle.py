@@ -44,9 +44,6 @@ def vehicle_network(
     Returns:
         dict of tensors: "model", logits `(batch, num_models)`, and "embedding", unit vectors `(batch, dim)` float32.
 
-    Raises:
-        ValueError: a number below 1, or a trunk whose features are not vectors.
-
     Source: Liu, Tian, Yang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
     CVPR 2016, mixed difference network, as in Serrat, Deep Metric Learning, course slides. Unit vectors are ours.
     """
