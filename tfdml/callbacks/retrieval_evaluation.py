@@ -78,12 +78,8 @@ class RetrievalEvaluation(Scheduled):
         at_sign: text in place of the @ of a name: "_at_" for `val_recall_at_1`, since MLflow takes no name with @.
 
     Raises:
-        ValueError: data of another form, such as text, float labels or examples with NaN; an unknown search; an option
-            out of range, or a rank above the number of candidates; no query with a relevant item; other class names in
-            the gallery; a model of several outputs, or of two towers without `gallery`.
-
-    Warns:
-        UserWarning: at the end of an epoch, embeddings that are not finite or all equal.
+        ValueError: float labels or examples with NaN; a rank above the number of candidates; no query with a relevant
+            item; other class names in the gallery; a model of several outputs, or of two towers without `gallery`.
     """
 
     def __init__(
@@ -112,11 +108,7 @@ class RetrievalEvaluation(Scheduled):
         self._embed_queries, self._embed_gallery = (embedder(x, batch_size) for x in (self.data, self.gallery))
 
     def evaluate(self, model: keras.Model) -> dict[str, float]:
-        """Metrics of a model without the prefix: the dict of `tfdml.metrics.retrieval`.
-
-        Raises:
-            ValueError: embeddings that are not finite or all equal; the errors of `tfdml.metrics.retrieval`.
-        """
+        """Metrics of a model without the prefix: the dict of `tfdml.metrics.retrieval`."""
         return self._measured(*self._embedded(model))
 
     def writes(self, name: str) -> bool:

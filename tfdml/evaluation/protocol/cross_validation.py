@@ -70,8 +70,8 @@ class CrossValidation:
         3. Embed the test set by every model. Separated: the mean of the metrics of the single models. Concatenated: the
            metrics of the concatenated embeddings, each scaled to norm 1, so that a cosine is the mean of the cosines.
 
-        Call this once, after all choices are final. Later calls are recorded, because choices made after seeing test
-        results bias them.
+        Call this once, after all choices are final. Later calls are recorded, with a warning, because choices made
+        after seeing test results bias them.
 
         Args:
             test: labeled set with classes that are not in the training set.
@@ -79,10 +79,7 @@ class CrossValidation:
             k: ranks of recall@k; None for 1, 2, 4 and 8, up to the number of candidates of a query.
 
         Raises:
-            ValueError: a class in common with the training set, `runs` below 1, or a test set that cannot be evaluated.
-
-        Warns:
-            UserWarning: the test classes had been opened before.
+            ValueError: a class in common with the training set, or a test set that cannot be evaluated.
 
         Source: Musgrave, Belongie, Lim, A Metric Learning Reality Check, ECCV 2020.
         """
@@ -151,8 +148,7 @@ def cross_validate(
     Raises:
         BlockingIOError: another process searches in `path`, which the message names.
         ImportError: Optuna is not installed.
-        ValueError: an option out of range, a set that cannot be divided, or the folder of another search.
-        TypeError: settings that JSON cannot hold.
+        ValueError: a set that cannot be divided, or the folder of another search.
 
     Source: the protocol follows Musgrave, Belongie, Lim, A Metric Learning Reality Check, ECCV 2020. Here, classes are
     assigned to folds at random, and the search is Optuna's tree-structured Parzen estimator.

@@ -176,9 +176,6 @@ class Evaluation:
 
         Args:
             path: the file to write, which is returned; an older file is replaced.
-
-        Raises:
-            OSError: the file cannot be written.
         """
         write_json(path, self.as_dict())
         return Path(path).expanduser()
@@ -197,7 +194,6 @@ class Evaluation:
         Raises:
             ValueError: a baseline of another set, with other labels or with other metrics.
             ImportError: matplotlib or Pillow is not installed.
-            OSError: the file cannot be written.
             tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names.
         """
         from tfdml.evaluation.report.page import page
