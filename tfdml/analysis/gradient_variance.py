@@ -42,9 +42,6 @@ def gradient_variance(
     Returns:
         Array of the shape of `noise`, followed by the shape of `distances`, in [0, 1].
 
-    Raises:
-        ValueError: a distance outside [0, 2], noise that is not above 0, a dimension below 3, or no draws.
-
     E[h' / |h'|] lies in the plane of a and n, by symmetry. Three numbers per draw are therefore enough: the two
     coordinates of z in this plane, and its norm outside, which has a chi distribution of dim - 2 degrees of freedom.
     Time and memory do not grow with `dim`; memory grows only with `draws`.
@@ -78,7 +75,6 @@ def plot_gradient_variance(
         dim, noise, draws, seed: as in `gradient_variance`.
 
     Raises:
-        ValueError: as `gradient_variance`.
         ImportError: matplotlib is not installed.
     """
     # More points where the curves are steep.

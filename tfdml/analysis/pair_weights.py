@@ -60,8 +60,8 @@ def pair_weights(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: La
         negative.
 
     Raises:
-        ValueError: embeddings of another form, an embedding of norm 0 or not finite, a loss that is not a function of
-            inner products, such as `MatryoshkaLoss`, or another Keras backend than TensorFlow and JAX.
+        ValueError: an embedding of norm 0, a loss that is not a function of inner products, such as `MatryoshkaLoss`,
+            or another Keras backend than TensorFlow and JAX.
 
     The loss is differentiated by embeddings with one dimension per row, a Cholesky factor of the similarities, because
     such embeddings determine the derivatives by similarities. Time grows with the cube of the batch size. The loss's
@@ -103,7 +103,6 @@ def plot_pair_weights(losses: Mapping[str, Callable[..., Any]], embeddings: npt.
         A matplotlib figure, with weights as shares of the largest.
 
     Raises:
-        ValueError: no losses, and the errors of `pair_weights`.
         ImportError: matplotlib is not installed.
 
     Source: A Unified View of Deep Metric Learning via Gradient Analysis, figure 1.

@@ -152,9 +152,6 @@ def score_copies(
         each kind, as the model takes them; `rows` of their originals; and `floor`, None where candidates were not
         verified. `matched()` and `mismatched()` split the scores, and `calibrated(precision)` chooses a threshold: a
         record of `similarity`, `registration`, `precision`, `images` and `recall` by kind.
-
-    Raises:
-        ValueError: fewer than two images, or an option out of range.
     """
     require_whole("sample", sample, 2)
     require_seed(seed)

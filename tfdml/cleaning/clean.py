@@ -83,9 +83,6 @@ def clean(
 
     Returns:
         `Findings`, leaks first.
-
-    Raises:
-        ValueError: no set, fewer than two images that can be read, or an option out of range.
     """
     require_fraction(precision=precision)
     sets = dict(data) if isinstance(data, Mapping) else {"": data}

@@ -123,7 +123,6 @@ def write_report(findings: Findings, path: FilePath) -> Path:
 
     Raises:
         FileExistsError: a folder with other files; the first one is named.
-        OSError: the folder cannot be written.
     """
     with atomic_write(path, listed_files) as new:
         new.mkdir()

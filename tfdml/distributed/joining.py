@@ -79,8 +79,7 @@ def join(
         `SimilarPairs`: row numbers are positions among the embeddings of all shards.
 
     Raises:
-        ImportError: Ray is not installed: `pip install tfdml[ray]`.
-        ValueError: an option out of range; more than `max_pairs` pairs; resources that no node has.
+        ValueError: more than `max_pairs` pairs.
     """
     require(-1 < similarity <= 1, f"similarity={similarity}", "a cosine similarity above -1 and up to 1")
     require_fraction(recall=recall)

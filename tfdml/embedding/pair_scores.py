@@ -34,9 +34,6 @@ def score_pairs(
 
     Returns:
         `(pairs,)` float32 scores, in the order of the pairs.
-
-    Raises:
-        ValueError: no pairs, different numbers of rows, or rows that are not in the set.
     """
     require_whole("batch_size", batch_size, 1)
     rows = [as_ids(side, name) for side, name in ((first, "first"), (second, "second"))]

@@ -76,8 +76,6 @@ def group_probabilities(
         >>> labels = np.repeat([0, 1], 3)
         >>> q.of(labels)[0].round(4)  # 4/12 over 12 pairs of one class, 8/12 over 18 of two
         array([0.    , 0.0278, 0.0278, 0.037 , 0.037 , 0.037 ])
-        >>> round(float(q.of(labels).sum()), 4), round(q.uniform, 4)
-        (1.0, 0.0333)
 
     Args:
         class_counts: examples per class that can be drawn: an array indexed by class id, or a dict of id to count.

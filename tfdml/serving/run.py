@@ -55,9 +55,6 @@ def run(application: web.Application, listening: socket.socket | None = None) ->
         application: as `tfdml.serving.application` makes it.
         listening: a listening socket, such as `socket.create_server(("0.0.0.0", 8501))` for all interfaces; None for
             port 8501 of 127.0.0.1, for programs of this machine only.
-
-    Raises:
-        OSError: port 8501 is in use.
     """
     seconds = application[LIMITS].seconds
     application.on_startup.append(_end_later)

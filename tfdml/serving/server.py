@@ -78,8 +78,8 @@ def application(
         `aiohttp.web.Application`, for `run`, or as a sub-application of another one.
 
     Raises:
-        ValueError: another name, a version below 0, a model that does not embed images of `preprocessing`, an index of
-            another dim or of another model, or thumbnails of ids that are not in the index.
+        ValueError: a model that does not embed images of `preprocessing`, an index of another dim or of another model,
+            or thumbnails of ids that are not in the index.
     """
     require(re.fullmatch(_NAMES, name) is not None, f"name={name!r}", "letters, digits, dots, hyphens and underscores")
     require_whole("version", version, 0)

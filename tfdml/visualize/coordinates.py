@@ -27,7 +27,6 @@ def pca(embeddings: npt.ArrayLike) -> np.ndarray:
 
     Raises:
         ImportError: scikit-learn is not installed.
-        ValueError: fewer rows or columns, values that are not finite, or embeddings that are all equal.
     """
     vectors = _as_varied(embeddings, "pca", 2)
     sklearn = optional_import("sklearn.decomposition", feature="visualize.pca", extra="maps")
@@ -58,7 +57,6 @@ def tsne(embeddings: npt.ArrayLike, *, perplexity: float = 30.0, seed: int = 0) 
 
     Raises:
         ImportError: scikit-learn is not installed.
-        ValueError: fewer rows or columns, embeddings not finite or all equal, or a perplexity of 0 or less.
     """
     require_positive(perplexity=perplexity)
     vectors = _as_varied(embeddings, "tsne", 3)
@@ -90,7 +88,6 @@ def umap(embeddings: npt.ArrayLike, *, neighbors: int = 15, min_dist: float = 0.
 
     Raises:
         ImportError: umap-learn is not installed.
-        ValueError: fewer rows or columns, embeddings not finite or all equal, or fewer than 2 neighbors.
     """
     require(neighbors >= 2, f"neighbors={neighbors}", "2 or more")
     vectors = _as_varied(embeddings, "umap", 4)

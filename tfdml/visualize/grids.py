@@ -69,8 +69,6 @@ def retrieval_grid(
 
     Raises:
         ImportError: matplotlib is not installed.
-        ValueError: no embeddings, embeddings that are not finite or all equal, data that are not images, other numbers
-            of embeddings, examples and labels, or more neighbors or queries than there are.
     """
     query_set = _image_set(embeddings, data, labels)
     is_leave_one_out = gallery_embeddings is None and gallery is None

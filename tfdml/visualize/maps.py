@@ -59,8 +59,6 @@ def embedding_map(
 
     Raises:
         ImportError: matplotlib, or the library of the method, is not installed.
-        ValueError: no embeddings, embeddings that are not finite or all equal, other numbers of embeddings, examples
-            and labels, or a method that returns another shape.
     """
     require_whole("cells", cells, 0)
     vectors = as_vectors(embeddings, "embeddings")

@@ -48,11 +48,6 @@ def write_thumbnails(path: FilePath, ids: npt.ArrayLike, data: Examples | Iterab
 
     Returns:
         `pathlib.Path` of the file. Without ids, it holds no thumbnails.
-
-    Raises:
-        ValueError: ids that repeat or have another type, another number of images, an example that is not an image, or
-            an option out of range. An older file stays.
-        OSError: the file cannot be written.
     """
     item_ids = _as_ids(ids)
     require_whole("size", size, 1, _MAX_SIDE)
@@ -103,9 +98,6 @@ class Thumbnails(Mapping[Any, bytes]):
         ids: `(n,)` distinct ids, whole numbers or text.
         offsets: `(n + 1,)` int64, begin of each JPEG in `jpegs` and the end of the last one.
         jpegs: `(bytes,)` uint8, one JPEG after the other.
-
-    Raises:
-        ValueError: arrays of other shapes or types, ids that repeat, or offsets that do not fit.
     """
 
     def __init__(self, ids: npt.ArrayLike, offsets: np.ndarray, jpegs: np.ndarray):
@@ -134,11 +126,7 @@ class Thumbnails(Mapping[Any, bytes]):
 
     @classmethod
     def load(cls, path: FilePath) -> "Thumbnails":
-        """Open a file that `write_thumbnails` wrote; ids are read, and the JPEGs stay on the disk.
-
-        Raises:
-            FileNotFoundError, ValueError: a file that is missing, damaged or of another form.
-        """
+        """Open a file that `write_thumbnails` wrote; ids are read, and the JPEGs stay on the disk."""
         return read_whole(path, cls._load)
 
     @classmethod

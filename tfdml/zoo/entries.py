@@ -48,7 +48,6 @@ def load(name: FilePath, *, root: FilePath | None = None) -> keras.Model:
     Raises:
         ValueError: there is no such entry, or several packages have one; a file of the entry, which the message names,
             is changed, missing, not listed or unreadable.
-        OSError: a download that fails.
     """
     return opened(undamaged_folder_of(name, root))[0]
 
@@ -102,7 +101,6 @@ def check(name: FilePath, *, root: FilePath | None = None) -> tuple[str, ...]:
 
     Raises:
         ValueError: there is no such entry.
-        OSError: a download that fails.
     """
     return read_whole(folder_of(name, root), problems)
 

@@ -105,7 +105,6 @@ def write_table(root: FilePath | None = None) -> Path:
 
     Raises:
         ValueError: there is no such folder, or its README.md is another page.
-        OSError: the page cannot be written.
     """
     path, first = root_of(root) / "README.md", _PAGE.splitlines()[0]
     is_table = not path.exists() or path.read_text(encoding="utf-8").splitlines()[:1] == [first]
