@@ -92,9 +92,6 @@ def plot_pair_histogram(histograms: Mapping[str, PairHistogram], *, dim: npt.Arr
         dim: None, or one dimension or several, of 3 or more: the negatives are shown beside the density q(d) of the
             distance of two random points on the unit sphere of this dimension.
 
-    Returns:
-        A matplotlib figure with a panel of negatives, and one of positives where there are any.
-
     Raises:
         ImportError: matplotlib is not installed.
 

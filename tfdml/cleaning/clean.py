@@ -80,9 +80,6 @@ def clean(
         cache: folder to which embeddings are written every 16 batches, from which the same call resumes after an
             interruption. It stays. Embeddings of other files, another model or batch size are replaced, with a
             warning, as are damaged ones.
-
-    Returns:
-        `Findings`, leaks first.
     """
     require_fraction(precision=precision)
     sets = dict(data) if isinstance(data, Mapping) else {"": data}

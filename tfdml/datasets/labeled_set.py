@@ -233,9 +233,6 @@ class LabeledSet:
 
         Args:
             workers: number of threads; None for the number of cores.
-
-        Returns:
-            `FileCheck` with `problems`, `usable_rows` and `transparent`, the images whose hidden colors `load` shows.
         """
         return integrity.check_files(self, workers)
 

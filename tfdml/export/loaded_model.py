@@ -107,9 +107,6 @@ def load(path: FilePath) -> LoadedModel:
     Args:
         path: folder of the SavedModel, or of its versions (see `next_version`), of which the highest is loaded.
 
-    Returns:
-        `LoadedModel`, a model for `tfdml.models.embed` and `tfdml.models.write_embeddings`.
-
     Raises:
         ValueError: the folder holds no SavedModel that `saved_model` wrote, or a file of it is missing or has changed.
     """

@@ -99,9 +99,6 @@ def binary_signs(codes: npt.ArrayLike, dim: int) -> np.ndarray:
     Args:
         codes: `(n, ceil(dim / 8))` uint8.
         dim: number of dimensions of the embeddings.
-
-    Returns:
-        `(n, dim)` float32.
     """
     codes = np.asarray(codes)
     require_whole("dim", dim, 1)

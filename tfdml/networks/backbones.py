@@ -57,9 +57,6 @@ def residual_cnn(
         stem: channels of the convolutions before the first stage, each of which halves the resolution, for images
             larger than 32 x 32; empty for one convolution of `widths[0]` channels at full resolution.
 
-    Returns:
-        `(batch, dim)` Keras tensor of unit vectors, float32.
-
     Source: He, Zhang, Ren, Sun, Deep Residual Learning for Image Recognition, CVPR 2016, basic blocks.
     """
     x = standardized(images)

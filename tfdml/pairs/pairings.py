@@ -97,9 +97,6 @@ def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = N
 
     Args:
         labels, embeddings, match: as in `all_pairs`; the number of rows is even.
-
-    Returns:
-        `Pairs` of `batch / 2` anchors and `batch / 2` references.
     """
     labels, embeddings = checked(labels, embeddings, match)
     anchor_labels, reference_labels = _even_and_odd(labels)
@@ -163,9 +160,6 @@ def pairs_with(
         reference_labels: `(references,)` or `(references, 1)` integer class ids, or labels that `match` accepts.
         references: `(references, dim)` floats, none of which is a row of `embeddings` unless `allowed` excludes it.
         allowed: booleans that broadcast to `(anchors, references)`: which combinations are pairs; None for all.
-
-    Returns:
-        `Pairs` of `anchors` anchors and `references` references.
     """
     comparison = compare(labels, embeddings, reference_labels, references, match)
     return comparison.pairs() if allowed is None else comparison._replace(allowed=lambda _: allowed).pairs()

@@ -76,9 +76,6 @@ class Sampler:
             labels: `(examples,)` integer class ids of the training set. Classes that are not drawn do not count.
             delta: exponent of the weights; 1 removes the bias, 0 turns the weights off.
 
-        Returns:
-            `tfdml.importance.ImportanceWeights`, a function `Pairs -> Pairs`.
-
         Raises:
             ValueError: Q has no closed form, or is 0 for some pair.
         """

@@ -74,9 +74,6 @@ def application(
         batch_size: maximum number of images that the model embeds at the same time, of all requests together.
         other_model: whether an index that states another model, or another preprocessing, is taken.
 
-    Returns:
-        `aiohttp.web.Application`, for `run`, or as a sub-application of another one.
-
     Raises:
         ValueError: a model that does not embed images of `preprocessing`, an index of another dim or of another model,
             or thumbnails of ids that are not in the index.

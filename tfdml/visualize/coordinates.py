@@ -52,9 +52,6 @@ def tsne(embeddings: npt.ArrayLike, *, perplexity: float = 30.0, seed: int = 0) 
         perplexity: effective number of neighbors; at most `(n - 1) / 3` is used.
         seed: seed of random numbers, 0 to 2**32 - 1.
 
-    Returns:
-        `(n, 2)` float32.
-
     Raises:
         ImportError: scikit-learn is not installed.
     """
@@ -82,9 +79,6 @@ def umap(embeddings: npt.ArrayLike, *, neighbors: int = 15, min_dist: float = 0.
         neighbors: number of neighbors that shape the map; at most `n - 1` are used.
         min_dist: smallest distance of points in the map.
         seed: seed of random numbers, 0 to 2**32 - 1.
-
-    Returns:
-        `(n, 2)` float32.
 
     Raises:
         ImportError: umap-learn is not installed.

@@ -42,9 +42,6 @@ def load(name: FilePath, *, root: FilePath | None = None) -> keras.Model:
             else the installed packages of models, such as tfdml-zoo. An entry at a URL is downloaded once, checked,
             into the cache: the folder `zoo` in `TFDML_CACHE`, else in `tfdml` in `XDG_CACHE_HOME` or `~/.cache`.
 
-    Returns:
-        A Keras model, an `EmbeddingModel` or `TwoTowers` for models that `save` wrote.
-
     Raises:
         ValueError: there is no such entry, or several packages have one; a file of the entry, which the message names,
             is changed, missing, not listed or unreadable.

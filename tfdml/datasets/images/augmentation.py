@@ -177,9 +177,6 @@ def turned_classes(images: "tf.Tensor", seed: "tf.Tensor", *, examples_per_class
         images: `(batch, side, side, channels)`, the examples of a class one after the other.
         seed: two integers; all orientations are equally likely, and the same seed gives the same ones.
         examples_per_class: number of examples that are turned alike; it divides the batch.
-
-    Returns:
-        A tensor of the shape and type of `images`.
     """
     import tensorflow as tf
 

@@ -161,9 +161,6 @@ def verification_pairs(
         matched: number of matched pairs per fold; there are as many mismatched ones.
         seed: whole number; the same labels, folds and seed give the same pairs.
 
-    Returns:
-        `PairList` of `2 * folds * matched` pairs, whose `first` and `second` are rows of the set.
-
     Raises:
         ValueError: fewer than two classes per fold, or a fold with fewer different pairs of a kind than `matched`.
     """

@@ -142,9 +142,6 @@ def cross_validate(
         measure: function of `train`, settings, folds and their seeds that returns the metrics of the folds in their
             order; None: `measured_folds`, one after the other. `tfdml.distributed.cross_validate` trains them together.
 
-    Returns:
-        `CrossValidation`, with the `settings` of the best trial.
-
     Raises:
         BlockingIOError: another process searches in `path`, which the message names.
         ImportError: Optuna is not installed.

@@ -105,9 +105,6 @@ class ListSampler(Sampler):
             labels: None, since entries have their own.
             on_error: "error" alone: no other example can replace one of an entry.
             **options: as in `Sampler.batches`.
-
-        Returns:
-            An infinite `tf.data.Dataset` of `(examples, labels)`; int64 labels are the same for the rows of an entry.
         """
         require(labels is None, "labels of examples", "none, since entries have their own: ListSampler(labels=...)")
         require(on_error == "error", f"on_error={on_error!r}", "'error'. Leave out entries that cannot be loaded")

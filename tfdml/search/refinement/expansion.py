@@ -81,9 +81,6 @@ def augment_database(gallery: npt.ArrayLike, *, k: int = 10, alpha: float = 0.0)
         gallery, alpha: as in `expand_queries`, with its errors.
         k: number of other items in the mean, 1 to n - 1.
 
-    Returns:
-        `(n, dim)` float32 of length 1.
-
     Source: Turcot, Lowe, Better Matching with Fewer Features: The Selection of Useful Features in Large Database
     Recognition Problems, WS-LAVD at ICCV 2009; Arandjelovic, Zisserman, Three Things Everyone Should Know to Improve
     Object Retrieval, CVPR 2012.

@@ -29,9 +29,6 @@ def neighborhood_similarity(x: npt.ArrayLike, cohort: npt.ArrayLike, *, k: int =
             the gallery for queries, and queries for the gallery, as in the paper.
         k: number of neighbors, 1 to m; 10 in the paper.
 
-    Returns:
-        `(n,)` float32.
-
     Source: Conneau, Lample, Ranzato, Denoyer, Jegou, Word Translation Without Parallel Data, ICLR 2018, section 2.3,
     where the score is 2 cos(a, b) - r(a) - r(b).
     """
