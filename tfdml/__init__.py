@@ -1,8 +1,10 @@
 """Deep metric learning for Keras 3 and TensorFlow: pairs, pair weights, losses.
 
 `pairs`, `layers`, `losses`, `addons`, `miners`, `importance`, `networks` and `models` run on any Keras backend and are
-imported at once, so that saved models find their classes. The other subpackages are imported on first use. An argument
-of another type or shape, out of range or not finite is a `ValueError` that names it; `Raises:` lists other errors.
+imported at once, so that saved models find their classes. The other subpackages are imported on first use.
+
+An argument of another type or shape, out of range or not finite is a `ValueError` that names it. A missing package is
+an `ImportError` that names the extra to install. `Raises:` lists other errors.
 """
 
 import importlib

@@ -78,9 +78,6 @@ def plot_loss_over_distance(losses: Mapping[str, PairLoss], *, other_distance: f
     Args:
         losses: dict of title to loss.
         other_distance: as in `loss_over_distance`.
-
-    Raises:
-        ImportError: matplotlib is not installed.
     """
     require(bool(losses), "no losses", "a dict of title to loss")
     curves = {title: loss_over_distance(loss, other_distance=other_distance) for title, loss in losses.items()}

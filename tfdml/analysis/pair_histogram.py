@@ -92,9 +92,6 @@ def plot_pair_histogram(histograms: Mapping[str, PairHistogram], *, dim: npt.Arr
         dim: None, or one dimension or several, of 3 or more: the negatives are shown beside the density q(d) of the
             distance of two random points on the unit sphere of this dimension.
 
-    Raises:
-        ImportError: matplotlib is not installed.
-
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figures 2, 3b, 7.
     """
     require(bool(histograms), "no histograms", "a dict of title to the result of pair_histogram")

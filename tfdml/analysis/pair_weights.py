@@ -102,9 +102,6 @@ def plot_pair_weights(losses: Mapping[str, Callable[..., Any]], embeddings: npt.
     Returns:
         A matplotlib figure, with weights as shares of the largest.
 
-    Raises:
-        ImportError: matplotlib is not installed.
-
     Source: A Unified View of Deep Metric Learning via Gradient Analysis, figure 1.
     """
     require(bool(losses), "no losses", "a dict of title to loss")

@@ -138,7 +138,6 @@ def embed(
         `fingerprint` of the model, and `read(number)`.
 
     Raises:
-        ImportError: Ray or pyarrow is not installed: `pip install tfdml[ray]`.
         BlockingIOError: another process writes `path`, which the message names.
         FileExistsError: a folder with other files, which stay.
         RuntimeError: an actor whose process or node ended four times, such as one that takes more memory than there is.

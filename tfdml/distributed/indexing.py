@@ -57,7 +57,7 @@ def build_index(
         The index, as `tfdml.search.load` reads it. `path` and `label` are its metadata where the set had them.
 
     Raises:
-        ImportError, BlockingIOError, FileExistsError: as `embed`.
+        BlockingIOError, FileExistsError: as `embed`.
         ValueError: a folder of other embeddings or options; embeddings without paths.
     """
     require_one_of(("exact", "scann", "faiss"), index=index)

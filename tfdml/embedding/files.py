@@ -66,7 +66,6 @@ def read_embeddings(path: FilePath) -> Embeddings:
         * `fingerprint`: the `fingerprint` of the model and, if the set had one, of its preprocessing.
 
     Raises:
-        ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
         ValueError: a file of another form, or that has changed: all files of a folder are compared with `SHA256SUMS`,
             at 1 to 2 GB per second of a core. In a Parquet file, columns have checksums, and `skipped` has none.
     """

@@ -57,7 +57,6 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
         `(row, name, reason)` of each example that could not be loaded.
 
     Raises:
-        ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
         BlockingIOError: another process writes `path`, which the message names.
         FileExistsError: a Parquet file, or a file in the folder, that is not part of embeddings; it is named.
         ValueError: no examples that can be loaded; an embedding that is not finite; an unfinished folder of another

@@ -106,7 +106,6 @@ def saved_model(
         ValueError: a model, `preprocessing` and index that do not fit each other, an index of fewer than k vectors, an
             id "unknown" beside a threshold, or an index or boxes for a model of pairs.
         FileExistsError: the folder at `path` holds a file, by name, that is not part of an export.
-        ImportError: `ScannSearch` without ScaNN for the installed TensorFlow.
         RuntimeError: the Keras backend is not TensorFlow.
     """
     shape = image_shape(model)

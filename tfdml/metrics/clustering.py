@@ -61,7 +61,6 @@ def clustering(
 
     Raises:
         ValueError: one class only, or no class with two examples; embeddings that are all the same.
-        ImportError: scikit-learn is not installed: `pip install tfdml[evaluation]`.
 
     Source: k-means and mini-batch k-means of scikit-learn, started by k-means++.
     """
@@ -113,9 +112,6 @@ def clustering_scores(labels: Labels, clusters: npt.ArrayLike) -> dict[str, floa
     Returns:
         dict of floats: `nmi`, `ami` and `f1`. For one cluster nmi and ami are 0. f1 is 0 where no two examples have the
         same class and the same cluster.
-
-    Raises:
-        ImportError: scipy is not installed: `pip install tfdml[evaluation]`.
 
     Source: Strehl, Ghosh, Cluster Ensembles, JMLR 2002 (NMI with the geometric mean); Vinh, Epps, Bailey, Information
     Theoretic Measures for Clusterings Comparison, JMLR 2010 (AMI, expected mutual information).

@@ -86,7 +86,6 @@ class KReciprocalReranking:
 
         Raises:
             ValueError: fewer than k1 + 1 vectors in all.
-            ImportError: scipy is not installed: `pip install tfdml[evaluation]`.
         """
         x, start = _joined(queries, gallery, metric)
         require(self.k1 < len(x), f"k1={self.k1} with {len(x)} vectors", "fewer neighbors than vectors. Lower k1")

@@ -57,9 +57,6 @@ def efficientnet_lite0(
         A Keras model from pixels in [0, 255] `(batch, height, width, 3)`, red first, to features
         `(batch, ceil(height / 32), ceil(width / 32), 1280)`, or to logits `(batch, 1000)`.
 
-    Raises:
-        ImportError: weights="imagenet" without the package.
-
     Source: Tan, Le, EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks, ICML 2019, table 1, and
         the published settings of EfficientNet-Lite0; Huang et al., Deep Networks with Stochastic Depth, ECCV 2016.
     """

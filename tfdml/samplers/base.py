@@ -189,7 +189,6 @@ class Sampler:
             An endless `grain.IterDataset` of `(examples, labels)`, for `fit(..., steps_per_epoch=, shuffle=False)`.
 
         Raises:
-            ImportError: grain is not installed.
             ValueError: workers for a sampler whose batches follow the model in training, and the errors of `batches`.
         """
         require(

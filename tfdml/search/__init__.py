@@ -70,7 +70,6 @@ def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exa
 
     Raises:
         FileNotFoundError: the folder holds no index.
-        ImportError: ScaNN, faiss or, for metadata, pyarrow is not installed.
         ValueError: the index or a shard, by name, lacks files or is damaged; an index of another model.
     """
     index = read_whole(path, _load)

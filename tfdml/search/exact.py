@@ -44,7 +44,6 @@ class Exact(Index):
             and queries of another stated model are refused.
 
     Raises:
-        ImportError: metadata without pyarrow: `pip install tfdml[tables]`.
         ValueError: no vectors, or vectors that are not finite; ids that repeat; metadata of another length.
     """
 

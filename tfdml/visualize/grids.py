@@ -66,9 +66,6 @@ def retrieval_grid(
         metric: "cosine", "dot" or "euclidean", see `tfdml.search.Exact`.
         names, scores: write class names, and similarities (for "euclidean" distances), below the images.
         title, seed: text above the grid, and seed of the draw of queries.
-
-    Raises:
-        ImportError: matplotlib is not installed.
     """
     query_set = _image_set(embeddings, data, labels)
     is_leave_one_out = gallery_embeddings is None and gallery is None

@@ -56,9 +56,6 @@ def embedding_map(
             `umap`, or `sklearn.manifold.Isomap().fit_transform`.
         cells: number of cells along the longer edge of the map; 0: points only.
         title: text above the map.
-
-    Raises:
-        ImportError: matplotlib, or the library of the method, is not installed.
     """
     require_whole("cells", cells, 0)
     vectors = as_vectors(embeddings, "embeddings")

@@ -84,7 +84,6 @@ def face_points(faces: "LabeledSet", *, detector: Detector | None = None) -> np.
         `(n, 5, 2)` float64, NaN for images without a face: `align_faces` takes their center.
 
     Raises:
-        ImportError: no detector, and the package mtcnn is not installed: `pip install tfdml[faces]`.
         tf.errors.InvalidArgumentError: an image that cannot be loaded, which it names.
 
     Source: Zhang, Zhang, Li, Qiao, Joint Face Detection and Alignment Using Multitask Cascaded Convolutional Networks,

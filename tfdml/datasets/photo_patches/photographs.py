@@ -103,9 +103,6 @@ def photograph(name: str) -> np.ndarray:
 
     Returns:
         `(height, width, 3)` uint8; gray pictures have three equal channels.
-
-    Raises:
-        ImportError: Pillow or the package of the photograph is not installed: `pip install tfdml[samples]`.
     """
     require_one_of(tuple(PHOTOGRAPHS), name=name)
     return read(PHOTOGRAPHS[name])

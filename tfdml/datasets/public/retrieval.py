@@ -85,9 +85,6 @@ def cars196(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
     Returns:
         `(train, test)` with 8,054 and 8,131 images of 98 classes each.
 
-    Raises:
-        ImportError: scipy, which reads the lists, is not installed: `pip install tfdml[evaluation]`.
-
     Source: Krause, Stark, Deng, Fei-Fei, 3D Object Representations for Fine-Grained Categorization, 3dRR 2013.
     """
     folder = pathlib.Path(root)

@@ -77,7 +77,6 @@ def archives(
         that end before their last record; the records before are in the set.
 
     Raises:
-        ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
         ValueError: another suffix, an archive that cannot be read, a missing feature or column, or no image at all.
     """
     files = [paths] if isinstance(paths, str | os.PathLike) else list(paths)

@@ -46,7 +46,6 @@ def tfds(
         split; where labels are text or numbers, those that occur, sorted.
 
     Raises:
-        ImportError: tensorflow-datasets is not installed: `pip install tfdml[tfds]`.
         ValueError: features that do not exist or are of another kind, or files without random access.
     """
     library = optional_import("tensorflow_datasets", feature="tfds", extra="tfds")

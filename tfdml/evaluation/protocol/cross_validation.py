@@ -144,7 +144,6 @@ def cross_validate(
 
     Raises:
         BlockingIOError: another process searches in `path`, which the message names.
-        ImportError: Optuna is not installed.
         ValueError: a set that cannot be divided, or the folder of another search.
 
     Source: the protocol follows Musgrave, Belongie, Lim, A Metric Learning Reality Check, ECCV 2020. Here, classes are

@@ -193,7 +193,6 @@ class Evaluation:
 
         Raises:
             ValueError: a baseline of another set, with other labels or with other metrics.
-            ImportError: matplotlib or Pillow is not installed.
             tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names.
         """
         from tfdml.evaluation.report.page import page

@@ -48,7 +48,6 @@ def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **option
 
     Raises:
         ValueError: an operation that ONNX does not have, which is named, or a file of 2 GiB or more.
-        ImportError: onnx or tf2onnx is not installed.
     """
     require_whole("opset", opset, *OPSETS)
     pixels = pixel_model(model, **options)

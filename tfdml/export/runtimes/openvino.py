@@ -42,7 +42,6 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
 
     Raises:
         ValueError: an operation that OpenVINO does not have, which is named, or an id -1 beside a threshold.
-        ImportError: openvino, onnx or tf2onnx is not installed.
     """
     runtime = optional_import("openvino", feature="export.openvino", extra="openvino")
     pixels = pixel_model(model, texts=False, **options)

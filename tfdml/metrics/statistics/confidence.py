@@ -100,7 +100,6 @@ def seed_interval(values: npt.ArrayLike, *, confidence: float = 0.95) -> tuple[f
 
     Raises:
         ValueError: fewer than two values.
-        ImportError: SciPy is not installed: `pip install tfdml[evaluation]`.
 
     Source: Student, The Probable Error of a Mean, Biometrika, 1908.
     """

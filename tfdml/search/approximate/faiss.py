@@ -58,7 +58,6 @@ class Faiss(Approximate):
             "int8"), never fewer than k.
 
     Raises:
-        ImportError: faiss is not installed: `pip install tfdml[faiss]`.
         ValueError: arguments that `Exact` refuses; a setting out of range; too few vectors for the codes.
 
     Source: Douze et al., The Faiss library, 2024. Malkov and Yashunin, HNSW, 2018. Jégou et al., Product Quantization

@@ -50,9 +50,6 @@ class Scann(Approximate):
             more orthogonal to the first one the larger the weight; for "partitioned" and not for "euclidean". Fewer
             cells reach the same recall, and the codes take twice the memory.
 
-    Raises:
-        ImportError: ScaNN is not installed.
-
     Source: Guo et al., Accelerating Large-Scale Inference with Anisotropic Vector Quantization, ICML 2020. Sun et
         al., SOAR: Improved Indexing for Approximate Nearest Neighbor Search, NeurIPS 2023.
     """

@@ -60,7 +60,6 @@ def search_on_disk(
         scores: `(q, k)` float32, as in `Exact.search`.
 
     Raises:
-        ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
         ValueError: a shard, by name, that is damaged, not finite or of another dim or model.
     """
     require_metric(metric)
