@@ -38,9 +38,6 @@ class LabeledSet:
         <LabeledSet: 4 examples of 3 classes>
         >>> data.select_classes(["bee", "cat"]).labels
         array([0, 1])
-        >>> train, validation = data.split(1 / 3, by="class", seed=1)
-        >>> train.class_names, validation.class_names
-        (('ant', 'cat'), ('bee',))
 
     A subclass, a frozen dataclass, marks its own columns: `field(metadata={"column": True})`. Subsets take them along.
 

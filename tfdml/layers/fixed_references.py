@@ -29,9 +29,6 @@ class FixedReferences(References):
         >>> ops.convert_to_numpy(pairs.positive)
         array([[1., 0.],
                [0., 1.]], dtype=float32)
-        >>> ops.convert_to_numpy(tfdml.pairs.cosine(pairs)).round(4)
-        array([[0.6, 0.8],
-               [0. , 1. ]], dtype=float32)
 
     Args:
         vectors: `(references, dim)` floats, used as they are; losses over cosine similarities normalize them. They are

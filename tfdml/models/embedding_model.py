@@ -61,9 +61,6 @@ class EmbeddingModel(keras.Model):
         >>> model.compile("adam", loss=tfdml.losses.ProxyNCALoss(classes=5))
         >>> [tuple(variable.shape) for variable in model.trainable_variables]  # kernel, bias, proxies of the loss
         [(3, 2), (2,), (5, 2)]
-        >>> loss = model.train_on_batch(np.eye(3), np.array([0, 0, 4]))
-        >>> model.steps
-        1
 
     Attributes:
         loss_layers: the adopted layers, empty for losses without any.

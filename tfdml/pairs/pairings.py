@@ -61,8 +61,6 @@ def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = 
         >>> pairs = tfdml.pairs.consecutive_pairs([5, 5, 5, 7], [[0.0], [1.0], [0.0], [3.0]])
         >>> np.asarray(pairs.positive, int).tolist(), np.asarray(pairs.negative, int).tolist()
         ([[1], [0]], [[0], [1]])
-        >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()  # row 0 to row 1, row 2 to row 3
-        [[1.0], [3.0]]
 
     Args:
         labels, embeddings: as in `all_pairs`; the number of rows is even.
@@ -92,8 +90,6 @@ def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = N
         >>> pairs = tfdml.pairs.even_against_odd([5, 5, 7, 7], [[0.0], [1.0], [3.0], [5.0]])
         >>> np.asarray(pairs.positive, int).tolist()
         [[1, 0], [0, 1]]
-        >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()  # rows 0 and 2 to rows 1 and 3
-        [[1.0, 5.0], [2.0, 2.0]]
 
     Args:
         labels, embeddings, match: as in `all_pairs`; the number of rows is even.
@@ -152,8 +148,6 @@ def pairs_with(
         >>> pairs = tfdml.pairs.pairs_with([0, 1], [[0.0], [1.0]], [1, 1, 0], [[2.0], [3.0], [4.0]])
         >>> np.asarray(pairs.positive, int).tolist()
         [[0, 0, 1], [1, 1, 0]]
-        >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()
-        [[2.0, 3.0, 4.0], [1.0, 2.0, 3.0]]
 
     Args:
         labels, embeddings, match: as in `all_pairs`.
@@ -190,8 +184,6 @@ def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -
         >>> pairs = tfdml.pairs.two_towers([0, 1], towers)
         >>> np.asarray(pairs.positive, int).tolist()
         [[1, 0], [0, 1]]
-        >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()
-        [[1.0, 5.0], [2.0, 2.0]]
 
     Args:
         labels: `(batch,)` or `(batch, 1)` integer class ids if row i of both towers is of one class; `(batch, 2)` for
@@ -256,8 +248,6 @@ def triplet_rows(labels: Tensor, embeddings: Tensor) -> Pairs:
         >>> pairs = tfdml.pairs.triplet_rows([0, 0, 0], [[0.0], [1.0], [3.0]])
         >>> np.asarray(pairs.positive, int).tolist(), np.asarray(pairs.negative, int).tolist()
         ([[1, 0]], [[0, 1]])
-        >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()  # to the positive and to the negative
-        [[1.0, 3.0]]
 
     Args:
         labels: `(3 triplets,)` or `(3 triplets, 1)` integers, which are not used.

@@ -28,9 +28,6 @@ class Exact(Index):
         >>> ids, scores = index.search([[0.0, 2.0]], k=2)
         >>> ids.tolist(), scores.astype(float).round(4).tolist()
         ([[12, 11]], [[1.0, 0.8]])
-        >>> index.add([[0.0, 5.0]], ids=[13])
-        >>> index.search([[0.0, 2.0]], k=2)[0].tolist()  # the same direction: in the order of the index
-        [[12, 13]]
 
     Args:
         vectors: `(n, dim)` floats, finite. They are copied.

@@ -30,10 +30,6 @@ def vehicle_network(
         >>> outputs = tfdml.networks.vehicle_network(images, num_models=5, dim=8, trunk=trunk)
         >>> {name: output.shape for name, output in outputs.items()}
         {'model': (None, 5), 'embedding': (None, 8)}
-        >>> network = tfdml.models.EmbeddingModel(images, outputs)
-        >>> model_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
-        >>> network.compile("sgd", loss={"model": model_loss, "embedding": tfdml.losses.CoupledClustersLoss()})
-        >>> embedder = tfdml.models.EmbeddingModel(images, outputs["embedding"])
 
     Args:
         images: `(batch, height, width, channels)` Keras tensor of pixels in [0, 255].
