@@ -37,8 +37,6 @@ def pair_weights(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: La
     has the gradient of `loss` at these embeddings: w_ij = dL / ds_ij for negatives and -dL / ds_ij for positives, where
     s_ij and s_ji share the derivative equally.
 
-    See also: `active_pairs` for the share of weights that are not 0.
-
     Example: the loss is the mean over six ordered pairs of -s of positives and s of negatives: all weights are 1/6.
 
         >>> x, labels = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), np.array([0, 0, 1])

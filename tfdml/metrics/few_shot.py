@@ -36,9 +36,8 @@ def few_shot(
         interval = 1.96 * sample standard deviation over episodes / sqrt(episodes)
 
     With `groups`, support and queries of a class are apart: its support comes from one of its groups, drawn with equal
-    probabilities from those with K examples that leave Q examples outside, and its queries from its other groups. The
-    draw is made for each class, so the query of a class may have the group of the support of another class, which is
-    the harder case.
+    probabilities from those with K examples that leave Q examples outside, and its queries from its other groups. They
+    may have the group of the support of another class, which is the harder case.
 
     The interval covers the draw of episodes for one model. It does not cover the training seed or the choice of
     classes: report several seeds as well.

@@ -36,7 +36,8 @@ def reidentification(
 
     A query ignores gallery items of the same identity and the same camera. It does not ignore other identities in its
     camera, nor items whose identity no query has (distractors). Gallery items and queries with a junk id are removed.
-    Queries without a relevant item are excluded from the means and counted.
+    Queries without a relevant item are excluded from the means and counted. Many ties give a UserWarning, see
+    `retrieval`.
 
     * cmc@k: share of queries with a relevant item among the first k.
     * map: mean over queries of (1/R) sum over the whole ranking of P(i) rel(i), see `retrieval`.
@@ -75,9 +76,6 @@ def reidentification(
     Raises:
         ValueError: no item left, or no query with a relevant item; rankings that do not have each item of the gallery
             once.
-
-    Warns:
-        UserWarning: where many queries have ties, see `retrieval`.
 
     Source: Zheng, Shen, Tian, Wang, Wang, Tian, Scalable Person Re-identification: A Benchmark, ICCV 2015. The
     program of its authors takes the area under the precision-recall curve by trapezoids, so its map differs a little.

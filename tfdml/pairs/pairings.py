@@ -141,8 +141,6 @@ def pairs_with(
 ) -> Pairs:
     """Every row of a batch against every row of other references, such as a memory, proxies or a gallery.
 
-    See also: `tfdml.layers.Proxies` and `tfdml.layers.Memory`, which hold references.
-
     Example:
 
         >>> pairs = tfdml.pairs.pairs_with([0, 1], [[0.0], [1.0]], [1, 1, 0], [[2.0], [3.0], [4.0]])

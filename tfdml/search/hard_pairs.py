@@ -124,9 +124,8 @@ def hardest_pairs(
     recall. If too many neighbors of an example are of its own class, the search is repeated with more neighbors.
 
     Examples are compared with the whole set in chunks. Memory: a few copies of the embeddings, 64 MiB (or 40 bytes per
-    example, if that is more), and the memory of the search, up to 512 MiB with `Exact`. Time grows with the square of
-    the number of examples for an exact search, with the squares of the class sizes for the positives, and with the
-    class sizes if neighbors are mostly of the same class.
+    example, if that is more), and the memory of the search. Time grows with the square of the number of examples for an
+    exact search, and with the squares of the class sizes for the positives.
 
     See also: `tfdml.samplers.MinedPairs`, which keeps the pairs for training; `tfdml.miners` for the pairs of a batch.
 
@@ -182,8 +181,6 @@ def hardest_triplets(
     (a, p, n) with p the farthest of the class of a, n the nearest of the other classes, and d_ap + margin > d_an
 
     Memory and time are as in `hardest_pairs`.
-
-    See also: `tfdml.samplers.MinedSampler` for training.
 
     Example:
 

@@ -30,8 +30,6 @@ def run(application: web.Application, listening: socket.socket | None = None) ->
 
     After a signal, the server accepts connections for half a second more, finishes the requests that it has, and ends.
 
-    See also: `application`, which it serves.
-
     Example: a server that is asked once, by a thread that then interrupts it.
 
         >>> import json, os, signal, socket, threading, urllib.request

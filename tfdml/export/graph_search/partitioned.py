@@ -24,8 +24,6 @@ class PartitionedSearch:
     the `probes` nearest cells, whose scores are computed as in `ExactSearch`. Every query gets k neighbors: there are
     never fewer probes than the smallest cells need to hold k vectors.
 
-    See also: `ExactSearch`, which needs no setting and misses no neighbor.
-
     Example: 16 points on a circle in four cells; a query visits two of them.
 
         >>> angles = np.arange(16) * np.pi / 8

@@ -22,8 +22,6 @@ def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]
     The signature `search` has the input and the outputs of `tfdml.export.onnx`; texts are bytes. A batch has
     at least one image. All operations are those of LiteRT itself, without the Flex delegate.
 
-    See also: `web` for browsers, `saved_model` for servers.
-
     Example: a model that scales images of 1 x 2 pixels to norm 1.
 
         >>> from ai_edge_litert.interpreter import Interpreter

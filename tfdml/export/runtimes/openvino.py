@@ -23,8 +23,6 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
 
     Equal scores keep the order of the index, which OpenVINO itself does not promise.
 
-    See also: `onnx`, whose file more runtimes read.
-
     Example: a model that scales images of 1 x 2 pixels to norm 1.
 
         >>> import openvino

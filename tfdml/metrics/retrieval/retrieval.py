@@ -78,7 +78,6 @@ def retrieval(
     without a relevant item are excluded from the means and counted. docs/metrics.md has the definitions.
 
     The score of a pair depends only on its two vectors, so the results do not depend on memory, threads or the BLAS.
-    Scores are computed for one block of queries at a time.
 
     Example: rows 0 and 2 have their classmate as the first neighbor, rows 1 and 3 as the second.
 
@@ -118,8 +117,9 @@ def retrieval(
             hierarchies. It is called in several threads, for one block of queries at a time. Every ranking is sorted,
             so this is slower than comparing classes.
         metric: "cosine" (normalized here; a zero vector has cosine 0 with everything), "dot" or "euclidean".
-        ties: "index" ranks items with the same score in the order of the gallery; "expected" returns the mean over all
-            of their orders.
+        ties: "index" ranks items with the same score in the order of the gallery, with a UserWarning if that decides
+            the rank of the first relevant item of more than 1% of the queries; "expected" returns the mean over all of
+            their orders.
         average: "micro", the mean over queries, or "macro", the mean over classes of their means. Not with `match`.
         per_query: return arrays instead of means.
         full_map: False omits `map`, the only metric that needs the rank of every relevant item, and is faster.
@@ -137,10 +137,6 @@ def retrieval(
     Raises:
         ValueError: arguments that do not fit each other; no query with a relevant item, or one class only; a list that
             repeats an item, or is shorter than the largest k or, with `at_r`, than the number of relevant items.
-
-    Warns:
-        UserWarning: with ties="index", if the order of the gallery decides the rank of the first relevant item of more
-            than 1% of the queries.
 
     Source: Musgrave et al., A Metric Learning Reality Check, ECCV 2020 (R-Precision, MAP@R); Oh Song et al., Deep
     Metric Learning via Lifted Structured Feature Embedding, CVPR 2016 (Recall@k).

@@ -58,7 +58,7 @@ class Faiss(Approximate):
             "int8"), never fewer than k.
 
     Raises:
-        ValueError: arguments that `Exact` refuses; a setting out of range; too few vectors for the codes.
+        ValueError: too few vectors for the codes; and the errors of `Exact`.
 
     Source: Douze et al., The Faiss library, 2024. Malkov and Yashunin, HNSW, 2018. Jégou et al., Product Quantization
         for Nearest Neighbor Search, 2011. Gao and Long, RaBitQ, 2024.
@@ -98,8 +98,7 @@ class Faiss(Approximate):
         """Build the index of faiss again, of all vectors, also those that were added since.
 
         Args:
-            method, codes, leaves, leaves_to_search, rescore: as in the constructor; chosen for the current size by
-                default.
+            method, codes, leaves, leaves_to_search, rescore: as in the constructor, by default for the current size.
         """
         segment = joined(self._items.segments)
         count = len(segment.gallery)

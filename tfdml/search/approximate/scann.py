@@ -87,8 +87,8 @@ class Scann(Approximate):
         """Build ScaNN's searcher again, of all vectors, also those that were added since.
 
         Args:
-            method, leaves, leaves_to_search, rescore, soar: as in the constructor; chosen for the current size by
-                default, but for `soar`.
+            method, leaves, leaves_to_search, rescore, soar: as in the constructor, all but `soar` by default for the
+                current size.
         """
         segment = joined(self._items.segments)
         gallery = segment.gallery

@@ -179,9 +179,8 @@ class Index:
             k: number of neighbors, 1 to `len(self)`, or to the number of vectors that pass `where`.
             where: the vectors that may be returned: `(n,)` booleans in the order of `ids`, or an expression of metadata
                 columns, `pyarrow.compute.field("price") < 10`; None for all. Rows where it is null do not pass.
-            model: the model of the queries, as in the constructor; None: not stated, and not compared. The fingerprint
-                of a Keras model takes the sha256 of its weights: compute it once for many searches.
-            other_model: whether to accept queries of another model.
+            model, other_model: as in `add`, for the queries. The fingerprint of a Keras model takes the sha256 of its
+                weights: compute it once for many searches.
 
         Returns:
             ids: `(q, k)` of the type of `ids`, nearest first, no id twice in a row; vectors with the same score are in
@@ -197,10 +196,8 @@ class Index:
     def save(self, path: FilePath) -> None:
         """Write the index to a folder that `load` reads, atomically.
 
-        All vectors are written, also after a small change. A crash leaves the old or the new version.
-
-        Raises:
-            OSError: the folder cannot be written, or holds anything other than an index.
+        All vectors are written, also after a small change. A crash leaves the old or the new version. A folder that
+        holds anything other than an index is an OSError.
         """
         settings = {name: getattr(self, name) for name in self.settings}
         model = {} if self.fingerprint is None else {"model": self.fingerprint}
@@ -215,12 +212,10 @@ class Index:
         Args:
             path: folder of the index.
             memory: bytes that a search may use in addition to the index and the results.
-            model: the model of later queries, as in the constructor; None: not stated, and not compared.
-            other_model: whether an index of another model is loaded.
+            model, other_model: as in `add`, for later queries.
 
         Raises:
-            FileNotFoundError: the folder holds no index.
-            ImportError, ValueError: as `tfdml.search.load`; an index of another kind.
+            ValueError: as `tfdml.search.load`; an index of another kind.
         """
         index = read_whole(path, lambda folder: cls.read(folder, memory))
         index._require_model("queries", model, other_model)

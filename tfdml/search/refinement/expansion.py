@@ -28,8 +28,6 @@ def expand_queries(
     No labels are used, so an item that the protocol excludes, such as one of the query's camera, may be in the mean.
     The result of a query depends on the gallery: report it as another protocol, "with query expansion".
 
-    See also: `rerank` by a model of pairs.
-
     Example:
 
         >>> expanded = tfdml.search.expand_queries([[1.0, 0.0]], [[0.8, 0.6], [-1.0, 0.0]], k=1)

@@ -13,8 +13,6 @@ AnyIndex = TypeVar("AnyIndex", bound=Index)
 def upgrade(index: AnyIndex, adapter: Adapter, *, other_model: bool = False) -> AnyIndex:
     """An index whose vectors are mapped to the space of a new model, without embedding its examples again.
 
-    See also: `LinearAdapter` and `MLPAdapter`, which learn the map.
-
     Example:
 
         >>> old = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [0.8, -0.6]])
