@@ -118,8 +118,8 @@ def score_copies(
 ) -> CopyScores:
     """Make copies of a sample of the images, and compare each with all images.
 
-    With `verify`, the ten nearest neighbors of a copy from a similarity on are candidates, and their score is that of
-    the registration of their pixels; otherwise it is the cosine similarity.
+    With `verify`, the ten nearest neighbors of a copy from a similarity on are candidates, and their score is the score
+    of the registration of their pixels; otherwise it is the cosine similarity.
 
     Example: copies of noise at half of the brightness.
 

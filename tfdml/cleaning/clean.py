@@ -54,7 +54,7 @@ def clean(
     of their pixels (`register`), for which these images are read once more; with a similarity or without `verify`, by
     the cosine similarity alone.
 
-    Example: noise, one image of which is there twice, compared by its pixels as they are.
+    Example: noise with one image twice, compared by its pixels.
 
         >>> images = np.random.default_rng(0).integers(0, 256, (8, 8, 8, 3), "uint8")
         >>> images[7] = images[2]

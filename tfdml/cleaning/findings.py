@@ -30,7 +30,7 @@ _HEADS = {
 class Finding(NamedTuple):
     """An image to look at.
 
-    Example: noise, one image of which is there twice.
+    Example: noise with one image twice.
 
         >>> images = np.random.default_rng(0).integers(0, 256, (8, 8, 8, 3), "uint8")
         >>> images[7] = images[2]

@@ -278,7 +278,7 @@ class LabeledSet:
             The set with a memory map as `images`, and without `paths`, `source`, `load` and `boxes`.
 
         Raises:
-            FileExistsError: a folder with other files, which stay as they are; the first one is named.
+            FileExistsError: a folder with other files, which are not changed; the first one is named.
             ValueError: a set without examples, or examples that are not arrays of numbers.
             tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names; see `check_files`.
         """

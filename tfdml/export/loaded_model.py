@@ -105,7 +105,7 @@ def load(path: FilePath) -> LoadedModel:
         array([[0.6, 0.8]], dtype=float32)
 
     Args:
-        path: folder of the SavedModel, or of its versions (see `next_version`), of which the highest is loaded.
+        path: folder of the SavedModel, or of its versions (see `next_version`): the highest is loaded.
 
     Raises:
         ValueError: the folder holds no SavedModel that `saved_model` wrote, or a file of it is missing or has changed.

@@ -212,7 +212,7 @@ def super_classes_of(ids: np.ndarray, super_classes: npt.ArrayLike | dict[int, i
 def mixed_probabilities(designs: Sequence[PairProbabilities], weights: Sequence[float]) -> PairProbabilities:
     """Q of a design that draws each batch from one of several designs: Q(i, j) = sum_k weight_k Q_k(i, j).
 
-    Example: every other batch is uniform, the others are pairs of which nine of ten are positive.
+    Example: every other batch is uniform, the others are pairs; nine of ten are positive.
 
         >>> uniform = tfdml.importance.uniform_probabilities([2, 2])
         >>> positive = tfdml.importance.p_random_probabilities([2, 2], positive_fraction=0.9)

@@ -21,7 +21,7 @@ class Boundaries(LossLayer):
 
     A function `Pairs -> (anchors,)`. beta_0 starts at `initial` and the others at 0, as in the paper.
 
-    Example: two classes, the first of which has learned a boundary 0.1 above that of all.
+    Example: two classes; the first one has learned a boundary 0.1 above the common one.
 
         >>> boundaries = tfdml.layers.Boundaries(initial=1.2, class_ids=[7, 9])
         >>> loss = tfdml.losses.MarginLoss(boundary=boundaries)  # EmbeddingModel trains them

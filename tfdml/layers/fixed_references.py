@@ -31,7 +31,7 @@ class FixedReferences(References):
                [0., 1.]], dtype=float32)
 
     Args:
-        vectors: `(references, dim)` floats, used as they are; losses over cosine similarities normalize them. They are
+        vectors: `(references, dim)` floats, not normalized; losses over cosine similarities normalize them. They are
             weights: `.keras` files keep them, a config does not. A layer of a config has NaN references, and so a NaN
             loss, until its weights are loaded.
         labels: `(references,)` integer class ids. An anchor of another class has no positive reference.

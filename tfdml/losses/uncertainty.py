@@ -42,7 +42,7 @@ class TopK(Settings):
         [[0.0, 0.0, 0.0], [0.0, 0.0, 0.5], [0.0, 0.5, 0.0]]
 
     Args:
-        k: number of ordered pairs, 1 or more; at most those of the batch. The paper sets k to twice the number of
+        k: number of ordered pairs, 1 or more; at most all pairs of the batch. The paper sets k to twice the number of
             images in the batch, for unordered pairs; for ordered pairs, this is four times that number.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-TopK.
@@ -76,7 +76,7 @@ class TopKBalanced(Settings):
         [[0.0, 0.25, 0.0], [0.25, 0.0, 0.25], [0.0, 0.25, 0.0]]
 
     Args:
-        k: an even number of ordered pairs, 2 or more; at most those of the batch.
+        k: an even number of ordered pairs, 2 or more; at most all pairs of the batch.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-TopK-PN.
     """

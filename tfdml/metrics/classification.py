@@ -50,7 +50,7 @@ def nearest_class_mean(
     Args:
         embeddings: `(queries, dim)` floats.
         labels: `(queries,)` integer class ids, any int64.
-        gallery: `(items, dim)` floats of which the classes have means; None for leave-one-out.
+        gallery: `(items, dim)` floats, whose classes have means; None for leave-one-out.
         gallery_labels: `(items,)` integers, with `gallery`.
         metric: "euclidean", or "cosine": embeddings are normalized here, and compared with the direction of the mean.
         per_query: return an array instead of the mean.

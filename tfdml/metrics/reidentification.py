@@ -54,7 +54,7 @@ def reidentification(
         cameras: `(queries,)` integers, cameras; with `exclude="same_group"` the sequences or other groups.
         scores: `(queries, items)` floats of any model in place of embeddings, larger for nearer items. Equal ones are
             in the order of the gallery.
-        neighbors: whole rankings in place of embeddings, such as those of `tfdml.search.rerank`: `(queries, items)` row
+        neighbors: whole rankings in place of embeddings, such as `tfdml.search.rerank` returns: `(queries, items)` row
             numbers of the gallery, nearest first. If queries are items of the gallery, `exclude` leaves each out of its
             own ranking.
         gallery: `(items, dim)` floats to search in; None: every row is a query against all other rows.

@@ -21,9 +21,9 @@ class PairMining(EmbeddingModel):
     """Trains a siamese `PairModel` on mined pairs: n images pass the branch once, and k pairs of them the decision.
 
     The outputs of the branch, flattened and scaled to norm 1, are compared as embeddings. A miner keeps some of their
-    pairs, and the hardest of these go to the decision: matching pairs that are far apart, and others that are near.
-    The loss is the mean over these pairs, weighted as the miner weights them. Its gradient trains decision and branch;
-    none flows through the choice. Batches are those of any sampler, images and labels.
+    pairs, and the hardest of these go to the decision: matching pairs that are far apart, and others that are near. The
+    loss is the mean over these pairs, weighted as the miner weights them. Its gradient trains decision and branch; none
+    flows through the choice. Batches come from any sampler, images and labels.
 
     The layers belong to the model, which you use, export and save after the training.
 
@@ -43,7 +43,7 @@ class PairMining(EmbeddingModel):
 
     Args:
         model: a `PairModel` of one branch, whose score is one number per pair.
-        miner: a function `Pairs -> Pairs`, such as those of `tfdml.miners`; None: all pairs of a batch are candidates.
+        miner: a function `Pairs -> Pairs`, such as one of `tfdml.miners`; None: all pairs of a batch are candidates.
         pairs_per_batch: k, the pairs that the decision sees, each at most once. Missing ones have weight 0.
         positive_fraction: fraction of them that match, in (0, 1].
 

@@ -54,8 +54,8 @@ def residual_cnn(
     Args:
         images, dim: as in `plain_cnn`.
         widths, blocks: channels of each stage, and its number of residual blocks.
-        stem: channels of the convolutions before the first stage, each of which halves the resolution, for images
-            larger than 32 x 32; empty for one convolution of `widths[0]` channels at full resolution.
+        stem: channels of the convolutions before the first stage; each halves the resolution, for images larger than 32
+            x 32; empty for one convolution of `widths[0]` channels at full resolution.
 
     Source: He, Zhang, Ren, Sun, Deep Residual Learning for Image Recognition, CVPR 2016, basic blocks.
     """

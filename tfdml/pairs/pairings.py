@@ -150,7 +150,7 @@ def pairs_with(
     Args:
         labels, embeddings, match: as in `all_pairs`.
         reference_labels: `(references,)` or `(references, 1)` integer class ids, or labels that `match` accepts.
-        references: `(references, dim)` floats, none of which is a row of `embeddings` unless `allowed` excludes it.
+        references: `(references, dim)` floats. A row of `embeddings` among them must be excluded by `allowed`.
         allowed: booleans that broadcast to `(anchors, references)`: which combinations are pairs; None for all.
     """
     comparison = compare(labels, embeddings, reference_labels, references, match)

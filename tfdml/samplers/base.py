@@ -239,7 +239,7 @@ class Sampler:
 
         Returns:
             An infinite `tf.data.Dataset` of `(examples, labels)`: arrays of examples with `batch` rows, and int64
-            labels `(batch,)`; in parts, those of its part.
+            labels `(batch,)`; in parts, the rows of its part.
 
         Raises:
             ValueError: class ids that the Keras backend cannot hold, NaN or masked entries, parts that

@@ -49,7 +49,7 @@ def embedding_map(
         'twelve'
 
     Args:
-        embeddings: `(n, dim)`; two columns are drawn as they are.
+        embeddings: `(n, dim)`; two columns are drawn without a method.
         data: labeled set or sequence of n examples; None, or examples that are not images: points.
         labels: `(n,)` integer class ids; None: the labels of a labeled set, or one color for all.
         method: function from embeddings `(n, dim)` to coordinates `(n, 2)`, such as `tfdml.visualize.pca`, `tsne` and

@@ -28,9 +28,9 @@ _ADVICE = "a file that write_thumbnails wrote. Write it again"
 def write_thumbnails(path: FilePath, ids: npt.ArrayLike, data: Examples | Iterable[Any], *, size: int = 96) -> Path:
     """Write small JPEGs of images to one file, in one step, for `Thumbnails.load`.
 
-    One image at a time is in memory. Values are those of `tfdml.visualize.retrieval_grid`: integers from 0 to 255,
-    floats from 0 to 1, any others stretched image by image. A set that a `Preprocessing` reads is shown as it was
-    before the preprocessing padded or cropped it.
+    One image at a time is in memory. Values are as in `tfdml.visualize.retrieval_grid`: integers from 0 to 255, floats
+    from 0 to 1, any others stretched image by image. A set that a `Preprocessing` reads is shown as it was before the
+    preprocessing padded or cropped it.
 
     Example: an image of 200 x 100 pixels becomes one of 96 x 48.
 
@@ -42,7 +42,7 @@ def write_thumbnails(path: FilePath, ids: npt.ArrayLike, data: Examples | Iterab
 
     Args:
         path: the file to write, such as `thumbnails.npz`; an older file is replaced.
-        ids: `(n,)` distinct ids, whole numbers or text, such as those of an index.
+        ids: `(n,)` distinct ids, whole numbers or text, such as an index has.
         data: n images `(height, width)`, or with 1, 3 or 4 channels: a labeled set, a sequence, or an iterable.
         size: maximum number of pixels of the longer edge, 1 to 1024; larger images are reduced.
 

@@ -76,7 +76,7 @@ def check(name: FilePath, *, root: FilePath | None = None) -> tuple[str, ...]:
 
     Checksums find damage; they do not prove who wrote an entry.
 
-    Example: an entry, one file of which was changed.
+    Example: an entry with a changed file.
 
         >>> images = np.arange(256, dtype="uint8").reshape(4, 8, 8, 1)
         >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], 2), class_names=("dim", "lit"))

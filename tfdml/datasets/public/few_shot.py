@@ -84,7 +84,7 @@ def mini_imagenet(
 ) -> tuple[LabeledSet, LabeledSet, LabeledSet]:
     """miniImageNet: 100 classes of ImageNet, 600 images of each, in the split of Ravi and Larochelle.
 
-    The number in a file name is not that of ImageNet. The split of Vinyals et al. has other classes.
+    The number in a file name is not ImageNet's. The split of Vinyals et al. has other classes.
 
     Args:
         root: the folder with `train.csv`, `val.csv`, `test.csv` and `images`.

@@ -54,7 +54,7 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
     * `pairsDevTrain.txt` and `pairsDevTest.txt`, View 1: the first line holds n alone, and there are no folds.
 
     A name and a number make a path, as in `Abel_Pacheco/Abel_Pacheco_0004.jpg`. Images are not opened. Keep all pairs,
-    also those in which a detector finds no face: the folds of the protocol hold them.
+    even where a detector finds no face: the folds of the protocol hold them.
 
     Example: two folds, each with one matched and one mismatched pair.
 

@@ -122,7 +122,7 @@ class Evaluation:
         confusions: the pairs of classes with the largest numbers of wrong first neighbors.
         near_duplicates: the nearest pairs of a query and an item, nearest first.
         label_suspects: queries whose first neighbors agree on another class, most neighbors first.
-        suspects: number of all label suspects, of which `label_suspects` are the first.
+        suspects: number of all label suspects; `label_suspects` are the first ones.
         seed: seed of the bootstrap and of all random draws.
         environment: hardware and versions, as `tfdml.environment` returns them.
         per_query: `PerQuery`, the metrics of each query; not in the file of `save`.

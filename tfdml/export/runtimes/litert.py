@@ -19,8 +19,8 @@ FILE = "model.tflite"
 def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]) -> Path:
     """Write a model of images for LiteRT, with an index if there is one: `model.tflite`, for phones and small devices.
 
-    The signature `search` has the input and the outputs of `tfdml.export.onnx`; texts are bytes. A batch has
-    at least one image. All operations are those of LiteRT itself, without the Flex delegate.
+    The signature `search` has the input and the outputs of `tfdml.export.onnx`; texts are bytes. A batch has at least
+    one image. All operations are LiteRT's own, without the Flex delegate.
 
     Example: a model that scales images of 1 x 2 pixels to norm 1.
 

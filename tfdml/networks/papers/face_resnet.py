@@ -19,10 +19,10 @@ def face_resnet(
 ) -> KerasTensor:
     """Pre-activation ResNet-50 with 64, 96, 192, 384, 768 channels in place of 64, 256, 512, 1024, 2048.
 
-    A convolution of 7 x 7 and max pooling, each of which halves the resolution, then four stages of bottleneck blocks,
-    all but the first of which halve it again, average pooling, and a linear map. In a block, each of the convolutions
-    1 x 1, 3 x 3, 1 x 1 comes after batch normalization and ReLU; the first two have a quarter of the channels of the
-    block. Where the shape changes, the shortcut is a 1 x 1 convolution.
+    A convolution of 7 x 7 and max pooling each halve the resolution. Four stages of bottleneck blocks follow, which
+    halve it again but for the first, then average pooling and a linear map. In a block, each of the convolutions 1 x 1,
+    3 x 3, 1 x 1 comes after batch normalization and ReLU; the first two have a quarter of the channels of the block.
+    Where the shape changes, the shortcut is a 1 x 1 convolution.
 
     Example:
 

@@ -36,7 +36,7 @@ class MinedPairs(tf.Module):
         metric: "cosine", "dot" or "euclidean", as in `tfdml.search.hardest_pairs`.
         seed: seed of the draws before the first refresh, any int64.
         guard: `tfdml.search.FalseNegativeGuard` of every refresh, which leaves out probable false negatives; None for
-            none. An example of which it leaves no negative keeps those that it had.
+            none. An example without a remaining negative keeps the negatives that it had.
 
     Attributes:
         positives: variable `(examples, positives)` int64 row numbers, farthest first, padded with -1.

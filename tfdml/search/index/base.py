@@ -150,8 +150,8 @@ class Index:
 
         Args:
             ids: `(m,)` distinct ids of the index.
-            vectors: `(m, dim)` floats, finite; None leaves the vectors as they are.
-            metadata: as in `add`; None leaves it as it is.
+            vectors: `(m, dim)` floats, finite; None keeps the vectors.
+            metadata: as in `add`; None keeps it.
             model, other_model: as in `add`.
         """
         self._require_model("vectors", model, other_model)

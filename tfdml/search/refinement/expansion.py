@@ -67,7 +67,7 @@ def augment_database(gallery: npt.ArrayLike, *, k: int = 10, alpha: float = 0.0)
         g' = normalized(g + sum over the k nearest h != g of max(0, g . h)^alpha h)
 
     The same as `expand_queries` of the gallery in itself. It is computed once, when an index is built, and a search of
-    the augmented items takes no more time than before. Neighbors are those of the original items.
+    the augmented items takes no more time than before. Neighbors are found among the original items.
 
     Example:
 
