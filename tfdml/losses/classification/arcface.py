@@ -126,8 +126,7 @@ class SubCenterArcFaceLoss(ProxyLoss):
     See also: `tfdml.analysis.label_noise`, which lists the examples far from the dominant center of their class.
 
     Args:
-        classes: number of classes, or their ids; None for another `pairing`.
-        per_class: number of proxies for each class, 1 or more.
+        classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
         margin: as in `ArcFaceLoss`.
         scale: sharpness of the softmax, above 0.
 

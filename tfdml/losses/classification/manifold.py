@@ -82,8 +82,7 @@ class ManifoldLoss(ProxyLoss):
         alpha: share of similarity that a node passes on to its neighbors, in (0, 1).
         margin: how much larger the similarity to the positive must be, 0 or more.
         context_weight: weight of the term of contexts, lambda_C, 0 or more.
-        classes: number of classes, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
+        classes, per_class: number of classes (None for another `pairing`), and of proxies for each.
 
     Source: Aziere, Todorovic, Ensemble Deep Manifold Similarity Learning using Hard Proxies, CVPR 2019.
     """

@@ -30,8 +30,7 @@ class NPairsLoss(PairLoss):
 
     mean_p -log(exp(s_ap) / (exp(s_ap) + sum_n exp(s_an))) + l2 * (|a|^2 + mean_r |r|^2) / 2
 
-    s is the dot product of embeddings that are not normalized. An anchor without a positive or a negative gives the L2
-    term.
+    s is the dot product; embeddings are not normalized. An anchor without a positive or a negative gives the L2 term.
 
     Also called: multi-class N-pair loss, N-pair-mc.
 
