@@ -64,8 +64,7 @@ class RetrievalEvaluation(Scheduled):
         gallery: the same, to search in; None to search in `data`.
         model: the network to evaluate, if it is not the model in training but has its layers, such as
             `keras.Model(model.input, model.output["embedding"])` of a model with several outputs.
-        k: the ranks of `recall@k`; None for 1, 2, 4 and 8, up to the number of candidates of a query. A text such as
-            "1%" is a share of the candidates, as in `tfdml.metrics.retrieval`.
+        k: ranks of `recall@k`, as in `tfdml.metrics.retrieval`.
         search: "exact", None or `tfdml.search.Exact`; or "scann", `tfdml.search.Scann` or any function
             `(vectors, metric=...)` that returns an index, for approximate neighbors if exact search takes too long;
             then `val_search_recall@k` is the fraction of the exact neighbors that were found.

@@ -156,11 +156,8 @@ class SearchActors:
         """The `k` nearest vectors of every query, as of the index that `build_index` returns.
 
         Args:
-            queries: `(q, dim)` floats, finite.
-            k: number of neighbors, 1 to the number of vectors that pass `where`.
+            queries, k, model, other_model: as in `tfdml.search.Exact.search`.
             where: an expression of metadata columns; None for all.
-            model: the model of the queries, or its fingerprint; None: not stated, and not compared.
-            other_model: whether queries of another model than the model of the index are taken.
         """
         require_same_model("queries", model, "the index", self.fingerprint, other_model=other_model)
         queries = as_vectors(queries, "queries")

@@ -44,12 +44,8 @@ def search_shards(
 
     Args:
         shards: the result of `embed`, or its folder.
-        queries: `(q, dim)` floats, finite; sent to each node once.
-        k: number of neighbors, 1 to the number of embeddings.
-        metric: "cosine", "dot" or "euclidean".
+        queries, k, metric, model, other_model: as in `tfdml.search.search_on_disk`.
         resources: what a task takes of a node, as in `embed`.
-        model, other_model: the model of the queries, or its fingerprint, None: not compared; and whether another is
-            taken.
 
     Returns:
         rows `(q, k)` int64, positions among the embeddings of all shards, nearest first; and scores, float32.

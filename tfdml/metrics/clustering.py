@@ -1,14 +1,7 @@
-"""Agreement of a clustering with classes.
+"""Agreement of a clustering with classes; docs/clustering.md defines nmi and ami, with classes i and clusters j.
 
-With N examples, n_ij of them of class i in cluster j, a_i = sum_j n_ij and b_j = sum_i n_ij:
-
-    I = sum_ij n_ij / N log(N n_ij / (a_i b_j))              mutual information
-    H(a) = -sum_i a_i / N log(a_i / N)                       entropy
-    nmi = I / sqrt(H(a) H(b))
-    ami = (I - E[I]) / ((H(a) + H(b)) / 2 - E[I])            E[I]: mean of I over all permutations of one labeling
-    f1 = 2 sum_ij C(n_ij, 2) / (sum_i C(a_i, 2) + sum_j C(b_j, 2))
-
-f1 counts pairs of examples: a pair is predicted to have the same class if it is in one cluster.
+f1 = 2 sum_ij C(n_ij, 2) / (sum_i C(a_i, 2) + sum_j C(b_j, 2)): two examples of one cluster are predicted to be of one
+class.
 """
 
 import itertools

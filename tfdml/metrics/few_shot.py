@@ -30,7 +30,7 @@ def few_shot(
     An episode draws N classes, and from each of them K support examples and Q queries, all without replacement and with
     equal probabilities, as `tfdml.samplers.EpisodeSampler` does. The prototype of a class is the mean of its support. A
     query is assigned to the nearest prototype, and the accuracy of the episode is the share of its N * Q queries that
-    are assigned to their class. With equal distances the earlier class of the episode, in an arbitrary order, is taken.
+    are assigned to their class.
 
         accuracy = mean over episodes
         interval = 1.96 * sample standard deviation over episodes / sqrt(episodes)

@@ -133,8 +133,7 @@ def quantized_retrieval(
         3 int8 3 1.0
 
     Args:
-        embeddings: `(queries, dim)` floats.
-        labels: `(queries,)` integer class ids.
+        embeddings, labels: as in `retrieval`.
         dims: numbers of dimensions; None for all of them.
         precisions: some of "float32", "int8" and "binary".
         gallery: `(items, dim)` floats to search in, quantized as the queries are, with `gallery_labels=`.

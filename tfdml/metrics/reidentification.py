@@ -169,12 +169,10 @@ def random_gallery(
         {'cmc@1': 1.0, 'map': 1.0, 'queries': 2, 'gallery': 2, 'repeats': 3}
 
     Args:
-        embeddings: `(n, dim)` floats. They need not be normalized.
-        labels: `(n,)` integers, identities.
+        embeddings, labels, metric: as in `reidentification`.
         repeats: number of random galleries, 10 in the protocol.
         k: ranks of cmc@k, an integer or several; None: 1 and 5, as far as a query has candidates.
         seed: seed of the draws; the same seed gives the same galleries.
-        metric: "cosine", "dot" or "euclidean".
 
     Returns:
         dict of floats: `cmc@k` for each k and `map`, means over all repeats; and of integers: `queries`, the number of

@@ -1,11 +1,7 @@
 """Verification: whether the two examples of a pair have the same class, decided by a threshold on their score.
 
-Pairs of the same class are matched (genuine), others are mismatched (impostors). A pair is accepted if its score is at
-least the threshold t:
-
-    tar(t) = accepted matched pairs / matched pairs              true accept rate, recall
-    far(t) = accepted mismatched pairs / mismatched pairs        false accept rate, FP / (FP + TN)
-    frr(t) = 1 - tar(t)                                          false reject rate
+A pair is accepted if its score is at least the threshold. tar and far are the accepted shares of the matched and of the
+mismatched pairs; frr = 1 - tar.
 """
 
 import warnings

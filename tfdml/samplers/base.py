@@ -118,9 +118,8 @@ class Sampler:
         """The batches of `index_batches` as a batch sampler of PyTorch, for `DataLoader(..., batch_sampler=)`.
 
         Args:
-            labels: `(examples,)` or `(examples, 1)` integer class ids.
+            labels, start: as in `index_batches`.
             batches: number of batches of an epoch, which is one iteration; the next one continues after it.
-            start: first step.
             **options: `num_shards` and `shard_index`, as in `index_batches`.
 
         Returns:
@@ -157,9 +156,6 @@ class Sampler:
         Args:
             labels: `(examples,)` or `(examples, 1)` integer class ids.
             **options: `start`, `num_shards`, `shard_index`, `num_parts` and `part_index`, as in `index_batches`.
-
-        Returns:
-            An `IndexSource`: `source[t]` is int64 `(batch,)`, as an array.
         """
         return IndexSource(self, labels, **options)
 

@@ -1,17 +1,4 @@
-"""Retrieval metrics, computed from the ranks of the items of a query's class.
-
-Definitions for a query with R relevant items in its gallery. Ranks start at 1, rel(i) = 1 where the i-th neighbor is
-relevant, and P(i) = (1/i) sum_{j<=i} rel(j).
-
-* recall@k: 1 if one of the first k neighbors is relevant, else 0 (the hit rate; others divide hits by R);
-* precision@k: (1/k) sum_{i<=k} rel(i);
-* r_precision: (1/R) sum_{i<=R} rel(i);
-* map@r: (1/R) sum_{i<=R} P(i) rel(i);
-* map: (1/R) sum over the whole ranking of P(i) rel(i);
-* mrr: 1 / rank of the first relevant item;
-* map@k: (1/R) sum_{i<=k} P(i) rel(i), so map@k with k = R is map@r; others divide by min(k, R), or by the hits;
-* ndcg@k: sum_{i<=k} grade(i) / log2(i + 1), divided by the largest value that any ranking has; a grade is 1 where the
-  item is relevant, unless `match` returns grades.
+"""Retrieval metrics, computed from the ranks of the items of a query's class; docs/metrics.md defines them.
 
 All except map follow from the ranks of the relevant items among the first max(k, R), and the rank of the best one.
 """

@@ -72,10 +72,9 @@ def paired_comparison(
 ) -> Comparison:
     """Compare two models by their values on the same queries, with whole classes as the units.
 
-    Queries differ more than models do, so the difference per query is much less uncertain than either mean. The
-    interval of the mean difference is a `bootstrap_interval`. The p-value comes from a sign-flip permutation test: if
-    the models were equal, the difference of each class would be as likely as its negative. With T the mean difference
-    and T' the same with a random sign for each class,
+    The interval of the mean difference is a `bootstrap_interval`. The p-value comes from a sign-flip permutation test:
+    if the models were equal, the difference of each class would be as likely as its negative. With T the mean
+    difference and T' the same with a random sign for each class,
 
         p = (1 + #{|T'| >= |T|}) / (1 + samples),
 
