@@ -117,8 +117,8 @@ class Evaluation:
         precision_recall: `Curve` of the interpolated precision over recall, the mean over `curve_queries` queries.
         curve_queries: number of queries of `precision_recall`, drawn at random where the set has more.
         similarities: `Similarities` of positive and negative pairs.
-        hardest: the queries whose first relevant item ranks last, hardest first; if it ranks first for all queries,
-            those that are least similar to it.
+        hardest: the queries whose first relevant item ranks last, hardest first; if it ranks first for all queries, the
+            queries least similar to it.
         confusions: the pairs of classes with the largest numbers of wrong first neighbors.
         near_duplicates: the nearest pairs of a query and an item, nearest first.
         label_suspects: queries whose first neighbors agree on another class, most neighbors first.
