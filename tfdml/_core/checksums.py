@@ -160,9 +160,6 @@ def fingerprint(model: Any, preprocessing: Any = None) -> str:
 
     Returns:
         64 hexadecimal digits, followed by "/" and 16 digits of the preprocessing if there is one.
-
-    Raises:
-        ValueError: a model that is not built, or is not a Keras model and has no fingerprint.
     """
     stated = getattr(model, "fingerprint", None)
     expected = "a Keras model, or an attribute fingerprint that is a text"

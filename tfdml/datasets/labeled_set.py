@@ -199,9 +199,6 @@ class LabeledSet:
 
         Returns:
             `(train, validation)`, without a protocol, each in the order of the set.
-
-        Raises:
-            ValueError: no two classes or groups, or an empty validation part.
         """
         rows = splits.split(self, validation, by=by, seed=seed)
         train, held_out = self.take(rows[0]), self.take(rows[1])

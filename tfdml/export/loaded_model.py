@@ -106,9 +106,6 @@ def load(path: FilePath) -> LoadedModel:
 
     Args:
         path: folder of the SavedModel, or of its versions (see `next_version`): the highest is loaded.
-
-    Raises:
-        ValueError: the folder holds no SavedModel that `saved_model` wrote, or a file of it is missing or has changed.
     """
     path = newest_version(path)
     return read_whole(path, lambda folder: _load(folder, path))

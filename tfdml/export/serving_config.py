@@ -72,9 +72,6 @@ def write_serving_config(path: FilePath) -> str:
     Returns:
         A command that serves them by Docker on this machine alone, with gRPC on port 8500 and REST on port 8501; it is
         also the first line of `models.config`.
-
-    Raises:
-        ValueError: no model is in the folder.
     """
     folder = Path(path).expanduser().absolute()
     names = sorted(model.name for model in folder.glob("*") if _versions(model))

@@ -175,9 +175,6 @@ def hierarchical_probabilities(
         class_counts: as in `group_probabilities`.
         super_classes: super-class id of each class: an array indexed by class id, or a dict of id to id.
         super_classes_per_batch, classes_per_super_class, examples_per_class: S, C and m.
-
-    Raises:
-        ValueError: a class without a super-class, fewer than S super-classes, or one with fewer than C classes.
     """
     s, c, m = super_classes_per_batch, classes_per_super_class, examples_per_class
     ids, counts = _counts(class_counts, at_least=s * c)

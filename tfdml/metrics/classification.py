@@ -61,9 +61,6 @@ def nearest_class_mean(
         in the mean, and `skipped`. With `per_query`, dict of `accuracy`, `(queries,)` float64: 1, 0, or NaN for a query
         that is excluded.
 
-    Raises:
-        ValueError: fewer than two classes, or queries of fewer than two of them; embeddings that are all the same.
-
     Source: Mensink, Verbeek, Perronnin, Csurka, Distance-Based Image Classification: Generalizing to New Classes at
     Near-Zero Cost, PAMI 2013, eq. 5.
     """
@@ -107,7 +104,7 @@ def knn_accuracy(
         metric: "euclidean", "cosine" or "dot".
 
     Returns:
-        as `nearest_class_mean`, with its errors.
+        as `nearest_class_mean`.
 
     Source: Cover, Hart, Nearest Neighbor Pattern Classification, 1967.
     """

@@ -52,9 +52,6 @@ def clustering(
         dict of floats `nmi`, `ami` and `f1`, and of the settings: integers `clusters`, `seed` and `restarts`, and
         `algorithm`, "k-means" or "mini-batch k-means".
 
-    Raises:
-        ValueError: one class only, or no class with two examples; embeddings that are all the same.
-
     Source: k-means and mini-batch k-means of scikit-learn, started by k-means++.
     """
     require_one_of(("cosine", "euclidean"), metric=metric)

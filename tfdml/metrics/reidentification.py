@@ -178,9 +178,6 @@ def random_gallery(
         dict of floats: `cmc@k` for each k and `map`, means over all repeats; and of integers: `queries`, the number of
         queries in one repeat, `gallery`, the number of identities, and `repeats`.
 
-    Raises:
-        ValueError: fewer than two identities; no identity with two images; otherwise as `reidentification`.
-
     Source: Liu, Tian, Wang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
     CVPR 2016.
     """

@@ -106,9 +106,6 @@ class Sampler:
 
         Returns:
             An infinite `tf.data.Dataset` of int64 `(batch,)`, or of `(batch / num_parts,)`.
-
-        Raises:
-            ValueError: labels that are not integers, too few classes, or parts that do not divide the batch.
         """
         rows, _ = self._rows_and_block(labels, start, num_shards, shard_index)
         rows = _part_of(rows, self.batch_size, num_parts, part_index)
@@ -239,8 +236,7 @@ class Sampler:
 
         Raises:
             ValueError: class ids that the Keras backend cannot hold, NaN or masked entries, parts that
-                `keras.distribution` would divide once more, or whole batches where it divides none, and the errors of
-                `index_batches`.
+                `keras.distribution` would divide once more, or whole batches where it divides none.
         """
         data, labels, load = _keys_labels_load(data, labels, load)
         require(load is None or callable(load), f"load={load!r}", "a TensorFlow function of one key, or None")

@@ -39,9 +39,6 @@ class Exact(Index):
         model: the model of the vectors: a Keras model, a model of `tfdml.export.load`, the result of
             `tfdml.models.read_embeddings`, or a `tfdml.models.fingerprint`; None: not stated. If it is stated, vectors
             and queries of another stated model are refused.
-
-    Raises:
-        ValueError: no vectors, or vectors that are not finite; ids that repeat; metadata of another length.
     """
 
     kind: ClassVar[str] = "exact"

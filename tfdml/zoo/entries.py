@@ -95,9 +95,6 @@ def check(name: FilePath, *, root: FilePath | None = None) -> tuple[str, ...]:
 
     Returns:
         One text per file that is changed, missing or not listed, `"model.keras: differs from SHA256SUMS"`.
-
-    Raises:
-        ValueError: there is no such entry.
     """
     return read_whole(folder_of(name, root), problems)
 

@@ -135,9 +135,6 @@ def align_faces(faces: "LabeledSet", points: npt.ArrayLike, *, size: int = 112) 
     Returns:
         `LabeledSet` of uint8 `(size, size, 3)` with the labels, names, groups and protocol of `faces`, without boxes.
 
-    Raises:
-        ValueError: points of another shape, or that are not finite in part of a row; five points that are all the same.
-
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 5:
     "When alignment fails, we use a center crop."
     """

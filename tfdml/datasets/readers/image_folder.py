@@ -73,9 +73,6 @@ def folder(
 
     Returns:
         `LabeledSet` of paths, or with `splits` a tuple of them.
-
-    Raises:
-        ValueError: no image in the folder or in the folder of a class; subfolders that are splits without `splits`.
     """
     if splits is None:
         _require_no_splits(path)

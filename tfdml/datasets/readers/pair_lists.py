@@ -73,9 +73,6 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
     Returns:
         `PairList` with sorted names, and with 6,000 pairs of 7,701 images for the original `pairs.txt`.
 
-    Raises:
-        ValueError: another form of list, not UTF-8, a name with a slash, or another number of pairs; it names the line.
-
     Source: as `lfw`.
     """
     header, *lines = [line.split() for line in read_lines(path)] or [[]]

@@ -62,9 +62,6 @@ def input_pairs(
 
     Returns:
         A `tf.data.Dataset` of `((a, b), y)`: examples with `pairs` rows, and int32 `(pairs,)`, 1 for a match, else -1.
-
-    Raises:
-        ValueError: a number of rows that is not fixed or that the pairing does not divide; more pairs than candidates.
     """
     names = ", ".join(function.__name__ for function in _CANDIDATES)
     require(pairing in _CANDIDATES, f"pairing={pairing!r}", f"one of tfdml.pairs: {names}")

@@ -57,9 +57,6 @@ class Faiss(Approximate):
         rescore: number of candidates scored in float32; 10 k + 200 by default (k + 10 with "exact" and "float32" or
             "int8"), never fewer than k.
 
-    Raises:
-        ValueError: too few vectors for the codes; and the errors of `Exact`.
-
     Source: Douze et al., The Faiss library, 2024. Malkov and Yashunin, HNSW, 2018. Jégou et al., Product Quantization
         for Nearest Neighbor Search, 2011. Gao and Long, RaBitQ, 2024.
     """

@@ -116,9 +116,6 @@ class Index:
             metadata: the columns of the index, in any order, for these vectors.
             model: the model of the vectors, as in the constructor; None: not stated, and not compared.
             other_model: whether to accept vectors of another model.
-
-        Raises:
-            ValueError: ids that repeat or are in the index; vectors of another model.
         """
         self._require_model("vectors", model, other_model)
         matrix = self._as_vectors(vectors)
@@ -127,11 +124,7 @@ class Index:
         self._items = self._items.add(Segment(self._gallery(matrix), new_ids, table))
 
     def remove(self, ids: npt.ArrayLike) -> None:
-        """Remove vectors by their ids.
-
-        Raises:
-            ValueError: ids that repeat or are not in the index, or all of its ids.
-        """
+        """Remove vectors by their ids. One vector at least has to stay."""
         removed = self._as_existing_ids(ids)
         expected = "ids to keep at least one. Build a new index"
         require(len(removed) < len(self), f"all {len(removed)} ids of the index", expected)
@@ -186,9 +179,6 @@ class Index:
             ids: `(q, k)` of the type of `ids`, nearest first, no id twice in a row; vectors with the same score are in
                 the order of the index, with `Scann` in any order.
             scores: `(q, k)` float32. Cosine and dot product fall along a row; Euclidean distances rise.
-
-        Raises:
-            ValueError: queries of another model; k out of range; scores beyond the range of float32.
         """
         self._require_model("queries", model, other_model)
         return self._search(self._neighbors, queries, k, where)

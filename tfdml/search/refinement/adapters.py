@@ -139,9 +139,6 @@ class LinearAdapter(Adapter):
             orthogonal: a rotation in place of ridge regression; for "euclidean" with a shift.
             old_model, new_model: both models: Keras models, models of `tfdml.export.load`, results of
                 `tfdml.models.read_embeddings` or fingerprints; None: not stated.
-
-        Raises:
-            ValueError: fewer than two rows; embeddings of the old model that are all the same.
         """
         x, y = _as_pairs(old, new, metric)
         require_positive(ridge=ridge)
@@ -247,9 +244,6 @@ def load_adapter(path: FilePath) -> LinearAdapter | MLPAdapter:
         >>> adapter.save("adapter.npz")
         >>> tfdml.search.load_adapter("adapter.npz")([[0.6, 0.8]]).astype(float).round(4).tolist()
         [[0.8, 0.6]]
-
-    Raises:
-        ValueError: another file, or a damaged one.
     """
     path = Path(path).expanduser()
     try:

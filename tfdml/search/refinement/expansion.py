@@ -76,7 +76,7 @@ def augment_database(gallery: npt.ArrayLike, *, k: int = 10, alpha: float = 0.0)
         [0.9487, 0.3162]
 
     Args:
-        gallery, alpha: as in `expand_queries`, with its errors.
+        gallery, alpha: as in `expand_queries`.
         k: number of other items in the mean, 1 to n - 1.
 
     Source: Turcot, Lowe, Better Matching with Fewer Features: The Selection of Useful Features in Large Database

@@ -31,9 +31,6 @@ def upgrade(index: AnyIndex, adapter: Adapter, *, other_model: bool = False) -> 
     Returns:
         A new index of the same class, settings, ids, metadata and order, and with the fingerprint of the new model. It
         is built of all vectors, also of those that were added since the last build.
-
-    Raises:
-        ValueError: an adapter of another dimension, metric or old model than the index.
     """
     expected = f"one from dim {index.dim}, the dim of the index. Learn it on embeddings of the model of the index"
     require(adapter.old_dim == index.dim, f"an adapter from dim {adapter.old_dim}", expected)

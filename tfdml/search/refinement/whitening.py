@@ -52,9 +52,6 @@ class Whitening:
             embeddings: `(n, dim)` floats, as the model returns them; several times as many rows as columns.
             dim: number of directions of the result, of the largest variance; None for all with a variance above 0.
             shrinkage: s, from 0 to 1.
-
-        Raises:
-            ValueError: fewer than two rows; more directions than have a variance above 0.
         """
         x = as_vectors(embeddings, "embeddings")
         require(len(x) > 1, f"{len(x)} embeddings", "at least 2, and better several times their dim")
