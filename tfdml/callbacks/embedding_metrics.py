@@ -23,8 +23,6 @@ class EmbeddingMetrics(Scheduled):
     If embeddings are not finite or all equal, a warning names likely causes, and the function gets random embeddings.
     Its values are then at chance level, so later epochs improve on them.
 
-    See also: `RetrievalEvaluation` for retrieval metrics.
-
     Example: how well k-means finds the classes.
 
         >>> inputs = keras.Input((2,))

@@ -136,8 +136,6 @@ class RandomNegatives(Seeded):
 class DistanceWeightedNegatives(Seeded):
     """Distance-weighted selector for `tfdml.losses.TripletLoss(negatives=...)`: one independent draw per positive.
 
-    See also: `DistanceWeighted` for losses over pairs.
-
     Example:
 
         >>> references = [[0.6, 0.8, 0.0], [-1.0, 0.0, 0.0], [0.5, 0.866, 0.0]]

@@ -15,8 +15,6 @@ def layerwise_decay(model: keras.Model, decay: float = 0.75) -> dict[str, float]
     `decay ** n` for a layer n steps below the last one, which has 1. A step is a block of a network or another layer
     with weights, as in `tfdml.networks.freeze`: 16 blocks, a stem and a top in "EfficientNetLite0".
 
-    See also: `tfdml.networks.freeze`, which leaves the first layers unchanged; `tfdml.networks.add_lora`.
-
     Example:
 
         >>> x = inputs = keras.Input((2,))

@@ -112,8 +112,6 @@ def cross_validate(
     after an interruption, the same call resumes with the next fold. Draws depend on the seed and the trials before, so
     an interrupted search suggests the same settings as an uninterrupted one. A call with more `trials` adds trials.
 
-    See also: `tfdml.distributed.cross_validate`, which trains the folds at the same time.
-
     Example: a setting that turns the first feature, in which the classes differ, on or off.
 
         >>> def train(settings, data, seed):

@@ -121,7 +121,6 @@ class SubCenterArcFaceLoss(ProxyLoss):
         >>> loss = tfdml.losses.SubCenterArcFaceLoss(pairing=proxies, per_class=2, margin=0.0, scale=4.0)
         >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)  # log 2: all centers are equal
         0.6931
-        >>> loss = tfdml.losses.SubCenterArcFaceLoss(classes=870, per_class=3)  # proxies that EmbeddingModel trains
 
     See also: `tfdml.analysis.label_noise`, which lists the examples far from the dominant center of their class.
 

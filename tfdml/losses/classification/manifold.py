@@ -74,7 +74,6 @@ class ManifoldLoss(ProxyLoss):
         ...     round(float(loss(np.array(labels), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
         0.0
         1.4039
-        >>> loss = tfdml.losses.ManifoldLoss(classes=50)  # proxies that EmbeddingModel trains
 
     See also: `ProxyAnchorLoss` compares similarities with proxies directly, without random walks over the batch.
 

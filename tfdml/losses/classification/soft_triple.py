@@ -70,7 +70,6 @@ class SoftTripleLoss(ProxyLoss):
         >>> # log(1 + exp(4 (0.6 - (0.8 - 0.01))))
         >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
         0.3837
-        >>> loss = tfdml.losses.SoftTripleLoss(classes=98, per_class=10)  # proxies that EmbeddingModel trains
 
     See also: `NormalizedSoftmaxLoss` has one center per class; `SubCenterArcFaceLoss` takes the nearest center.
 
