@@ -115,8 +115,7 @@ class RefreshMinedPairs(_Refresh):
     Args:
         data, labels, batch_size, every: as in `RefreshCenters`.
         pairs: `tfdml.samplers.MinedPairs` of the same labels.
-        search: "exact" or None for `tfdml.search.Exact`, "scann" for `tfdml.search.Scann` if exact search would take
-            too long, or any function `(vectors, metric=...)`, such as these classes, that returns an index.
+        search: as in `tfdml.search.hardest_pairs`.
     """
 
     def __init__(

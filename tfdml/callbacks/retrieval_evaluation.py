@@ -65,9 +65,8 @@ class RetrievalEvaluation(Scheduled):
         model: the network to evaluate, if it is not the model in training but has its layers, such as
             `keras.Model(model.input, model.output["embedding"])` of a model with several outputs.
         k: ranks of `recall@k`, as in `tfdml.metrics.retrieval`.
-        search: "exact", None or `tfdml.search.Exact`; or "scann", `tfdml.search.Scann` or any function
-            `(vectors, metric=...)` that returns an index, for approximate neighbors if exact search takes too long;
-            then `val_search_recall@k` is the fraction of the exact neighbors that were found.
+        search: "exact" or None; or "scann" or a function `(vectors, metric=...)` that returns an index, for approximate
+            neighbors; then `val_search_recall@k` is the fraction of the exact neighbors that were found.
         sample: number of queries, drawn once at random among those with a relevant item; None for all. Each is
             searched in the complete set or gallery, so the metrics estimate the metrics of all queries.
         every: number of epochs between two evaluations; the first and the last epoch are always evaluated.

@@ -78,8 +78,8 @@ def clean(
         seed: of the calibration and the search.
         batch_size: number of images embedded at the same time.
         cache: folder to which embeddings are written every 16 batches, from which the same call resumes after an
-            interruption. It stays. Embeddings of other files, another model or batch size are replaced, with a
-            warning, as are damaged ones.
+            interruption. It stays. Damaged embeddings, and embeddings of other files, another model or batch size, are
+            replaced with a warning.
     """
     require_fraction(precision=precision)
     sets = dict(data) if isinstance(data, Mapping) else {"": data}

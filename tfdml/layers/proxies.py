@@ -45,8 +45,8 @@ class Proxies(References):
             variance 1 / dim, so that norms are about 1.
         seed: seed of the default initializer, and of the samples.
         num_sampled_classes: number of random classes in addition to the classes of the batch, below `classes`; None for
-            all classes. There are `per_class` references per row and per sampled class; of two references of one class,
-            the second has no pairs. Excludes `match`.
+            all classes. There are `per_class` references per row and per sampled class; a second one of a class has no
+            pairs. Excludes `match`.
 
     Attributes:
         classes: the number of classes.

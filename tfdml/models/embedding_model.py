@@ -96,10 +96,10 @@ class EmbeddingModel(keras.Model):
             learning_rate_multipliers: dict of layer name to the factor of its learning rate, such as
                 `{"backbone": 0.1}`; layers inside other layers and layers of the loss have names, too. All other layers
                 have the learning rate of the optimizer. Decoupled weight decay is not scaled. Files keep the dict.
-            micro_batch_size: in training, the network takes this number of rows at a time, and the loss all of them,
-                so that batches may be larger than the memory for activations allows. The gradient equals the gradient
-                of the whole batch; the network is computed twice. Batch normalization takes its statistics from each
-                micro-batch, and updates its averages once per micro-batch. None for the whole batch at a time.
+            micro_batch_size: in training, the network takes this number of rows at a time, and the loss all of them, so
+                that batches may be larger than the memory for activations allows. The gradient equals the gradient of
+                the whole batch; the network is computed twice. Batch normalization takes its statistics from each
+                micro-batch. None for the whole batch at a time.
 
         Raises:
             ValueError: a name that no layer has; a micro-batch with layers that regularize their activities; a layout

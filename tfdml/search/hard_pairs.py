@@ -55,7 +55,7 @@ class FalseNegativeGuard:
         max_score, margin, fraction: as above, the first two in units of s and the third in (0, 1]; None for no limit.
         teacher: `(examples, teacher_dim)` embeddings of another model, whose cosines are the teacher's scores; or a
             function of row numbers, anchors `(a,)` and their candidates `(a, c)`, that returns scores `(a, c)`, such as
-            a cross-encoder's. It may be called for the same pair twice.
+            a cross-encoder's.
         max_teacher_score: limit of the teacher's score, with `teacher` only.
 
     Source: Moreira et al., NV-Retriever: Improving Text Embedding Models with Effective Hard-Negative Mining, 2024:

@@ -39,8 +39,8 @@ def load(name: FilePath, *, root: FilePath | None = None) -> keras.Model:
         name: name of the entry; or without `root` the path of its folder, such as a run of `tfdml train`. A name
             without a separator is looked up as an entry first.
         root: folder of entries, or their URL (http or https); None for the folder `savedmodels` in the current folder,
-            else the installed packages of models, such as tfdml-zoo. An entry at a URL is downloaded once, checked,
-            into the cache: the folder `zoo` in `TFDML_CACHE`, else in `tfdml` in `XDG_CACHE_HOME` or `~/.cache`.
+            else the installed packages of models, such as tfdml-zoo. An entry at a URL is downloaded once into the
+            cache: `zoo` in `TFDML_CACHE`, else in `tfdml` in `XDG_CACHE_HOME` or `~/.cache`.
 
     Raises:
         ValueError: there is no such entry, or several packages have one; a file of the entry, which the message names,

@@ -30,10 +30,10 @@ class Preprocessing(Settings):
     4. The center of `size` is taken.
 
     Alpha is dropped unless there is a `background`; 16-bit samples are reduced to their upper 8 bits; palettes, gray
-    and CMYK are converted to RGB; color profiles are ignored. Only the first frame of an animation is read. Bytes after
-    the image are ignored. A truncated file is an error, including a truncated JPEG to which an end mark was added,
-    unless only its last block of pixels or complete scans of a progressive file are missing. A JPEG of more than 32
-    scans is an error: a small file of thousands would take minutes.
+    and CMYK are converted to RGB; color profiles are ignored. Only the first frame of an animation is read. A truncated
+    file is an error, including a truncated JPEG to which an end mark was added, unless only its last block of pixels or
+    complete scans of a progressive file are missing. A JPEG of more than 32 scans is an error: a small file of
+    thousands would take minutes.
 
     Call it with a path, a string `()`; with pixels, uint8 `(any, any, channels)` of 1, 3 or 4 channels; or, with
     `boxes`, with a tuple of one of these and a box `(4,)`. It returns uint8 `(height, width, channels)`, and raises a

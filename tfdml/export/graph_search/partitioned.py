@@ -41,8 +41,8 @@ class PartitionedSearch:
         cells: number of cells; None: four times the square root of the number of vectors, at most a 16th of them.
         probes: number of cells that a query visits; None: as many as `recall` needs.
         recall: share of the k exact neighbors that a query must get, measured with up to 1,000 vectors of the index as
-            queries, each without itself, which did not train the cells. Queries that differ from the vectors have a
-            lower recall: measure with your own, and raise `probes`.
+            queries that did not train the cells. Queries that differ from the vectors have a lower recall: measure with
+            your own, and raise `probes`.
         seed: of k-means and of the sample.
     """
 

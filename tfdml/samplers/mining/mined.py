@@ -85,8 +85,7 @@ class MinedPairs(tf.Module):
 
         Args:
             embeddings: `(examples, dim)`, in the order of the labels.
-            search: "exact" or None for `tfdml.search.Exact`, "scann" for `tfdml.search.Scann`, or any function
-                `(vectors, metric=...)`, such as these classes, that returns an index.
+            search: as in `tfdml.search.hardest_pairs`.
         """
         require(
             np.shape(embeddings)[:1] == self.classes.shape,
