@@ -72,6 +72,10 @@ def plot_gradient_variance(
 
     Args:
         dim, noise, draws, seed: as in `gradient_variance`.
+
+    Raises:
+        ValueError: as `gradient_variance`.
+        ImportError: matplotlib is not installed.
     """
     # More points where the curves are steep.
     d = 2 * np.linspace(0.0, 1.0, 81) ** 2

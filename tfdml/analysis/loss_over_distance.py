@@ -49,6 +49,9 @@ def loss_over_distance(
     Returns:
         A record of arrays `(points,)`: `distances`, and the losses `positive` and `negative` of a pair at each of them.
 
+    Raises:
+        ValueError: something that is not a loss over pairs, or distances out of range.
+
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figure 4, whose
     triplet losses have the other pair at a fixed distance.
     """
@@ -78,6 +81,10 @@ def plot_loss_over_distance(losses: Mapping[str, PairLoss], *, other_distance: f
     Args:
         losses: dict of title to loss.
         other_distance: as in `loss_over_distance`.
+
+    Raises:
+        ValueError: no losses, and the errors of `loss_over_distance`.
+        ImportError: matplotlib is not installed.
     """
     require(bool(losses), "no losses", "a dict of title to loss")
     curves = {title: loss_over_distance(loss, other_distance=other_distance) for title, loss in losses.items()}

@@ -33,6 +33,9 @@ def int8_codes(embeddings: npt.ArrayLike, scales: npt.ArrayLike | None = None) -
 
     Returns:
         `(n, dim)` int8. A row of zeros stays zero.
+
+    Raises:
+        ValueError: embeddings that are not a matrix of finite numbers, or scales of another form.
     """
     x = as_vectors(embeddings, "embeddings")
     if scales is None:
@@ -95,10 +98,18 @@ def binary_signs(codes: npt.ArrayLike, dim: int) -> np.ndarray:
         >>> signs = tfdml.metrics.binary_signs(codes, dim=3)
         >>> signs.tolist()
         [[1.0, -1.0, 1.0], [1.0, 1.0, -1.0]]
+        >>> (3 - float(signs[0] @ signs[1])) / 2  # two bits differ
+        2.0
 
     Args:
         codes: `(n, ceil(dim / 8))` uint8.
         dim: number of dimensions of the embeddings.
+
+    Returns:
+        `(n, dim)` float32.
+
+    Raises:
+        ValueError: codes of another shape or type.
     """
     codes = np.asarray(codes)
     require_whole("dim", dim, 1)

@@ -36,8 +36,7 @@ def reidentification(
 
     A query ignores gallery items of the same identity and the same camera. It does not ignore other identities in its
     camera, nor items whose identity no query has (distractors). Gallery items and queries with a junk id are removed.
-    Queries without a relevant item are excluded from the means and counted. Many ties give a UserWarning, see
-    `retrieval`.
+    Queries without a relevant item are excluded from the means and counted.
 
     * cmc@k: share of queries with a relevant item among the first k.
     * map: mean over queries of (1/R) sum over the whole ranking of P(i) rel(i), see `retrieval`.
@@ -48,13 +47,19 @@ def reidentification(
         >>> tfdml.metrics.reidentification([[1.0, 0.0]], [1], [0], **gallery, gallery_cameras=[0, 1, 1], k=(1, 2))
         {'cmc@1': 0.0, 'cmc@2': 1.0, 'map': 0.5, 'queries': 1, 'skipped': 0}
 
+    A model of pairs puts the other image of the person first.
+
+        >>> gallery = {"gallery_labels": [2, 1], "gallery_cameras": [1, 1]}
+        >>> tfdml.metrics.reidentification(None, [1], [0], scores=[[-0.5, 3.0]], **gallery, k=1)
+        {'cmc@1': 1.0, 'map': 1.0, 'queries': 1, 'skipped': 0}
+
     Args:
         embeddings: `(queries, dim)` floats. They need not be normalized. None with `scores` or `neighbors`.
         labels: `(queries,)` integers, identities.
         cameras: `(queries,)` integers, cameras; with `exclude="same_group"` the sequences or other groups.
         scores: `(queries, items)` floats of any model in place of embeddings, larger for nearer items. Equal ones are
             in the order of the gallery.
-        neighbors: whole rankings in place of embeddings, such as `tfdml.search.rerank` returns: `(queries, items)` row
+        neighbors: whole rankings in place of embeddings, such as those of `tfdml.search.rerank`: `(queries, items)` row
             numbers of the gallery, nearest first. If queries are items of the gallery, `exclude` leaves each out of its
             own ranking.
         gallery: `(items, dim)` floats to search in; None: every row is a query against all other rows.

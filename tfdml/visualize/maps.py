@@ -49,13 +49,18 @@ def embedding_map(
         'twelve'
 
     Args:
-        embeddings: `(n, dim)`; two columns are drawn without a method.
+        embeddings: `(n, dim)`; two columns are drawn as they are.
         data: labeled set or sequence of n examples; None, or examples that are not images: points.
         labels: `(n,)` integer class ids; None: the labels of a labeled set, or one color for all.
         method: function from embeddings `(n, dim)` to coordinates `(n, 2)`, such as `tfdml.visualize.pca`, `tsne` and
             `umap`, or `sklearn.manifold.Isomap().fit_transform`.
         cells: number of cells along the longer edge of the map; 0: points only.
         title: text above the map.
+
+    Raises:
+        ImportError: matplotlib, or the library of the method, is not installed.
+        ValueError: no embeddings, embeddings that are not finite or all equal, other numbers of embeddings, examples
+            and labels, or a method that returns another shape.
     """
     require_whole("cells", cells, 0)
     vectors = as_vectors(embeddings, "embeddings")

@@ -18,6 +18,8 @@ Match = Callable[[np.ndarray, np.ndarray], Any]
 def shared_labels(labels: Labels, gallery_labels: Labels) -> np.ndarray:
     """Number of labels that two items have in common, for `match=`: items with several labels each.
 
+    See also: option `match=` of `retrieval`.
+
     Example:
 
         >>> has_label = np.array([[1, 1, 0], [0, 1, 1], [0, 0, 1]], bool)
@@ -30,6 +32,9 @@ def shared_labels(labels: Labels, gallery_labels: Labels) -> np.ndarray:
 
     Returns:
         `(A, B)` float32 whole numbers; 0, not relevant, for an item without a label.
+
+    Raises:
+        ValueError: labels that are not two matrices of booleans of the same width.
     """
     a, b = np.asarray(labels), np.asarray(gallery_labels)
     is_valid = a.ndim == b.ndim == 2 and a.dtype == b.dtype == bool and a.shape[1] == b.shape[1]
@@ -40,6 +45,8 @@ def shared_labels(labels: Labels, gallery_labels: Labels) -> np.ndarray:
 
 def shared_levels(labels: Labels, gallery_labels: Labels) -> np.ndarray:
     """Number of levels of a hierarchy that two items have in common, for `match=`, from the coarsest level on.
+
+    See also: option `match=` of `retrieval`.
 
     Example:
 
@@ -54,6 +61,9 @@ def shared_levels(labels: Labels, gallery_labels: Labels) -> np.ndarray:
     Returns:
         `(A, B)` integers from 0, which is not relevant, to the number of levels. Ids below a level that differs are not
         compared.
+
+    Raises:
+        ValueError: labels that are not two matrices of integers of the same width.
     """
     a, b = np.asarray(labels), np.asarray(gallery_labels)
     is_valid = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[1] and a.dtype.kind in "iu" and b.dtype.kind in "iu"

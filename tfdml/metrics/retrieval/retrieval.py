@@ -101,11 +101,11 @@ def retrieval(
         match: function of the labels of some queries `(A, ...)` and of the gallery `(items, ...)` that returns a matrix
             `(A, items)`, of booleans or of grades of at least 0; items with a grade above 0 are relevant. None: items
             with an equal label are relevant. `shared_labels` is for items with several labels, `shared_levels` for
-            hierarchies. It is called in several threads, and slower than comparing classes.
+            hierarchies. It is called in several threads, for one block of queries at a time. Every ranking is sorted,
+            so this is slower than comparing classes.
         metric: "cosine" (normalized here; a zero vector has cosine 0 with everything), "dot" or "euclidean".
-        ties: "index" ranks items with the same score in the order of the gallery, with a UserWarning if that decides
-            the rank of the first relevant item of more than 1% of the queries; "expected" returns the mean over all of
-            their orders.
+        ties: "index" ranks items with the same score in the order of the gallery; "expected" returns the mean over all
+            of their orders.
         average: "micro", the mean over queries, or "macro", the mean over classes of their means. Not with `match`.
         per_query: return arrays instead of means.
         full_map: False omits `map`, the only metric that needs the rank of every relevant item, and is faster.
