@@ -102,7 +102,7 @@ def verification_folds(scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.Ar
         (array([5., 3.]), array([1. , 0.5]))
 
     Args:
-        scores, same, folds: as in `verification`, with its errors.
+        scores, same, folds: as in `verification`.
 
     Returns:
         A record of arrays: `folds`, `(f,)` int64, the ids of the folds, rising; `thresholds`, `(f,)` float64, the best
@@ -156,7 +156,7 @@ def roc(scores: npt.ArrayLike, same: npt.ArrayLike) -> Roc:
         ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
 
     Args:
-        scores, same: as in `verification`, with its errors.
+        scores, same: as in `verification`.
 
     Returns:
         A record of arrays `(m,)` float64, by falling threshold: `far` and `tar`, the false and the true accept rates,
