@@ -2,6 +2,9 @@
 
 `pairs`, `layers`, `losses`, `addons`, `miners`, `importance`, `networks` and `models` run on any Keras backend and are
 imported at once, so that saved models find their classes. The other subpackages are imported on first use.
+
+A `ValueError` says which argument has another type or shape, is out of range, not finite, too small for its use or a
+damaged file. A missing package is an `ImportError` that names the extra to install. `Raises:` lists other errors.
 """
 
 import importlib

@@ -3,8 +3,8 @@
 `import tensorflow_addons as tfa` and `tfa.losses.X` become `from tfdml import addons` and `addons.X`. Value and
 gradient are the same wherever the gradient of Addons is finite; where Addons gives NaN, the docstrings say what is
 returned. Integer labels are compared as integers, so that large class ids are not merged; half-precision inputs are
-computed and returned in float32. Invalid options and shapes raise ValueError. All take `reduction` and `dtype` of
-`keras.losses.Loss`; Addons ignores the reduction except in `ContrastiveLoss`.
+computed and returned in float32. Invalid options and shapes raise ValueError. All take `name`, `reduction` and `dtype`
+of `keras.losses.Loss`; Addons ignores the reduction except in `ContrastiveLoss`.
 
 `tfdml.losses` has these losses and others, with one value per anchor, over any pairs.
 """
@@ -232,7 +232,6 @@ class TripletSemiHardLoss(_AddonsLoss):
         margin: how much nearer positives must be, in units of the distance.
         distance_metric: "L2", "squared-L2", "angular" (1 - cosine similarity), or a function of `(batch, dim)`
             embeddings that returns the `(batch, batch)` matrix of distances.
-        name, reduction, dtype: as in `keras.losses.Loss`.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, as in TensorFlow Addons.
     """
@@ -265,7 +264,6 @@ class TripletHardLoss(_AddonsLoss):
         margin: how much nearer positives must be, in units of the distance; not used by `soft`.
         soft: the soft margin. Unlike the soft margin of Addons, it does not overflow for distances above 88.
         distance_metric: as in `TripletSemiHardLoss`.
-        name, reduction, dtype: as in `keras.losses.Loss`.
 
     Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss, 2017, eq. 5, as in TensorFlow Addons.
     """
@@ -301,7 +299,6 @@ class LiftedStructLoss(_AddonsLoss):
 
     Args:
         margin: distance up to which negatives count, with a soft threshold.
-        name, reduction, dtype: as in `keras.losses.Loss`.
 
     Source: Oh Song, Xiang, Jegelka, Savarese, Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016,
     eq. 4, as in TensorFlow Addons.
@@ -326,9 +323,6 @@ class NpairsLoss(_AddonsLoss):
 
         >>> round(float(tfdml.addons.NpairsLoss()(np.array([0, 1]), np.ones((2, 2), "float32"))), 4)  # log 2
         0.6931
-
-    Args:
-        name, reduction, dtype: as in `keras.losses.Loss`.
 
     Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016, as in TensorFlow
     Addons.
@@ -356,9 +350,6 @@ class NpairsMultilabelLoss(_AddonsLoss):
         >>> round(float(tfdml.addons.NpairsMultilabelLoss()(labels, np.ones((2, 2), "float32"))), 4)  # log 2
         0.6931
 
-    Args:
-        name, reduction, dtype: as in `keras.losses.Loss`.
-
     Source: as `NpairsLoss`.
     """
 
@@ -373,8 +364,7 @@ class ContrastiveLoss(_AddonsLoss):
     y d^2 + (1 - y) max(0, margin - d)^2
 
     `y_true` is 1 for pairs of one class and 0 for others; `y_pred` are distances. Both are `(batch,)` or `(batch, 1)`.
-    Addons would broadcast one shape against the other to all pairs of the batch; here each row keeps
-    its own label.
+    Addons would broadcast one shape against the other to all pairs of the batch; here each row keeps its own label.
 
     See also: `tfdml.losses.ContrastiveLoss`, which takes embeddings and their labels.
 
@@ -385,7 +375,6 @@ class ContrastiveLoss(_AddonsLoss):
 
     Args:
         margin: distance that pairs of different classes should have.
-        name, reduction, dtype: as in `keras.losses.Loss`.
 
     Source: Hadsell, Chopra, LeCun, Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006, as in
     TensorFlow Addons.

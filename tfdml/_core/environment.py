@@ -23,9 +23,6 @@ def environment(*packages: str) -> dict[str, str]:
 
     Returns:
         dict of two strings: `hardware` (processor, cores available to this process, memory) and `versions`.
-
-    Raises:
-        importlib.metadata.PackageNotFoundError: a package is not installed.
     """
     has_tensorflow = "tensorflow" in sys.modules or any(importlib.metadata.distributions(name="tensorflow"))
     names = dict.fromkeys(["tfdml", *(["tensorflow"] if has_tensorflow else []), "keras", "numpy", *packages])

@@ -29,8 +29,6 @@ def active_pairs(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: La
     Weights up to 1e-5 of the largest in the batch count as 0. Pairs that the loss's miner drops, that its `pairing`
     skips, or that satisfy the margin of a hinge are not active.
 
-    See also: `pair_weights` for the weight of each pair.
-
     Example: distances of negatives are 0.63 and 1.41; only the first is within the margin of 1.
 
         >>> x, labels = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), np.array([0, 0, 1])

@@ -43,9 +43,6 @@ def full_loss(loss: PairLoss, embeddings: npt.ArrayLike, labels: Labels) -> floa
         A float; 0 for a set without pairs. Time grows with the square of the number of examples. Memory does not: 2^23
         pairs are compared at a time, in float32, and summed in float64.
 
-    Raises:
-        ValueError: a loss with a miner, or embeddings that are not a matrix.
-
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. (10) as the mean of eq. (23).
     """
     require(loss.miner is None, f"a loss with miner={loss.miner!r}", "one of all pairs: pass it without miner")

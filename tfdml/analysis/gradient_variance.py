@@ -42,12 +42,8 @@ def gradient_variance(
     Returns:
         Array of the shape of `noise`, followed by the shape of `distances`, in [0, 1].
 
-    Raises:
-        ValueError: a distance outside [0, 2], noise that is not above 0, a dimension below 3, or no draws.
-
-    E[h' / |h'|] lies in the plane of a and n, by symmetry. Three numbers per draw are therefore enough: the two
-    coordinates of z in this plane, and its norm outside, which has a chi distribution of dim - 2 degrees of freedom.
-    Time and memory do not grow with `dim`; memory grows only with `draws`.
+    E[h' / |h'|] lies in the plane of a and n, by symmetry: three numbers per draw are enough, and time and memory do
+    not grow with `dim`.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4 and
     figure 3a. The paper writes h + z. Its figure has less variance at distance 0 for more noise, "due to the spherical

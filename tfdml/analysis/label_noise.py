@@ -45,9 +45,6 @@ def label_noise(
         A record: `rows`, the numbers of the examples that are far from the dominant center of their class, ascending;
         and `dominant`, `(classes,)`, the number of the dominant center of each class, -1 for a class without examples.
 
-    Raises:
-        ValueError: a label outside the classes, or a loss that is not built.
-
     Source: Deng, Guo, Liu, Gong, Zafeiriou, Sub-center ArcFace: Boosting Face Recognition by Large-Scale Noisy Web
     Faces, ECCV 2020.
     """

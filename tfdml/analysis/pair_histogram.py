@@ -61,9 +61,6 @@ def pair_histogram(
         example for a random miner: `a.negative + b.negative`. Without a miner, time grows with the square of the number
         of examples. Memory does not: 2^23 pairs are compared at a time, in float32.
 
-    Raises:
-        ValueError: an embedding of norm 0 or not finite, no bins, or labels that do not fit the embeddings.
-
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figure 7, and
     figure 3b with a miner.
     """
@@ -94,13 +91,6 @@ def plot_pair_histogram(histograms: Mapping[str, PairHistogram], *, dim: npt.Arr
         histograms: dict of title to the result of `pair_histogram`: epochs of a training, or sampling strategies.
         dim: None, or one dimension or several, of 3 or more: the negatives are shown beside the density q(d) of the
             distance of two random points on the unit sphere of this dimension.
-
-    Returns:
-        A matplotlib figure with a panel of negatives, and one of positives where there are any.
-
-    Raises:
-        ValueError: no histograms, or a dimension below 3.
-        ImportError: matplotlib is not installed.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figures 2, 3b, 7.
     """

@@ -37,8 +37,6 @@ def pair_weights(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: La
     has the gradient of `loss` at these embeddings: w_ij = dL / ds_ij for negatives and -dL / ds_ij for positives, where
     s_ij and s_ji share the derivative equally.
 
-    See also: `active_pairs` for the share of weights that are not 0.
-
     Example: the loss is the mean over six ordered pairs of -s of positives and s of negatives: all weights are 1/6.
 
         >>> x, labels = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), np.array([0, 0, 1])
@@ -60,8 +58,8 @@ def pair_weights(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: La
         negative.
 
     Raises:
-        ValueError: embeddings of another form, an embedding of norm 0 or not finite, a loss that is not a function of
-            inner products, such as `MatryoshkaLoss`, or another Keras backend than TensorFlow and JAX.
+        ValueError: an embedding of norm 0, a loss that is not a function of inner products, such as `MatryoshkaLoss`,
+            or another Keras backend than TensorFlow and JAX.
 
     The loss is differentiated by embeddings with one dimension per row, a Cholesky factor of the similarities, because
     such embeddings determine the derivatives by similarities. Time grows with the cube of the batch size. The loss's
@@ -101,10 +99,6 @@ def plot_pair_weights(losses: Mapping[str, Callable[..., Any]], embeddings: npt.
 
     Returns:
         A matplotlib figure, with weights as shares of the largest.
-
-    Raises:
-        ValueError: no losses, and the errors of `pair_weights`.
-        ImportError: matplotlib is not installed.
 
     Source: A Unified View of Deep Metric Learning via Gradient Analysis, figure 1.
     """

@@ -28,10 +28,6 @@ class EmbeddingHistory(Callback):
         >>> _ = model.fit(x, labels, epochs=2, verbose=0, callbacks=[history])
         >>> history.epochs, np.stack(history.frames).shape
         ([0, 1, 2], (3, 3, 2))
-        >>> history.frames[0].round(4)  # the metric starts as the identity
-        array([[1. , 0. ],
-               [0.6, 0.8],
-               [0. , 1. ]], dtype=float32)
 
     Args:
         data: labeled set of `tfdml.datasets`.
@@ -42,9 +38,6 @@ class EmbeddingHistory(Callback):
         epochs: list of int, the number of finished epochs of each frame; the first one is 0, or where a run resumes.
         data: the examples, a labeled set of n.
         rows: `(n,)` row numbers of these examples in the set that was passed.
-
-    Raises:
-        ValueError: data that are not a labeled set, no examples, a number below 1, or a model of several outputs.
     """
 
     def __init__(

@@ -23,8 +23,6 @@ class EmbeddingMetrics(Scheduled):
     If embeddings are not finite or all equal, a warning names likely causes, and the function gets random embeddings.
     Its values are then at chance level, so later epochs improve on them.
 
-    See also: `RetrievalEvaluation` for retrieval metrics.
-
     Example: how well k-means finds the classes.
 
         >>> inputs = keras.Input((2,))
@@ -41,12 +39,6 @@ class EmbeddingMetrics(Scheduled):
         function: function of embeddings `(examples, dim)` and `data` that returns a dict of numbers. Text, such as the
             algorithm of `clustering`, is not written into the logs.
         every, max_time_fraction, batch_size, prefix, at_sign: as in `RetrievalEvaluation`.
-
-    Raises:
-        ValueError: an option out of range, no examples, a model of several outputs, or a function of another kind.
-
-    Warns:
-        UserWarning: at the end of an epoch, embeddings that are not finite or all equal.
     """
 
     def __init__(

@@ -32,12 +32,6 @@ class ExportBest(keras.callbacks.Callback):
     it: only a better model replaces an export. A run that begins at or before its epoch warns and names the value to
     beat. A network with a variable that is not finite is not exported, and a warning names the variable.
 
-    In training:
-
-        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[
-            tfdml.callbacks.RetrievalEvaluation(test),
-            tfdml.callbacks.ExportBest("savedmodels/products", monitor="val_map@r")])
-
     See also: `TrainingCheckpoint` to resume a run.
 
     Example: images of 1 x 2 pixels; the values of two epochs, which `RetrievalEvaluation` writes in `fit`.
@@ -66,10 +60,9 @@ class ExportBest(keras.callbacks.Callback):
         best: the best value so far, or None.
 
     Raises:
-        ValueError: an unknown mode; `best` is NaN; unless `start_over`, an export with another monitor or mode or an
-            unknown value; or a monitor that is not in the logs, which `EmbeddingModel.fit` says before the first step.
+        ValueError: unless `start_over`, an export with another monitor or mode or an unknown value; a monitor that is
+            not in the logs, which `EmbeddingModel.fit` says before the first step.
         FileExistsError: the folder holds a file that is not part of an export.
-        OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.
     """
 

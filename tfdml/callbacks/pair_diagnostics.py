@@ -55,10 +55,8 @@ class PairDiagnostics(Callback):
         batch_size: number of examples embedded at the same time.
 
     Raises:
-        ValueError: data and labels differ in length, or a number is not positive; when training begins, the model is
-            compiled with a loss that is not a function, the examples have no positive or no negative pair, or
-            `tfdml.analysis.pair_weights` rejects the embeddings.
-        OSError: `path` cannot be written.
+        ValueError: when training begins, a model compiled with a loss that is not a function, examples without a
+            positive or a negative pair, or embeddings that `tfdml.analysis.pair_weights` rejects.
     """
 
     def __init__(

@@ -48,13 +48,6 @@ class RefreshCenters(_Refresh):
 
     A refresh embeds the same examples each time. A resumed run begins with the centers of the resumed model.
 
-    In training:
-
-        centers = tfdml.samplers.ClassCenters(train.labels, dim=64)
-        sampler = tfdml.samplers.HardClassSampler(classes_per_batch=16, examples_per_class=2, centers=centers)
-        model.fit(sampler.batches(train), steps_per_epoch=200, epochs=10,
-                  callbacks=[tfdml.callbacks.RefreshCenters(train, centers=centers)])
-
     Example:
 
         >>> inputs = keras.Input((2,))
@@ -75,9 +68,6 @@ class RefreshCenters(_Refresh):
         batch_size: number of examples embedded at the same time.
         every: number of epochs between refreshes; the last epoch is not followed by a refresh.
         seed: seed of the choice of examples, any whole number of at least 0.
-
-    Raises:
-        ValueError: data and labels of different lengths, other classes than the centers have, or a number below 1.
     """
 
     def __init__(
@@ -111,13 +101,6 @@ class RefreshMinedPairs(_Refresh):
     A refresh embeds all examples and searches for each of them. It needs memory for a few copies of the embeddings,
     examples x dim float32, and for `tfdml.search.hardest_pairs`. A resumed run begins with the resumed model's pairs.
 
-    In training:
-
-        pairs = tfdml.samplers.MinedPairs(train.labels, positives=2, negatives=10)
-        sampler = tfdml.samplers.MinedSampler(anchors_per_batch=32, pairs=pairs)
-        model.fit(sampler.batches(train), steps_per_epoch=200, epochs=10,
-                  callbacks=[tfdml.callbacks.RefreshMinedPairs(train, pairs=pairs)])
-
     Example:
 
         >>> inputs = keras.Input((2,))
@@ -132,12 +115,7 @@ class RefreshMinedPairs(_Refresh):
     Args:
         data, labels, batch_size, every: as in `RefreshCenters`.
         pairs: `tfdml.samplers.MinedPairs` of the same labels.
-        search: "exact" or None for `tfdml.search.Exact`, "scann" for `tfdml.search.Scann` if exact search would take
-            too long, or any function `(vectors, metric=...)`, such as these classes, that returns an index.
-
-    Raises:
-        ValueError: data and labels of different lengths, other labels than the labels of the pairs, an unknown
-            `search`, or a number that is not positive.
+        search: as in `tfdml.search.hardest_pairs`.
     """
 
     def __init__(

@@ -64,11 +64,9 @@ class RetrievalEvaluation(Scheduled):
         gallery: the same, to search in; None to search in `data`.
         model: the network to evaluate, if it is not the model in training but has its layers, such as
             `keras.Model(model.input, model.output["embedding"])` of a model with several outputs.
-        k: the ranks of `recall@k`; None for 1, 2, 4 and 8, up to the number of candidates of a query. A text such as
-            "1%" is a share of the candidates, as in `tfdml.metrics.retrieval`.
-        search: "exact", None or `tfdml.search.Exact`; or "scann", `tfdml.search.Scann` or any function
-            `(vectors, metric=...)` that returns an index, for approximate neighbors if exact search takes too long;
-            then `val_search_recall@k` is the fraction of the exact neighbors that were found.
+        k: ranks of `recall@k`, as in `tfdml.metrics.retrieval`.
+        search: "exact" or None; or "scann" or a function `(vectors, metric=...)` that returns an index, for approximate
+            neighbors; then `val_search_recall@k` is the fraction of the exact neighbors that were found.
         sample: number of queries, drawn once at random among those with a relevant item; None for all. Each is
             searched in the complete set or gallery, so the metrics estimate the metrics of all queries.
         every: number of epochs between two evaluations; the first and the last epoch are always evaluated.
@@ -78,12 +76,8 @@ class RetrievalEvaluation(Scheduled):
         at_sign: text in place of the @ of a name: "_at_" for `val_recall_at_1`, since MLflow takes no name with @.
 
     Raises:
-        ValueError: data of another form, such as text, float labels or examples with NaN; an unknown search; an option
-            out of range, or a rank above the number of candidates; no query with a relevant item; other class names in
-            the gallery; a model of several outputs, or of two towers without `gallery`.
-
-    Warns:
-        UserWarning: at the end of an epoch, embeddings that are not finite or all equal.
+        ValueError: float labels or examples with NaN; a rank above the number of candidates; no query with a relevant
+            item; other class names in the gallery; a model of several outputs, or of two towers without `gallery`.
     """
 
     def __init__(
@@ -112,11 +106,7 @@ class RetrievalEvaluation(Scheduled):
         self._embed_queries, self._embed_gallery = (embedder(x, batch_size) for x in (self.data, self.gallery))
 
     def evaluate(self, model: keras.Model) -> dict[str, float]:
-        """Metrics of a model without the prefix: the dict of `tfdml.metrics.retrieval`.
-
-        Raises:
-            ValueError: embeddings that are not finite or all equal; the errors of `tfdml.metrics.retrieval`.
-        """
+        """Metrics of a model without the prefix: the dict of `tfdml.metrics.retrieval`."""
         return self._measured(*self._embedded(model))
 
     def writes(self, name: str) -> bool:

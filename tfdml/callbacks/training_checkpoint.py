@@ -25,7 +25,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     was trained on: a resumed run ends with the weights of an uninterrupted run. (`optimizer.iterations` differs: it
     does not count steps that loss scaling skips or whose gradients are only accumulated.)
 
-    A state with a variable that is not finite is not saved: the file keeps the last finite state.
+    A state with a variable that is not finite is not saved, with a warning: the file keeps the last finite state.
 
     Where `keras.distribution` divides a run over several processes, process 0 writes the file, and all processes read
     it: on several machines it is on a shared file system, or copied to all of them before the run is resumed.
@@ -55,11 +55,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         path: file to write, ending in `.keras`.
 
     Raises:
-        ValueError: `path` has another suffix; when training begins, a variable that no process has as a whole.
-        OSError: `path` cannot be written.
-
-    Warns:
-        UserWarning: at the end of an epoch, a variable that is not finite.
+        ValueError: when training begins, a variable that no process has as a whole.
     """
 
     def __init__(self, path: FilePath):

@@ -118,10 +118,10 @@ def score_copies(
 ) -> CopyScores:
     """Make copies of a sample of the images, and compare each with all images.
 
-    With `verify`, the ten nearest neighbors of a copy from a similarity on are candidates, and their score is that of
-    the registration of their pixels; otherwise it is the cosine similarity.
+    With `verify`, the ten nearest neighbors of a copy from a similarity on are candidates, and their score is the score
+    of the registration of their pixels; otherwise it is the cosine similarity.
 
-    Example: copies of noise at half of the brightness, and the threshold that a precision of 0.99 gives.
+    Example: copies of noise at half of the brightness.
 
         >>> images = np.random.default_rng(0).integers(0, 256, (30, 8, 8, 3), "uint8")
         >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.zeros(30, int), class_names=("noise",))
@@ -131,9 +131,6 @@ def score_copies(
         >>> scores = tfdml.cleaning.score_copies(model, data, x, kinds=darker, sample=20, verify=False)
         >>> scores.by_kind["darker"].shape, scores.matched()["darker"][:2].round(2)
         ((20, 30), array([1., 1.], dtype=float32))
-        >>> calibration = scores.calibrated(0.99)
-        >>> 0.9 < calibration.similarity < 1, float(calibration.precision), calibration.recall["darker"].value
-        (True, 1.0, 1.0)
 
     Args:
         model: model of the embeddings.
@@ -152,9 +149,6 @@ def score_copies(
         each kind, as the model takes them; `rows` of their originals; and `floor`, None where candidates were not
         verified. `matched()` and `mismatched()` split the scores, and `calibrated(precision)` chooses a threshold: a
         record of `similarity`, `registration`, `precision`, `images` and `recall` by kind.
-
-    Raises:
-        ValueError: fewer than two images, or an option out of range.
     """
     require_whole("sample", sample, 2)
     require_seed(seed)

@@ -54,7 +54,7 @@ def clean(
     of their pixels (`register`), for which these images are read once more; with a similarity or without `verify`, by
     the cosine similarity alone.
 
-    Example: noise, one image of which is there twice, compared by its pixels as they are.
+    Example: noise with one image twice, compared by its pixels.
 
         >>> images = np.random.default_rng(0).integers(0, 256, (8, 8, 8, 3), "uint8")
         >>> images[7] = images[2]
@@ -78,14 +78,8 @@ def clean(
         seed: of the calibration and the search.
         batch_size: number of images embedded at the same time.
         cache: folder to which embeddings are written every 16 batches, from which the same call resumes after an
-            interruption. It stays. Embeddings of other files, another model or batch size are replaced, with a
-            warning, as are damaged ones.
-
-    Returns:
-        `Findings`, leaks first.
-
-    Raises:
-        ValueError: no set, fewer than two images that can be read, or an option out of range.
+            interruption. It stays. Damaged embeddings, and embeddings of other files, another model or batch size, are
+            replaced with a warning.
     """
     require_fraction(precision=precision)
     sets = dict(data) if isinstance(data, Mapping) else {"": data}

@@ -30,7 +30,7 @@ _HEADS = {
 class Finding(NamedTuple):
     """An image to look at.
 
-    Example: noise, one image of which is there twice.
+    Example: noise with one image twice.
 
         >>> images = np.random.default_rng(0).integers(0, 256, (8, 8, 8, 3), "uint8")
         >>> images[7] = images[2]
@@ -123,7 +123,6 @@ def write_report(findings: Findings, path: FilePath) -> Path:
 
     Raises:
         FileExistsError: a folder with other files; the first one is named.
-        OSError: the folder cannot be written.
     """
     with atomic_write(path, listed_files) as new:
         new.mkdir()

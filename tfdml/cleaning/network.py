@@ -26,9 +26,6 @@ def copy_network(size: int = 96, weights: str | None = "imagenet") -> keras.Mode
 
     Returns:
         Keras model from pixels `(batch, size, size, 3)`, 0 to 255, to `(batch, 448)`.
-
-    Raises:
-        ImportError: the weights are not installed.
     """
     network = efficientnet_lite(input_shape=(size, size, 3), weights=weights)
     maps = network.get_layer("blocks.10.add").output

@@ -58,9 +58,9 @@ def thumbnail(pixels: np.ndarray) -> Thumbnail:
 def register(first: np.ndarray, second: np.ndarray) -> Registration:
     """The place of one image in the other at which their details agree best.
 
-    Both become gray thumbnails of 64 x 64 pixels. Each, at 8 scales from 0.5 to 1, is slid over the other one. Its
-    aspect is that of its pixels, or, at the full size, that of the other image. Both are high-passed and divided by
-    their local contrast: neither shaded areas nor a few bright dots decide.
+    Both become gray thumbnails of 64 x 64 pixels. Each, at 8 scales from 0.5 to 1, is slid over the other one. It keeps
+    its aspect, or, at the full size, takes the aspect of the other image. Both are high-passed and divided by their
+    local contrast: neither shaded areas nor a few bright dots decide.
 
     Example: the upper left 400 x 400 pixels of a photograph of 512 x 512, and another photograph.
 
@@ -79,7 +79,7 @@ def register(first: np.ndarray, second: np.ndarray) -> Registration:
         for images without contrast; `swapped`, whether the first image lies in the second one; and `top`, `left`,
         `height`, `width` of the inner image, as fractions of the sides of the outer one.
 
-    Source: the contrast is that of Jarrett, Kavukcuoglu, Ranzato, LeCun, What is the Best Multi-Stage Architecture for
+    Source: the contrast is from Jarrett, Kavukcuoglu, Ranzato, LeCun, What is the Best Multi-Stage Architecture for
     Object Recognition?, ICCV 2009, section 2, with a constant for the noise.
     """
     return registered(thumbnail(first), thumbnail(second))

@@ -43,11 +43,7 @@ def check_names(options: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a command.
-
-    Returns:
-        Exit code: 0 for success, 1 if a problem was found or a step failed, 2 for arguments that cannot be used.
-    """
+    """Run a command. Exit code: 0 for success, 1 if a problem was found or a step failed, 2 for unusable arguments."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
         try:

@@ -28,10 +28,7 @@ COLUMN = {"column": True}  # metadata of a field with one entry per example, whi
 class LabeledSet:
     """Examples with their classes: image files, an array of images, or a source. Row i of every column is example i.
 
-    Samplers, evaluation, refresh callbacks and `tfdml.models.embed` take a set as it is:
-
-        sampler.batches(train)
-        tfdml.callbacks.RetrievalEvaluation(test)
+    Samplers, evaluation, refresh callbacks and `tfdml.models.embed` take a set.
 
     Example: four images of three classes.
 
@@ -41,9 +38,6 @@ class LabeledSet:
         <LabeledSet: 4 examples of 3 classes>
         >>> data.select_classes(["bee", "cat"]).labels
         array([0, 1])
-        >>> train, validation = data.split(1 / 3, by="class", seed=1)
-        >>> train.class_names, validation.class_names
-        (('ant', 'cat'), ('bee',))
 
     A subclass, a frozen dataclass, marks its own columns: `field(metadata={"column": True})`. Subsets take them along.
 
@@ -62,9 +56,8 @@ class LabeledSet:
         protocol: the id under which numbers measured on this set are reported; None for data of your own.
 
     Raises:
-        ValueError: not exactly one of paths, images and source; columns of different lengths; labels that are not
-            indices into `class_names`; files without `load`; a `load` that takes boxes without boxes; a path or a class
-            name that is not UTF-8.
+        ValueError: not exactly one of paths, images and source; columns that do not fit each other; files without
+            `load`; a path or a class name that is not UTF-8.
     """
 
     labels: np.ndarray = field(metadata=COLUMN)
@@ -128,7 +121,6 @@ class LabeledSet:
             A finite `tf.data.Dataset` of `(examples, labels)`.
 
         Raises:
-            ValueError: no examples, or a batch size below 1.
             tf.errors.InvalidArgumentError: while it is read, an example that cannot be loaded, which it names.
         """
         from tfdml.datasets import loading as _loading
@@ -148,9 +140,6 @@ class LabeledSet:
 
         Returns:
             A finite `tf.data.Dataset` of `(examples, rows)`: row numbers of the set, int64.
-
-        Raises:
-            ValueError: no examples, or a batch size below 1.
         """
         from tfdml.datasets import loading as _loading
 
@@ -158,11 +147,7 @@ class LabeledSet:
         return _loading.loadable(self.keys, self.load, len(self), batch_size=batch_size, start=start)
 
     def examples(self) -> np.ndarray:
-        """All examples as one array `(n, ...)`, loaded as `batches` loads them: `set.take(rows).examples()` for some.
-
-        Raises:
-            ValueError: no examples.
-        """
+        """All examples as one array `(n, ...)`, as `batches` loads them; `set.take(rows).examples()` for some."""
         if self.images is not None and self.load is None:
             return np.asarray(self.images)
         return np.concatenate([np.asarray(examples) for examples, _ in self.batches()])
@@ -183,9 +168,6 @@ class LabeledSet:
 
         Args:
             names: class names, or numbers: indices into `class_names`.
-
-        Raises:
-            ValueError: an unknown class.
         """
         numbers = np.unique([self._class_number(name) for name in np.atleast_1d(names).tolist()])
         subset = self.take(np.isin(self.labels, numbers))
@@ -217,9 +199,6 @@ class LabeledSet:
 
         Returns:
             `(train, validation)`, without a protocol, each in the order of the set.
-
-        Raises:
-            ValueError: a share outside (0, 1), an unknown `by`, no two classes or groups, or an empty validation part.
         """
         rows = splits.split(self, validation, by=by, seed=seed)
         train, held_out = self.take(rows[0]), self.take(rows[1])
@@ -248,12 +227,6 @@ class LabeledSet:
 
         Args:
             workers: number of threads; None for the number of cores.
-
-        Returns:
-            `FileCheck` with `problems`, `usable_rows` and `transparent`, the images whose hidden colors `load` shows.
-
-        Raises:
-            ValueError: `workers` below 1.
         """
         return integrity.check_files(self, workers)
 
@@ -262,9 +235,6 @@ class LabeledSet:
 
         Args:
             workers: number of threads; None for the number of cores.
-
-        Raises:
-            ValueError: `workers` below 1.
         """
         return integrity.unreadable_files(self, workers)
 
@@ -305,9 +275,7 @@ class LabeledSet:
             The set with a memory map as `images`, and without `paths`, `source`, `load` and `boxes`.
 
         Raises:
-            FileExistsError: a folder with other files, which stay as they are; the first one is named.
-            ValueError: a set without examples, or examples that are not arrays of numbers.
-            OSError: a missing file, a folder that cannot be written, or too little space on the disk.
+            FileExistsError: a folder with other files, which are not changed; the first one is named.
             tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names; see `check_files`.
         """
         return cached(self, path, load)

@@ -88,9 +88,6 @@ def require_disjoint(*sets: Data) -> None:
 
     Args:
         sets: labeled sets. Only classes with examples count.
-
-    Raises:
-        ValueError: a class with examples in two sets.
     """
     names = [{class_name(part.class_names[number]) for number in np.unique(part.labels)} for part in sets]
     for (i, first), (j, second) in combinations(enumerate(names, 1), 2):

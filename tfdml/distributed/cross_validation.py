@@ -38,9 +38,6 @@ def cross_validate(
         train, data, space, path: as in `tfdml.evaluation.cross_validate`. `train` and the set are sent to the nodes.
         resources: what a training takes of a node, as in `embed`.
         options: the other options of `tfdml.evaluation.cross_validate`.
-
-    Raises:
-        ImportError, TypeError, ValueError: as `tfdml.evaluation.cross_validate`; resources that no node has.
     """
     measure = partial(_measured_folds, resources=resources)
     return evaluation.cross_validate(train, data, space, path, measure=measure, **options)

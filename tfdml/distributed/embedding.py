@@ -110,11 +110,6 @@ def embed(
     The folder, the model if it is a path, and files of the set must have the same names on all nodes: a shared disk.
     Arrays are sent to each node once.
 
-    With an export and archives, on every machine that has a GPU:
-
-        images = tfdml.datasets.archives(tar_files, load=tfdml.export.load("products").preprocessing)
-        shards = tfdml.distributed.embed("products", images, "embedded", actors=(1, 8), resources={"num_gpus": 1})
-
     See also: `tfdml.models.write_embeddings` on one machine, `build_index` and `join` for what follows.
 
     Example: five vectors in shards of two, by one actor on this machine.
@@ -125,9 +120,6 @@ def embed(
         >>> shards = tfdml.distributed.embed(model, x, "shards", batch_size=2, shard_size=2, actors=1)
         >>> shards.names, shards.dim
         (['part-000000', 'part-000001', 'part-000002'], 2)
-        >>> shards.read(0).embeddings.round(4)
-        array([[0.6, 0.8],
-               [0. , 1. ]], dtype=float32)
 
     Args:
         model: folder of an export, a `.keras` file, a Keras model, or a function that makes a model.
@@ -146,7 +138,6 @@ def embed(
         `fingerprint` of the model, and `read(number)`.
 
     Raises:
-        ImportError: Ray or pyarrow is not installed: `pip install tfdml[ray]`.
         BlockingIOError: another process writes `path`, which the message names.
         FileExistsError: a folder with other files, which stay.
         RuntimeError: an actor whose process or node ended four times, such as one that takes more memory than there is.

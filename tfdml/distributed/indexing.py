@@ -57,10 +57,8 @@ def build_index(
         The index, as `tfdml.search.load` reads it. `path` and `label` are its metadata where the set had them.
 
     Raises:
-        ImportError: Ray, ScaNN or faiss is not installed.
-        BlockingIOError: another process writes `path`, which the message names.
-        FileExistsError: a folder with other files, which stay.
-        ValueError: an option out of range; a folder of other embeddings or options; embeddings without paths.
+        BlockingIOError, FileExistsError: as `embed`.
+        ValueError: a folder of other embeddings or options; embeddings without paths.
     """
     require_one_of(("exact", "scann", "faiss"), index=index)
     require_one_of(("row", "path"), ids=ids)
@@ -126,7 +124,6 @@ class SearchActors:
         fingerprint: fingerprint of their model; None if it is not stated.
 
     Raises:
-        ImportError: Ray is not installed: `pip install tfdml[ray]`.
         FileNotFoundError, ValueError: a shard that is missing or damaged, by name; resources that no node has.
     """
 
@@ -159,14 +156,8 @@ class SearchActors:
         """The `k` nearest vectors of every query, as of the index that `build_index` returns.
 
         Args:
-            queries: `(q, dim)` floats, finite.
-            k: number of neighbors, 1 to the number of vectors that pass `where`.
+            queries, k, model, other_model: as in `tfdml.search.Exact.search`.
             where: an expression of metadata columns; None for all.
-            model: the model of the queries, or its fingerprint; None: not stated, and not compared.
-            other_model: whether queries of another model than that of the index are taken.
-
-        Raises:
-            ValueError: queries of another dim or model, or not finite; k out of range; a filter that is no expression.
         """
         require_same_model("queries", model, "the index", self.fingerprint, other_model=other_model)
         queries = as_vectors(queries, "queries")

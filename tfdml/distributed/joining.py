@@ -68,19 +68,11 @@ def join(
 
     Args:
         shards: the result of `embed`, or its folder.
-        similarity: least cosine similarity, in (-1, 1].
-        recall: share of the rows with a similar row whose pairs should all be found, in (0, 1].
-        sample: number of rows in each of the two samples.
-        max_pairs: number of pairs above which the join is given up.
-        seed: of the centers and the samples.
+        similarity, recall, sample, max_pairs, seed: as in `tfdml.search.similar_pairs`.
         resources: what a task takes of a node, as in `embed`.
 
     Returns:
         `SimilarPairs`: row numbers are positions among the embeddings of all shards.
-
-    Raises:
-        ImportError: Ray is not installed: `pip install tfdml[ray]`.
-        ValueError: an option out of range; more than `max_pairs` pairs; resources that no node has.
     """
     require(-1 < similarity <= 1, f"similarity={similarity}", "a cosine similarity above -1 and up to 1")
     require_fraction(recall=recall)

@@ -44,18 +44,11 @@ def search_shards(
 
     Args:
         shards: the result of `embed`, or its folder.
-        queries: `(q, dim)` floats, finite; sent to each node once.
-        k: number of neighbors, 1 to the number of embeddings.
-        metric: "cosine", "dot" or "euclidean".
+        queries, k, metric, model, other_model: as in `tfdml.search.search_on_disk`.
         resources: what a task takes of a node, as in `embed`.
-        model, other_model: the model of the queries, or its fingerprint, None: not compared; and whether another is
-            taken.
 
     Returns:
         rows `(q, k)` int64, positions among the embeddings of all shards, nearest first; and scores, float32.
-
-    Raises:
-        ValueError: as `search_on_disk`.
     """
     shards = shards if isinstance(shards, EmbeddedShards) else read_shards(shards)
     require_same_model("queries", model, "the shards", shards.fingerprint, other_model=other_model)
@@ -90,7 +83,7 @@ def retrieval(
     They equal `tfdml.metrics.retrieval(queries, labels, gallery=all_embeddings, full_map=False)`. The driver holds the
     queries, and as many neighbors of each as the largest class of the queries has items.
 
-    Example: the first neighbor of the first query has its class, that of the second has not.
+    Example: the first neighbor of the first query has its class, the first neighbor of the second has not.
 
         >>> inputs = keras.Input((2,))
         >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(inputs))
@@ -108,9 +101,6 @@ def retrieval(
         query_rows: `(q,)` positions of the queries in the gallery, where each ignores itself; None for other images.
         k: ranks of recall@k; None for 1, 2, 4 and 8.
         options: the options of `search_shards`.
-
-    Raises:
-        ValueError: as `tfdml.metrics.retrieval`; another number of labels.
     """
     shards = shards if isinstance(shards, EmbeddedShards) else read_shards(shards)
     labels, gallery_labels = np.asarray(labels), np.asarray(gallery_labels)

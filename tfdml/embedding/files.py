@@ -53,8 +53,6 @@ def read_embeddings(path: FilePath) -> Embeddings:
         >>> stored.embeddings.round(4), stored.rows
         (array([[0.6, 0.8],
                [0. , 1. ]], dtype=float32), array([0, 1]))
-        >>> stored.fingerprint == tfdml.models.fingerprint(model)
-        True
 
     Returns:
         A record whose length is n, the number of embeddings. Row i of every column is embedding i:
@@ -68,8 +66,6 @@ def read_embeddings(path: FilePath) -> Embeddings:
         * `fingerprint`: the `fingerprint` of the model and, if the set had one, of its preprocessing.
 
     Raises:
-        FileNotFoundError: there are no embeddings at `path`.
-        ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
         ValueError: a file of another form, or that has changed: all files of a folder are compared with `SHA256SUMS`,
             at 1 to 2 GB per second of a core. In a Parquet file, columns have checksums, and `skipped` has none.
     """

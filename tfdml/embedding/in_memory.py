@@ -41,9 +41,6 @@ def embed(model: Embedder, data: Examples, *, batch_size: int = 256) -> np.ndarr
     Returns:
         `(examples, dim)`, in the order of the set. The array does not know its model: pass `model=` to an index, to
         `add` and to `search` to have vectors of another model refused.
-
-    Raises:
-        ValueError: no examples, a batch size below 1, or a model of other outputs.
     """
     return embedder(data, batch_size)(model).embeddings
 

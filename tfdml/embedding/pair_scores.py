@@ -31,12 +31,6 @@ def score_pairs(
         data: a labeled set of `tfdml.datasets`, or an array `(examples, ...)`.
         first, second: `(pairs,)` row numbers.
         batch_size: pairs that the model takes at a time; eight batches of examples are in memory.
-
-    Returns:
-        `(pairs,)` float32 scores, in the order of the pairs.
-
-    Raises:
-        ValueError: no pairs, different numbers of rows, or rows that are not in the set.
     """
     require_whole("batch_size", batch_size, 1)
     rows = [as_ids(side, name) for side, name in ((first, "first"), (second, "second"))]

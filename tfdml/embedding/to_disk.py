@@ -57,12 +57,10 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
         `(row, name, reason)` of each example that could not be loaded.
 
     Raises:
-        ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
-        OSError: `path` cannot be written.
         BlockingIOError: another process writes `path`, which the message names.
         FileExistsError: a Parquet file, or a file in the folder, that is not part of embeddings; it is named.
-        ValueError: no examples, or none that can be loaded; an embedding that is not finite; another suffix; or an
-            unfinished folder of another set, model or batch size.
+        ValueError: no examples that can be loaded; an embedding that is not finite; an unfinished folder of another
+            set, model or batch size.
     """
     target = embedding_files.as_target(path)
     require(len(data) > 0, "a set without examples", "at least one. Check its filters and files")

@@ -93,12 +93,6 @@ def load(path: FilePath) -> LoadedModel:
     same time; the result is then either the old or the new model. All files are first compared with the checksums in
     `assets.extra/SHA256SUMS`.
 
-    With image files:
-
-        model = tfdml.export.load("savedmodels/products")
-        photos = tfdml.datasets.folder("photos", load=model.preprocessing)
-        tfdml.models.write_embeddings(model, photos, "photos.parquet")
-
     Example: a model of images of 1 x 2 pixels; TensorFlow alone loads it, too.
 
         >>> inputs = keras.Input((1, 2, 1))
@@ -111,13 +105,7 @@ def load(path: FilePath) -> LoadedModel:
         array([[0.6, 0.8]], dtype=float32)
 
     Args:
-        path: folder of the SavedModel, or of its versions (see `next_version`), of which the highest is loaded.
-
-    Returns:
-        `LoadedModel`, a model for `tfdml.models.embed` and `tfdml.models.write_embeddings`.
-
-    Raises:
-        ValueError: the folder holds no SavedModel that `saved_model` wrote, or a file of it is missing or has changed.
+        path: folder of the SavedModel, or of its versions (see `next_version`): the highest is loaded.
     """
     path = newest_version(path)
     return read_whole(path, lambda folder: _load(folder, path))

@@ -103,12 +103,9 @@ def saved_model(
         other_model: whether to accept an index that states another model.
 
     Raises:
-        ValueError: a model of another form, an option of another form, a `preprocessing` or an index that does not fit
-            the model, an index of fewer than k vectors, a `search` without an index, an id "unknown" beside a
-            threshold, or an index or boxes for a model of pairs.
+        ValueError: a model, `preprocessing` and index that do not fit each other, an index of fewer than k vectors, an
+            id "unknown" beside a threshold, or an index or boxes for a model of pairs.
         FileExistsError: the folder at `path` holds a file, by name, that is not part of an export.
-        ImportError: `ScannSearch` without ScaNN for the installed TensorFlow.
-        OSError: `path` cannot be written.
         RuntimeError: the Keras backend is not TensorFlow.
     """
     shape = image_shape(model)

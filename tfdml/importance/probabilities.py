@@ -76,8 +76,6 @@ def group_probabilities(
         >>> labels = np.repeat([0, 1], 3)
         >>> q.of(labels)[0].round(4)  # 4/12 over 12 pairs of one class, 8/12 over 18 of two
         array([0.    , 0.0278, 0.0278, 0.037 , 0.037 , 0.037 ])
-        >>> round(float(q.of(labels).sum()), 4), round(q.uniform, 4)
-        (1.0, 0.0333)
 
     Args:
         class_counts: examples per class that can be drawn: an array indexed by class id, or a dict of id to count.
@@ -177,9 +175,6 @@ def hierarchical_probabilities(
         class_counts: as in `group_probabilities`.
         super_classes: super-class id of each class: an array indexed by class id, or a dict of id to id.
         super_classes_per_batch, classes_per_super_class, examples_per_class: S, C and m.
-
-    Raises:
-        ValueError: a class without a super-class, fewer than S super-classes, or one with fewer than C classes.
     """
     s, c, m = super_classes_per_batch, classes_per_super_class, examples_per_class
     ids, counts = _counts(class_counts, at_least=s * c)
@@ -214,7 +209,7 @@ def super_classes_of(ids: np.ndarray, super_classes: npt.ArrayLike | dict[int, i
 def mixed_probabilities(designs: Sequence[PairProbabilities], weights: Sequence[float]) -> PairProbabilities:
     """Q of a design that draws each batch from one of several designs: Q(i, j) = sum_k weight_k Q_k(i, j).
 
-    Example: every other batch is uniform, the others are pairs of which nine of ten are positive.
+    Example: every other batch is uniform, the others are pairs; nine of ten are positive.
 
         >>> uniform = tfdml.importance.uniform_probabilities([2, 2])
         >>> positive = tfdml.importance.p_random_probabilities([2, 2], positive_fraction=0.9)

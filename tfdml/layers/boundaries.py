@@ -21,7 +21,7 @@ class Boundaries(LossLayer):
 
     A function `Pairs -> (anchors,)`. beta_0 starts at `initial` and the others at 0, as in the paper.
 
-    Example: two classes, the first of which has learned a boundary 0.1 above that of all.
+    Example: two classes; the first one has learned a boundary 0.1 above the common one.
 
         >>> boundaries = tfdml.layers.Boundaries(initial=1.2, class_ids=[7, 9])
         >>> loss = tfdml.losses.MarginLoss(boundary=boundaries)  # EmbeddingModel trains them
@@ -32,13 +32,10 @@ class Boundaries(LossLayer):
 
     Args:
         initial: initial value of all boundaries, in [0, 2].
-        class_ids: class ids, in any order, with repetitions, each with its own boundary; None for none per class.
+        class_ids: class ids, in any order, with repetitions, each with its own boundary; None for none per class. Later
+            labels outside of them are a ValueError; in a compiled function, which cannot raise, the loss is NaN.
         examples: number of training examples, each with its own boundary; 0 for none. Labels are then `(batch, 2)`: the
             class id and the index of the example, 0 to examples - 1.
-
-    Raises:
-        ValueError: a boundary out of range; when called, a class that is not among `class_ids`. In a compiled function,
-            which cannot raise, the loss is NaN.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4.
     """

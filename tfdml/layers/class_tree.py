@@ -31,13 +31,6 @@ class ClassTree(LossLayer):
 
     `tfdml.callbacks.RefreshCenters` calls `refresh`; before, all values are 0. `.keras` files keep the tree.
 
-    In training:
-
-        tree = tfdml.layers.ClassTree(train.labels)
-        model.compile("adam", loss=tfdml.losses.HierarchicalTripletLoss(tree))
-        refresh = tfdml.callbacks.RefreshCenters(train, centers=tree)
-        model.fit(batches, epochs=10, steps_per_epoch=200, callbacks=[refresh])
-
     Example: classes 0 and 1 are near each other, class 2 is far; two equal examples of each, so that s = h_0 = 0.
 
         >>> tree = tfdml.layers.ClassTree([0, 1, 2], levels=4)
@@ -50,7 +43,8 @@ class ClassTree(LossLayer):
                [4., 4., 0.]], dtype=float32)
 
     Args:
-        class_ids: class ids, in any order and with repetitions.
+        class_ids: class ids, in any order and with repetitions. Later labels outside of them are a ValueError; in a
+            compiled function, which cannot raise, the loss is NaN.
         levels: number of levels below the top.
 
     Attributes:
@@ -58,10 +52,6 @@ class ClassTree(LossLayer):
         nodes: variable `(classes, levels)`, the node of each class at each level.
         spreads: variable `(classes,)`, s of each class.
         lowest: variable, h_0.
-
-    Raises:
-        ValueError: class ids that are not integers, or fewer than one level; when called, a class that is not among
-            `class_ids`. In a compiled function, which cannot raise, the loss is NaN.
 
     Source: Ge, Huang, Dong, Scott, Deep Metric Learning with Hierarchical Triplet Loss, ECCV 2018.
     """

@@ -29,19 +29,12 @@ class FixedReferences(References):
         >>> ops.convert_to_numpy(pairs.positive)
         array([[1., 0.],
                [0., 1.]], dtype=float32)
-        >>> ops.convert_to_numpy(tfdml.pairs.cosine(pairs)).round(4)
-        array([[0.6, 0.8],
-               [0. , 1. ]], dtype=float32)
-        >>> compatible = tfdml.losses.NTXentLoss(temperature=0.1, pairing=centers)  # beside the loss of the new model
 
     Args:
-        vectors: `(references, dim)` floats, used as they are; losses over cosine similarities normalize them. They are
+        vectors: `(references, dim)` floats, not normalized; losses over cosine similarities normalize them. They are
             weights: `.keras` files keep them, a config does not. A layer of a config has NaN references, and so a NaN
             loss, until its weights are loaded.
         labels: `(references,)` integer class ids. An anchor of another class has no positive reference.
-
-    Raises:
-        ValueError: vectors that are not finite, or another number of labels; when called, another dimension.
 
     Source: Shen, Xiong, Xia, Soatto, Towards Backward-Compatible Representation Learning, CVPR 2020: the influence loss
     with a synthesized classifier.

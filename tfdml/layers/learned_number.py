@@ -36,9 +36,6 @@ class LearnedNumber(LossLayer):
 
     Attributes:
         weight: the trained variable, the number or its logarithm.
-
-    Raises:
-        ValueError: a number of 0 or less with `log`, or an initial value below the minimum.
     """
 
     saved_arguments = ("initial", "log", "minimum")

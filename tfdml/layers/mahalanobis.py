@@ -18,16 +18,13 @@ class Mahalanobis(keras.layers.Layer):
     A is positive semidefinite for any L, so that no projection is needed. Losses, search and export see the mapped
     vectors. On fixed features it is a model by itself.
 
-    Example: L doubles the first feature, so that A has 4 in its place.
+    Example: L doubles the first feature.
 
         >>> metric = tfdml.layers.Mahalanobis()
         >>> metric.build((None, 2))
         >>> _ = metric.weight.assign([[2.0, 0.0], [0.0, 1.0]])
         >>> ops.convert_to_numpy(metric(np.array([[3.0, 4.0]], "float32")))
         array([[6., 4.]], dtype=float32)
-        >>> metric.matrix
-        array([[4., 0.],
-               [0., 1.]])
 
     Args:
         rank: number of columns of L, at most the number of features: the dimension of the output. None for all.
@@ -40,9 +37,6 @@ class Mahalanobis(keras.layers.Layer):
     Attributes:
         weight: the variable L; None before the layer is built.
         matrix: A as an array, `(features, features)`.
-
-    Raises:
-        ValueError: a rank below 1; when built, a rank above the number of features.
 
     Source: Xing, Ng, Jordan, Russell, Distance Metric Learning with Application to Clustering with Side-Information,
     NIPS 2002, with A; Weinberger, Saul, JMLR 2009, with the map.

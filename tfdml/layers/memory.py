@@ -44,10 +44,6 @@ class Memory(References):
         labels: the variable `(size,)` of their class ids.
         filled: the variable `(size,)`, True where an embedding is remembered.
 
-    Raises:
-        ValueError: a size below 1 or a warm-up below 0; when called, a batch larger than the memory, embeddings of
-            another dimension, or labels that are not class ids.
-
     Source: Wang, Zhang, Huang, Scott, Cross-Batch Memory for Embedding Learning, CVPR 2020. There, the batch is written
     before its loss, so that anchors meet copies of themselves, and the losses of batch and memory are added; here both
     are one set of pairs.

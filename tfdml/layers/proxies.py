@@ -36,28 +36,22 @@ class Proxies(References):
         >>> ops.convert_to_numpy(pairs.positive)
         array([[1., 0., 0.],
                [0., 0., 1.]], dtype=float32)
-        >>> ops.convert_to_numpy(tfdml.pairs.cosine(pairs)).round(4)
-        array([[0.7071, 0.7071, 0.7071],
-               [1.    , 1.    , 1.    ]], dtype=float32)
 
     Args:
         classes: number of classes, whose labels are 0 to classes - 1; or any class ids, in any order, with repetitions.
+            Later labels outside of them are a ValueError; in a compiled function, which cannot raise, the loss is NaN.
         per_class: number of proxies for each class; class `ids[k]` has the rows from k * per_class on.
         initializer: a Keras initializer of `(classes * per_class, dim)` weights; None for normal random numbers with
             variance 1 / dim, so that norms are about 1.
         seed: seed of the default initializer, and of the samples.
         num_sampled_classes: number of random classes in addition to the classes of the batch, below `classes`; None for
-            all classes. There are `per_class` references per row and per sampled class; of two references of one class,
-            the second has no pairs. Excludes `match`.
+            all classes. There are `per_class` references per row and per sampled class; a second one of a class has no
+            pairs. Excludes `match`.
 
     Attributes:
         classes: the number of classes.
         ids: `(classes,)` int64, their ids in ascending order.
         vectors: the variable `(classes * per_class, dim)`; None before the layer is built.
-
-    Raises:
-        ValueError: fewer than one class or proxy, or a seed beside an initializer; when called, embeddings of another
-            dimension, or a label outside the classes. In a compiled function, which cannot raise, the loss is NaN.
 
     Source: Movshovitz-Attias, Toshev, Leung, Ioffe, Singh, No Fuss Distance Metric Learning using Proxies, ICCV 2017.
     Samples: An et al., Killing Two Birds with One Stone: Efficient and Robust Training of Face Recognition CNNs by

@@ -27,9 +27,6 @@ class Regressors(LossLayer):
         >>> regressors = tfdml.layers.Regressors([2, 3, 4], units=5, seed=0)
         >>> [tuple(weight.shape) for weight in regressors.networks[0]], len(regressors.networks)
         ([(3, 5), (5,), (5, 2), (2,)], 3)
-        >>> learners = [np.zeros((1, dim), "float32") for dim in (2, 3, 4)]
-        >>> ops.convert_to_numpy(regressors.similarity(learners, trained=True))
-        array([0.], dtype=float32)
 
     Args:
         dims: numbers of columns of the learners, two or more.

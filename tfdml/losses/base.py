@@ -155,19 +155,17 @@ class PairLoss(FunctionLoss):
         match: which labels match: a function of two arrays of labels, `(A, ...)` and `(R, ...)`, that returns
             a boolean matrix `(A, R)`, for multi-label or hierarchical relevance. None for equal class ids.
         anchors_per_block: number of anchors that are compared with the references at a time. Value and gradient stay
-            the same, in memory that grows with rows, not pairs. (Among distances equal up to rounding, a miner may
-            select another.) With None, a batch is compared as a whole, unless its matrix of pairs takes more than 64
-            MiB and more than the embeddings of the references, and the function, the pairing and the miners are of
-            tfdml: then in blocks of at most 32 MiB, and on a CPU of 512 anchors. Your own function may be compared in
-            blocks if each value depends on the pairs of its anchor alone, or takes sums of the batch by
-            `tfdml.pairs.blocks.batch_sum`.
+            the same, in memory that grows with rows, not pairs. With None, a batch is compared as a whole, unless its
+            matrix of pairs takes more than 64 MiB and more than the embeddings of the references, and the function, the
+            pairing and the miners are of tfdml. Your own function may be compared in blocks if each value depends on
+            the pairs of its anchor alone, or takes sums of the batch by `tfdml.pairs.blocks.batch_sum`.
         name, reduction, dtype: as in `keras.losses.Loss`; the default name is the name of the function.
         **settings: keyword arguments of `function`.
 
     Raises:
         TypeError: an option that neither the loss nor its function has.
-        ValueError: an option of another type or out of range; when called, blocks that are larger than the batch, or
-            for a pairing or a function that needs the whole batch.
+        ValueError: when called, blocks that are larger than the batch, or for a pairing or a function that needs the
+            whole batch.
     """
 
     def __init__(

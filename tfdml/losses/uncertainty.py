@@ -42,7 +42,7 @@ class TopK(Settings):
         [[0.0, 0.0, 0.0], [0.0, 0.0, 0.5], [0.0, 0.5, 0.0]]
 
     Args:
-        k: number of ordered pairs, 1 or more; at most those of the batch. The paper sets k to twice the number of
+        k: number of ordered pairs, 1 or more; at most all pairs of the batch. The paper sets k to twice the number of
             images in the batch, for unordered pairs; for ordered pairs, this is four times that number.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-TopK.
@@ -76,7 +76,7 @@ class TopKBalanced(Settings):
         [[0.0, 0.25, 0.0], [0.25, 0.0, 0.25], [0.0, 0.25, 0.0]]
 
     Args:
-        k: an even number of ordered pairs, 2 or more; at most those of the batch.
+        k: an even number of ordered pairs, 2 or more; at most all pairs of the batch.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-TopK-PN.
     """
@@ -154,7 +154,8 @@ class GroupedKL(Settings):
     * of the multi-similarity loss for gamma = 1 / alpha, negative_gamma = 1 / beta, and `pseudo_loss` = the margin.
 
     With smaller margins, `keep_zero_losses=True` gives the gradient of gamma log sum_p e^(l / gamma) + gamma log sum_n
-    e^(l / gamma): for gamma = 1, that of the lifted structure loss of similarities that are clipped where l becomes 0.
+    e^(l / gamma): for gamma = 1, the gradient of the lifted structure loss of similarities that are clipped where l
+    becomes 0.
 
     Example:
 
@@ -236,8 +237,6 @@ class Variance(Settings):
         >>> p = tfdml.losses.uncertainty.Variance(rho=0.5)(losses, pairs)
         >>> np.asarray(p, float).round(4).tolist()
         [[0.0, 0.1186, 0.1186], [0.1186, 0.0, 0.2629], [0.1186, 0.2629, 0.0]]
-        >>> round(float(np.sum(p * losses)), 4)  # 0.5 + sqrt(0.125 / 6)
-        0.6443
 
     Args:
         rho: size of the ball, above 0.

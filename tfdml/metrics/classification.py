@@ -38,9 +38,7 @@ def nearest_class_mean(
     The mean of a class is the mean of its gallery items. A query is assigned to the class of the nearest mean; of means
     at the same distance, to the smallest class id. Without `gallery`, every row is a query against all other rows
     (leave-one-out): a query is left out of the mean of its own class. Queries of a class without a mean are excluded
-    and counted.
-
-    Time and memory grow with queries x classes; scores are computed in float64 for one block of queries at a time.
+    and counted. Time and memory grow with queries x classes.
 
     Example: without itself, row 1 is at 3 and its class at 0, the other class at 5, and only row 1 is wrong.
 
@@ -52,7 +50,7 @@ def nearest_class_mean(
     Args:
         embeddings: `(queries, dim)` floats.
         labels: `(queries,)` integer class ids, any int64.
-        gallery: `(items, dim)` floats of which the classes have means; None for leave-one-out.
+        gallery: `(items, dim)` floats, whose classes have means; None for leave-one-out.
         gallery_labels: `(items,)` integers, with `gallery`.
         metric: "euclidean", or "cosine": embeddings are normalized here, and compared with the direction of the mean.
         per_query: return an array instead of the mean.
@@ -62,10 +60,6 @@ def nearest_class_mean(
         interval by bootstrap over classes, see `bootstrap_interval`; and of integers: `queries`, the number of queries
         in the mean, and `skipped`. With `per_query`, dict of `accuracy`, `(queries,)` float64: 1, 0, or NaN for a query
         that is excluded.
-
-    Raises:
-        ValueError: labels, a gallery or embeddings of another form, or not finite or all the same; fewer than two
-            classes, or queries of fewer than two of them.
 
     Source: Mensink, Verbeek, Perronnin, Csurka, Distance-Based Image Classification: Generalizing to New Classes at
     Near-Zero Cost, PAMI 2013, eq. 5.
@@ -111,9 +105,6 @@ def knn_accuracy(
 
     Returns:
         as `nearest_class_mean`.
-
-    Raises:
-        ValueError: k out of range; otherwise as `nearest_class_mean`.
 
     Source: Cover, Hart, Nearest Neighbor Pattern Classification, 1967.
     """

@@ -1,14 +1,7 @@
-"""Agreement of a clustering with classes.
+"""Agreement of a clustering with classes; docs/clustering.md defines nmi and ami, with classes i and clusters j.
 
-With N examples, n_ij of them of class i in cluster j, a_i = sum_j n_ij and b_j = sum_i n_ij:
-
-    I = sum_ij n_ij / N log(N n_ij / (a_i b_j))              mutual information
-    H(a) = -sum_i a_i / N log(a_i / N)                       entropy
-    nmi = I / sqrt(H(a) H(b))
-    ami = (I - E[I]) / ((H(a) + H(b)) / 2 - E[I])            E[I]: mean of I over all permutations of one labeling
-    f1 = 2 sum_ij C(n_ij, 2) / (sum_i C(a_i, 2) + sum_j C(b_j, 2))
-
-f1 counts pairs of examples: a pair is predicted to have the same class if it is in one cluster.
+f1 = 2 sum_ij C(n_ij, 2) / (sum_i C(a_i, 2) + sum_j C(b_j, 2)): two examples of one cluster are predicted to be of one
+class.
 """
 
 import itertools
@@ -59,11 +52,6 @@ def clustering(
         dict of floats `nmi`, `ami` and `f1`, and of the settings: integers `clusters`, `seed` and `restarts`, and
         `algorithm`, "k-means" or "mini-batch k-means".
 
-    Raises:
-        ValueError: labels that are not integers, or of another length; one class only, or no class with two examples;
-            embeddings that are not finite or all the same; a setting out of range.
-        ImportError: scikit-learn is not installed: `pip install tfdml[evaluation]`.
-
     Source: k-means and mini-batch k-means of scikit-learn, started by k-means++.
     """
     require_one_of(("cosine", "euclidean"), metric=metric)
@@ -102,8 +90,6 @@ def clustering_scores(labels: Labels, clusters: npt.ArrayLike) -> dict[str, floa
     arithmetic mean. It rises with the number of clusters even for random ones; ami, whose mean over random clusterings
     is 0, does not.
 
-    Time and memory grow with the number of examples.
-
     Example: the classes have 1 + 1 pairs, the clusters 3 + 0, and one pair is in both: f1 is 2 / (2 + 3).
 
         >>> tfdml.metrics.clustering_scores([0, 0, 1, 1], [0, 0, 0, 1])["f1"]
@@ -116,10 +102,6 @@ def clustering_scores(labels: Labels, clusters: npt.ArrayLike) -> dict[str, floa
     Returns:
         dict of floats: `nmi`, `ami` and `f1`. For one cluster nmi and ami are 0. f1 is 0 where no two examples have the
         same class and the same cluster.
-
-    Raises:
-        ValueError: ids that are not integers, of different lengths, or of one class only.
-        ImportError: scipy is not installed: `pip install tfdml[evaluation]`.
 
     Source: Strehl, Ghosh, Cluster Ensembles, JMLR 2002 (NMI with the geometric mean); Vinh, Epps, Bailey, Information
     Theoretic Measures for Clusterings Comparison, JMLR 2010 (AMI, expected mutual information).

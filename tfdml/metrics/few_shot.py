@@ -27,19 +27,17 @@ def few_shot(
 ) -> dict[str, Any]:
     """Accuracy of N-way K-shot classification by the nearest prototype, over random episodes.
 
-    An episode draws N classes, and from each of them K support examples and Q queries, all without replacement and
-    with equal probabilities, as `tfdml.samplers.EpisodeSampler` does. The prototype of a class is the mean of its
-    support. A query is assigned to the nearest prototype, and the accuracy of the episode is the share of its N * Q
-    queries that are assigned to their class. With equal distances the earlier class of the episode, in an arbitrary
-    order, is taken.
+    An episode draws N classes, and from each of them K support examples and Q queries, all without replacement and with
+    equal probabilities, as `tfdml.samplers.EpisodeSampler` does. The prototype of a class is the mean of its support. A
+    query is assigned to the nearest prototype, and the accuracy of the episode is the share of its N * Q queries that
+    are assigned to their class.
 
         accuracy = mean over episodes
         interval = 1.96 * sample standard deviation over episodes / sqrt(episodes)
 
     With `groups`, support and queries of a class are apart: its support comes from one of its groups, drawn with equal
-    probabilities from those with K examples that leave Q examples outside, and its queries from its other groups. The
-    draw is made for each class, so the query of a class may have the group of the support of another class, which is
-    the harder case.
+    probabilities from those with K examples that leave Q examples outside, and its queries from its other groups. They
+    may have the group of the support of another class, which is the harder case.
 
     The interval covers the draw of episodes for one model. It does not cover the training seed or the choice of
     classes: report several seeds as well.
@@ -68,10 +66,6 @@ def few_shot(
     Returns:
         dict of floats: `accuracy`, and `interval`, the half-width of its 95% confidence interval. With `per_episode`,
         dict of `accuracy`, `(episodes,)` float64.
-
-    Raises:
-        ValueError: fewer classes than `ways`; a class that is too small for its support and queries; embeddings that
-            are not finite or all the same; a setting out of range.
 
     Source: Snell, Swersky, Zemel, Prototypical Networks for Few-shot Learning, NIPS 2017.
     """

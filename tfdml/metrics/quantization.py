@@ -144,8 +144,7 @@ def quantized_retrieval(
         3 int8 3 1.0
 
     Args:
-        embeddings: `(queries, dim)` floats.
-        labels: `(queries,)` integer class ids.
+        embeddings, labels: as in `retrieval`.
         dims: numbers of dimensions; None for all of them.
         precisions: some of "float32", "int8" and "binary".
         gallery: `(items, dim)` floats to search in, quantized as the queries are, with `gallery_labels=`.
@@ -154,10 +153,6 @@ def quantized_retrieval(
     Returns:
         A list of dicts: "dim", "precision", "bytes" of an embedding, and the metrics of `retrieval`. Bytes count
         the codes alone: the cosine of int8 codes needs no scale.
-
-    Raises:
-        ValueError: an unknown precision, a number of dimensions that the embeddings do not have, and the errors of
-            `retrieval`.
 
     Source: truncation, Kusupati et al., Matryoshka Representation Learning, NeurIPS 2022.
     """

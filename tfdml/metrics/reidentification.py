@@ -79,12 +79,8 @@ def reidentification(
         arrays with NaN where a query was skipped; no counts.
 
     Raises:
-        ValueError: ids that are not integers or of another length; a gallery without labels or cameras; no item left,
-            or no query with a relevant item; an option out of range; embeddings or scores that are not finite or all
-            the same; rankings that do not have each item of the gallery once.
-
-    Warns:
-        UserWarning: where many queries have ties, see `retrieval`.
+        ValueError: no item left, or no query with a relevant item; rankings that do not have each item of the gallery
+            once.
 
     Source: Zheng, Shen, Tian, Wang, Wang, Tian, Scalable Person Re-identification: A Benchmark, ICCV 2015. The
     program of its authors takes the area under the precision-recall curve by trapezoids, so its map differs a little.
@@ -178,19 +174,14 @@ def random_gallery(
         {'cmc@1': 1.0, 'map': 1.0, 'queries': 2, 'gallery': 2, 'repeats': 3}
 
     Args:
-        embeddings: `(n, dim)` floats. They need not be normalized.
-        labels: `(n,)` integers, identities.
+        embeddings, labels, metric: as in `reidentification`.
         repeats: number of random galleries, 10 in the protocol.
         k: ranks of cmc@k, an integer or several; None: 1 and 5, as far as a query has candidates.
         seed: seed of the draws; the same seed gives the same galleries.
-        metric: "cosine", "dot" or "euclidean".
 
     Returns:
         dict of floats: `cmc@k` for each k and `map`, means over all repeats; and of integers: `queries`, the number of
         queries in one repeat, `gallery`, the number of identities, and `repeats`.
-
-    Raises:
-        ValueError: fewer than two identities; no identity with two images; otherwise as `reidentification`.
 
     Source: Liu, Tian, Wang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
     CVPR 2016.

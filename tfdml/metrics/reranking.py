@@ -83,11 +83,6 @@ class KReciprocalReranking:
 
         Yields:
             slice of some of the queries, and their distances to the gallery, `(rows, items)` float64.
-
-        Raises:
-            ValueError: fewer than k1 + 1 vectors in all, another metric, or vectors that are not finite or of
-                different dims.
-            ImportError: scipy is not installed: `pip install tfdml[evaluation]`.
         """
         x, start = _joined(queries, gallery, metric)
         require(self.k1 < len(x), f"k1={self.k1} with {len(x)} vectors", "fewer neighbors than vectors. Lower k1")

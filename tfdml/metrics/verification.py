@@ -1,11 +1,7 @@
 """Verification: whether the two examples of a pair have the same class, decided by a threshold on their score.
 
-Pairs of the same class are matched (genuine), others are mismatched (impostors). A pair is accepted if its score is at
-least the threshold t:
-
-    tar(t) = accepted matched pairs / matched pairs              true accept rate, recall
-    far(t) = accepted mismatched pairs / mismatched pairs        false accept rate, FP / (FP + TN)
-    frr(t) = 1 - tar(t)                                          false reject rate
+A pair is accepted if its score is at least the threshold. tar and far are the accepted shares of the matched and of the
+mismatched pairs; frr = 1 - tar.
 """
 
 import warnings
@@ -76,14 +72,7 @@ def verification(
 
     Returns:
         dict of floats: `accuracy`, `accuracy_se`, `auc`, `eer`, `tar@far=x` for each rate x, `fpr95`. `tar@far=x` is
-        NaN where fewer than ten mismatched pairs would decide it: x * mismatched pairs < 10.
-
-    Raises:
-        ValueError: scores that are not finite or all the same; fewer than two pairs of a kind; one fold, or a fold
-            whose complement has pairs of one kind only; a rate out of range.
-
-    Warns:
-        UserWarning: for each `tar@far=x` that is NaN.
+        NaN, with a UserWarning, where fewer than ten mismatched pairs would decide it: x * mismatched pairs < 10.
 
     Source: Huang, Ramesh, Berg, Learned-Miller, Labeled Faces in the Wild, technical report 07-49, University of
     Massachusetts, 2007 (folds, accuracy and its standard error); Brown, Hua, Winder, Discriminative Learning of Local
@@ -111,11 +100,9 @@ def verification_folds(scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.Ar
         >>> decisions = tfdml.metrics.verification_folds([5, 1, 6, 4], [1, 0, 1, 0], [0, 0, 1, 1])
         >>> decisions.thresholds, decisions.accuracies
         (array([5., 3.]), array([1. , 0.5]))
-        >>> decisions.accepted.tolist()  # the last pair is mismatched: its score of 4 is above the threshold of 3
-        [True, False, True, True]
 
     Args:
-        scores, same, folds: as in `verification`, with its errors.
+        scores, same, folds: as in `verification`.
 
     Returns:
         A record of arrays: `folds`, `(f,)` int64, the ids of the folds, rising; `thresholds`, `(f,)` float64, the best
@@ -140,8 +127,6 @@ def pair_scores(a: npt.ArrayLike, b: npt.ArrayLike, *, metric: str = "cosine") -
         >>> scores = tfdml.metrics.pair_scores([[1, 0], [3, 4]], [[0, 1], [0, 2]])
         >>> scores.astype(float).round(4).tolist()  # 0, and 8 / (5 * 2)
         [0.0, 0.8]
-        >>> tfdml.metrics.pair_scores([[0, 0]], [[3, 4]], metric="euclidean").tolist()
-        [-5.0]
 
     Args:
         a, b: `(pairs, dim)` floats; pair i is row i of both.
@@ -150,9 +135,6 @@ def pair_scores(a: npt.ArrayLike, b: npt.ArrayLike, *, metric: str = "cosine") -
 
     Returns:
         `(pairs,)` float32; `(0,)` without pairs. The score of a pair depends on its two vectors only.
-
-    Raises:
-        ValueError: different shapes, or values that are not finite.
     """
     require_metric(metric)
     first, second = as_vectors(a, "a"), as_vectors(b, "b")
@@ -174,7 +156,7 @@ def roc(scores: npt.ArrayLike, same: npt.ArrayLike) -> Roc:
         ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
 
     Args:
-        scores, same: as in `verification`, with its errors.
+        scores, same: as in `verification`.
 
     Returns:
         A record of arrays `(m,)` float64, by falling threshold: `far` and `tar`, the false and the true accept rates,
@@ -206,8 +188,6 @@ def calibrated_threshold(
         >>> scores, same = np.arange(40), np.arange(40) >= 20  # the matched pairs have scores 20 to 39
         >>> tfdml.metrics.calibrated_threshold(scores, same, frr=0.5)  # rejects 20 to 29
         29.5
-        >>> tfdml.metrics.calibrated_threshold(scores, same, far=0.5)  # accepts 10 to 19
-        9.5
 
     Args:
         scores, same: as in `verification`, of validation pairs.
@@ -217,8 +197,7 @@ def calibrated_threshold(
         a float, halfway between two scores. It belongs to the metric of the scores.
 
     Raises:
-        ValueError: none or several rates, or one out of range; fewer than ten pairs that decide it; a precision that no
-            threshold reaches; pairs as in `verification`.
+        ValueError: none or several rates; fewer than ten pairs that decide it; a precision that no threshold reaches.
     """
     rates = {"precision": precision, "far": far, "frr": frr}
     chosen = {name: rate for name, rate in rates.items() if rate is not None}

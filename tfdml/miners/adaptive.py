@@ -18,11 +18,10 @@ class AdaptiveNegatives(LossLayer):
     """All positives, and a share of the nearest negatives of each anchor, which adapts to the training.
 
     After each training step, share <- share exp(rate (activity - target)), clipped to [minimum, 1]. The activity is the
-    part of the selected negatives with d_an < max_p d_ap + margin, those of a triplet with nonzero loss.
+    part of the selected negatives with d_an < max_p d_ap + margin: they are in a triplet with nonzero loss.
 
-    Negatives at exactly the same distance as the last one are kept as well.
-
-    A Keras layer: `EmbeddingModel` updates the share in each training step, on all pairs, and keeps it in its files.
+    Negatives at exactly the same distance as the last one are kept as well. `EmbeddingModel` updates the share in each
+    training step, on all pairs, and keeps it in its files.
 
     See also: `HardestNegatives` for as many negatives as positives; `SemiHard` for a fixed band of distances.
 

@@ -62,8 +62,6 @@ class SemiHard(ByDistance):
         [[0, 0, 1, 0]]
         >>> np.asarray(tfdml.miners.SemiHard(margin=0.5)(pairs).negative, int).tolist()  # all from 0.5 to 1
         [[0, 0, 1, 1]]
-        >>> np.asarray(tfdml.miners.SemiHard(min_distance="positive")(pairs).negative, int).tolist()  # beyond 0.7
-        [[0, 0, 0, 1]]
 
     Args:
         min_distance: the distance that a negative must exceed: a number, 0 or more, or "positive" for the distance of

@@ -62,9 +62,6 @@ class HardestNegativesOfBatch(ByDistance):
         >>> mined = tfdml.miners.HardestNegativesOfBatch()(pairs)  # as many as positives, two, at distance 2
         >>> np.asarray(mined.negative, int).tolist()
         [[0, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
-        >>> mined = tfdml.miners.HardestNegativesOfBatch(fraction=0.4)(pairs)  # four of ten, at distances 2 and 3
-        >>> np.asarray(mined.negative, int).tolist()
-        [[0, 0, 1, 0], [0, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
 
     Args:
         fraction: share of the negative pairs to keep, at least one, in (0, 1]; None for as many as positives.

@@ -47,8 +47,6 @@ def semi_hard_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
         >>> select = tfdml.miners.semi_hard_negatives(pairs, tfdml.pairs.euclidean(pairs))
         >>> np.asarray(select(np.array([0]))).tolist()  # beyond the positive at 1, the nearest is at 2
         [2]
-        >>> np.asarray(select(np.array([1]))).tolist()  # none is beyond 5: the farthest
-        [3]
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2; eq. of n*_ap in Wu et al., Sampling Matters
     in Deep Embedding Learning, section 3. Falling back to the farthest negative follows TensorFlow Addons.
@@ -137,8 +135,6 @@ class RandomNegatives(Seeded):
 @serializable
 class DistanceWeightedNegatives(Seeded):
     """Distance-weighted selector for `tfdml.losses.TripletLoss(negatives=...)`: one independent draw per positive.
-
-    See also: `DistanceWeighted` for losses over pairs.
 
     Example:
 

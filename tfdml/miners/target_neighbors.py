@@ -29,13 +29,9 @@ class TargetNeighbors:
         >>> pairs = tfdml.pairs.all_pairs(labels, features, match=tfdml.layers.boundaries.same_class)
         >>> np.asarray(targets(pairs).positive, int).tolist()
         [[0, 1, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
-        >>> loss = tfdml.losses.LMNNLoss(miner=targets)  # compares class ids by itself
 
     Args:
         neighbors: `(examples, k)` indices of the target neighbors of each example, -1 for none.
-
-    Raises:
-        ValueError: neighbors of another shape or dtype; when called, labels of another shape, or unknown examples.
 
     Source: Weinberger, Saul, Distance Metric Learning for Large Margin Nearest Neighbor Classification, JMLR 2009.
     """

@@ -61,8 +61,6 @@ class TripletViolations(ByDistance):
     A negative is kept if d_an < max_p d_ap + margin, a positive if d_ap > min_n d_an - margin. An anchor without
     positives or without negatives keeps no pairs.
 
-    See also: `SemiHard` for negatives that are not the hardest.
-
     Example:
 
         >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 1, 1], [[0.1], [1.0], [1.1], [2.0]])

@@ -61,9 +61,6 @@ class EmbeddingModel(keras.Model):
         >>> model.compile("adam", loss=tfdml.losses.ProxyNCALoss(classes=5))
         >>> [tuple(variable.shape) for variable in model.trainable_variables]  # kernel, bias, proxies of the loss
         [(3, 2), (2,), (5, 2)]
-        >>> loss = model.train_on_batch(np.eye(3), np.array([0, 0, 4]))
-        >>> model.steps
-        1
 
     Attributes:
         loss_layers: the adopted layers, empty for losses without any.
@@ -99,15 +96,15 @@ class EmbeddingModel(keras.Model):
             learning_rate_multipliers: dict of layer name to the factor of its learning rate, such as
                 `{"backbone": 0.1}`; layers inside other layers and layers of the loss have names, too. All other layers
                 have the learning rate of the optimizer. Decoupled weight decay is not scaled. Files keep the dict.
-            micro_batch_size: in training, the network takes this number of rows at a time, and the loss all of them,
-                so that batches may be larger than the memory for activations allows. The gradient equals the gradient
-                of the whole batch; the network is computed twice. Batch normalization takes its statistics from each
-                micro-batch, and updates its averages once per micro-batch. None for the whole batch at a time.
+            micro_batch_size: in training, the network takes this number of rows at a time, and the loss all of them, so
+                that batches may be larger than the memory for activations allows. The gradient equals the gradient of
+                the whole batch; the network is computed twice. Batch normalization takes its statistics from each
+                micro-batch. None for the whole batch at a time.
 
         Raises:
-            ValueError: a name that no layer has, a multiplier below 0, a micro-batch without rows, or one with layers
-                that regularize their activities; a layout of `keras.distribution` that does not divide the layers of
-                the loss; in training, a batch that is not a multiple of `micro_batch_size`.
+            ValueError: a name that no layer has; a micro-batch with layers that regularize their activities; a layout
+                of `keras.distribution` that does not divide the layers of the loss; in training, a batch that is not a
+                multiple of `micro_batch_size`.
         """
         if micro_batch_size is not None:
             require_whole("micro_batch_size", micro_batch_size, 1)
@@ -220,10 +217,9 @@ class EmbeddingModel(keras.Model):
         """As `keras.Model.fit`.
 
         Raises:
-            ValueError: an endless data set without `steps_per_epoch` or `validation_steps`; `steps_per_epoch` that is
-                not a multiple of `steps_per_execution`; `steps_per_execution` above 1 on several replicas; several
-                processes with other versions of packages, steps or epochs; a monitor `val_...` that certainly no
-                callback before it writes, next to callbacks of tfdml; and the errors of `evaluate`.
+            ValueError: an endless data set without `steps_per_epoch` or `validation_steps`; `steps_per_execution` above
+                1 on several replicas; several processes with other versions of packages, steps or epochs; a monitor
+                `val_...` that no callback before it writes; and the errors of `evaluate`.
         """
         arguments = inspect.signature(super().fit).bind(*args, **kwargs).arguments
         require_fit(self, arguments)

@@ -15,8 +15,6 @@ def layerwise_decay(model: keras.Model, decay: float = 0.75) -> dict[str, float]
     `decay ** n` for a layer n steps below the last one, which has 1. A step is a block of a network or another layer
     with weights, as in `tfdml.networks.freeze`: 16 blocks, a stem and a top in "EfficientNetLite0".
 
-    See also: `tfdml.networks.freeze`, which leaves the first layers unchanged; `tfdml.networks.add_lora`.
-
     Example:
 
         >>> x = inputs = keras.Input((2,))
@@ -26,7 +24,6 @@ def layerwise_decay(model: keras.Model, decay: float = 0.75) -> dict[str, float]
         >>> multipliers = tfdml.models.layerwise_decay(model, 0.5)
         >>> multipliers
         {'third': 1.0, 'second': 0.5, 'first': 0.25}
-        >>> model.compile("adam", loss=tfdml.losses.TripletLoss(), learning_rate_multipliers=multipliers)
 
     Args:
         model: a model, such as one of `from_backbone`; its head counts as its last steps. Layers of a loss are left

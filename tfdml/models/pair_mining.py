@@ -21,9 +21,9 @@ class PairMining(EmbeddingModel):
     """Trains a siamese `PairModel` on mined pairs: n images pass the branch once, and k pairs of them the decision.
 
     The outputs of the branch, flattened and scaled to norm 1, are compared as embeddings. A miner keeps some of their
-    pairs, and the hardest of these go to the decision: matching pairs that are far apart, and others that are near.
-    The loss is the mean over these pairs, weighted as the miner weights them. Its gradient trains decision and branch;
-    none flows through the choice. Batches are those of any sampler, images and labels.
+    pairs, and the hardest of these go to the decision: matching pairs that are far apart, and others that are near. The
+    loss is the mean over these pairs, weighted as the miner weights them. Its gradient trains decision and branch; none
+    flows through the choice. Batches come from any sampler, images and labels.
 
     The layers belong to the model, which you use, export and save after the training.
 
@@ -40,18 +40,16 @@ class PairMining(EmbeddingModel):
         >>> images, labels = np.array([[1.0], [2.0], [-1.0], [-2.0]]), np.array([0, 0, 1, 1])  # a batch of any sampler
         >>> round(float(trainer.train_on_batch(images, labels)), 4)  # log 2: all scores are 0 at the start
         0.6931
-        >>> tuple(model((images[:2], images[2:])).shape)  # the model has the trained layers
-        (2,)
 
     Args:
         model: a `PairModel` of one branch, whose score is one number per pair.
-        miner: a function `Pairs -> Pairs`, such as those of `tfdml.miners`; None: all pairs of a batch are candidates.
+        miner: a function `Pairs -> Pairs`, such as one of `tfdml.miners`; None: all pairs of a batch are candidates.
         pairs_per_batch: k, the pairs that the decision sees, each at most once. Missing ones have weight 0.
         positive_fraction: fraction of them that match, in (0, 1].
 
     Raises:
-        ValueError: a model without a single branch, or with maps of scores; numbers out of range; in training, weights
-            of samples, or more pairs of a kind than n x n.
+        ValueError: a model without a single branch, or with maps of scores; in training, weights of samples, or more
+            pairs of a kind than n x n.
     """
 
     def __init__(

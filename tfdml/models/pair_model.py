@@ -41,7 +41,6 @@ class PairModel(EmbeddingModel):
         >>> a, b = np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])
         >>> np.asarray(model((a, b))).tolist()  # (1 + 2) + (3 + 4)
         [10.0]
-        >>> model.compile("adam", loss=tfdml.losses.PairHingeLoss())  # for `fit((a, b), y)` with y of 1 and -1
 
     Args:
         decision: a functional Keras model of one output `(batch, 1)`, or `(batch, ..., 1)` for maps of scores, and of
@@ -50,8 +49,8 @@ class PairModel(EmbeddingModel):
             model.
 
     Raises:
-        ValueError: networks that are not functional, other numbers of branches or outputs, a decision that does not fit
-            the branches, an odd number of channels, or weights shared inside layers that are not.
+        ValueError: a decision that does not fit the branches; an odd number of channels; weights shared inside layers
+            that are not.
 
     Source: Zagoruyko, Komodakis, Learning to Compare Image Patches via Convolutional Neural Networks, CVPR 2015.
     """

@@ -27,7 +27,6 @@ class TwoTowers(EmbeddingModel):
         >>> model = tfdml.models.TwoTowers(*networks)
         >>> np.asarray(model((np.array([[1.0, 2.0]]), np.array([[3.0, 4.0, 5.0]])))).tolist()
         [[[3.0], [12.0]]]
-        >>> model.compile("adam", loss=tfdml.losses.NTXentLoss(pairing=tfdml.pairs.two_towers))
 
     Args:
         query, gallery: functional Keras models of one output `(batch, dim)`, whose layers become layers of this model.

@@ -52,14 +52,10 @@ def residual_cnn(
         ((1, 8), 1.0)
 
     Args:
-        images: `(batch, height, width, channels)` Keras tensor of pixels, uint8 or float, in [0, 255] or [0, 1].
-        dim: size of the embedding.
+        images, dim: as in `plain_cnn`.
         widths, blocks: channels of each stage, and its number of residual blocks.
-        stem: channels of the convolutions before the first stage, each of which halves the resolution, for images
-            larger than 32 x 32; empty for one convolution of `widths[0]` channels at full resolution.
-
-    Returns:
-        `(batch, dim)` Keras tensor of unit vectors, float32.
+        stem: channels of the convolutions before the first stage; each halves the resolution, for images larger than 32
+            x 32; empty for one convolution of `widths[0]` channels at full resolution.
 
     Source: He, Zhang, Ren, Sun, Deep Residual Learning for Image Recognition, CVPR 2016, basic blocks.
     """

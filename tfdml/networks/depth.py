@@ -34,9 +34,6 @@ def freeze(model: keras.Model, until: str | float = 1.0) -> None:
     Args:
         model: any model as a whole, but of an `EmbeddingModel` of `from_backbone` the layer "backbone".
         until: the last frozen block or layer, by name, or the fraction of the steps that is frozen, in [0, 1].
-
-    Raises:
-        ValueError: a name that no block or layer has, or a fraction outside [0, 1].
     """
     steps = steps_by_depth(backbone_of(model))
     for step in list(steps.values())[: _number_of_steps(steps, until)]:

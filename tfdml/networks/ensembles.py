@@ -41,10 +41,6 @@ def ensemble(
 
     Returns:
         `(batch, sum of dims)` Keras tensor of unit vectors, float32.
-
-    Raises:
-        ValueError: another number of features or of shares, a dim below 1, a share that is not above 0, or features of
-            another rank.
     """
     learners = len(dims)
     for dim in dims:
@@ -73,16 +69,11 @@ def attention_branches(
         >>> branches = tfdml.models.attention_branches(features, keras.layers.GlobalAveragePooling2D(), learners=2)
         >>> [branch.shape for branch in branches]
         [(None, 8), (None, 8)]
-        >>> tfdml.models.ensemble(branches, dims=(3, 3)).shape
-        (None, 6)
 
     Args:
         features: `(batch, height, width, channels)` feature maps of the lower part of a network.
         trunk: the rest of the network, a Keras layer or model, whose weights all learners share.
         learners: number of learners, 1 or more.
-
-    Raises:
-        ValueError: features that are not feature maps, a trunk that is not a layer, or fewer than one learner.
 
     Source: Kim, Goyal, Chawla, Lee, Kwon, Attention-based Ensemble for Deep Metric Learning, ECCV 2018. There A_m also
     has the layers of the next block of its network, GoogLeNet.

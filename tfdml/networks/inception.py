@@ -46,8 +46,6 @@ def bn_inception(
         >>> network = tfdml.models.bn_inception(input_shape=(32, 32, 3))  # weights="bn_inception.pth" for trained ones
         >>> network.output_shape
         (None, 1, 1, 1024)
-        >>> tfdml.models.from_backbone(network, dim=512, freeze_batch_norm=True).output_shape
-        (None, 512)
 
     Args:
         input_shape: `(height, width, 3)`; sizes are from 32 k - 1 to 32 k + 6, such as 224 and 227, or None for any.
@@ -57,9 +55,6 @@ def bn_inception(
     Returns:
         A Keras model from pixels in [0, 255] `(batch, height, width, 3)`, red first, to features
         `(batch, height // 32, width // 32, 1024)`.
-
-    Raises:
-        ValueError: a size whose halves do not fit together, or weights of another network.
 
     Source: Ioffe, Szegedy, Batch Normalization: Accelerating Deep Network Training by Reducing Internal Covariate
         Shift, ICML 2015, figure 5, with the numbers of channels of the published Caffe and PyTorch weights.

@@ -141,8 +141,8 @@ def add_lora(model: keras.Model, rank: int = 8, *, alpha: float | None = None) -
 def merge_lora(model: keras.Model) -> keras.Model:
     """A copy of a model whose updates by LoRA are added to its kernels, with layers of Keras alone.
 
-    Its embeddings equal those of `model` up to rounding. The copy is not compiled. Its merged layers are trainable, and
-    `unfreeze` ends what `add_lora` has frozen.
+    Its embeddings equal the embeddings of `model` up to rounding. The copy is not compiled. Its merged layers are
+    trainable, and `unfreeze` ends what `add_lora` has frozen.
 
     Example:
 

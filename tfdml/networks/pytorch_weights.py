@@ -37,7 +37,8 @@ def load_pytorch_weights(
     """Give a Keras network the weights of a PyTorch network with the same names of layers.
 
     Convolutions (depthwise, or without groups), dense layers and batch normalization are known. Their tensors are
-    transposed as Keras has them. Nothing is changed where an entry is missing, unknown or of another shape.
+    transposed as Keras has them. Where an entry is missing, unknown or of another shape, nothing is changed, and a
+    `ValueError` names all such entries.
 
     Example:
 
@@ -52,9 +53,6 @@ def load_pytorch_weights(
         weights: path of a state dict of `torch.save`, read without torch and without running its code, or of an `.npz`
             or `.safetensors` file; or a dict of names, such as "conv1.weight", to arrays or tensors.
         ignore: names of modules that the network does not have, such as the classifier.
-
-    Raises:
-        ValueError: entries that are missing, unknown or of another shape, all named; a layer or a file of another kind.
     """
     arrays = {name: _array(value) for name, value in read_weights(weights).items() if not _is_ignored(name, ignore)}
     expected = dict(entry for layer in network._flatten_layers(include_self=False) for entry in _entries(layer))

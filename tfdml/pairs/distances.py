@@ -106,17 +106,9 @@ def two_way_euclidean(pairs: Pairs) -> Tensor:
         [[2.0, 7.0], [1.0, 4.0]]
         >>> np.asarray(tfdml.pairs.two_way_euclidean(pairs)).tolist()  # the nearer of the two for both anchors
         [[2.0, 1.0], [1.0, 4.0]]
-        >>> loss = tfdml.losses.BatchHardTripletLoss(
-        ...     margin=1.0, pairing=tfdml.pairs.even_against_odd, distance=tfdml.pairs.two_way_euclidean
-        ... )
-        >>> float(loss([0, 0, 1, 1], [[0.0], [2.0], [3.0], [7.0]]))  # (1 + 2 - 1 + 1 + 4 - 1) / 2
-        3.0
 
     Args:
         pairs: `Pairs` with the same number of anchors and references, which all anchors share.
-
-    Returns:
-        `(anchors, references)`, symmetric.
 
     Source: Mishchuk, Mishkin, Radenovic, Matas, Working Hard to Know Your Neighbor's Margins: Local Descriptor Learning
     Loss, NeurIPS 2017 (HardNet), eq. 1 and 2.

@@ -46,9 +46,6 @@ def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
 
     Returns:
         `Pairs` of `batch` anchors against themselves, with `references` None. A batch of one row has no pairs.
-
-    Raises:
-        ValueError: labels that are not integers, another number of labels, or a matrix of `match` of another shape.
     """
     labels, embeddings = checked(labels, embeddings, match)
     columns = ops.arange(ops.shape(labels)[0])
@@ -64,8 +61,6 @@ def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = 
         >>> pairs = tfdml.pairs.consecutive_pairs([5, 5, 5, 7], [[0.0], [1.0], [0.0], [3.0]])
         >>> np.asarray(pairs.positive, int).tolist(), np.asarray(pairs.negative, int).tolist()
         ([[1], [0]], [[0], [1]])
-        >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()  # row 0 to row 1, row 2 to row 3
-        [[1.0], [3.0]]
 
     Args:
         labels, embeddings: as in `all_pairs`; the number of rows is even.
@@ -95,14 +90,9 @@ def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = N
         >>> pairs = tfdml.pairs.even_against_odd([5, 5, 7, 7], [[0.0], [1.0], [3.0], [5.0]])
         >>> np.asarray(pairs.positive, int).tolist()
         [[1, 0], [0, 1]]
-        >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()  # rows 0 and 2 to rows 1 and 3
-        [[1.0, 5.0], [2.0, 2.0]]
 
     Args:
         labels, embeddings, match: as in `all_pairs`; the number of rows is even.
-
-    Returns:
-        `Pairs` of `batch / 2` anchors and `batch / 2` references.
     """
     labels, embeddings = checked(labels, embeddings, match)
     anchor_labels, reference_labels = _even_and_odd(labels)
@@ -151,24 +141,17 @@ def pairs_with(
 ) -> Pairs:
     """Every row of a batch against every row of other references, such as a memory, proxies or a gallery.
 
-    See also: `tfdml.layers.Proxies` and `tfdml.layers.Memory`, which hold references.
-
     Example:
 
         >>> pairs = tfdml.pairs.pairs_with([0, 1], [[0.0], [1.0]], [1, 1, 0], [[2.0], [3.0], [4.0]])
         >>> np.asarray(pairs.positive, int).tolist()
         [[0, 0, 1], [1, 1, 0]]
-        >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()
-        [[2.0, 3.0, 4.0], [1.0, 2.0, 3.0]]
 
     Args:
         labels, embeddings, match: as in `all_pairs`.
         reference_labels: `(references,)` or `(references, 1)` integer class ids, or labels that `match` accepts.
-        references: `(references, dim)` floats, none of which is a row of `embeddings` unless `allowed` excludes it.
+        references: `(references, dim)` floats. A row of `embeddings` among them must be excluded by `allowed`.
         allowed: booleans that broadcast to `(anchors, references)`: which combinations are pairs; None for all.
-
-    Returns:
-        `Pairs` of `anchors` anchors and `references` references.
     """
     comparison = compare(labels, embeddings, reference_labels, references, match)
     return comparison.pairs() if allowed is None else comparison._replace(allowed=lambda _: allowed).pairs()
@@ -199,8 +182,6 @@ def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -
         >>> pairs = tfdml.pairs.two_towers([0, 1], towers)
         >>> np.asarray(pairs.positive, int).tolist()
         [[1, 0], [0, 1]]
-        >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()
-        [[1.0, 5.0], [2.0, 2.0]]
 
     Args:
         labels: `(batch,)` or `(batch, 1)` integer class ids if row i of both towers is of one class; `(batch, 2)` for
@@ -265,8 +246,6 @@ def triplet_rows(labels: Tensor, embeddings: Tensor) -> Pairs:
         >>> pairs = tfdml.pairs.triplet_rows([0, 0, 0], [[0.0], [1.0], [3.0]])
         >>> np.asarray(pairs.positive, int).tolist(), np.asarray(pairs.negative, int).tolist()
         ([[1, 0]], [[0, 1]])
-        >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()  # to the positive and to the negative
-        [[1.0, 3.0]]
 
     Args:
         labels: `(3 triplets,)` or `(3 triplets, 1)` integers, which are not used.

@@ -76,9 +76,6 @@ class Sampler:
             labels: `(examples,)` integer class ids of the training set. Classes that are not drawn do not count.
             delta: exponent of the weights; 1 removes the bias, 0 turns the weights off.
 
-        Returns:
-            `tfdml.importance.ImportanceWeights`, a function `Pairs -> Pairs`.
-
         Raises:
             ValueError: Q has no closed form, or is 0 for some pair.
         """
@@ -109,10 +106,6 @@ class Sampler:
 
         Returns:
             An infinite `tf.data.Dataset` of int64 `(batch,)`, or of `(batch / num_parts,)`.
-
-        Raises:
-            ValueError: labels that are not integers, too few classes, a negative start, an invalid shard or part, parts
-                that do not divide the batch, or steps beyond int64.
         """
         rows, _ = self._rows_and_block(labels, start, num_shards, shard_index)
         rows = _part_of(rows, self.batch_size, num_parts, part_index)
@@ -122,16 +115,12 @@ class Sampler:
         """The batches of `index_batches` as a batch sampler of PyTorch, for `DataLoader(..., batch_sampler=)`.
 
         Args:
-            labels: `(examples,)` or `(examples, 1)` integer class ids.
+            labels, start: as in `index_batches`.
             batches: number of batches of an epoch, which is one iteration; the next one continues after it.
-            start: first step.
             **options: `num_shards` and `shard_index`, as in `index_batches`.
 
         Returns:
             An object with a length that yields lists of row numbers. Its `start` is the step of the next epoch.
-
-        Raises:
-            ValueError: fewer than one batch, and the errors of `index_batches`.
         """
         require_whole("batches", batches, 1)
         self.index_batches(labels, start=start, **options)  # its errors now, and not in the first epoch
@@ -164,12 +153,6 @@ class Sampler:
         Args:
             labels: `(examples,)` or `(examples, 1)` integer class ids.
             **options: `start`, `num_shards`, `shard_index`, `num_parts` and `part_index`, as in `index_batches`.
-
-        Returns:
-            An `IndexSource`: `source[t]` is int64 `(batch,)`, as an array.
-
-        Raises:
-            ValueError: the errors of `index_batches`; for a batch, a number below 0.
         """
         return IndexSource(self, labels, **options)
 
@@ -199,9 +182,7 @@ class Sampler:
             An endless `grain.IterDataset` of `(examples, labels)`, for `fit(..., steps_per_epoch=, shuffle=False)`.
 
         Raises:
-            ImportError: grain is not installed.
-            ValueError: workers for a sampler whose batches follow the model in training, and the errors of `batches`,
-                when a batch is loaded for a row that cannot be.
+            ValueError: workers for a sampler whose batches follow the model in training, and the errors of `batches`.
         """
         require(
             type(self).batches is Sampler.batches,
@@ -251,12 +232,11 @@ class Sampler:
 
         Returns:
             An infinite `tf.data.Dataset` of `(examples, labels)`: arrays of examples with `batch` rows, and int64
-            labels `(batch,)`; in parts, those of its part.
+            labels `(batch,)`; in parts, the rows of its part.
 
         Raises:
-            ValueError: class ids that the Keras backend cannot hold, data of another kind or length than the labels,
-                NaN or masked entries, options of another type, parts that `keras.distribution` would divide once more,
-                or whole batches where it divides none, and the errors of `index_batches`.
+            ValueError: class ids that the Keras backend cannot hold, NaN or masked entries, parts that
+                `keras.distribution` would divide once more, or whole batches where it divides none.
         """
         data, labels, load = _keys_labels_load(data, labels, load)
         require(load is None or callable(load), f"load={load!r}", "a TensorFlow function of one key, or None")

@@ -32,8 +32,6 @@ class PairSampler(Sampler):
         >>> rows = next(iter(sampler.index_batches(labels)))
         >>> labels[rows].reshape(4, 2).tolist()  # on average, half of the pairs are of one class
         [[2, 2], [1, 0], [2, 2], [0, 2]]
-        >>> sampler.pairing is tfdml.pairs.consecutive_pairs
-        True
 
     Args:
         pairs_per_batch: number of pairs; a batch has twice as many rows.

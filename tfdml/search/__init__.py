@@ -52,8 +52,8 @@ def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exa
     """Read an index that `Exact.save`, `Scann.save` or `Faiss.save` wrote, as the class that wrote it.
 
     Every file is compared with its checksum, and vectors are memory-mapped. The shards of
-    `tfdml.distributed.build_index` are read as one index of their class, whose ids follow each other.
-    Another process may save to the same folder at the same time; the result is then either the old or the new index.
+    `tfdml.distributed.build_index` are read as one index of their class, whose ids follow each other. While another
+    process saves to the folder, the result is either the old or the new index.
 
     Example:
 
@@ -67,11 +67,6 @@ def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exa
         model: the model of later queries: a Keras model, a model of `tfdml.export.load`, or a
             `tfdml.models.fingerprint`; None: not stated, and not compared.
         other_model: whether an index of another model is loaded.
-
-    Raises:
-        FileNotFoundError: the folder holds no index.
-        ImportError: ScaNN, faiss or, for metadata, pyarrow is not installed.
-        ValueError: the index or a shard, by name, lacks files or is damaged; an index of another model.
     """
     index = read_whole(path, _load)
     require_same_model("queries", model, f"the index in {str(path)!r}", index.fingerprint, other_model=other_model)

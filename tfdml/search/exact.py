@@ -28,9 +28,6 @@ class Exact(Index):
         >>> ids, scores = index.search([[0.0, 2.0]], k=2)
         >>> ids.tolist(), scores.astype(float).round(4).tolist()
         ([[12, 11]], [[1.0, 0.8]])
-        >>> index.add([[0.0, 5.0]], ids=[13])
-        >>> index.search([[0.0, 2.0]], k=2)[0].tolist()  # the same direction: in the order of the index
-        [[12, 13]]
 
     Args:
         vectors: `(n, dim)` floats, finite. They are copied.
@@ -42,11 +39,6 @@ class Exact(Index):
         model: the model of the vectors: a Keras model, a model of `tfdml.export.load`, the result of
             `tfdml.models.read_embeddings`, or a `tfdml.models.fingerprint`; None: not stated. If it is stated, vectors
             and queries of another stated model are refused.
-
-    Raises:
-        ImportError: metadata without pyarrow: `pip install tfdml[tables]`.
-        ValueError: vectors that are empty, not `(n, dim)` or not finite; ids that repeat or do not fit; metadata of
-            another length.
     """
 
     kind: ClassVar[str] = "exact"

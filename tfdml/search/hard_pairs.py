@@ -55,11 +55,8 @@ class FalseNegativeGuard:
         max_score, margin, fraction: as above, the first two in units of s and the third in (0, 1]; None for no limit.
         teacher: `(examples, teacher_dim)` embeddings of another model, whose cosines are the teacher's scores; or a
             function of row numbers, anchors `(a,)` and their candidates `(a, c)`, that returns scores `(a, c)`, such as
-            those of a cross-encoder. It may be called for the same pair twice.
-        max_teacher_score: limit of the teacher's score.
-
-    Raises:
-        ValueError: numbers out of range, or only one of `teacher` and `max_teacher_score`.
+            a cross-encoder's.
+        max_teacher_score: limit of the teacher's score, with `teacher` only.
 
     Source: Moreira et al., NV-Retriever: Improving Text Embedding Models with Effective Hard-Negative Mining, 2024:
     TopK shifted by N, TopK-Abs, TopK-MarginPos and TopK-PercPos; the teacher's limit is the denoising of Qu et al.,
@@ -127,9 +124,8 @@ def hardest_pairs(
     recall. If too many neighbors of an example are of its own class, the search is repeated with more neighbors.
 
     Examples are compared with the whole set in chunks. Memory: a few copies of the embeddings, 64 MiB (or 40 bytes per
-    example, if that is more), and the memory of the search, up to 512 MiB with `Exact`. Time grows with the square of
-    the number of examples for an exact search, with the squares of the class sizes for the positives, and with the
-    class sizes if neighbors are mostly of the same class.
+    example, if that is more), and the memory of the search. Time grows with the square of the number of examples for an
+    exact search, and with the squares of the class sizes for the positives.
 
     See also: `tfdml.samplers.MinedPairs`, which keeps the pairs for training; `tfdml.miners` for the pairs of a batch.
 
@@ -152,10 +148,6 @@ def hardest_pairs(
     Returns:
         A record of row numbers, int64, hardest first: `positives`, `(examples, positives)`, the farthest of the same
         class, and `negatives`, `(examples, negatives)`, the nearest of other classes; -1 where there are no more.
-
-    Raises:
-        ValueError: embeddings, labels or a guard of another form or set, fewer than two classes, or an option out of
-            range.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2, which mines a subset
     offline; Harwood et al., Smart Mining for Deep Metric Learning, ICCV 2017, which searches the whole set.
@@ -190,8 +182,6 @@ def hardest_triplets(
 
     Memory and time are as in `hardest_pairs`.
 
-    See also: `tfdml.samplers.MinedSampler` for training.
-
     Example:
 
         >>> x, labels = [[0.0], [1.0], [2.0], [3.0], [7.0]], [0, 0, 0, 1, 1]
@@ -208,9 +198,6 @@ def hardest_triplets(
         `(triplets, 3)` int64 row numbers of anchor, positive and negative, by decreasing d_ap - d_an; `(0, 3)` if
         no triplet violates the margin. An anchor without a positive, or without a negative that the guard leaves, has
         no triplet.
-
-    Raises:
-        ValueError: a margin that is not a number, and the errors of `hardest_pairs`.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, eq. 1 and section 3.2.
     """

@@ -20,13 +20,7 @@ def neighbor_recall(neighbors: npt.ArrayLike, exact: npt.ArrayLike) -> float:
 
     Args:
         neighbors: `(q, m)` integer ids; may list more neighbors than `exact`.
-        exact: `(q, k)` integer ids, no id twice in a row, for the same queries.
-
-    Returns:
-        a float in [0, 1].
-
-    Raises:
-        ValueError: the numbers of queries differ, or are 0.
+        exact: `(q, k)` integer ids, no id twice in a row, for the same queries, at least one.
     """
     neighbors, exact = np.asarray(neighbors), np.asarray(exact)
     if neighbors.ndim != 2 or exact.ndim != 2 or len(neighbors) != len(exact) or exact.size == 0:

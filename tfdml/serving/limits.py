@@ -28,9 +28,6 @@ class Limits:
         max_requests: maximum number of requests that are answered at the same time; more get the status 503. Each holds
             at most four times `max_bytes` of memory, and 4 MiB.
         seconds: time for a request, from its first byte to its answer, and for an idle connection.
-
-    Raises:
-        ValueError: a limit below 1, or no time.
     """
 
     max_bytes: int = 20 * 2**20

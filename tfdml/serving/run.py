@@ -30,8 +30,6 @@ def run(application: web.Application, listening: socket.socket | None = None) ->
 
     After a signal, the server accepts connections for half a second more, finishes the requests that it has, and ends.
 
-    See also: `application`, which it serves.
-
     Example: a server that is asked once, by a thread that then interrupts it.
 
         >>> import json, os, signal, socket, threading, urllib.request
@@ -55,9 +53,6 @@ def run(application: web.Application, listening: socket.socket | None = None) ->
         application: as `tfdml.serving.application` makes it.
         listening: a listening socket, such as `socket.create_server(("0.0.0.0", 8501))` for all interfaces; None for
             port 8501 of 127.0.0.1, for programs of this machine only.
-
-    Raises:
-        OSError: port 8501 is in use.
     """
     seconds = application[LIMITS].seconds
     application.on_startup.append(_end_later)

@@ -121,10 +121,6 @@ def read_settings(path: FilePath) -> TrainingOptions:
 
     Args:
         path: `settings.toml` of a run.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: no TOML, another format, an unknown setting, or a value out of range; the file is named.
     """
     record = read_record(path)
     return {name: value for name, value in record.items() if name in NAMES}  # type: ignore[return-value]

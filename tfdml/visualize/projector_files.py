@@ -48,9 +48,7 @@ def projector(
         thumbnail: width and height of a thumbnail in pixels.
 
     Raises:
-        ValueError: no embeddings, embeddings that are not finite, other numbers of embeddings, examples and labels, a
-            name that is not a file name, or more thumbnails than an image of 8192 x 8192 pixels holds.
-        OSError: the folder cannot be written.
+        ValueError: more thumbnails than an image of 8192 x 8192 pixels holds.
     """
     tensors = {name: as_vectors(x, name) for name, x in _named(embeddings).items()}
     counts = sorted({len(x) for x in tensors.values()})

@@ -28,9 +28,9 @@ _ADVICE = "a file that write_thumbnails wrote. Write it again"
 def write_thumbnails(path: FilePath, ids: npt.ArrayLike, data: Examples | Iterable[Any], *, size: int = 96) -> Path:
     """Write small JPEGs of images to one file, in one step, for `Thumbnails.load`.
 
-    One image at a time is in memory. Values are those of `tfdml.visualize.retrieval_grid`: integers from 0 to 255,
-    floats from 0 to 1, any others stretched image by image. A set that a `Preprocessing` reads is shown as it was
-    before the preprocessing padded or cropped it.
+    One image at a time is in memory. Values are as in `tfdml.visualize.retrieval_grid`: integers from 0 to 255, floats
+    from 0 to 1, any others stretched image by image. A set that a `Preprocessing` reads is shown as it was before the
+    preprocessing padded or cropped it.
 
     Example: an image of 200 x 100 pixels becomes one of 96 x 48.
 
@@ -42,17 +42,12 @@ def write_thumbnails(path: FilePath, ids: npt.ArrayLike, data: Examples | Iterab
 
     Args:
         path: the file to write, such as `thumbnails.npz`; an older file is replaced.
-        ids: `(n,)` distinct ids, whole numbers or text, such as those of an index.
+        ids: `(n,)` distinct ids, whole numbers or text, such as an index has.
         data: n images `(height, width)`, or with 1, 3 or 4 channels: a labeled set, a sequence, or an iterable.
         size: maximum number of pixels of the longer edge, 1 to 1024; larger images are reduced.
 
     Returns:
         `pathlib.Path` of the file. Without ids, it holds no thumbnails.
-
-    Raises:
-        ValueError: ids that repeat or have another type, another number of images, an example that is not an image, or
-            an option out of range. An older file stays.
-        OSError: the file cannot be written.
     """
     item_ids = _as_ids(ids)
     require_whole("size", size, 1, _MAX_SIDE)
@@ -103,9 +98,6 @@ class Thumbnails(Mapping[Any, bytes]):
         ids: `(n,)` distinct ids, whole numbers or text.
         offsets: `(n + 1,)` int64, begin of each JPEG in `jpegs` and the end of the last one.
         jpegs: `(bytes,)` uint8, one JPEG after the other.
-
-    Raises:
-        ValueError: arrays of other shapes or types, ids that repeat, or offsets that do not fit.
     """
 
     def __init__(self, ids: npt.ArrayLike, offsets: np.ndarray, jpegs: np.ndarray):
@@ -134,11 +126,7 @@ class Thumbnails(Mapping[Any, bytes]):
 
     @classmethod
     def load(cls, path: FilePath) -> "Thumbnails":
-        """Open a file that `write_thumbnails` wrote; ids are read, and the JPEGs stay on the disk.
-
-        Raises:
-            FileNotFoundError, ValueError: a file that is missing, damaged or of another form.
-        """
+        """Open a file that `write_thumbnails` wrote; ids are read, and the JPEGs stay on the disk."""
         return read_whole(path, cls._load)
 
     @classmethod

@@ -40,10 +40,7 @@ class Card:
     """The card of a model of the zoo, the content of `model.json`; it prints as text.
 
     Attributes:
-        name, summary: name of the entry, and purpose of the model, one sentence.
-        recipe, command, seed: the program that trained it, its command line, and its seed.
-        training, selection: settings of the training by name, texts and numbers, and how they were chosen.
-        limitations: uses that the model is not for.
+        name, summary, recipe, command, seed, training, selection, limitations, license: as in `tfdml.zoo.save`.
         data: protocol id of the set that the model was measured on, by which `evaluate` finds the set.
         protocol: protocol id of the metrics: the protocol of the set, with the similarity in it.
         metric: "cosine", "dot" or "euclidean".
@@ -53,7 +50,6 @@ class Card:
         input: height, width and channels of an image of the query tower.
         dimension, parameters: size of the embedding, and number of weights.
         preprocessing: how image files are read, the `load` of a set.
-        license: license of the model, an SPDX identifier, and of the data if it differs.
         sizes: bytes by file.
         hardware, versions: the computer on which the metrics were measured, and its packages.
         timing: `Timing` of the network of the queries.

@@ -39,16 +39,12 @@ def load(name: FilePath, *, root: FilePath | None = None) -> keras.Model:
         name: name of the entry; or without `root` the path of its folder, such as a run of `tfdml train`. A name
             without a separator is looked up as an entry first.
         root: folder of entries, or their URL (http or https); None for the folder `savedmodels` in the current folder,
-            else the installed packages of models, such as tfdml-zoo. An entry at a URL is downloaded once, checked,
-            into the cache: the folder `zoo` in `TFDML_CACHE`, else in `tfdml` in `XDG_CACHE_HOME` or `~/.cache`.
-
-    Returns:
-        A Keras model, an `EmbeddingModel` or `TwoTowers` for models that `save` wrote.
+            else the installed packages of models, such as tfdml-zoo. An entry at a URL is downloaded once into the
+            cache: `zoo` in `TFDML_CACHE`, else in `tfdml` in `XDG_CACHE_HOME` or `~/.cache`.
 
     Raises:
         ValueError: there is no such entry, or several packages have one; a file of the entry, which the message names,
             is changed, missing, not listed or unreadable.
-        OSError: a download that fails.
     """
     return opened(undamaged_folder_of(name, root))[0]
 
@@ -80,7 +76,7 @@ def check(name: FilePath, *, root: FilePath | None = None) -> tuple[str, ...]:
 
     Checksums find damage; they do not prove who wrote an entry.
 
-    Example: an entry, one file of which was changed.
+    Example: an entry with a changed file.
 
         >>> images = np.arange(256, dtype="uint8").reshape(4, 8, 8, 1)
         >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], 2), class_names=("dim", "lit"))
@@ -99,10 +95,6 @@ def check(name: FilePath, *, root: FilePath | None = None) -> tuple[str, ...]:
 
     Returns:
         One text per file that is changed, missing or not listed, `"model.keras: differs from SHA256SUMS"`.
-
-    Raises:
-        ValueError: there is no such entry.
-        OSError: a download that fails.
     """
     return read_whole(folder_of(name, root), problems)
 

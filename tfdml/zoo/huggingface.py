@@ -35,11 +35,6 @@ def push(
 
     Returns:
         The URL of the commit.
-
-    Raises:
-        ImportError: huggingface_hub is not installed.
-        ValueError: there is no such entry, it is damaged, or a name that Hugging Face refuses.
-        OSError: the repository cannot be written.
     """
     hub = optional_import("huggingface_hub", feature="tfdml.zoo.push", extra="huggingface")
     name = _entry_name(repo_id)
@@ -66,10 +61,8 @@ def pull(repo_id: str, *, revision: str | None = None, root: FilePath | None = N
         root: folder of entries; None for `savedmodels` in the current folder.
 
     Raises:
-        ImportError: huggingface_hub is not installed.
         ValueError: a repository without an entry of its name, or with a changed or missing file.
         FileExistsError: the folder `root/name` holds a file that is not part of an entry; it is named.
-        OSError: a download that fails.
     """
     hub = optional_import("huggingface_hub", feature="tfdml.zoo.pull", extra="huggingface")
     name = _entry_name(repo_id)

@@ -76,9 +76,6 @@ def list_models(root: FilePath | None = None) -> Listing:
     Returns:
         The `cards`, sorted by name; it prints as a table and iterates over `names`. An entry whose card is damaged or
         is the card of another entry, and a name in several packages, are in `unreadable`, with the reason.
-
-    Raises:
-        ValueError: there is no such folder, and no package with models; or a URL, which has no list.
     """
     require(not is_url(root), f"root={root!r}", "a folder with entries; a URL has no list")
     roots = roots_of(root)
@@ -105,7 +102,6 @@ def write_table(root: FilePath | None = None) -> Path:
 
     Raises:
         ValueError: there is no such folder, or its README.md is another page.
-        OSError: the page cannot be written.
     """
     path, first = root_of(root) / "README.md", _PAGE.splitlines()[0]
     is_table = not path.exists() or path.read_text(encoding="utf-8").splitlines()[:1] == [first]

@@ -80,7 +80,6 @@ def save(
     Raises:
         FileExistsError: the folder `root/name` holds a file that is not part of an entry; it is named.
         ValueError: another form of name, data or metric; the errors of `tfdml.evaluate` and `tfdml.export.saved_model`.
-        OSError: the folder cannot be written.
     """
     folder = entry_path(name, root)
     require(is_labeled_set(data), f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets")

@@ -99,10 +99,6 @@ def evaluate(
 
     Returns:
         The `metrics`, measured again, their largest `difference` from the `card`, and whether it `agrees`, as a table.
-
-    Raises:
-        ValueError: no such entry, or a damaged one; a card of other data without `data`, or data of another protocol.
-        OSError: a download that fails.
     """
     model, card = opened(undamaged_folder_of(name, root))
     has_data = data is not None or card.data in _SETS

@@ -60,8 +60,6 @@ def glyphs(
         <Glyphs: 11,411 examples of 854 classes, protocol glyphs/class-disjoint/exact-cosine/v1>
         >>> test.class_names[:5], test.face_names[:2]
         (('4', '5', '6', '7', 'A'), ('DejaVuSans', 'DejaVuSans-Bold'))
-        >>> set(train.class_names) & set(test.class_names)
-        set()
 
     Args:
         split: "class" assigns a class to the test part by a hash of its code point (crc32 of `glyphs:<hex code point>`
@@ -73,10 +71,6 @@ def glyphs(
 
     Returns:
         `(train, test)`, or `(train, validation, test)`, each a `Glyphs`, whose class names are the characters.
-
-    Raises:
-        ImportError: the arrays are not in the cache, and Pillow or matplotlib is not installed.
-        ValueError: an argument is wrong, or a font file is not the expected one.
     """
     require(split in ("class", "script"), f"split={split!r}", "'class' or 'script'")
     require_whole("views", views, 1)

@@ -63,10 +63,6 @@ def similarity_transform(points: npt.ArrayLike, targets: npt.ArrayLike) -> np.nd
 def face_points(faces: "LabeledSet", *, detector: Detector | None = None) -> np.ndarray:
     """Five points of the face in each image of a set, found by a detector.
 
-        points = tfdml.datasets.face_points(faces)  # pip install tfdml[faces]
-        np.save("points.npy", points)
-        print(np.isnan(points[:, 0, 0]).sum(), "images without a face")
-
     The detector takes a tenth of a second or more per image on one core, so keep its points.
 
     Example: a detector of your own, which takes the center of an image as all five points, and no face in a dark one.
@@ -88,8 +84,6 @@ def face_points(faces: "LabeledSet", *, detector: Detector | None = None) -> np.
         `(n, 5, 2)` float64, NaN for images without a face: `align_faces` takes their center.
 
     Raises:
-        ImportError: no detector, and the package mtcnn is not installed: `pip install tfdml[faces]`.
-        ValueError: points of another shape, or not finite.
         tf.errors.InvalidArgumentError: an image that cannot be loaded, which it names.
 
     Source: Zhang, Zhang, Li, Qiao, Joint Face Detection and Alignment Using Multitask Cascaded Convolutional Networks,
@@ -123,8 +117,6 @@ def align_faces(faces: "LabeledSet", points: npt.ArrayLike, *, size: int = 112) 
     are warped and sampled bilinearly when they are loaded; pixels outside an image are black. A face that is much
     larger than `size` is sampled without smoothing, so resize large photographs first. Keep the result by `cached`.
 
-        aligned = tfdml.datasets.align_faces(faces, points).cached("cache/lfw")
-
     Example: the left eye, drawn as a white pixel at (30, 20), comes to (38, 52), where the template has it.
 
         >>> points = np.array([[30, 20], [47.6, 19.9], [38.9, 30], [31.6, 40.3], [46.2, 40.3]])
@@ -142,9 +134,6 @@ def align_faces(faces: "LabeledSet", points: npt.ArrayLike, *, size: int = 112) 
 
     Returns:
         `LabeledSet` of uint8 `(size, size, 3)` with the labels, names, groups and protocol of `faces`, without boxes.
-
-    Raises:
-        ValueError: points of another shape, or that are not finite in part of a row; five points that are all the same.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 5:
     "When alignment fails, we use a center crop."

@@ -30,16 +30,16 @@ class Preprocessing(Settings):
     4. The center of `size` is taken.
 
     Alpha is dropped unless there is a `background`; 16-bit samples are reduced to their upper 8 bits; palettes, gray
-    and CMYK are converted to RGB; color profiles are ignored. Only the first frame of an animation is read. Bytes after
-    the image are ignored. A truncated file is an error, including a truncated JPEG to which an end mark was added,
-    unless only its last block of pixels or complete scans of a progressive file are missing. A JPEG of more than 32
-    scans is an error: a small file of thousands would take minutes.
+    and CMYK are converted to RGB; color profiles are ignored. Only the first frame of an animation is read. A truncated
+    file is an error, including a truncated JPEG to which an end mark was added, unless only its last block of pixels or
+    complete scans of a progressive file are missing. A JPEG of more than 32 scans is an error: a small file of
+    thousands would take minutes.
 
     Call it with a path, a string `()`; with pixels, uint8 `(any, any, channels)` of 1, 3 or 4 channels; or, with
     `boxes`, with a tuple of one of these and a box `(4,)`. It returns uint8 `(height, width, channels)`, and raises a
     `tf.errors.InvalidArgumentError` for a file that cannot be decoded or exceeds a limit, and for an empty box.
 
-    Example: a wide image, stretched, and fitted between black borders.
+    Example: a wide image, stretched.
 
         >>> image = np.full((2, 4, 1), 200, "uint8")
         >>> tfdml.datasets.Preprocessing(size=4, channels=1)(image).numpy()[..., 0]
@@ -47,11 +47,6 @@ class Preprocessing(Settings):
                [200, 200, 200, 200],
                [200, 200, 200, 200],
                [200, 200, 200, 200]], dtype=uint8)
-        >>> tfdml.datasets.Preprocessing(size=4, channels=1, fit="pad")(image).numpy()[..., 0]
-        array([[  0,   0,   0,   0],
-               [200, 200, 200, 200],
-               [200, 200, 200, 200],
-               [  0,   0,   0,   0]], dtype=uint8)
 
     Args:
         size: side of the square result in pixels, or `(height, width)`.
@@ -69,10 +64,6 @@ class Preprocessing(Settings):
             transparent pixels are used; they are black in a GIF, and anything in cut-outs.
         inverse_dct: "accurate": the pixels of a JPEG as Pillow and OpenCV decode it; "fast": an approximation that
             differs from them by 1 to 2 gray levels in the mean and up to 14.
-
-    Raises:
-        ValueError: a size or a limit below 1, `resize` smaller than `size`, an unknown `fit` or `inverse_dct`, a color
-            or background outside 0 to 255, other channels, a negative margin, or a margin without `boxes`.
     """
 
     size: int | tuple[int, int]
@@ -116,11 +107,7 @@ class Preprocessing(Settings):
 
     @classmethod
     def for_model(cls, model: "keras.Model") -> Self:
-        """Images stretched to the input of a Keras model of images.
-
-        Raises:
-            ValueError: a model of another input, or of images of any size.
-        """
+        """Images stretched to the input of a Keras model of images. The input has a fixed size."""
         shape = tuple(model.input_shape[1:]) if isinstance(model.input_shape, tuple) else ()
         expected = "an input (height, width, channels) of fixed size; or pass the preprocessing"
         require(len(shape) == 3 and None not in shape, f"a model of inputs {model.input_shape}", expected)

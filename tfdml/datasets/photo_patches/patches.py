@@ -80,10 +80,6 @@ def photo_patches(
 
     Returns:
         A tuple of `PhotoPatches`, one per split: 1,744, 146 and 442 places with eight views each.
-
-    Raises:
-        ImportError: Pillow or a package with photographs is not installed, and the arrays are not in the cache.
-        ValueError: an unknown split, or a photograph that is not the expected file.
     """
     unknown = [split for split in splits if split not in PARTS]
     if unknown or isinstance(splits, str):

@@ -97,18 +97,12 @@ def photograph(name: str) -> np.ndarray:
 
         >>> tfdml.datasets.photograph("astronaut").shape
         (512, 512, 3)
-        >>> tfdml.datasets.photograph("astronaut")[100, 200]
-        array([81, 57, 17], dtype=uint8)
 
     Args:
         name: such as "astronaut", "chelsea" or "motorcycle_left"; docs/photo-patches.md lists them.
 
     Returns:
         `(height, width, 3)` uint8; gray pictures have three equal channels.
-
-    Raises:
-        ImportError: Pillow or the package of the photograph is not installed: `pip install tfdml[samples]`.
-        ValueError: another name, or a file that is not the expected one.
     """
     require_one_of(tuple(PHOTOGRAPHS), name=name)
     return read(PHOTOGRAPHS[name])

@@ -1,4 +1,7 @@
-"""Published datasets, read from their original files, whose counts are checked."""
+"""Published datasets, read from their original files, whose counts are checked.
+
+A missing or damaged file, and another number of images or classes, are a `ValueError`.
+"""
 
 from tfdml.datasets.public.faces import casia_webface, lfw
 from tfdml.datasets.public.few_shot import mini_imagenet, omniglot

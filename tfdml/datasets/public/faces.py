@@ -54,17 +54,14 @@ def lfw(
 
     Args:
         root: the folder with the lists and the folder of the images.
-        images: name of the folder of the images, such as "lfw", "lfw_funneled" or "lfw-deepfunneled".
+        images: name of the folder of the images, such as "lfw", "lfw_funneled" or "lfw-deepfunneled". A packed file
+            such as `lfw.bin`, a pickle, is never opened.
         pairs: the list: "pairs.txt", "pairsDevTrain.txt" or "pairsDevTest.txt".
         load: function from a path to an example; `Preprocessing(size=224)` by default.
 
     Returns:
         `(faces, pairs)`. The faces are in the order of `people.txt`, and their `groups` are its ten sets, from 0.
         `first` and `second` of the pairs are rows of the faces.
-
-    Raises:
-        ValueError: a missing file, a damaged list, other numbers of images, people or pairs, a pair of an unknown
-            image, or a packed file such as `lfw.bin`, a pickle, which is never opened.
 
     Source: Huang, Ramesh, Berg, Learned-Miller, Labeled Faces in the Wild, technical report 07-49, University of
     Massachusetts, 2007. For research.
@@ -104,9 +101,6 @@ def casia_webface(root: str | os.PathLike[str], *, load: Loader | None = None) -
 
     Returns:
         `LabeledSet` of paths, or of a source. Class names are the folders, or the numbers of the packed form.
-
-    Raises:
-        ValueError: a missing file, damaged records, or other numbers of images or people.
 
     Source: Yi, Lei, Liao, Li, Learning Face Representation from Scratch, 2014. For research, by an agreement.
     """

@@ -59,10 +59,6 @@ def omniglot(
         `(train, test)`, or `(train, validation, test)`, with 20 images `(28, 28, 1)` uint8 per class. Class names are
         as `Angelic/character01/rot090`; `groups` is the drawer, 1 to 20.
 
-    Raises:
-        ValueError: a missing folder, list or image, or another number of characters or drawers; a renumbered copy; a
-            list that names unknown characters, or whose parts share characters; validation without "vinyals".
-
     Source: Lake, Salakhutdinov, Tenenbaum, Human-level Concept Learning through Probabilistic Program Induction,
     Science 2015 (MIT license); Vinyals et al., Matching Networks for One Shot Learning, NIPS 2016; Snell, Swersky,
     Zemel, Prototypical Networks for Few-shot Learning, NIPS 2017.
@@ -88,7 +84,7 @@ def mini_imagenet(
 ) -> tuple[LabeledSet, LabeledSet, LabeledSet]:
     """miniImageNet: 100 classes of ImageNet, 600 images of each, in the split of Ravi and Larochelle.
 
-    The number in a file name is not that of ImageNet. The split of Vinyals et al. has other classes.
+    The number in a file name is not ImageNet's. The split of Vinyals et al. has other classes.
 
     Args:
         root: the folder with `train.csv`, `val.csv`, `test.csv` and `images`.
@@ -97,10 +93,6 @@ def mini_imagenet(
 
     Returns:
         `(train, validation, test)`: 38,400, 9,600 and 12,000 images of 64, 16 and 20 classes, named by WordNet ids.
-
-    Raises:
-        ValueError: a missing list or image, pickles in place of the lists, a damaged list, a class in two lists, or
-            other numbers of images or classes.
 
     Source: Vinyals et al., Matching Networks for One Shot Learning, NIPS 2016; Ravi, Larochelle, Optimization as a
     Model for Few-Shot Learning, ICLR 2017. The terms of ImageNet allow non-commercial research.

@@ -61,9 +61,6 @@ def market1501(
         `(train, query, gallery)` with 12,936 images of 751 persons, and 3,368 and 15,913 images of 750 other persons;
         2,798 of the latter are distractors. Query and gallery share their class names, the identities as text.
 
-    Raises:
-        ValueError: a missing folder, an image with a name of another form, or other numbers of images or persons.
-
     Source: Zheng, Shen, Tian, Wang, Wang, Tian, Scalable Person Re-identification: A Benchmark, ICCV 2015.
     """
     crops = {split: _crops(pathlib.Path(root), folder) for split, folder in _MARKET_FOLDERS.items()}
@@ -154,9 +151,6 @@ def vehicle_id(
     Returns:
         `(train, test)`, with 113,346 images of 13,164 vehicles, and, of 800, 1600 and 2400 other vehicles, 6,493,
         13,377 and 19,777 images. The class names are the numbers of the vehicles.
-
-    Raises:
-        ValueError: an unknown `test`, a missing or damaged file, a vehicle in both parts, or other numbers of images.
 
     Source: Liu, Tian, Yang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
     CVPR 2016. Its terms allow research only.

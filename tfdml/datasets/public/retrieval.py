@@ -51,9 +51,6 @@ def cub200(root: str | os.PathLike[str], *, load: Loader | None = None) -> tuple
     Returns:
         `(train, test)` with 5,864 and 5,924 images of 100 classes each.
 
-    Raises:
-        ValueError: a missing file, a damaged list, or other numbers of images or classes.
-
     Source: Wah, Branson, Welinder, Perona, Belongie, The Caltech-UCSD Birds-200-2011 Dataset, 2011. Its terms allow
     non-commercial research and education.
     """
@@ -87,10 +84,6 @@ def cars196(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
 
     Returns:
         `(train, test)` with 8,054 and 8,131 images of 98 classes each.
-
-    Raises:
-        ImportError: scipy, which reads the lists, is not installed: `pip install tfdml[evaluation]`.
-        ValueError: a missing file, or other numbers of images or classes.
 
     Source: Krause, Stark, Deng, Fei-Fei, 3D Object Representations for Fine-Grained Categorization, 3dRR 2013.
     """
@@ -128,9 +121,6 @@ def stanford_online_products(
     Returns:
         `(train, test)` with 59,551 images of 11,318 classes and 60,502 images of 11,316 classes.
 
-    Raises:
-        ValueError: a missing file, a damaged list, or other numbers of images or classes.
-
     Source: Oh Song, Xiang, Jegelka, Savarese, Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016.
     """
     lists = [as_columns(rows[1:], 4) for rows in read_lists(root, _SOP_TREE, "Ebay_train.txt", "Ebay_test.txt")]
@@ -158,9 +148,6 @@ def in_shop(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
 
     Returns:
         `(train, query, gallery)` with 25,882 images of 3,997 items, 14,218 and 12,612 images of 3,985 items.
-
-    Raises:
-        ValueError: a missing file, a damaged list, an unknown status, or other numbers of images or items.
 
     Source: Liu, Luo, Qiu, Wang, Tang, DeepFashion, CVPR 2016. Its terms allow non-commercial research and education.
     """

@@ -75,11 +75,6 @@ def archives(
     Returns:
         `LabeledSet` with a source. Without classes, all records are of the class "unlabeled". `skipped` names archives
         that end before their last record; the records before are in the set.
-
-    Raises:
-        FileNotFoundError: an archive that does not exist.
-        ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
-        ValueError: another suffix, an archive that cannot be read, a missing feature or column, or no image at all.
     """
     files = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     listings = [_listing(Path(file).expanduser(), image, label) for file in files]

@@ -65,8 +65,6 @@ def folder(
         >>> photos = tfdml.datasets.folder("photos", load=tfdml.datasets.Preprocessing(size=8))
         >>> photos.class_names, photos.labels, photos.skipped
         (('ant', 'bee'), array([0, 0, 1]), (('photos/ant/notes.txt', "suffix '.txt'"),))
-        >>> photos.examples().shape
-        (3, 8, 8, 3)
 
     Args:
         path: the folder.
@@ -75,10 +73,6 @@ def folder(
 
     Returns:
         `LabeledSet` of paths, or with `splits` a tuple of them.
-
-    Raises:
-        ValueError: no folder, no image in it or in the folder of a class, a path that is not UTF-8, subfolders that are
-            splits without `splits`, or `splits` that are no different names.
     """
     if splits is None:
         _require_no_splits(path)

@@ -54,7 +54,7 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
     * `pairsDevTrain.txt` and `pairsDevTest.txt`, View 1: the first line holds n alone, and there are no folds.
 
     A name and a number make a path, as in `Abel_Pacheco/Abel_Pacheco_0004.jpg`. Images are not opened. Keep all pairs,
-    also those in which a detector finds no face: the folds of the protocol hold them.
+    even where a detector finds no face: the folds of the protocol hold them.
 
     Example: two folds, each with one matched and one mismatched pair.
 
@@ -72,10 +72,6 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
 
     Returns:
         `PairList` with sorted names, and with 6,000 pairs of 7,701 images for the original `pairs.txt`.
-
-    Raises:
-        ValueError: another form of list, not UTF-8, a name with a slash, or another number of pairs; it names the line.
-        OSError: the list cannot be read.
 
     Source: as `lfw`.
     """
@@ -144,12 +140,8 @@ def verification_pairs(
 
     Classes are divided over the folds at random, in equal numbers. In each fold, a matched pair is two examples of a
     class, and a mismatched pair one example of each of two classes; classes are drawn first, each with the same
-    probability, then their examples. No pair occurs twice, in either order.
-
-        pairs = tfdml.datasets.verification_pairs(test)
-        x = tfdml.models.embed(model, test)
-        scores = tfdml.metrics.pair_scores(x[pairs.first], x[pairs.second])
-        tfdml.metrics.verification(scores, pairs.same, folds=pairs.folds)
+    probability, then their examples. No pair occurs twice, in either order. They are used as the pairs of
+    `tfdml.datasets.public.lfw`.
 
     Example: six classes of two images in two folds; the classes of one fold are not in the other.
 
@@ -165,12 +157,6 @@ def verification_pairs(
         folds: number of folds.
         matched: number of matched pairs per fold; there are as many mismatched ones.
         seed: whole number; the same labels, folds and seed give the same pairs.
-
-    Returns:
-        `PairList` of `2 * folds * matched` pairs, whose `first` and `second` are rows of the set.
-
-    Raises:
-        ValueError: fewer than two classes per fold, or a fold with fewer different pairs of a kind than `matched`.
     """
     require_whole("folds", folds, 1)
     require_whole("matched", matched, 1)

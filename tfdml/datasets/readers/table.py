@@ -104,7 +104,6 @@ def table(
         `LabeledSet` of paths, in the order of the table, or with `splits` a tuple of them.
 
     Raises:
-        ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
         ValueError: a source of another kind, or damaged; missing, repeated or uneven columns; a label, split or group
             that is a fraction, a float from 2**53 on or above 4,096 characters; a cell above 131,072 characters or a
             line with more cells than columns (it names the line); an empty split, and the rows of `on_error`.

@@ -70,19 +70,13 @@ class CrossValidation:
         3. Embed the test set by every model. Separated: the mean of the metrics of the single models. Concatenated: the
            metrics of the concatenated embeddings, each scaled to norm 1, so that a cosine is the mean of the cosines.
 
-        Call this once, after all choices are final. Later calls are recorded, because choices made after seeing test
-        results bias them.
+        Call this once, after all choices are final. Later calls are recorded, with a warning, because choices made
+        after seeing test results bias them.
 
         Args:
             test: labeled set with classes that are not in the training set.
             runs: number of models per fold, 1 or more; several show the spread over training seeds.
             k: ranks of recall@k; None for 1, 2, 4 and 8, up to the number of candidates of a query.
-
-        Raises:
-            ValueError: a class in common with the training set, `runs` below 1, or a test set that cannot be evaluated.
-
-        Warns:
-            UserWarning: the test classes had been opened before.
 
         Source: Musgrave, Belongie, Lim, A Metric Learning Reality Check, ECCV 2020.
         """
@@ -115,8 +109,6 @@ def cross_validate(
     after an interruption, the same call resumes with the next fold. Draws depend on the seed and the trials before, so
     an interrupted search suggests the same settings as an uninterrupted one. A call with more `trials` adds trials.
 
-    See also: `tfdml.distributed.cross_validate`, which trains the folds at the same time.
-
     Example: a setting that turns the first feature, in which the classes differ, on or off.
 
         >>> def train(settings, data, seed):
@@ -145,14 +137,8 @@ def cross_validate(
         measure: function of `train`, settings, folds and their seeds that returns the metrics of the folds in their
             order; None: `measured_folds`, one after the other. `tfdml.distributed.cross_validate` trains them together.
 
-    Returns:
-        `CrossValidation`, with the `settings` of the best trial.
-
     Raises:
         BlockingIOError: another process searches in `path`, which the message names.
-        ImportError: Optuna is not installed.
-        ValueError: an option out of range, a set that cannot be divided, or the folder of another search.
-        TypeError: settings that JSON cannot hold.
 
     Source: the protocol follows Musgrave, Belongie, Lim, A Metric Learning Reality Check, ECCV 2020. Here, classes are
     assigned to folds at random, and the search is Optuna's tree-structured Parzen estimator.

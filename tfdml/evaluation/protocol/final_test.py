@@ -26,7 +26,7 @@ from tfdml.typing import Data
 class TestResult:
     """Metrics on the test classes, the result of `CrossValidation.open_test`; it prints as a table.
 
-    Example: of a search whose only trial keeps the network as it is.
+    Example: a search whose only trial does not train the network.
 
         >>> def train(settings, data, seed):
         ...     inputs = keras.Input((2,))

@@ -33,10 +33,6 @@ def class_folds(data: Data, folds: int = 4, *, seed: int = 0) -> tuple[tuple[Dat
 
     Returns:
         A tuple of `(training, validation)`, one per fold, each a labeled set with dense labels and no protocol.
-
-    Raises:
-        ValueError: data of another form, fewer than 2 folds, fewer than two classes per fold, or a fold in which no
-            class has two examples.
     """
     require(is_labeled_set(data), f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets")
     require_whole("folds", folds, 2)

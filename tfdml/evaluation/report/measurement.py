@@ -64,10 +64,6 @@ def evaluate(
     Returns:
         `Evaluation`, with the protocol of the set. For a set without a protocol, it is
         `own-data/leave-one-out/exact-cosine/v1`, or `own-data/query-gallery/exact-cosine/v1` with a gallery.
-
-    Raises:
-        ValueError: embeddings that are not finite or all the same; arguments that do not fit each other; no query with
-            a relevant item, or only queries of one class; an option out of range.
     """
     require_whole("shown", shown, 0)
     require_seed(seed)

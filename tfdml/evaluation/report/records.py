@@ -117,12 +117,12 @@ class Evaluation:
         precision_recall: `Curve` of the interpolated precision over recall, the mean over `curve_queries` queries.
         curve_queries: number of queries of `precision_recall`, drawn at random where the set has more.
         similarities: `Similarities` of positive and negative pairs.
-        hardest: the queries whose first relevant item ranks last, hardest first; if it ranks first for all queries,
-            those that are least similar to it.
+        hardest: the queries whose first relevant item ranks last, hardest first; if it ranks first for all queries, the
+            queries least similar to it.
         confusions: the pairs of classes with the largest numbers of wrong first neighbors.
         near_duplicates: the nearest pairs of a query and an item, nearest first.
         label_suspects: queries whose first neighbors agree on another class, most neighbors first.
-        suspects: number of all label suspects, of which `label_suspects` are the first.
+        suspects: number of all label suspects; `label_suspects` are the first ones.
         seed: seed of the bootstrap and of all random draws.
         environment: hardware and versions, as `tfdml.environment` returns them.
         per_query: `PerQuery`, the metrics of each query; not in the file of `save`.
@@ -176,9 +176,6 @@ class Evaluation:
 
         Args:
             path: the file to write, which is returned; an older file is replaced.
-
-        Raises:
-            OSError: the file cannot be written.
         """
         write_json(path, self.as_dict())
         return Path(path).expanduser()
@@ -195,9 +192,6 @@ class Evaluation:
                 the page shows their metrics and curves, and the paired differences with their intervals.
 
         Raises:
-            ValueError: a baseline of another set, with other labels or with other metrics.
-            ImportError: matplotlib or Pillow is not installed.
-            OSError: the file cannot be written.
             tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names.
         """
         from tfdml.evaluation.report.page import page

@@ -40,9 +40,6 @@ class ExactSearch:
         k: number of neighbors of each image; None: 10, or all vectors of a smaller index. A request cannot change it,
             so that servers can batch requests.
         dtype: type of the stored vectors.
-
-    Raises:
-        ValueError: another dtype, or a k that is not a whole number of at least 1.
     """
 
     k: int | None = None

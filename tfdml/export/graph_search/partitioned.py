@@ -24,8 +24,6 @@ class PartitionedSearch:
     the `probes` nearest cells, whose scores are computed as in `ExactSearch`. Every query gets k neighbors: there are
     never fewer probes than the smallest cells need to hold k vectors.
 
-    See also: `ExactSearch`, which needs no setting and misses no neighbor.
-
     Example: 16 points on a circle in four cells; a query visits two of them.
 
         >>> angles = np.arange(16) * np.pi / 8
@@ -36,8 +34,6 @@ class PartitionedSearch:
         >>> loaded = tfdml.export.load(tfdml.export.saved_model(model, "export", index=index, search=search))
         >>> loaded.signatures["search"](images=np.array([[[[9], [1]]]], "uint8"))["ids"].numpy()
         array([[0, 1]])
-        >>> loaded.search["cells"], loaded.search["probes"]
-        (4, 2)
 
     Args:
         k: number of neighbors of each image; None: 10, or all vectors of a smaller index.
@@ -45,12 +41,9 @@ class PartitionedSearch:
         cells: number of cells; None: four times the square root of the number of vectors, at most a 16th of them.
         probes: number of cells that a query visits; None: as many as `recall` needs.
         recall: share of the k exact neighbors that a query must get, measured with up to 1,000 vectors of the index as
-            queries, each without itself, which did not train the cells. Queries that differ from the vectors have a
-            lower recall: measure with your own, and raise `probes`.
+            queries that did not train the cells. Queries that differ from the vectors have a lower recall: measure with
+            your own, and raise `probes`.
         seed: of k-means and of the sample.
-
-    Raises:
-        ValueError: a setting out of range.
     """
 
     k: int | None = None

@@ -49,9 +49,6 @@ class ScannSearch:
             than k vectors visits all.
         rescore: number of candidates that are scored in float32 at the end; None: 10 k + 200.
 
-    Raises:
-        ValueError: a setting out of range.
-
     Source: Guo et al., Accelerating Large-Scale Inference with Anisotropic Vector Quantization, ICML 2020.
     """
 

@@ -19,10 +19,8 @@ FILE = "model.tflite"
 def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]) -> Path:
     """Write a model of images for LiteRT, with an index if there is one: `model.tflite`, for phones and small devices.
 
-    The signature `search` has the input and the outputs of `tfdml.export.onnx`; texts are bytes. A batch has
-    at least one image. All operations are those of LiteRT itself, without the Flex delegate.
-
-    See also: `web` for browsers, `saved_model` for servers.
+    The signature `search` has the input and the outputs of `tfdml.export.onnx`; texts are bytes. A batch has at least
+    one image. All operations are LiteRT's own, without the Flex delegate.
 
     Example: a model that scales images of 1 x 2 pixels to norm 1.
 
@@ -35,12 +33,11 @@ def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]
         array([[0.6, 0.8]], dtype=float32)
 
     Args:
-        model, path: as for `tfdml.export.saved_model`.
+        model, path: as for `tfdml.export.saved_model`, with its errors.
         **options: its `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`.
 
     Raises:
         ValueError: an operation that LiteRT does not have, by name, or vectors in bfloat16.
-        ValueError, FileExistsError, OSError, RuntimeError: as `tfdml.export.saved_model`.
     """
     dtype = getattr(options.get("search"), "dtype", "float32")
     require(dtype != "bfloat16", f"dtype={dtype!r}, which LiteRT does not have", "'float32' or 'int8'")

@@ -42,14 +42,12 @@ def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **option
         (array([[1, 0]], dtype=int64), array([[0.8, 0.6]], dtype=float32))
 
     Args:
-        model, path: as for `tfdml.export.saved_model`.
+        model, path: as for `tfdml.export.saved_model`, with its errors.
         opset: version of ONNX's operations, from 15 to 18. ONNX Runtime 1.13 and newer have all of them.
         **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model` of `saved_model`.
 
     Raises:
         ValueError: an operation that ONNX does not have, which is named, or a file of 2 GiB or more.
-        ImportError: onnx or tf2onnx is not installed.
-        ValueError, FileExistsError, OSError, RuntimeError: as `tfdml.export.saved_model`.
     """
     require_whole("opset", opset, *OPSETS)
     pixels = pixel_model(model, **options)

@@ -23,8 +23,6 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
 
     Equal scores keep the order of the index, which OpenVINO itself does not promise.
 
-    See also: `onnx`, whose file more runtimes read.
-
     Example: a model that scales images of 1 x 2 pixels to norm 1.
 
         >>> import openvino
@@ -36,13 +34,12 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
         array([[0.6, 0.8]], dtype=float32)
 
     Args:
-        model, path: as for `tfdml.export.saved_model`. OpenVINO Model Server serves a folder such as `products/1`.
+        model, path: as for `tfdml.export.saved_model`, with its errors. OpenVINO Model Server serves a folder such as
+            `products/1`.
         **options: its `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`.
 
     Raises:
         ValueError: an operation that OpenVINO does not have, which is named, or an id -1 beside a threshold.
-        ImportError: openvino, onnx or tf2onnx is not installed.
-        ValueError, FileExistsError, OSError, RuntimeError: as `tfdml.export.saved_model`.
     """
     runtime = optional_import("openvino", feature="export.openvino", extra="openvino")
     pixels = pixel_model(model, texts=False, **options)

@@ -121,13 +121,11 @@ class SubCenterArcFaceLoss(ProxyLoss):
         >>> loss = tfdml.losses.SubCenterArcFaceLoss(pairing=proxies, per_class=2, margin=0.0, scale=4.0)
         >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)  # log 2: all centers are equal
         0.6931
-        >>> loss = tfdml.losses.SubCenterArcFaceLoss(classes=870, per_class=3)  # proxies that EmbeddingModel trains
 
     See also: `tfdml.analysis.label_noise`, which lists the examples far from the dominant center of their class.
 
     Args:
-        classes: number of classes, or their ids; None for another `pairing`.
-        per_class: number of proxies for each class, 1 or more.
+        classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
         margin: as in `ArcFaceLoss`.
         scale: sharpness of the softmax, above 0.
 

@@ -40,7 +40,6 @@ class CosFaceLoss(ProxyLoss):
         >>> # log(1 + exp(4 (0.6 - (0.8 - 0.35))))
         >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
         1.0375
-        >>> loss = tfdml.losses.CosFaceLoss(classes=870, margin=0.35)  # proxies that EmbeddingModel trains
 
     See also: `ArcFaceLoss` has the margin in angles; `NormalizedSoftmaxLoss` has none.
 

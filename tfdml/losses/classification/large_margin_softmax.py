@@ -31,8 +31,8 @@ class LargeMarginSoftmaxLoss(ProxyLoss):
 
     mean_p -log(exp(scale |a| |p| psi(t_ap)) / (exp(scale |a| |p| psi(t_ap)) + sum_n exp(scale |a| |n| cos t_an)))
 
-    Embeddings are used as they are, not normalized; t is the angle between them, and psi that of `SphereFaceLoss`. An
-    anchor without a positive or a negative gives 0.
+    Embeddings are not normalized; t is the angle between them, and psi is as in `SphereFaceLoss`. An anchor without a
+    positive or a negative gives 0.
 
     Also called: L-softmax.
 

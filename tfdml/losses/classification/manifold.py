@@ -74,7 +74,6 @@ class ManifoldLoss(ProxyLoss):
         ...     round(float(loss(np.array(labels), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
         0.0
         1.4039
-        >>> loss = tfdml.losses.ManifoldLoss(classes=50)  # proxies that EmbeddingModel trains
 
     See also: `ProxyAnchorLoss` compares similarities with proxies directly, without random walks over the batch.
 
@@ -82,8 +81,7 @@ class ManifoldLoss(ProxyLoss):
         alpha: share of similarity that a node passes on to its neighbors, in (0, 1).
         margin: how much larger the similarity to the positive must be, 0 or more.
         context_weight: weight of the term of contexts, lambda_C, 0 or more.
-        classes: number of classes, each with its own proxies; None for another `pairing`.
-        per_class: number of proxies for each class.
+        classes, per_class: number of classes (None for another `pairing`), and of proxies for each.
 
     Source: Aziere, Todorovic, Ensemble Deep Manifold Similarity Learning using Hard Proxies, CVPR 2019.
     """

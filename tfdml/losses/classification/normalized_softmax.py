@@ -45,7 +45,6 @@ class NormalizedSoftmaxLoss(ProxyLoss):
         >>> loss = tfdml.losses.NormalizedSoftmaxLoss(pairing=proxies, scale=4.0)
         >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)  # log(1 + exp(4 (0.6 - 0.8)))
         0.3711
-        >>> loss = tfdml.losses.NormalizedSoftmaxLoss(classes=870)  # proxies that EmbeddingModel trains
 
     See also: `CosFaceLoss` and `ArcFaceLoss` add a margin; `NTXentLoss` is the softmax over a batch.
 

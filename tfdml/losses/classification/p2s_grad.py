@@ -42,7 +42,6 @@ class P2SGradLoss(IndependentPairLoss, ProxyLoss):
         >>> loss = tfdml.losses.P2SGradLoss(pairing=proxies)
         >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)  # 0.2^2 / 2 + 0.6^2 / 2
         0.2
-        >>> loss = tfdml.losses.P2SGradLoss(classes=870)  # proxies that EmbeddingModel trains
 
     See also: `NormalizedSoftmaxLoss`, whose scale has to be chosen; P2SGrad has no hyperparameter.
 

@@ -47,7 +47,6 @@ class ProxyAnchorLoss(ProxyLoss):
         >>> # log(1 + exp(-4 * 0.7)) + log(1 + exp(4 * 0.7))
         >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
         2.9181
-        >>> loss = tfdml.losses.ProxyAnchorLoss(classes=870)  # proxies that EmbeddingModel trains
 
     See also: `ProxyNCALoss`, whose anchors are the examples.
 

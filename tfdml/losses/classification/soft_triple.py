@@ -70,13 +70,11 @@ class SoftTripleLoss(ProxyLoss):
         >>> # log(1 + exp(4 (0.6 - (0.8 - 0.01))))
         >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
         0.3837
-        >>> loss = tfdml.losses.SoftTripleLoss(classes=98, per_class=10)  # proxies that EmbeddingModel trains
 
     See also: `NormalizedSoftmaxLoss` has one center per class; `SubCenterArcFaceLoss` takes the nearest center.
 
     Args:
-        classes: number of classes, or their ids; None for another `pairing`.
-        per_class: number of proxies for each class, K, 1 or more.
+        classes, per_class: number of classes (or their ids; None for another `pairing`), and K of proxies for each.
         margin: difference of similarities that a positive class must have over the negatives, 0 or more.
         scale: sharpness of the softmax over classes, above 0.
         temperature: gamma of the softmax over the centers of a class, above 0; small values take the nearest center.

@@ -61,7 +61,6 @@ class SphereFaceLoss(ProxyLoss):
         >>> # log(1 + exp(4 (0.6 - cos(2 acos(0.8)))))
         >>> round(float(loss(np.array([0, 1]), np.array([[0.8, 0.6], [0.6, 0.8]]))), 4)
         1.5253
-        >>> loss = tfdml.losses.SphereFaceLoss(classes=870, margin=4)  # proxies that EmbeddingModel trains
 
     See also: `ArcFaceLoss` and `CosFaceLoss`, whose additive margins are easier to train.
 

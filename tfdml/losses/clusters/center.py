@@ -26,7 +26,7 @@ class CenterLoss(ProxyLoss):
 
     mean_p |a - p|^2 / 2
 
-    Embeddings are used as they are, not normalized. An anchor without positives gives 0.
+    Embeddings are not normalized. An anchor without positives gives 0.
 
     Example:
 

@@ -41,9 +41,8 @@ class CentroidTripletLoss(PairLoss):
 
     c_own is the mean of the positives of the anchor, without the anchor; the other c are the means of the classes of
     its negatives. A batch is compared with itself. Rows that are positive to each other form a class, so `match` must
-    be an equivalence relation. Embeddings are used as they are, not normalized. Only whether the weight of a positive
-    is 0 matters; the weight of a class is the mean weight of its negatives. An anchor without a positive or a negative
-    gives 0.
+    be an equivalence relation. Embeddings are not normalized. Only whether the weight of a positive is 0 matters; the
+    weight of a class is the mean weight of its negatives. An anchor without a positive or a negative gives 0.
 
     Also called: CTL.
 

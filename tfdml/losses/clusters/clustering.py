@@ -128,13 +128,13 @@ class ClusteringLoss(PairLoss):
     F(S) = -sum_i min_{j in S} d_ij,  F* = sum_classes max_{j in class} -sum_{i in class} d_ij
 
     S are as many rows, the medoids, as the batch has classes. NMI is the normalized mutual information of the classes
-    and of the clusters, in which each row belongs to its nearest medoid. A greedy algorithm finds S, and swaps of
-    medoids with members of their cluster refine it (PAM). The gradient flows through the distances to the medoids.
+    and of the clusters: each row belongs to its nearest medoid. A greedy algorithm finds S, and swaps of medoids with
+    members of their cluster refine it (PAM). The gradient flows through the distances to the medoids.
 
     A batch is compared with itself. Rows that are positive to each other form a class, so `match` must be an
-    equivalence relation. d is the euclidean distance of embeddings as they are, which the paper scales to norm 1. Only
-    whether a weight is 0 matters. A batch of one class gives 0, and so does a batch without positives. Time grows with
-    the number of classes times A^3, memory with A^2.
+    equivalence relation. d is the euclidean distance of embeddings that are not normalized; the paper scales them to
+    norm 1. Only whether a weight is 0 matters. A batch of one class gives 0, and so does a batch without positives.
+    Time grows with the number of classes times A^3, memory with A^2.
 
     Also called: facility location loss, structured clustering loss.
 

@@ -32,8 +32,8 @@ class CoupledClustersLoss(PairLoss):
 
     max(0, |a - c|^2 - min_n |n - c|^2 + margin) / 2
 
-    c is the mean of the anchor and its positives. Embeddings are used as they are, not normalized. All anchors share
-    their references. Only whether a weight is 0 matters. An anchor without a positive or a negative gives 0.
+    c is the mean of the anchor and its positives. Embeddings are not normalized. All anchors share their references.
+    Only whether a weight is 0 matters. An anchor without a positive or a negative gives 0.
 
     Also called: CCL.
 

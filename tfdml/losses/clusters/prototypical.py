@@ -42,9 +42,9 @@ class PrototypicalLoss(PairLoss):
 
     The first `shots` rows of each class in the batch are its support, c is their mean, and the other rows are the Q
     queries. With the factor A / Q, the mean over the A anchors is the paper's loss. A batch is compared with itself.
-    Rows that are positive to each other form a class, so `match` must be an equivalence relation. Embeddings are used
-    as they are. Those of norm 1 give a nearly flat softmax, because their squared distances are at most 4; multiply
-    them by a scale. Only whether a weight is 0 matters. Support rows and batches without queries give 0.
+    Rows that are positive to each other form a class, so `match` must be an equivalence relation. Embeddings are not
+    normalized. Embeddings of norm 1 give a nearly flat softmax, because their squared distances are at most 4: scale
+    them. Only whether a weight is 0 matters. Support rows and batches without queries give 0.
 
     Also called: ProtoNet.
 

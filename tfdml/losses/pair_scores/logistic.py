@@ -23,8 +23,7 @@ class PairLogisticLoss(ScoreLoss):
     of a map, such as equal weights for both labels, are `sample_weight` of the same shape;
     `reduction="mean_with_sample_weight"` divides by their sum, the default by the number of scores.
 
-    The labels y, in the shape of the scores o, are 1 for a pair that matches and -1 (or 0) for one that does not. Any
-    number above 0 counts as 1, any other as -1. A score that is not finite gives NaN.
+    The labels y are as in `PairHingeLoss`. A score that is not finite gives NaN.
 
     Also called: binary cross-entropy from logits, with labels 0 and 1; softplus loss.
 

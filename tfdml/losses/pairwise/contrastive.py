@@ -133,8 +133,7 @@ class ContrastiveLoss(IndependentPairLoss):
 
     (1 / pairs) (sum_p max(0, d_ap - positive_margin)^2 + sum_n max(0, negative_margin - d_an)^2)
 
-    Embeddings are used as they are, not normalized. An anchor without pairs gives 0. Negative duplicates have gradient
-    0.
+    Embeddings are not normalized. An anchor without pairs gives 0. Negative duplicates have gradient 0.
 
     Also called: pairwise loss, Siamese loss; with `positive_margin`, double-margin contrastive loss.
 
@@ -182,7 +181,7 @@ class WeightedContrastiveLoss(IndependentPairLoss):
 
     (1 / pairs) (sum_p g(d_ap) + sum_n eta_an h(d_an))
 
-    Embeddings are used as they are, not normalized. An anchor without pairs gives 0.
+    Embeddings are not normalized. An anchor without pairs gives 0.
 
     Example:
 
@@ -228,7 +227,7 @@ class BalancedContrastiveLoss(IndependentPairLoss):
     eta_an = lambda / (L - 1) * (N_a - 1) / N_n
 
     N_a and N_n are the numbers of training examples in the classes of the anchor and the negative, L the number of
-    classes. Embeddings are used as they are, not normalized. An anchor without pairs gives 0.
+    classes. Embeddings are not normalized. An anchor without pairs gives 0.
 
     Example:
 

@@ -81,7 +81,6 @@ class CLIPLoss(PairLoss):
         >>> loss = tfdml.losses.CLIPLoss(temperature=0.5)
         >>> round(float(loss(labels, towers)), 4)  # the mean of 0.249 and 0.3485
         0.2987
-        >>> loss = tfdml.losses.CLIPLoss()  # a learned temperature, in an EmbeddingModel
 
     See also: `SigmoidLoss`, of independent pairs. `NTXentLoss(pairing=tfdml.pairs.two_towers)`, one direction.
 
@@ -143,7 +142,6 @@ class SigmoidLoss(PairLoss):
         >>> loss = tfdml.losses.SigmoidLoss(scale=10.0, bias=-5.0)
         >>> round(float(loss(labels, towers)), 4)  # the mean of 2 log(1 + exp(-5)) and 1.3618
         0.6876
-        >>> loss = tfdml.losses.SigmoidLoss()  # learned scale and bias, in an EmbeddingModel
 
     See also: `BinomialDevianceLoss`, the same with a scale for each sign, and means in place of sums.
 

@@ -74,8 +74,8 @@ class LiftedStructureLoss(PairLoss):
 
     With `hard`, the largest of all margin - d_an and margin - d_pn replaces the logarithm. Without `squared`, the loss
     is (A / P) sum_p max(0, J_ap). P is the number of (ordered) positive pairs in the batch, so that the mean over the A
-    anchors is the paper's loss. Embeddings are used as they are, not normalized. Negatives of p are the anchors that
-    have p as a negative. A positive pair without negatives at either end has zero loss.
+    anchors is the paper's loss. Embeddings are not normalized. Negatives of p are the anchors that have p as a
+    negative. A positive pair without negatives at either end has zero loss.
 
     Also called: lifted structured embedding, LiftedStruct.
 
@@ -119,7 +119,7 @@ class GeneralizedLiftedLoss(PairLoss):
     max(0, log sum_p exp(d_ap) + log sum_n exp(margin - d_an))
 
     With `distance="cosine"` this is the form on similarities, max(0, log sum_p exp(-s) + log sum_n exp(margin + s)).
-    Embeddings are used as they are, not normalized. An anchor without a positive or a negative gives 0.
+    Embeddings are not normalized. An anchor without a positive or a negative gives 0.
 
     Also called: LG loss.
 

@@ -44,8 +44,8 @@ class DistanceLogisticLoss(IndependentPairLoss):
 
     (1 / pairs) (sum_p -log P(d_ap) + sum_n -log(1 - P(d_an))),  P(d) = (1 + e^-margin) / (1 + e^(d - margin))
 
-    Embeddings are used as they are, not normalized. An anchor without pairs gives 0. The loss of coincident negatives
-    is infinite; it is capped at about 41, with gradient 0.
+    Embeddings are not normalized. An anchor without pairs gives 0. The loss of coincident negatives is infinite; it is
+    capped at about 41, with gradient 0.
 
     Also called: DBL.
 

@@ -68,8 +68,6 @@ class MarginLoss(PairLoss):
         >>> loss = tfdml.losses.MarginLoss(margin=0.2, boundary=0.5, distance="cosine")
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0.1 * 3 / 4, 0.45 and 0.375
         0.3
-        >>> boundaries = tfdml.layers.Boundaries(class_ids=labels)  # learned in an EmbeddingModel
-        >>> loss = tfdml.losses.MarginLoss(boundary=boundaries)
 
     See also: `TripletLoss`, which needs no boundary, but gives no threshold for "same or not" either.
 

@@ -30,7 +30,7 @@ class NPairsLoss(PairLoss):
 
     mean_p -log(exp(s_ap) / (exp(s_ap) + sum_n exp(s_an))) + l2 * (|a|^2 + mean_r |r|^2) / 2
 
-    s is the dot product of embeddings as they are. An anchor without a positive or a negative gives the L2 term.
+    s is the dot product; embeddings are not normalized. An anchor without a positive or a negative gives the L2 term.
 
     Also called: multi-class N-pair loss, N-pair-mc.
 
@@ -40,7 +40,6 @@ class NPairsLoss(PairLoss):
         >>> loss = tfdml.losses.NPairsLoss()  # the mean of log(1 + exp(0 - 0.6)), log(1 + exp(0.8 - 0.6)) and 0
         >>> round(float(loss(labels, embeddings)), 4)
         0.4119
-        >>> listed = tfdml.losses.NPairsLoss(pairing=tfdml.pairs.even_against_odd)  # the paper's two examples per class
 
     See also: `NTXentLoss`, the same with a temperature: prefer it for embeddings of norm 1.
 

@@ -27,8 +27,8 @@ class NCALoss(PairLoss):
 
     p_ar = exp(-d_ar^2) / sum_r exp(-d_ar^2), r != a;   1 - sum_p p_ap, or -log sum_p p_ap with `log`
 
-    Embeddings are used as they are. Those of norm 1 give a nearly flat softmax, because their squared distances are at
-    most 4; multiply them by a scale. An anchor without positives gives 0.
+    Embeddings are not normalized. Embeddings of norm 1 give a nearly flat softmax, because their squared distances are
+    at most 4: scale them. An anchor without positives gives 0.
 
     Also called: with `log=True`, soft nearest neighbor loss.
 

@@ -62,7 +62,6 @@ class IntraPairVarianceLoss(PairLoss):
         >>> loss = tfdml.losses.IntraPairVarianceLoss()
         >>> round(float(loss(labels, embeddings)), 4)  # 2 / 3 of (0.8 - 1.01 * 0.4)^2 * 3 / 4
         0.0784
-        >>> total = tfdml.losses.WeightedSumLoss([tfdml.losses.TupletMarginLoss(), loss], weights=[1.0, 0.5])
 
     See also: `TupletMarginLoss`, to which the paper adds this regularizer by a `WeightedSumLoss`.
 
@@ -99,7 +98,6 @@ class ThresholdConsistencyLoss(PairLoss):
         >>> loss = tfdml.losses.ThresholdConsistencyLoss()
         >>> round(float(loss(labels, embeddings)), 4)  # (0.9 - 0.6) + (0.8 - 0.5)
         0.6
-        >>> total = tfdml.losses.WeightedSumLoss([tfdml.losses.SmoothAPLoss(), loss])
 
     See also: `WeightedSumLoss`, to add it to a loss that orders. `ContrastiveLoss`, thresholds without another loss.
 

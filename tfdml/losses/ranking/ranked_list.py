@@ -52,8 +52,6 @@ class RankedListLoss(PairLoss):
     embeddings, w_n = exp(scale (boundary - d_an)) and w_p = exp(positive_scale (d_ap - boundary + margin)), both
     constants in the gradient. An anchor without violating pairs gives 0.
 
-    An anchor without violating pairs gives 0.
-
     Also called: RLL.
 
     Example:

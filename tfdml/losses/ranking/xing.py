@@ -33,8 +33,8 @@ class XingLoss(PairLoss):
     second by the root of c, so that both forms have the same minimum up to the scale of A and a constant. The
     constraint on sums of d, rather than d^2, keeps the solution from always having rank 1.
 
-    Embeddings are used as they are, not normalized. The loss may be negative. A batch without pairs of one sign gives
-    the term of the other; one without pairs gives 0. The logarithm of collapsed negatives is bounded, with gradient 0.
+    Embeddings are not normalized. The loss may be negative. A batch without pairs of one sign gives the term of the
+    other; one without pairs gives 0. The logarithm of collapsed negatives is bounded, with gradient 0.
 
     Also called: MMC (Mahalanobis metric for clustering).
 

@@ -50,10 +50,8 @@ class BatchHardTripletLoss(PairLoss):
 
     max(0, margin + max_p d_ap - min_n d_an)
 
-    with `soft`, log(1 + exp(max_p d_ap - min_n d_an)) instead.
-
-    Embeddings are used as they are, not normalized. Weights count as 0 or 1. An anchor without a positive or a negative
-    gives 0.
+    With `soft`, log(1 + exp(max_p d_ap - min_n d_an)) instead. Embeddings are not normalized. Weights count as 0 or 1.
+    An anchor without a positive or a negative gives 0.
 
     Also called: hard triplet loss, TriHard.
 

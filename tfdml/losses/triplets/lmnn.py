@@ -33,8 +33,8 @@ class LMNNLoss(PairLoss):
 
     d is the squared distance. The positives p are the target neighbors of the anchor: the positives that the miner
     keeps. `miners.TargetNeighbors` keeps the nearest in fixed features, as in the paper. The default keeps the nearest
-    of the batch as it is now embedded, so they may change during the training. Embeddings are used as they are, not
-    normalized. An anchor without positives gives 0; one without negatives gives the pull.
+    of the batch as it is now embedded, so they may change during the training. Embeddings are not normalized. An anchor
+    without positives gives 0; one without negatives gives the pull.
 
     Example:
 

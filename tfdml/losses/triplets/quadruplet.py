@@ -116,9 +116,9 @@ class QuadrupletLoss(PairLoss):
 
     mean_apn max(0, d_ap - d_an + margin) + mean_apnm max(0, d_ap - d_nm + second_margin)
 
-    n and m have different classes, and neither has the class of a. A batch is compared with itself. Embeddings are used
-    as they are, not normalized. The weight of a quadruplet is the product of the weights of the pairs (a, p) and (n,
-    m). A term without entries is 0. Time grows with A^2 K log A for up to K positives per anchor, memory with A^2.
+    n and m have different classes, and neither has the class of a. A batch is compared with itself. Embeddings are not
+    normalized. The weight of a quadruplet is the product of the weights of the pairs (a, p) and (n, m). A term without
+    entries is 0. Time grows with A^2 K log A for up to K positives per anchor, memory with A^2.
 
     Example:
 

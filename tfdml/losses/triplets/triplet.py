@@ -200,9 +200,9 @@ class TripletLoss(PairLoss):
     number of triplets in the batch, or of triplets with a nonzero loss, so that the mean over the A anchors is the
     paper's loss. With `negatives` there is one triplet per positive that has a selected negative.
 
-    Embeddings are used as they are; the margin of 0.2 is for embeddings of norm 1. The weight of a triplet is the
-    product of the weights of its two pairs. An anchor without a positive or a negative gives 0. Time grows with A R K
-    for up to K positives per anchor, memory with A R: triplets are summed one positive at a time.
+    Embeddings are not normalized; the margin of 0.2 is for embeddings of norm 1. The weight of a triplet is the product
+    of the weights of its two pairs. An anchor without a positive or a negative gives 0. Time grows with A R K for up to
+    K positives per anchor, memory with A R: triplets are summed one positive at a time.
 
     Also called: FaceNet loss, triplet margin loss; with `negatives=tfdml.miners.semi_hard_negatives`, semi-hard loss.
 
@@ -212,7 +212,6 @@ class TripletLoss(PairLoss):
         >>> loss = tfdml.losses.TripletLoss(margin=1.0)
         >>> round(float(loss(labels, embeddings)), 4)  # the mean of 0, (0.25 - 1 + 1) 3 / 2 and 0
         0.125
-        >>> semi_hard = tfdml.losses.TripletLoss(negatives=tfdml.miners.semi_hard_negatives)
 
     See also: `BatchHardTripletLoss`, for clean labels. `QuadrupletLoss`, if one threshold must serve all classes.
 

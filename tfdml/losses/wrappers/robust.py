@@ -46,9 +46,8 @@ class RobustLoss(LossOverBase):
     See also: `tfdml.losses.uncertainty`, the sets. `tfdml.miners`, which select pairs by rules.
 
     Args:
-        base: a loss with `pair_losses(pairs)`: a contrastive loss, `CosineRegressionLoss`, `DistanceLogisticLoss`,
-            `BinomialDevianceLoss`, `MarginLoss`, or your own. Its normalization is ignored. Its `pairing`, `miner`,
-            `importance` and `match` are used.
+        base: a loss with `pair_losses(pairs)`, such as `ContrastiveLoss`, `MarginLoss` or `BinomialDevianceLoss`. Its
+            normalization is ignored. Its `pairing`, `miner`, `importance` and `match` are used.
         uncertainty: `TopK`, `TopKBalanced`, `KL`, `GroupedKL`, `Variance`, `Maximal`, or your own function of the
             losses `(A, R)` and of `pairs` that returns p*, `(A, R)`.
 

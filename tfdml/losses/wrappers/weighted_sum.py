@@ -36,9 +36,6 @@ class WeightedSumLoss(FunctionLoss):
         losses: losses of tfdml, one or more.
         weights: the weight of each loss, 0 or more; None for 1.
         name, reduction, dtype: as in `keras.losses.Loss`.
-
-    Raises:
-        ValueError: no loss, one that is not of tfdml, or another number of weights; when called, different anchors.
     """
 
     def __init__(

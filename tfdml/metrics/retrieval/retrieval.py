@@ -1,17 +1,4 @@
-"""Retrieval metrics, computed from the ranks of the items of a query's class.
-
-Definitions for a query with R relevant items in its gallery. Ranks start at 1, rel(i) = 1 where the i-th neighbor is
-relevant, and P(i) = (1/i) sum_{j<=i} rel(j).
-
-* recall@k: 1 if one of the first k neighbors is relevant, else 0 (the hit rate; others divide hits by R);
-* precision@k: (1/k) sum_{i<=k} rel(i);
-* r_precision: (1/R) sum_{i<=R} rel(i);
-* map@r: (1/R) sum_{i<=R} P(i) rel(i);
-* map: (1/R) sum over the whole ranking of P(i) rel(i);
-* mrr: 1 / rank of the first relevant item;
-* map@k: (1/R) sum_{i<=k} P(i) rel(i), so map@k with k = R is map@r; others divide by min(k, R), or by the hits;
-* ndcg@k: sum_{i<=k} grade(i) / log2(i + 1), divided by the largest value that any ranking has; a grade is 1 where the
-  item is relevant, unless `match` returns grades.
+"""Retrieval metrics, computed from the ranks of the items of a query's class; docs/metrics.md defines them.
 
 All except map follow from the ranks of the relevant items among the first max(k, R), and the rank of the best one.
 """
@@ -78,7 +65,6 @@ def retrieval(
     without a relevant item are excluded from the means and counted. docs/metrics.md has the definitions.
 
     The score of a pair depends only on its two vectors, so the results do not depend on memory, threads or the BLAS.
-    Scores are computed for one block of queries at a time.
 
     Example: rows 0 and 2 have their classmate as the first neighbor, rows 1 and 3 as the second.
 
@@ -135,14 +121,8 @@ def retrieval(
         skipped; no counts.
 
     Raises:
-        ValueError: arguments that do not fit each other; an option out of range; embeddings that are not finite or all
-            the same; no query with a relevant item, or one class only; a list that repeats an item, has a number that
-            is no row of the gallery, or is shorter than the largest k or, with `at_r`, than the number of relevant
-            items.
-
-    Warns:
-        UserWarning: with ties="index", if the order of the gallery decides the rank of the first relevant item of more
-            than 1% of the queries.
+        ValueError: arguments that do not fit each other; no query with a relevant item, or one class only; a list that
+            repeats an item, or is shorter than the largest k or, with `at_r`, than the number of relevant items.
 
     Source: Musgrave et al., A Metric Learning Reality Check, ECCV 2020 (R-Precision, MAP@R); Oh Song et al., Deep
     Metric Learning via Lifted Structured Feature Embedding, CVPR 2016 (Recall@k).

@@ -72,10 +72,9 @@ def paired_comparison(
 ) -> Comparison:
     """Compare two models by their values on the same queries, with whole classes as the units.
 
-    Queries differ more than models do, so the difference per query is much less uncertain than either mean. The
-    interval of the mean difference is a `bootstrap_interval`. The p-value comes from a sign-flip permutation test: if
-    the models were equal, the difference of each class would be as likely as its negative. With T the mean difference
-    and T' the same with a random sign for each class,
+    The interval of the mean difference is a `bootstrap_interval`. The p-value comes from a sign-flip permutation test:
+    if the models were equal, the difference of each class would be as likely as its negative. With T the mean
+    difference and T' the same with a random sign for each class,
 
         p = (1 + #{|T'| >= |T|}) / (1 + samples),
 
@@ -84,8 +83,6 @@ def paired_comparison(
     Both cover another choice of test classes, not other training seeds: a comparison of methods needs several seeds of
     each, see `seed_interval`. With fewer than about 20 classes the interval is too narrow, and with fewer than 6 there
     is none for 95%; the p-value holds for any number, and cannot be below 2 / 2^C.
-
-    See also: `bootstrap_interval` for one model.
 
     Example:
 
@@ -106,8 +103,7 @@ def paired_comparison(
         `Comparison`. Equal values give a difference of 0, and p = 1.
 
     Raises:
-        ValueError: different lengths, NaN in one of the two only, fewer than two classes with values, or an option out
-            of range.
+        ValueError: NaN in one of the two only, or fewer than two classes with values.
 
     Source: Fisher, The Design of Experiments, 1935; for retrieval, Smucker, Allan and Carterette, A Comparison of
     Statistical Significance Tests for Information Retrieval Evaluation, CIKM 2007; the 1 in the p-value, Phipson and
@@ -178,9 +174,6 @@ def holm_correction(p_values: npt.ArrayLike) -> np.ndarray:
 
     Returns:
         `(m,)` float64 in the same order; empty for none.
-
-    Raises:
-        ValueError: not `(m,)` numbers from 0 to 1.
 
     Source: Holm, A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics, 1979.
     """

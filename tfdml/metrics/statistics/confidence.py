@@ -54,9 +54,6 @@ def bootstrap_interval(
     Returns:
         `(low, high)`, floats; NaN with too few classes for the confidence.
 
-    Raises:
-        ValueError: fewer than two classes with values, different lengths, or an option out of range.
-
     Source: Efron, Bootstrap Methods: Another Look at the Jackknife, 1979; the classes are the sampling units, as in
     the cluster bootstrap of Davison and Hinkley, Bootstrap Methods and their Application, 1997, section 3.8.
     """
@@ -97,13 +94,6 @@ def seed_interval(values: npt.ArrayLike, *, confidence: float = 0.95) -> tuple[f
     Args:
         values: `(seeds,)` floats, one number per training run, such as its `map@r`.
         confidence: between 0 and 1.
-
-    Returns:
-        `(low, high)`, floats: m - h and m + h.
-
-    Raises:
-        ValueError: fewer than two values, values that are not finite, or a confidence out of range.
-        ImportError: SciPy is not installed: `pip install tfdml[evaluation]`.
 
     Source: Student, The Probable Error of a Mean, Biometrika, 1908.
     """

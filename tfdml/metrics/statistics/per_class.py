@@ -24,10 +24,6 @@ def per_class(values: Mapping[str, npt.ArrayLike], labels: Labels, *, by: str = 
         ...     print(row)
         {'label': 1, 'queries': 1, 'skipped': 1, 'mrr': 0.25}
         {'label': 0, 'queries': 2, 'skipped': 0, 'mrr': 0.75}
-        >>> embeddings = [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]]
-        >>> values = tfdml.metrics.retrieval(embeddings, [0, 0, 1, 1], per_query=True)  # has such values
-        >>> tfdml.metrics.per_class(values, [0, 0, 1, 1], by="mrr")[0]["mrr"]
-        0.75
 
     Args:
         values: `(queries,)` floats by name, as `retrieval(..., per_query=True)` returns them; NaN for a query that was
@@ -39,9 +35,6 @@ def per_class(values: Mapping[str, npt.ArrayLike], labels: Labels, *, by: str = 
         A list of dicts, one per class: "label", "queries", the number of queries with values, "skipped", the number
         without, and the mean of each metric, NaN where all queries were skipped. Classes follow in ascending order of
         `by` and then of label, those with NaN last.
-
-    Raises:
-        ValueError: different lengths, labels that are not integers, or a metric that is not among the values.
     """
     require(by in values, f"by={by!r}", f"one of {', '.join(values)}")
     labels = as_ids(labels, "labels")

@@ -19,14 +19,11 @@ def conv4(images: KerasTensor, *, width: int = 64) -> KerasTensor:
 
     Args:
         images: `(batch, height, width, channels)` Keras tensor of pixels, at least 16 x 16. Whole numbers, such as
-            uint8 pixels, are divided by 255; floats are used as they are.
+            uint8 pixels, are divided by 255; floats are not scaled.
         width: channels of each block.
 
     Returns:
-        `(batch, positions * width)` Keras tensor of floats, 0 or more; positions are those of the last map.
-
-    Raises:
-        ValueError: images of a size that is not fixed or below 16 x 16; a width below 1.
+        `(batch, positions * width)` Keras tensor of floats, 0 or more, with the positions of the last map.
 
     Source: Vinyals et al., Matching Networks for One Shot Learning, NIPS 2016, section 4.1; Snell, Swersky, Zemel,
     Prototypical Networks for Few-shot Learning, NIPS 2017, section 3. Batch normalization averages over about ten

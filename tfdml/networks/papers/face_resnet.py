@@ -19,10 +19,10 @@ def face_resnet(
 ) -> KerasTensor:
     """Pre-activation ResNet-50 with 64, 96, 192, 384, 768 channels in place of 64, 256, 512, 1024, 2048.
 
-    A convolution of 7 x 7 and max pooling, each of which halves the resolution, then four stages of bottleneck blocks,
-    all but the first of which halve it again, average pooling, and a linear map. In a block, each of the convolutions
-    1 x 1, 3 x 3, 1 x 1 comes after batch normalization and ReLU; the first two have a quarter of the channels of the
-    block. Where the shape changes, the shortcut is a 1 x 1 convolution.
+    A convolution of 7 x 7 and max pooling each halve the resolution. Four stages of bottleneck blocks follow, which
+    halve it again but for the first, then average pooling and a linear map. In a block, each of the convolutions 1 x 1,
+    3 x 3, 1 x 1 comes after batch normalization and ReLU; the first two have a quarter of the channels of the block.
+    Where the shape changes, the shortcut is a 1 x 1 convolution.
 
     Example:
 
@@ -39,9 +39,6 @@ def face_resnet(
 
     Returns:
         `(batch, dim)` Keras tensor of unit vectors, float32.
-
-    Raises:
-        ValueError: other numbers of widths than one more than of `blocks`, or widths that are not multiples of 4.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 5
     (widths); He, Zhang, Ren, Sun, Identity Mappings in Deep Residual Networks, ECCV 2016 (blocks).

@@ -30,10 +30,6 @@ def vehicle_network(
         >>> outputs = tfdml.networks.vehicle_network(images, num_models=5, dim=8, trunk=trunk)
         >>> {name: output.shape for name, output in outputs.items()}
         {'model': (None, 5), 'embedding': (None, 8)}
-        >>> network = tfdml.models.EmbeddingModel(images, outputs)
-        >>> model_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
-        >>> network.compile("sgd", loss={"model": model_loss, "embedding": tfdml.losses.CoupledClustersLoss()})
-        >>> embedder = tfdml.models.EmbeddingModel(images, outputs["embedding"])
 
     Args:
         images: `(batch, height, width, channels)` Keras tensor of pixels in [0, 255].
@@ -43,9 +39,6 @@ def vehicle_network(
 
     Returns:
         dict of tensors: "model", logits `(batch, num_models)`, and "embedding", unit vectors `(batch, dim)` float32.
-
-    Raises:
-        ValueError: a number below 1, or a trunk whose features are not vectors.
 
     Source: Liu, Tian, Yang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
     CVPR 2016, mixed difference network, as in Serrat, Deep Metric Learning, course slides. Unit vectors are ours.

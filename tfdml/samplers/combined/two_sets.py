@@ -93,9 +93,6 @@ class TwoSetSampler(ClassBalancedSampler):
             queries, gallery: each a labeled set, or a pair `(data, labels)`, as in `Sampler.batches`.
             **options: options of `Sampler.batches` for both sets, such as `start` and `augment`, which sees different
                 seeds for queries and gallery. For different options, zip the batches of the two `samplers`.
-
-        Returns:
-            An infinite `tf.data.Dataset` of `batch_size` queries, gallery examples and int64 labels.
         """
         sets = [_data_and_labels(data) for data in (queries, gallery)]
         samplers = self.samplers(*(labels for _, labels in sets))

@@ -62,10 +62,6 @@ def input_pairs(
 
     Returns:
         A `tf.data.Dataset` of `((a, b), y)`: examples with `pairs` rows, and int32 `(pairs,)`, 1 for a match, else -1.
-
-    Raises:
-        ValueError: batches of another form, or of a number of rows that is not fixed or that the pairing does not
-            divide, another pairing, more pairs than candidates, or numbers out of range.
     """
     names = ", ".join(function.__name__ for function in _CANDIDATES)
     require(pairing in _CANDIDATES, f"pairing={pairing!r}", f"one of tfdml.pairs: {names}")

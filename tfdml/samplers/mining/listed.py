@@ -33,7 +33,6 @@ class ListSampler(Sampler):
         >>> examples, similar = next(iter(sampler.batches(np.arange(5.0))))
         >>> examples.numpy().tolist(), similar.numpy().tolist()
         ([0.0, 3.0, 0.0, 4.0], [0, 0, 1, 1])
-        >>> loss = tfdml.losses.ContrastiveLoss(pairing=sampler.pairing)
 
     Args:
         entries: `(n, 2)` or `(n, 3)` row numbers of examples: pairs, or triplets (anchor, positive, negative).
@@ -41,9 +40,6 @@ class ListSampler(Sampler):
             similar: their `pairing` is `tfdml.pairs.even_against_odd`, with the other pairs of a batch as negatives.
         sampler: the sampler that draws entries, by their labels: `UniformSampler(batch_size=32)`, or
             `GroupSampler(classes_per_batch=2, examples_per_class=16)` for as many similar as dissimilar pairs.
-
-    Raises:
-        ValueError: entries of another shape or below 0, labels other than 0 and 1 or for triplets.
     """
 
     entries: Any = field(repr=False)
@@ -109,12 +105,6 @@ class ListSampler(Sampler):
             labels: None, since entries have their own.
             on_error: "error" alone: no other example can replace one of an entry.
             **options: as in `Sampler.batches`.
-
-        Returns:
-            An infinite `tf.data.Dataset` of `(examples, labels)`; int64 labels are the same for the rows of an entry.
-
-        Raises:
-            ValueError: labels, another `on_error`, entries beyond the examples, and the errors of `Sampler.batches`.
         """
         require(labels is None, "labels of examples", "none, since entries have their own: ListSampler(labels=...)")
         require(on_error == "error", f"on_error={on_error!r}", "'error'. Leave out entries that cannot be loaded")

@@ -20,7 +20,6 @@ class MinedPairs(tf.Module):
     """The hardest positives and negatives of every example of a training set, used by `MinedSampler`.
 
     `tfdml.callbacks.RefreshMinedPairs` calls `refresh` during `fit`; before, all are uniform draws with replacement.
-
     `tf.train.Checkpoint(pairs=pairs).write(path)` saves them, 8 bytes for each row number.
 
     Example:
@@ -37,15 +36,12 @@ class MinedPairs(tf.Module):
         metric: "cosine", "dot" or "euclidean", as in `tfdml.search.hardest_pairs`.
         seed: seed of the draws before the first refresh, any int64.
         guard: `tfdml.search.FalseNegativeGuard` of every refresh, which leaves out probable false negatives; None for
-            none. An example of which it leaves no negative keeps those that it had.
+            none. An example without a remaining negative keeps the negatives that it had.
 
     Attributes:
         positives: variable `(examples, positives)` int64 row numbers, farthest first, padded with -1.
         negatives: variable `(examples, negatives)` int64 row numbers, nearest first, padded with -1.
         refreshes: variable, number of refreshes so far.
-
-    Raises:
-        ValueError: labels that are not integers or have no triplet, a number below 1, or an unknown metric.
     """
 
     def __init__(
@@ -89,8 +85,7 @@ class MinedPairs(tf.Module):
 
         Args:
             embeddings: `(examples, dim)`, in the order of the labels.
-            search: "exact" or None for `tfdml.search.Exact`, "scann" for `tfdml.search.Scann`, or any function
-                `(vectors, metric=...)`, such as these classes, that returns an index.
+            search: as in `tfdml.search.hardest_pairs`.
         """
         require(
             np.shape(embeddings)[:1] == self.classes.shape,

@@ -41,7 +41,7 @@ class Approximate(Index):
         """Choose the smallest `rescore` and `leaves_to_search` that reach a recall.
 
         First choose the smallest `rescore` whose recall over all leaves is (1 + recall) / 2, then the fewest leaves.
-        Both are chosen on one half of the queries and measured on the other.
+        Both are chosen on one half of the queries. The recall of the other half is returned.
 
         Args:
             recall: wanted share of the exact neighbors, see `neighbor_recall`.
@@ -50,12 +50,6 @@ class Approximate(Index):
                 is not its own neighbor.
             sample: number of queries that are drawn, or fewer.
             seed: seed of the draw.
-
-        Returns:
-            the recall of the half that was not used to choose.
-
-        Raises:
-            ValueError: a recall outside (0, 1), or arguments that `search` refuses.
         """
         require(0 < recall < 1, f"recall={recall}", "a number between 0 and 1")
         k = min(10, len(self) - (queries is None)) if k is None else k

@@ -57,10 +57,6 @@ class Faiss(Approximate):
         rescore: number of candidates scored in float32; 10 k + 200 by default (k + 10 with "exact" and "float32" or
             "int8"), never fewer than k.
 
-    Raises:
-        ImportError: faiss is not installed: `pip install tfdml[faiss]`.
-        ValueError: arguments that `Exact` refuses; a setting out of range; too few vectors for the codes.
-
     Source: Douze et al., The Faiss library, 2024. Malkov and Yashunin, HNSW, 2018. Jégou et al., Product Quantization
         for Nearest Neighbor Search, 2011. Gao and Long, RaBitQ, 2024.
     """
@@ -99,8 +95,7 @@ class Faiss(Approximate):
         """Build the index of faiss again, of all vectors, also those that were added since.
 
         Args:
-            method, codes, leaves, leaves_to_search, rescore: as in the constructor; chosen for the current size by
-                default.
+            method, codes, leaves, leaves_to_search, rescore: as in the constructor, by default for the current size.
         """
         segment = joined(self._items.segments)
         count = len(segment.gallery)

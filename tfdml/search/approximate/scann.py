@@ -50,10 +50,6 @@ class Scann(Approximate):
             more orthogonal to the first one the larger the weight; for "partitioned" and not for "euclidean". Fewer
             cells reach the same recall, and the codes take twice the memory.
 
-    Raises:
-        ImportError: ScaNN is not installed.
-        ValueError: arguments that `Exact` refuses; a setting out of range.
-
     Source: Guo et al., Accelerating Large-Scale Inference with Anisotropic Vector Quantization, ICML 2020. Sun et
         al., SOAR: Improved Indexing for Approximate Nearest Neighbor Search, NeurIPS 2023.
     """
@@ -91,8 +87,8 @@ class Scann(Approximate):
         """Build ScaNN's searcher again, of all vectors, also those that were added since.
 
         Args:
-            method, leaves, leaves_to_search, rescore, soar: as in the constructor; chosen for the current size by
-                default, but for `soar`.
+            method, leaves, leaves_to_search, rescore, soar: as in the constructor, all but `soar` by default for the
+                current size.
         """
         segment = joined(self._items.segments)
         gallery = segment.gallery

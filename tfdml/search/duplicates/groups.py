@@ -25,8 +25,6 @@ def near_duplicates(vectors: npt.ArrayLike, similarity: float) -> np.ndarray:
         >>> group = tfdml.search.near_duplicates(x, 0.9)
         >>> group.tolist()
         [0, 1, 0, 0]
-        >>> np.unique(group).tolist()  # one row of every group
-        [0, 1]
 
     Args:
         vectors: `(n, dim)` floats, finite.
@@ -34,9 +32,6 @@ def near_duplicates(vectors: npt.ArrayLike, similarity: float) -> np.ndarray:
 
     Returns:
         `(n,)` int64: the first row of the group of each row; the row itself if no other row is similar.
-
-    Raises:
-        ValueError: vectors that are not `(n, dim)` or not finite; a similarity out of range.
 
     Source of the union of groups: Shiloach and Vishkin, An O(log n) Parallel Connectivity Algorithm, 1982.
     """

@@ -84,10 +84,6 @@ def similar_pairs(
         approximate one a record of `rows`, the number of random rows that have a similar row, `complete`, the number of
         these whose pairs were all found, and `lower`: with 95% confidence, at least this share of all rows that have a
         similar row have all their pairs (Clopper-Pearson). No pairs of an empty set.
-
-    Raises:
-        ValueError: vectors that are not `(n, dim)`, not finite or of another dim in the gallery; an option out of
-            range; more than `max_pairs` pairs.
     """
     require(-1 < similarity <= 1, f"similarity={similarity}", "a cosine similarity above -1 and up to 1")
     require_fraction(recall=recall)
@@ -115,9 +111,6 @@ def pair_groups(rows: npt.ArrayLike, num_rows: int) -> np.ndarray:
 
     Returns:
         `(num_rows,)` int64: the first row of the group of each row; the row itself without a pair.
-
-    Raises:
-        ValueError: pairs of another shape, or of rows that the set does not have.
     """
     from tfdml.search.duplicates.groups import roots, unite
 

@@ -89,13 +89,7 @@ class Index:
             index.metadata.take(index.rows(neighbors[0]))
 
         Args:
-            ids: ids of the index, of any shape.
-
-        Returns:
-            int64 of the same shape.
-
-        Raises:
-            ValueError: ids that are not in the index.
+            ids: ids of the index, of any shape, which the result, int64, has too.
         """
         return self._items.rows(ids)
 
@@ -122,10 +116,6 @@ class Index:
             metadata: the columns of the index, in any order, for these vectors.
             model: the model of the vectors, as in the constructor; None: not stated, and not compared.
             other_model: whether to accept vectors of another model.
-
-        Raises:
-            ValueError: vectors, ids or metadata of another form, ids that repeat or are in the index; vectors of
-                another model.
         """
         self._require_model("vectors", model, other_model)
         matrix = self._as_vectors(vectors)
@@ -134,11 +124,7 @@ class Index:
         self._items = self._items.add(Segment(self._gallery(matrix), new_ids, table))
 
     def remove(self, ids: npt.ArrayLike) -> None:
-        """Remove vectors by their ids.
-
-        Raises:
-            ValueError: ids that repeat or are not in the index, or all of its ids.
-        """
+        """Remove vectors by their ids. One vector at least has to stay."""
         removed = self._as_existing_ids(ids)
         expected = "ids to keep at least one. Build a new index"
         require(len(removed) < len(self), f"all {len(removed)} ids of the index", expected)
@@ -156,13 +142,10 @@ class Index:
         """Replace vectors, metadata or both of ids that are in the index. They move to its end.
 
         Args:
-            ids: `(m,)` ids of the index.
-            vectors: `(m, dim)` floats, finite; None leaves the vectors as they are.
-            metadata: as in `add`; None leaves it as it is.
+            ids: `(m,)` distinct ids of the index.
+            vectors: `(m, dim)` floats, finite; None keeps the vectors.
+            metadata: as in `add`; None keeps it.
             model, other_model: as in `add`.
-
-        Raises:
-            ValueError: ids that repeat or are not in the index; otherwise as `add`.
         """
         self._require_model("vectors", model, other_model)
         updated = self._as_existing_ids(ids)
@@ -189,18 +172,13 @@ class Index:
             k: number of neighbors, 1 to `len(self)`, or to the number of vectors that pass `where`.
             where: the vectors that may be returned: `(n,)` booleans in the order of `ids`, or an expression of metadata
                 columns, `pyarrow.compute.field("price") < 10`; None for all. Rows where it is null do not pass.
-            model: the model of the queries, as in the constructor; None: not stated, and not compared. The fingerprint
-                of a Keras model takes the sha256 of its weights: compute it once for many searches.
-            other_model: whether to accept queries of another model.
+            model, other_model: as in `add`, for the queries. The fingerprint of a Keras model takes the sha256 of its
+                weights: compute it once for many searches.
 
         Returns:
             ids: `(q, k)` of the type of `ids`, nearest first, no id twice in a row; vectors with the same score are in
                 the order of the index, with `Scann` in any order.
             scores: `(q, k)` float32. Cosine and dot product fall along a row; Euclidean distances rise.
-
-        Raises:
-            ValueError: queries of a different dim or not finite, or of another model; k out of range; a filter of
-                another form; scores beyond the range of float32.
         """
         self._require_model("queries", model, other_model)
         return self._search(self._neighbors, queries, k, where)
@@ -208,10 +186,8 @@ class Index:
     def save(self, path: FilePath) -> None:
         """Write the index to a folder that `load` reads, atomically.
 
-        All vectors are written, also after a small change. A crash leaves the old or the new version.
-
-        Raises:
-            OSError: the folder cannot be written, or holds anything other than an index.
+        All vectors are written, also after a small change. A crash leaves the old or the new version. A folder that
+        holds anything other than an index is an OSError.
         """
         settings = {name: getattr(self, name) for name in self.settings}
         model = {} if self.fingerprint is None else {"model": self.fingerprint}
@@ -226,12 +202,7 @@ class Index:
         Args:
             path: folder of the index.
             memory: bytes that a search may use in addition to the index and the results.
-            model: the model of later queries, as in the constructor; None: not stated, and not compared.
-            other_model: whether an index of another model is loaded.
-
-        Raises:
-            FileNotFoundError: the folder holds no index.
-            ImportError, ValueError: as `tfdml.search.load`; an index of another kind.
+            model, other_model: as in `add`, for later queries.
         """
         index = read_whole(path, lambda folder: cls.read(folder, memory))
         index._require_model("queries", model, other_model)

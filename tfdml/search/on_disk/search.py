@@ -44,8 +44,8 @@ def search_on_disk(
 
     Args:
         shards: an array `(n, dim)` of any floats or integers, such as a `np.memmap` of float16, bfloat16 or int8; a
-            path of a `.npy` file or of a Parquet file with a column `embedding`, of which one row group at a time is
-            read; or a list of these.
+            path of a `.npy` file or of a Parquet file with a column `embedding`, read one row group at a time; or a
+            list of these.
         queries: `(q, dim)` floats, finite.
         k: number of neighbors, 1 to the number of vectors.
         metric: "cosine", "dot" or "euclidean".
@@ -58,12 +58,6 @@ def search_on_disk(
     Returns:
         rows: `(q, k)` int64 row numbers over all shards, nearest first; equal scores by row.
         scores: `(q, k)` float32, as in `Exact.search`.
-
-    Raises:
-        FileNotFoundError: a path that does not exist.
-        ImportError: a Parquet file without pyarrow: `pip install tfdml[tables]`.
-        ValueError: a shard, by name, that is damaged, of another form, dim or model, or not finite; arguments that
-            `Exact.search` refuses.
     """
     require_metric(metric)
     if not other_model:

@@ -58,9 +58,6 @@ class Adapter:
 
         Returns:
             `(n, new_dim)` float32; of length 1 for "cosine".
-
-        Raises:
-            ValueError: embeddings that are not finite or of another dim.
         """
         x = as_vectors(embeddings, "embeddings")
         require(x.shape[1] == self.old_dim, f"embeddings of dim {x.shape[1]}", f"{self.old_dim}, as of the old model")
@@ -74,10 +71,6 @@ class Adapter:
 
         Args:
             path: name that ends in `.npz`; an earlier file is replaced.
-
-        Raises:
-            ValueError: another suffix.
-            OSError: the file cannot be written.
         """
         require(Path(path).suffix == ".npz", f"path={str(path)!r}", "a name that ends in .npz")
         arrays: Any = {name: value for name, value in self._entries() if isinstance(value, np.ndarray)}
@@ -146,10 +139,6 @@ class LinearAdapter(Adapter):
             orthogonal: a rotation in place of ridge regression; for "euclidean" with a shift.
             old_model, new_model: both models: Keras models, models of `tfdml.export.load`, results of
                 `tfdml.models.read_embeddings` or fingerprints; None: not stated.
-
-        Raises:
-            ValueError: fewer than two rows, different numbers of rows, embeddings that are not finite or, for the old
-                model, all the same; an option out of range.
         """
         x, y = _as_pairs(old, new, metric)
         require_positive(ridge=ridge)
@@ -215,9 +204,6 @@ class MLPAdapter(Adapter):
             batch_size: number of pairs of a step, or all of them if there are fewer.
             learning_rate: of Adam at the start; it falls to 0 by a cosine.
             seed: seed of the first weights and of the order of the pairs.
-
-        Raises:
-            ValueError: as of `LinearAdapter.learn`; units, epochs or a batch size below 1.
         """
         for name, value in {"units": units, "epochs": epochs, "batch_size": batch_size}.items():
             require_whole(name, value, 1)
@@ -258,10 +244,6 @@ def load_adapter(path: FilePath) -> LinearAdapter | MLPAdapter:
         >>> adapter.save("adapter.npz")
         >>> tfdml.search.load_adapter("adapter.npz")([[0.6, 0.8]]).astype(float).round(4).tolist()
         [[0.8, 0.6]]
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: another file, or a damaged one.
     """
     path = Path(path).expanduser()
     try:

@@ -28,8 +28,6 @@ def expand_queries(
     No labels are used, so an item that the protocol excludes, such as one of the query's camera, may be in the mean.
     The result of a query depends on the gallery: report it as another protocol, "with query expansion".
 
-    See also: `rerank` by a model of pairs.
-
     Example:
 
         >>> expanded = tfdml.search.expand_queries([[1.0, 0.0]], [[0.8, 0.6], [-1.0, 0.0]], k=1)
@@ -46,9 +44,6 @@ def expand_queries(
 
     Returns:
         `(q, dim)` float32 of length 1. A query of zeros stays zero where its weights are 0.
-
-    Raises:
-        ValueError: vectors that are not finite or of different dims; an option out of range; rows outside the gallery.
 
     Source: Chum, Philbin, Sivic, Isard, Zisserman, Total Recall: Automatic Query Expansion with a Generative Feature
     Model for Object Retrieval, ICCV 2007, average query expansion; Radenovic, Tolias, Chum, Fine-tuning CNN Image
@@ -72,7 +67,7 @@ def augment_database(gallery: npt.ArrayLike, *, k: int = 10, alpha: float = 0.0)
         g' = normalized(g + sum over the k nearest h != g of max(0, g . h)^alpha h)
 
     The same as `expand_queries` of the gallery in itself. It is computed once, when an index is built, and a search of
-    the augmented items takes no more time than before. Neighbors are those of the original items.
+    the augmented items takes no more time than before. Neighbors are found among the original items.
 
     Example:
 
@@ -81,11 +76,8 @@ def augment_database(gallery: npt.ArrayLike, *, k: int = 10, alpha: float = 0.0)
         [0.9487, 0.3162]
 
     Args:
-        gallery, alpha: as in `expand_queries`, with its errors.
+        gallery, alpha: as in `expand_queries`.
         k: number of other items in the mean, 1 to n - 1.
-
-    Returns:
-        `(n, dim)` float32 of length 1.
 
     Source: Turcot, Lowe, Better Matching with Fewer Features: The Selection of Useful Features in Large Database
     Recognition Problems, WS-LAVD at ICCV 2009; Arandjelovic, Zisserman, Three Things Everyone Should Know to Improve

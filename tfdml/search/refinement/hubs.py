@@ -22,21 +22,12 @@ def neighborhood_similarity(x: npt.ArrayLike, cohort: npt.ArrayLike, *, k: int =
         >>> r = tfdml.search.neighborhood_similarity(x, cohort, k=2)
         >>> r.astype(float).round(4).tolist()  # (1 + 0.6) / 2 and (0.8 + 0) / 2
         [0.8, 0.4]
-        >>> scores = tfdml.metrics.pair_scores(x[:1], x[1:]) - (r[0] + r[1]) / 2
-        >>> scores.astype(float).round(4).tolist()
-        [-0.6]
 
     Args:
         x: `(n, dim)` floats. They need not be normalized.
         cohort: `(m, dim)` floats: vectors of the same network, of other classes, such as training images. In a search,
             the gallery for queries, and queries for the gallery, as in the paper.
         k: number of neighbors, 1 to m; 10 in the paper.
-
-    Returns:
-        `(n,)` float32.
-
-    Raises:
-        ValueError: vectors that are not finite or of different dims; k out of range.
 
     Source: Conneau, Lample, Ranzato, Denoyer, Jegou, Word Translation Without Parallel Data, ICLR 2018, section 2.3,
     where the score is 2 cos(a, b) - r(a) - r(b).

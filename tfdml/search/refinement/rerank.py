@@ -46,17 +46,13 @@ def rerank(
         k: number of neighbors to re-rank, 1 to n.
         scores: `(queries, n)` or `(queries, k)` scores of the search, larger for nearer ones, to which the scores of
             the model are added; None: the model decides alone.
-        weight: factor of the scores of the model beside those of the search.
+        weight: factor of the scores of the model beside the scores of the search.
         batch_size: number of pairs that the model takes at a time. Memory grows with it, and with queries x n numbers.
 
     Returns:
         neighbors: `(queries, n)` int64, the first k in the new order, the others as they were.
         scores: `(queries, k)` float32, the scores of the first k in the new order: of the model, or the sums. Equal
-            ones stay in the order of the search; those of missing neighbors are -inf.
-
-    Raises:
-        ValueError: neighbors that are no row numbers of the gallery, or -1 before a neighbor; k above n; scores of
-            another shape; a model that does not return one finite score per pair.
+            ones stay in the order of the search; scores of missing neighbors are -inf.
 
     Source: Nogueira, Cho, Passage Re-ranking with BERT, 2019, for texts.
     """

@@ -13,8 +13,6 @@ AnyIndex = TypeVar("AnyIndex", bound=Index)
 def upgrade(index: AnyIndex, adapter: Adapter, *, other_model: bool = False) -> AnyIndex:
     """An index whose vectors are mapped to the space of a new model, without embedding its examples again.
 
-    See also: `LinearAdapter` and `MLPAdapter`, which learn the map.
-
     Example:
 
         >>> old = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [0.8, -0.6]])
@@ -25,7 +23,7 @@ def upgrade(index: AnyIndex, adapter: Adapter, *, other_model: bool = False) -> 
         [[12]]
 
     Args:
-        index: an index of embeddings of the old model: `Exact`, `Scann` or `Faiss`. It stays as it is.
+        index: an index of embeddings of the old model: `Exact`, `Scann` or `Faiss`. It is not changed.
         adapter: a `LinearAdapter` or `MLPAdapter` from the old model to the new one, learned with the metric of the
             index.
         other_model: whether an index that states another model than the adapter's old one is taken.
@@ -33,9 +31,6 @@ def upgrade(index: AnyIndex, adapter: Adapter, *, other_model: bool = False) -> 
     Returns:
         A new index of the same class, settings, ids, metadata and order, and with the fingerprint of the new model. It
         is built of all vectors, also of those that were added since the last build.
-
-    Raises:
-        ValueError: an adapter of another dimension, metric or old model than the index.
     """
     expected = f"one from dim {index.dim}, the dim of the index. Learn it on embeddings of the model of the index"
     require(adapter.old_dim == index.dim, f"an adapter from dim {adapter.old_dim}", expected)

@@ -52,10 +52,6 @@ class Whitening:
             embeddings: `(n, dim)` floats, as the model returns them; several times as many rows as columns.
             dim: number of directions of the result, of the largest variance; None for all with a variance above 0.
             shrinkage: s, from 0 to 1.
-
-        Raises:
-            ValueError: fewer than two rows; embeddings that are not finite or all the same; an option out of range,
-                such as more directions than have a variance above 0.
         """
         x = as_vectors(embeddings, "embeddings")
         require(len(x) > 1, f"{len(x)} embeddings", "at least 2, and better several times their dim")
@@ -77,9 +73,6 @@ class Whitening:
 
         Returns:
             `(n, out)` float32 of length 1; zero where an embedding is the mean.
-
-        Raises:
-            ValueError: embeddings that are not finite or of another dim.
         """
         x = as_vectors(embeddings, "embeddings")
         require(x.shape[1] == len(self.mean), f"embeddings of dim {x.shape[1]}", f"{len(self.mean)}, as in training")

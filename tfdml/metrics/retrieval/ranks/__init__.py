@@ -1,15 +1,10 @@
 """Ranks of the relevant items of queries, from the scores of `tfdml.search.scores`.
 
-Three methods find the same ranks. Each is the fastest in some cases (CPU seconds for 12,000 vectors of 128 dimensions
-in leave-one-out, from `results/ranks.csv`):
+Three methods find the same ranks; `results/ranks.csv` has their times:
 
-* `tiling`: each relevant item is compared with the approximate scores of the gallery, tile by tile; in leave-one-out a
-  tile serves its rows and its columns. For few relevant items: with classes of 5 and the first ranks 0.4 s, where
-  sorting takes 0.7 s and counting 1.7 s.
-* `sorting`: the highest approximate scores are sorted. For many relevant items and the first ranks: with classes of 60
-  0.8 s, where counting takes 1.7 s and tiling 3.1 s.
-* `counting`: all scores are exact. For many relevant items and all ranks: with classes of 30 1.9 s, where tiling takes
-  3.8 s; and for queries that the other two leave.
+* `tiling` is the fastest for few relevant items. Each is compared with the approximate scores, tile by tile.
+* `sorting` of the highest approximate scores is the fastest for many relevant items and the first ranks.
+* `counting` by exact scores is the fastest for many relevant items and all ranks, and takes what the other two leave.
 
 The first two score exactly only the items that are too close to a relevant one for approximate scores to decide.
 Queries with too many such items are counted.
