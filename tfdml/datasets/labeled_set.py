@@ -276,6 +276,7 @@ class LabeledSet:
 
         Raises:
             FileExistsError: a folder with other files, which are not changed; the first one is named.
+            ValueError: a set without examples, or examples that are not arrays of numbers.
             tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names; see `check_files`.
         """
         return cached(self, path, load)

@@ -73,6 +73,9 @@ def join(
 
     Returns:
         `SimilarPairs`: row numbers are positions among the embeddings of all shards.
+
+    Raises:
+        ValueError: more than `max_pairs` pairs.
     """
     require(-1 < similarity <= 1, f"similarity={similarity}", "a cosine similarity above -1 and up to 1")
     require_fraction(recall=recall)

@@ -83,6 +83,9 @@ class KReciprocalReranking:
 
         Yields:
             slice of some of the queries, and their distances to the gallery, `(rows, items)` float64.
+
+        Raises:
+            ValueError: fewer than k1 + 1 vectors in all.
         """
         x, start = _joined(queries, gallery, metric)
         require(self.k1 < len(x), f"k1={self.k1} with {len(x)} vectors", "fewer neighbors than vectors. Lower k1")

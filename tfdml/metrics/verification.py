@@ -74,6 +74,10 @@ def verification(
         dict of floats: `accuracy`, `accuracy_se`, `auc`, `eer`, `tar@far=x` for each rate x, `fpr95`. `tar@far=x` is
         NaN, with a UserWarning, where fewer than ten mismatched pairs would decide it: x * mismatched pairs < 10.
 
+    Raises:
+        ValueError: scores that are all the same; fewer than two pairs of a kind; one fold, or a fold whose complement
+            has pairs of one kind only.
+
     Source: Huang, Ramesh, Berg, Learned-Miller, Labeled Faces in the Wild, technical report 07-49, University of
     Massachusetts, 2007 (folds, accuracy and its standard error); Brown, Hua, Winder, Discriminative Learning of Local
     Image Descriptors, PAMI 2011 (error at 95% recall).

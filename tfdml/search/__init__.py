@@ -67,6 +67,9 @@ def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exa
         model: the model of later queries: a Keras model, a model of `tfdml.export.load`, or a
             `tfdml.models.fingerprint`; None: not stated, and not compared.
         other_model: whether an index of another model is loaded.
+
+    Raises:
+        ValueError: the index or a shard, by name, lacks files or is damaged; an index of another model.
     """
     index = read_whole(path, _load)
     require_same_model("queries", model, f"the index in {str(path)!r}", index.fingerprint, other_model=other_model)

@@ -73,6 +73,10 @@ def application(
         limits: limits of requests; None for `Limits()`.
         batch_size: maximum number of images that the model embeds at the same time, of all requests together.
         other_model: whether an index that states another model, or another preprocessing, is taken.
+
+    Raises:
+        ValueError: a model that does not embed images of `preprocessing`, an index of another dim or of another model,
+            or thumbnails of ids that are not in the index.
     """
     require(re.fullmatch(_NAMES, name) is not None, f"name={name!r}", "letters, digits, dots, hyphens and underscores")
     require_whole("version", version, 0)

@@ -35,6 +35,9 @@ def push(
 
     Returns:
         The URL of the commit.
+
+    Raises:
+        ValueError: there is no such entry, it is damaged, or a name that Hugging Face refuses.
     """
     hub = optional_import("huggingface_hub", feature="tfdml.zoo.push", extra="huggingface")
     name = _entry_name(repo_id)

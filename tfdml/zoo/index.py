@@ -76,6 +76,9 @@ def list_models(root: FilePath | None = None) -> Listing:
     Returns:
         The `cards`, sorted by name; it prints as a table and iterates over `names`. An entry whose card is damaged or
         is the card of another entry, and a name in several packages, are in `unreadable`, with the reason.
+
+    Raises:
+        ValueError: there is no such folder, and no package with models; or a URL, which has no list.
     """
     require(not is_url(root), f"root={root!r}", "a folder with entries; a URL has no list")
     roots = roots_of(root)

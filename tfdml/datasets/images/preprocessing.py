@@ -107,7 +107,7 @@ class Preprocessing(Settings):
 
     @classmethod
     def for_model(cls, model: "keras.Model") -> Self:
-        """Images stretched to the input of a Keras model of images. The input has a fixed size."""
+        """Images stretched to the input of a Keras model of images, of a fixed size."""
         shape = tuple(model.input_shape[1:]) if isinstance(model.input_shape, tuple) else ()
         expected = "an input (height, width, channels) of fixed size; or pass the preprocessing"
         require(len(shape) == 3 and None not in shape, f"a model of inputs {model.input_shape}", expected)

@@ -75,6 +75,9 @@ def archives(
     Returns:
         `LabeledSet` with a source. Without classes, all records are of the class "unlabeled". `skipped` names archives
         that end before their last record; the records before are in the set.
+
+    Raises:
+        ValueError: another suffix, an archive that cannot be read, a missing feature or column, or no image at all.
     """
     files = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     listings = [_listing(Path(file).expanduser(), image, label) for file in files]

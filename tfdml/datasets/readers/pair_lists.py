@@ -157,6 +157,9 @@ def verification_pairs(
         folds: number of folds.
         matched: number of matched pairs per fold; there are as many mismatched ones.
         seed: whole number; the same labels, folds and seed give the same pairs.
+
+    Raises:
+        ValueError: fewer than two classes per fold, or a fold with fewer different pairs of a kind than `matched`.
     """
     require_whole("folds", folds, 1)
     require_whole("matched", matched, 1)

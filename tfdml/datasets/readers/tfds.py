@@ -44,6 +44,9 @@ def tfds(
     Returns:
         `LabeledSet` with a source. `class_names` names all classes of the data set, also classes without images in this
         split; where labels are text or numbers, those that occur, sorted.
+
+    Raises:
+        ValueError: features that do not exist or are of another kind, or files without random access.
     """
     library = optional_import("tensorflow_datasets", feature="tfds", extra="tfds")
     decoders = {image: library.decode.SkipDecoding()}

@@ -78,6 +78,9 @@ class CrossValidation:
             runs: number of models per fold, 1 or more; several show the spread over training seeds.
             k: ranks of recall@k; None for 1, 2, 4 and 8, up to the number of candidates of a query.
 
+        Raises:
+            ValueError: a class in common with the training set, or a test set that cannot be evaluated.
+
         Source: Musgrave, Belongie, Lim, A Metric Learning Reality Check, ECCV 2020.
         """
         return open_test(self, test, runs, k)
@@ -139,6 +142,7 @@ def cross_validate(
 
     Raises:
         BlockingIOError: another process searches in `path`, which the message names.
+        ValueError: a set that cannot be divided, or the folder of another search.
 
     Source: the protocol follows Musgrave, Belongie, Lim, A Metric Learning Reality Check, ECCV 2020. Here, classes are
     assigned to folds at random, and the search is Optuna's tree-structured Parzen estimator.

@@ -192,6 +192,7 @@ class Evaluation:
                 the page shows their metrics and curves, and the paired differences with their intervals.
 
         Raises:
+            ValueError: a baseline of another set, with other labels or with other metrics.
             tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names.
         """
         from tfdml.evaluation.report.page import page

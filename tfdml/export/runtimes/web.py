@@ -42,6 +42,9 @@ def web(
         runtime: folder `dist` of the npm package onnxruntime-web (`npm install onnxruntime-web`), three of whose files
             are copied; None: the page expects them in `onnxruntime-web` beside its folder, for many pages.
         **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model` of `saved_model`.
+
+    Raises:
+        ValueError: a model of pairs, a preprocessing with boxes, or a `runtime` without the files of ONNX Runtime Web.
     """
     scripts = [] if runtime is None else [Path(runtime).expanduser() / name for name in SCRIPTS]
     missing = [script.name for script in scripts if not script.is_file()]

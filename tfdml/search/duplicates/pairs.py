@@ -84,6 +84,9 @@ def similar_pairs(
         approximate one a record of `rows`, the number of random rows that have a similar row, `complete`, the number of
         these whose pairs were all found, and `lower`: with 95% confidence, at least this share of all rows that have a
         similar row have all their pairs (Clopper-Pearson). No pairs of an empty set.
+
+    Raises:
+        ValueError: more than `max_pairs` pairs.
     """
     require(-1 < similarity <= 1, f"similarity={similarity}", "a cosine similarity above -1 and up to 1")
     require_fraction(recall=recall)

@@ -203,6 +203,9 @@ class Index:
             path: folder of the index.
             memory: bytes that a search may use in addition to the index and the results.
             model, other_model: as in `add`, for later queries.
+
+        Raises:
+            ValueError: as `tfdml.search.load`; an index of another kind.
         """
         index = read_whole(path, lambda folder: cls.read(folder, memory))
         index._require_model("queries", model, other_model)

@@ -58,6 +58,9 @@ def search_on_disk(
     Returns:
         rows: `(q, k)` int64 row numbers over all shards, nearest first; equal scores by row.
         scores: `(q, k)` float32, as in `Exact.search`.
+
+    Raises:
+        ValueError: a shard, by name, that is damaged, not finite or of another dim or model.
     """
     require_metric(metric)
     if not other_model:

@@ -54,6 +54,10 @@ def rerank(
         scores: `(queries, k)` float32, the scores of the first k in the new order: of the model, or the sums. Equal
             ones stay in the order of the search; scores of missing neighbors are -inf.
 
+    Raises:
+        ValueError: neighbors that are no row numbers of the gallery, or -1 before a neighbor; a model that does not
+            return one finite score per pair.
+
     Source: Nogueira, Cho, Passage Re-ranking with BERT, 2019, for texts.
     """
     rankings = _as_neighbors(neighbors, queries, gallery)
