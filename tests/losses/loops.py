@@ -5,6 +5,8 @@ batch return the sum of an anchor's terms times batch / N; losses of the batch a
 anchor. `fixed` stands for the embeddings that weights without a gradient are computed from: `x` itself by default.
 """
 
+import functools
+
 import numpy as np
 from sklearn.metrics import normalized_mutual_info_score
 
@@ -179,6 +181,13 @@ def normalized_costs(costs, normalize):
     if normalize == "active":
         number = sum(cost > 0 for row in costs for cost in row)
     return over_batch([sum(row) for row in costs], number)
+
+
+def contrastive_of_batch(labels, x, normalize, negative_margin=1.0):
+    rows = range(len(x))
+    cost = functools.partial(weighted_contrastive_cost, negative_cost=lambda d: max(0, negative_margin - d) ** 2)
+    costs = [[cost(labels[a], labels[r], x[a], x[r]) for r in rows if r != a] for a in rows]
+    return normalized_costs(costs, normalize)
 
 
 def margin_loss(labels, x, normalize="active", **settings):

@@ -118,6 +118,12 @@ ROWS = {
     "contrastive on squared distances": row(
         losses.ContrastiveLoss, loops.contrastive, distance="squared", negative_margin=4.0
     ),
+    "contrastive over all pairs of the batch": row(
+        losses.ContrastiveLoss, loops.contrastive_of_batch, BRANCH, normalize="all", negative_margin=2.0
+    ),
+    "contrastive over the active pairs of the batch": row(
+        losses.ContrastiveLoss, loops.contrastive_of_batch, BRANCH, normalize="active", negative_margin=2.0
+    ),
     "contrastive on cosine distances": row(losses.ContrastiveLoss, loops.contrastive, distance="cosine"),
     "contrastive on signal-to-noise ratios": row(
         losses.ContrastiveLoss, loops.contrastive, COLUMNS, distance="snr", positive_margin=0.1, negative_margin=3.0

@@ -7,7 +7,7 @@ import pytest
 from tests.backend import XLA, compiled, numbers
 from tests.losses.rows import COUNTS, UNEVEN, batch
 from tests.losses.test_options import same_family, share_a_tag
-from tfdml import losses, pairs
+from tfdml import losses, miners, pairs
 
 
 @pytest.mark.backends
@@ -18,6 +18,15 @@ def test_a_weight_multiplies_its_pair_and_does_not_count_in_the_divisor():
     positives_only = plain._replace(negative=0 * plain.negative)
     added = numbers(losses.functional.contrastive(doubled)) - numbers(losses.functional.contrastive(plain))
     np.testing.assert_allclose(added, numbers(losses.functional.contrastive(positives_only)) * [0.5, 0.5, 0], rtol=1e-5)
+
+
+def test_the_mean_over_the_kept_pairs_of_a_batch_is_online_contrastive_loss():
+    # Points 0, 1 | 3, 7: positives 1 and 4 apart, negatives 3, 7, 2 and 6. Two positives, so the nearest two are kept.
+    loss = losses.ContrastiveLoss(negative_margin=5.0, miner=miners.HardestNegativesOfBatch(), normalize="all")
+    labels, x = np.array([0, 0, 1, 1]), np.array([[0.0], [1.0], [3.0], [7.0]])
+    assert float(loss(labels, x)) == pytest.approx((1**2 + 4**2 + (5 - 2) ** 2 + (5 - 3) ** 2) / 4)
+    with pytest.raises(ValueError, match="Received normalize='batch', expected one of 'anchor', 'all', 'active'"):
+        losses.ContrastiveLoss(normalize="batch")
 
 
 @pytest.mark.backends

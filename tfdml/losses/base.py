@@ -7,7 +7,13 @@ from typing import Any, Self, TypedDict, get_args
 import keras
 
 from tfdml._core.backends import has_plain_mean, ops, uncompiled, vector_jacobian
-from tfdml._core.checks import require, require_function_or_none, require_miner_or_none, require_whole
+from tfdml._core.checks import (
+    require,
+    require_function_or_none,
+    require_miner_or_none,
+    require_one_of,
+    require_whole,
+)
 from tfdml._core.serialization import Settings, is_registered, serializable
 from tfdml.layers.base import require_owner
 from tfdml.losses.reductions import propagate_non_finite
@@ -373,9 +379,24 @@ def _reweighted(option, function, pairs):
     return reweighted
 
 
+class IndependentPairOptions(PairOptions, total=False):
+    """Options of every loss that adds pairs up, see `PairLoss`, and `normalize`.
+
+    By what the sum over pairs is divided: "anchor", the formula of the loss; "all", the number of pairs of the batch; or
+    "active", the number of its pairs with a loss above 0.
+    """
+
+    normalize: str
+
+
 class IndependentPairLoss(PairLoss):
     """Base class: a loss over a function that `reductions.over_pairs` made. It may be the base of a `RobustLoss`."""
 
+    def __init__(self, function: Callable[..., Tensor], *, normalize: str = "anchor", **options: Any) -> None:
+        require_one_of(("anchor", "all", "active"), normalize=normalize)
+        super().__init__(function, normalize=normalize, **options)
+
     def pair_losses(self, pairs: Pairs) -> Tensor:
         """The loss of each pair, `(anchors, references)`, as a positive or a negative pair."""
-        return inspect.unwrap(self.function)(pairs, **self.settings)
+        settings = {name: value for name, value in self.settings.items() if name != "normalize"}
+        return inspect.unwrap(self.function)(pairs, **settings)

@@ -1,6 +1,7 @@
 """Sums and means over the pairs of each anchor, and checks of pairs and values that losses share."""
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -16,17 +17,32 @@ Function = TypeVar("Function", bound=Callable[..., Tensor])
 def over_pairs(reduce: Callable[[Tensor, Pairs], Tensor]) -> Callable[[Function], Function]:
     """A decorator: a function that returns the loss of each pair, `(A, R)`, becomes one that returns `(A,)`.
 
-    `reduce(losses, pairs)` returns one value per anchor, such as `mean_over_pairs`.
+    `reduce(losses, pairs)` returns one value per anchor, such as `mean_over_pairs`. The function gets an option
+    `normalize`: "anchor" reduces by it, "all" and "active" by `mean_over_batch`.
     """
 
     def reduced(function):
         @functools.wraps(function)
-        def values(pairs, **settings):
-            return reduce(function(pairs, **settings), pairs)
+        def values(pairs, *, normalize="anchor", **settings):
+            losses = function(pairs, **settings)
+            return reduce(losses, pairs) if normalize == "anchor" else mean_over_batch(losses, pairs, normalize)
 
+        signature = inspect.signature(function)
+        option = inspect.Parameter("normalize", inspect.Parameter.KEYWORD_ONLY, default="anchor", annotation=str)
+        values.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])
         return values
 
     return reduced
+
+
+def mean_over_batch(losses: Tensor, pairs: Pairs, normalize: str) -> Tensor:
+    """Per-anchor values whose mean is the mean of the losses over "all" pairs of the batch, or over the "active" ones.
+
+    An active pair has a loss above 0. A batch without pairs gives 0.
+    """
+    weights = pairs.positive + pairs.negative
+    terms = weights if normalize == "all" else weights * ops.cast(losses > 0, losses.dtype)
+    return batch_mean_per_anchor(ops.sum(weights * losses, axis=1), count(terms, pairs.counts), pairs)
 
 
 def mean_over_pairs(values: Tensor, pairs: Pairs) -> Tensor:

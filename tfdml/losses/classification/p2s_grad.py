@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 
 from tfdml._core.backends import ops
 from tfdml._core.serialization import serializable
-from tfdml.losses.base import IndependentPairLoss, PairOptions
+from tfdml.losses.base import IndependentPairLoss, IndependentPairOptions
 from tfdml.losses.classification.proxy_loss import ProxyLoss
 from tfdml.losses.reductions import over_pairs
 from tfdml.pairs import Pairs, cosine
@@ -53,6 +53,6 @@ class P2SGradLoss(IndependentPairLoss, ProxyLoss):
     """
 
     def __init__(
-        self, *, classes: int | ArrayLike | None = None, per_class: int = 1, **options: Unpack[PairOptions]
+        self, *, classes: int | ArrayLike | None = None, per_class: int = 1, **options: Unpack[IndependentPairOptions]
     ) -> None:
         super().__init__(p2s_grad, classes=classes, per_class=per_class, **options)

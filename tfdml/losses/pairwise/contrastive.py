@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import Settings, serializable
-from tfdml.losses.base import IndependentPairLoss, PairOptions
+from tfdml.losses.base import IndependentPairLoss, IndependentPairOptions
 from tfdml.losses.reductions import mean_over_pairs, over_pairs
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Distance, Tensor
@@ -161,7 +161,7 @@ class ContrastiveLoss(IndependentPairLoss):
         positive_margin: float = 0.0,
         negative_margin: float = 1.0,
         distance: Distance = "euclidean",
-        **options: Unpack[PairOptions],
+        **options: Unpack[IndependentPairOptions],
     ) -> None:
         require(positive_margin >= 0, f"positive_margin={positive_margin}", "a distance of 0 or more")
         require(
@@ -209,7 +209,7 @@ class WeightedContrastiveLoss(IndependentPairLoss):
         negative_cost: Callable[[Tensor], Tensor] = _HINGE,
         eta: float | Callable[[Pairs], Tensor] = 1.0,
         distance: Distance = "euclidean",
-        **options: Unpack[PairOptions],
+        **options: Unpack[IndependentPairOptions],
     ) -> None:
         costs = {"positive_cost": positive_cost, "negative_cost": negative_cost}
         for option, value in costs.items():
@@ -258,7 +258,7 @@ class BalancedContrastiveLoss(IndependentPairLoss):
         negatives_per_positive: float = 256.0,
         margin: float = 1.0,
         distance: Distance = "euclidean",
-        **options: Unpack[PairOptions],
+        **options: Unpack[IndependentPairOptions],
     ) -> None:
         ids, counts = positive_counts(class_counts)
         require(len(ids) > 0, f"class_counts={class_counts!r}", "a count above 0 for each class")
@@ -300,7 +300,7 @@ class CosineContrastiveLoss(IndependentPairLoss):
     Source: A Unified View of Deep Metric Learning via Gradient Analysis, eq. 5.
     """
 
-    def __init__(self, *, threshold: float = 0.5, **options: Unpack[PairOptions]) -> None:
+    def __init__(self, *, threshold: float = 0.5, **options: Unpack[IndependentPairOptions]) -> None:
         require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
         super().__init__(cosine_contrastive, threshold=threshold, **options)
 
@@ -327,5 +327,5 @@ class CosineRegressionLoss(IndependentPairLoss):
     Source: Serrat, Deep Metric Learning, course slides 2021-22, "Cosine distance".
     """
 
-    def __init__(self, **options: Unpack[PairOptions]) -> None:
+    def __init__(self, **options: Unpack[IndependentPairOptions]) -> None:
         super().__init__(cosine_regression, **options)

@@ -5,7 +5,7 @@ from typing import Unpack
 from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import serializable
-from tfdml.losses.base import IndependentPairLoss, PairOptions
+from tfdml.losses.base import IndependentPairLoss, IndependentPairOptions
 from tfdml.losses.reductions import mean_over_pairs, over_pairs, weighted_mean
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Distance, Tensor
@@ -66,7 +66,7 @@ class DistanceLogisticLoss(IndependentPairLoss):
     """
 
     def __init__(
-        self, *, margin: float = 1.0, distance: Distance = "euclidean", **options: Unpack[PairOptions]
+        self, *, margin: float = 1.0, distance: Distance = "euclidean", **options: Unpack[IndependentPairOptions]
     ) -> None:
         require(margin > 0, f"margin={margin}", "a distance above 0")
         distance_function(distance)
@@ -101,7 +101,7 @@ class BinomialDevianceLoss(IndependentPairLoss):
     """
 
     def __init__(
-        self, *, alpha: float = 2.0, beta: float = 50.0, threshold: float = 0.5, **options: Unpack[PairOptions]
+        self, *, alpha: float = 2.0, beta: float = 50.0, threshold: float = 0.5, **options: Unpack[IndependentPairOptions]
     ) -> None:
         require_positive(alpha=alpha, beta=beta)
         require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")

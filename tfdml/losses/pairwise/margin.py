@@ -8,7 +8,7 @@ from tfdml._core.checks import require, require_one_of
 from tfdml._core.serialization import serializable
 from tfdml.layers.boundaries import same_class
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import batch_mean_per_anchor, count
+from tfdml.losses.reductions import mean_over_batch
 from tfdml.pairs import Pairs, normalized
 from tfdml.pairs.base import Distance, Tensor
 from tfdml.pairs.distances import distance_function
@@ -29,9 +29,7 @@ def margin(
     """
     beta = _boundaries(boundary, pairs)
     losses = _margin_pair_losses(pairs, margin, beta, distance)
-    weights = pairs.positive + pairs.negative
-    terms = weights if normalize == "all" else weights * ops.cast(losses > 0, losses.dtype)
-    values = batch_mean_per_anchor(ops.sum(weights * losses, axis=1), count(terms, pairs.counts), pairs)
+    values = mean_over_batch(losses, pairs, normalize)
     return values + nu * ops.cast(beta[:, 0], values.dtype) if callable(boundary) else values
 
 
