@@ -38,6 +38,22 @@ def _seeded(made, d):
     return selectors.random_negatives(made, d, seed=5)
 
 
+def test_semi_hard_negatives_may_end_at_a_distance():
+    d = distances(X.astype("float64"), "euclidean")
+    rule = miners.SemiHardNegatives(margin=None, max_distance=1.5)
+    select = fast(lambda d, p: rule(pairs.all_pairs(LABELS, X), d)(p))
+    selected = []
+    for p in range(len(X)):
+        columns = numbers(select(d.astype("float32"), np.full(len(X), p, dtype="int32")))
+        for a in range(len(X)):
+            positives, others = others_of(a, LABELS)
+            if p in positives:
+                beyond = chosen_negatives(d, a, p, others, "semi_hard", np.inf)
+                selected.append(columns[a])
+                assert columns[a] == next((n for n in beyond if d[a, n] < 1.5), -1)
+    assert {-1} < set(selected)
+
+
 @pytest.mark.parametrize("negatives", [miners.hardest_negatives, miners.semi_hard_negatives, _seeded])
 def test_an_anchor_without_negatives_has_none(negatives):
     select = fast(lambda d, p: negatives(pairs.all_pairs(np.zeros(len(X), int), X), d)(p))

@@ -3,6 +3,7 @@
 from tfdml.metrics.classification import knn_accuracy, nearest_class_mean
 from tfdml.metrics.clustering import clustering, clustering_scores
 from tfdml.metrics.few_shot import few_shot
+from tfdml.metrics.open_set import open_set
 from tfdml.metrics.quantization import binary_codes, binary_signs, int8_codes, int8_scales, quantized_retrieval
 from tfdml.metrics.reidentification import random_gallery, reidentification
 from tfdml.metrics.reranking import KReciprocalReranking
@@ -27,6 +28,7 @@ __all__ = [
     "int8_scales",
     "knn_accuracy",
     "nearest_class_mean",
+    "open_set",
     "pair_scores",
     "paired_comparison",
     "per_class",

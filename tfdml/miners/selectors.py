@@ -74,23 +74,28 @@ class SemiHardNegatives(Settings):
         [2]
 
     Args:
-        margin: width of the band d_ap < d_an < d_ap + margin, above 0; usually the margin of the loss.
+        margin: width of the band d_ap < d_an < d_ap + margin, above 0; usually the margin of the loss. None for none.
+        max_distance: another upper end of the band, d_an < max_distance, above 0; None for none.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2.
     """
 
-    margin: float = 0.2
+    margin: float | None = 0.2
+    max_distance: float | None = None
 
     def __post_init__(self):
-        require(self.margin > 0, f"margin={self.margin}", "a distance above 0")
+        for name, limit in vars(self).items():
+            require(limit is None or limit > 0, f"{name}={limit}", "a distance above 0, or None")
 
     def __call__(self, pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
         """The function that selects negatives of these pairs."""
-        d_an = ops.where(pairs.negative > 0, d, float("inf"))
+        limit = float("inf") if self.max_distance is None else self.max_distance
+        d_an = ops.where((pairs.negative > 0) & (d < limit), d, float("inf"))
+        margin = float("inf") if self.margin is None else self.margin
 
         def select(p):
             d_ap = at(p, d)
-            return nearest(d_an, (d_an > d_ap) & (d_an < d_ap + self.margin))
+            return nearest(d_an, (d_an > d_ap) & (d_an < d_ap + margin))
 
         return select
 
