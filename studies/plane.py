@@ -1,10 +1,15 @@
-"""Digits in two dimensions: the pictures of docs/visualize.md on losses in the plane and on the circle.
+"""Images in two dimensions: the pictures of docs/visualize.md on losses in the plane and on the circle.
 
-    python -m studies.plane    # draws docs/images/plane-losses.png and plane-circle.png, a minute of one core
+    python -m studies.plane                  # draws plane-losses.png and plane-circle.png, a minute of one core
+    python -m studies.plane --data FOLDER    # draws plane-margins.png from Fashion-MNIST, ten minutes
 
-The digits 0 to 7 of scikit-learn, 8 x 8 pixels, a network of two hidden layers and two outputs, one seed, nothing
-tuned. Drawn are the examples that were not trained on.
+The digits 0 to 7 of scikit-learn, 8 x 8 pixels, by a network of two hidden layers and two outputs; Fashion-MNIST by the
+network of https://github.com/adambielski/siamese-triplet with PReLU and two outputs. One seed, nothing tuned. Drawn
+are examples that were not trained on. The pictures are in docs/images.
 """
+
+import argparse
+from pathlib import Path
 
 import keras
 import matplotlib
@@ -20,8 +25,10 @@ from studies import pages
 from tfdml import losses
 
 CLASSES = 8
-# Okabe and Ito, which readers who are color-blind can tell apart.
-COLORS = ("#000000", "#e69f00", "#56b4e9", "#009e73", "#b3a000", "#0072b2", "#d55e00", "#cc79a7")
+# Okabe and Ito, which readers who are color-blind can tell apart, and two grays.
+COLORS = (
+    "#000000", "#e69f00", "#56b4e9", "#009e73", "#b3a000", "#0072b2", "#d55e00", "#cc79a7", "#999999", "#663300"
+)  # fmt: skip
 PLANE = {
     "cross-entropy": losses.LargeMarginSoftmaxLoss(classes=CLASSES, margin=1),
     "contrastive": losses.ContrastiveLoss(negative_margin=4.0),
@@ -34,6 +41,10 @@ CIRCLE = {
     "ArcFace, margin 0.3": losses.ArcFaceLoss(classes=CLASSES, margin=0.3, scale=8.0),
     "margin loss": losses.MarginLoss(margin=0.1, boundary=0.4),
 }
+MARGINS = {
+    "cross-entropy": losses.LargeMarginSoftmaxLoss(classes=10, margin=1),
+    **{f"contrastive, margin {margin:g}": losses.ContrastiveLoss(negative_margin=margin) for margin in (0.5, 1, 2, 4)},
+}
 
 
 def digits():
@@ -43,27 +54,44 @@ def digits():
     return model_selection.train_test_split(x, y, test_size=0.4, stratify=y, random_state=0)
 
 
+def fashion(root):
+    """Pixels from 0 to 1 and labels of Fashion-MNIST, 2,000 of its test images: as `digits`."""
+    train, test = tfdml.datasets.idx(root)
+    x, z = ((each.images / 255).astype("float32") for each in (train, test))
+    return x, z[:2000], train.labels, test.labels[:2000]
+
+
+def hidden(inputs):
+    """The features below the two outputs: of 64 pixels by dense layers, of images by convolutions."""
+    if len(inputs.shape) == 2:
+        return layers.Dense(128, activation="relu")(layers.Dense(128, activation="relu")(inputs))
+    x = inputs
+    for channels in (32, 64):
+        x = layers.MaxPooling2D(2)(layers.PReLU(shared_axes=(1, 2, 3))(layers.Conv2D(channels, 5)(x)))
+    x = layers.Flatten()(x)
+    for _ in range(2):
+        x = layers.PReLU(shared_axes=(1,))(layers.Dense(256)(x))
+    return x
+
+
 def trained(loss, x, y, *, on_circle, steps):
     """A network of two outputs after `steps` batches."""
     keras.utils.set_random_seed(1)
-    inputs = keras.Input((64,))
-    outputs = inputs
-    for _ in range(2):
-        outputs = layers.Dense(128, activation="relu")(outputs)
-    outputs = layers.Dense(2)(outputs)
+    inputs = keras.Input(x.shape[1:])
+    outputs = layers.Dense(2)(hidden(inputs))
     if on_circle:
         outputs = layers.UnitNormalization()(outputs)
     model = tfdml.models.EmbeddingModel(inputs, outputs)
-    rate = keras.optimizers.schedules.CosineDecay(1e-2, steps)
-    model.compile(keras.optimizers.Adam(rate), loss=loss, jit_compile=True)
-    sampler = tfdml.samplers.GroupSampler(classes_per_batch=CLASSES, examples_per_class=16, seed=0)
+    rate = keras.optimizers.schedules.CosineDecay(1e-2 if x.ndim == 2 else 1e-3, steps)
+    model.compile(keras.optimizers.Adam(rate), loss=loss, jit_compile=x.ndim == 2)
+    sampler = tfdml.samplers.GroupSampler(classes_per_batch=y.max() + 1, examples_per_class=16, seed=0)
     model.fit(sampler.batches(x, y), steps_per_epoch=steps, shuffle=False, verbose=0)
     return model
 
 
-def draw(path, panels, *, on_circle, steps):
+def draw(path, panels, data, *, on_circle, steps):
     """One panel per loss."""
-    train, test, y, z = digits()
+    train, test, y, z = data
     figure, axes = plt.subplots(1, len(panels), figsize=(3.1 * len(panels), 3.5))
     for axis, (title, loss) in zip(axes, panels.items(), strict=True):
         model = trained(loss, train, y, on_circle=on_circle, steps=steps)
@@ -82,7 +110,7 @@ def draw(path, panels, *, on_circle, steps):
 
 def scatter(axis, x, labels):
     """Points, and the digit of each class at its median."""
-    for label, color in enumerate(COLORS):
+    for label, color in enumerate(COLORS[: labels.max() + 1]):
         members = x[labels == label]
         axis.plot(*members.T, ".", color=color, markersize=4, alpha=0.6)
         text(axis, np.median(members, axis=0), label, color)
@@ -93,7 +121,7 @@ def around(axis, x, labels):
     """A histogram of the angles of each class outside of the circle, and the digit of each class."""
     angle = np.linspace(0, 2 * np.pi, 361)
     axis.plot(np.cos(angle), np.sin(angle), color="0.8", linewidth=1)
-    for label, color in enumerate(COLORS):
+    for label, color in enumerate(COLORS[: labels.max() + 1]):
         members = x[labels == label]
         counts, edges = np.histogram(np.arctan2(members[:, 1], members[:, 0]), 180, (-np.pi, np.pi))
         middle, radius = (edges[1:] + edges[:-1]) / 2, 1 + 0.5 * np.sqrt(counts / len(members))
@@ -121,10 +149,16 @@ def spread(x, labels):
     return np.degrees(np.median(np.arccos(np.clip(np.concatenate(cosines), -1, 1))))
 
 
-def main(*, steps=400):
-    """Draw both pictures."""
-    draw(pages.IMAGES / "plane-losses.png", PLANE, on_circle=False, steps=steps)
-    draw(pages.IMAGES / "plane-circle.png", CIRCLE, on_circle=True, steps=steps)
+def main(arguments=None):
+    """Draw both pictures of digits, or the one of Fashion-MNIST."""
+    parser = argparse.ArgumentParser(prog="python -m studies.plane", description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, help="the folder of the four files of Fashion-MNIST")
+    given = parser.parse_args(arguments)
+    if given.data:
+        draw(pages.IMAGES / "plane-margins.png", MARGINS, fashion(given.data), on_circle=False, steps=1000)
+        return
+    draw(pages.IMAGES / "plane-losses.png", PLANE, digits(), on_circle=False, steps=400)
+    draw(pages.IMAGES / "plane-circle.png", CIRCLE, digits(), on_circle=True, steps=400)
 
 
 if __name__ == "__main__":
