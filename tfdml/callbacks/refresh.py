@@ -132,12 +132,12 @@ class RefreshMinedPairs(_Refresh):
     Args:
         data, labels, batch_size, every: as in `RefreshCenters`.
         pairs: `tfdml.samplers.MinedPairs` of the same labels.
-        search: "exact" or None for `tfdml.search.Exact`, "scann" for `tfdml.search.Scann` if exact search would take
+        index: "exact" or None for `tfdml.search.Exact`, "scann" for `tfdml.search.Scann` if exact search would take
             too long, or any function `(vectors, metric=...)`, such as these classes, that returns an index.
 
     Raises:
         ValueError: data and labels of different lengths, other labels than the labels of the pairs, an unknown
-            `search`, or a number that is not positive.
+            `index`, or a number that is not positive.
     """
 
     def __init__(
@@ -148,14 +148,14 @@ class RefreshMinedPairs(_Refresh):
         pairs: MinedPairs,
         batch_size: int = 256,
         every: int = 1,
-        search: IndexBuilder = None,
+        index: IndexBuilder = None,
     ):
         super().__init__(data, batch_size, every)
         pairs.require_labels(one_label_per_example(data, labels))
-        self.pairs, self.search = pairs, index_builder(search)
+        self.pairs, self.index = pairs, index_builder(index)
 
     def _take(self, embeddings):
-        self.pairs.refresh(embeddings, search=self.search)
+        self.pairs.refresh(embeddings, index=self.index)
 
 
 def _rows_per_class(labels, most, generator):

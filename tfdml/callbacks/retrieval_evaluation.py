@@ -66,7 +66,7 @@ class RetrievalEvaluation(Scheduled):
             `keras.Model(model.input, model.output["embedding"])` of a model with several outputs.
         k: the ranks of `recall@k`; None for 1, 2, 4 and 8, up to the number of candidates of a query. A text such as
             "1%" is a share of the candidates, as in `tfdml.metrics.retrieval`.
-        search: "exact", None or `tfdml.search.Exact`; or "scann", `tfdml.search.Scann` or any function
+        index: "exact", None or `tfdml.search.Exact`; or "scann", `tfdml.search.Scann` or any function
             `(vectors, metric=...)` that returns an index, for approximate neighbors if exact search takes too long;
             then `val_search_recall@k` is the fraction of the exact neighbors that were found.
         sample: number of queries, drawn once at random among those with a relevant item; None for all. Each is
@@ -78,7 +78,7 @@ class RetrievalEvaluation(Scheduled):
         at_sign: text in place of the @ of a name: "_at_" for `val_recall_at_1`, since MLflow takes no name with @.
 
     Raises:
-        ValueError: data of another form, such as text, float labels or examples with NaN; an unknown search; an option
+        ValueError: data of another form, such as text, float labels or examples with NaN; an unknown `index`; an option
             out of range, or a rank above the number of candidates; no query with a relevant item; other class names in
             the gallery; a model of several outputs, or of two towers without `gallery`.
 
@@ -93,7 +93,7 @@ class RetrievalEvaluation(Scheduled):
         gallery: Data | tuple[npt.ArrayLike, Labels] | tf.data.Dataset | None = None,
         model: keras.Model | None = None,
         k: Rank | Sequence[Rank] | None = None,
-        search: IndexBuilder = "exact",
+        index: IndexBuilder = "exact",
         sample: int | None = None,
         every: int = 1,
         max_time_fraction: float | None = None,
@@ -108,7 +108,7 @@ class RetrievalEvaluation(Scheduled):
         self.data = _as_data(data)
         self.gallery = None if gallery is None else _as_data(gallery)
         _require_candidates(self.data, self.gallery, self.k or [1])
-        self.network, self.search, self.sample = model, index_builder(search), sample
+        self.network, self.index, self.sample = model, index_builder(index), sample
         self._embed_queries, self._embed_gallery = (embedder(x, batch_size) for x in (self.data, self.gallery))
 
     def evaluate(self, model: keras.Model) -> dict[str, float]:
@@ -136,9 +136,9 @@ class RetrievalEvaluation(Scheduled):
     def _measured(self, queries, gallery):
         ks = self._ks(queries, gallery)
         queries, options = _sampled(queries, gallery, self.sample)
-        if self.search is search.Exact:
+        if self.index is search.Exact:
             return metrics.retrieval(*queries, **options, k=ks)
-        return _approximate(self.search, queries, options, ks, finds_itself=gallery is None)
+        return _approximate(self.index, queries, options, ks, finds_itself=gallery is None)
 
     def _ks(self, queries, gallery):
         """The ranks of recall@k."""
@@ -154,7 +154,7 @@ class RetrievalEvaluation(Scheduled):
         ks = self._ks(queries, gallery)
         last = (
             "map"
-            if self.search is search.Exact
+            if self.index is search.Exact
             else _recall_name(_last_rank(ks, _num_candidates(queries, gallery)), gallery is None)
         )
         return dict.fromkeys([*(f"recall@{k}" for k in ks), "precision@1", "r_precision", "map@r", "mrr", last], 0.0)

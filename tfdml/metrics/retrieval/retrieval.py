@@ -40,7 +40,7 @@ from tfdml.metrics.retrieval.ranks import map_blocks, measure_ranks
 from tfdml.metrics.retrieval.relevance import Relevance, split_by_flags
 from tfdml.metrics.retrieval.ties import expected_values
 from tfdml.metrics.statistics.confidence import AVERAGES, mean_over_queries
-from tfdml.search.blocks import MEMORY
+from tfdml.search.blocks import MAX_BYTES
 from tfdml.search.scores import Gallery, Scores
 from tfdml.typing import Labels
 
@@ -67,7 +67,7 @@ def retrieval(
     per_query: bool = False,
     full_map: bool = True,
     at_r: bool = True,
-    memory: int = MEMORY,
+    max_bytes: int = MAX_BYTES,
     verbose: int = 0,
 ) -> dict[str, Any]:
     """Exact retrieval metrics of embeddings, or the metrics of the neighbor lists of any search.
@@ -124,7 +124,7 @@ def retrieval(
         per_query: return arrays instead of means.
         full_map: False omits `map`, the only metric that needs the rank of every relevant item, and is faster.
         at_r: False omits `r_precision` and `map@r` of `neighbors`, so that lists may be shorter than the largest class.
-        memory: bytes for the blocks of scores, beside up to three float32 copies of the embeddings, about 25 MiB per
+        max_bytes: bytes for the blocks of scores, beside up to three float32 copies of the embeddings, about 25 MiB per
             thread, and the memory of `match`.
         verbose: 1 shows a progress bar, 0 does not.
 
@@ -170,7 +170,7 @@ def retrieval(
     cutoffs = as_cutoffs(k, extra, relevance.num_candidates)
     scores = _scores(vectors, items, relevance.leave_one_out, metric)
     ranking = _Ranking(scores, relevance, cutoffs, ties, full_map)
-    blocks = (_by_rank if match is None else _by_grade)(ranking, memory, verbose)
+    blocks = (_by_rank if match is None else _by_grade)(ranking, max_bytes, verbose)
     values, tie_rate = _values_per_query(ranking, blocks, verbose)
     if ties == "index" and tie_rate > _TIE_RATE:
         warnings.warn(
@@ -267,7 +267,7 @@ def _values_per_query(ranking, blocks, verbose):
     return values, is_tied.sum() / max(1, np.count_nonzero(~np.isnan(values["mrr"])))
 
 
-def _by_rank(ranking, memory, verbose):
+def _by_rank(ranking, max_bytes, verbose):
     """The blocks of `_values_per_query`, from the ranks of the relevant items."""
     scores, relevance, cutoffs, ties, full_map = ranking
     counts, num_items = relevance.counts, len(scores.gallery)
@@ -279,14 +279,14 @@ def _by_rank(ranking, memory, verbose):
         return values_of(ranks, counts[queries], cutoffs), _is_best_tied(ranks, len(queries))
 
     thread_bytes = (64 if ties == "index" else 128) * num_items
-    needs = {"memory": memory, "row_bytes": 48 * width, "thread_bytes": thread_bytes}
+    needs = {"max_bytes": max_bytes, "row_bytes": 48 * width, "thread_bytes": thread_bytes}
     return measure_ranks(measure, scores, relevance, depth, verbose=verbose, **needs)
 
 
-def _by_grade(ranking, memory, verbose):
+def _by_grade(ranking, max_bytes, verbose):
     """The blocks of `_values_per_query`, from the grades of the gallery by `match`."""
     scores, num_items = ranking.scores, len(ranking.scores.gallery)
-    needs = {"memory": memory, "row_bytes": 16 * num_items, "thread_bytes": 128 * num_items}
+    needs = {"max_bytes": max_bytes, "row_bytes": 16 * num_items, "thread_bytes": 128 * num_items}
     return map_blocks(partial(_measure_grades, ranking), len(scores), num_items, **needs)
 
 
