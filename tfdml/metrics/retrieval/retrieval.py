@@ -150,8 +150,8 @@ def retrieval(
     require_metric(metric)
     require_one_of(AVERAGES, average=average)
     require_one_of(("index", "expected"), ties=ties)
-    number = "both" if neighbors is not None else "neither"
-    require((embeddings is None) != (neighbors is None), f"{number} of embeddings and neighbors", "one of the two")
+    sides = {"gallery": gallery, "queries": queries, "in_gallery": in_gallery}
+    _require_embeddings_or_lists(embeddings, neighbors, sides)
     annotations = {
         "labels": labels,
         "gallery_labels": gallery_labels,
@@ -159,26 +159,33 @@ def retrieval(
         "gallery_groups": gallery_groups,
     }
     if neighbors is not None:
-        sides = {"gallery": gallery, "queries": queries, "in_gallery": in_gallery}
-        received = " and ".join(name for name, side in sides.items() if side is not None)
-        require(not received, f"{received} with neighbors", "gallery_labels, or none")
         values, relevance = _of_lists(neighbors, annotations, match, average, k, extra, at_r)
-        return values if per_query else _means(values, relevance.labels, average)
-    vectors, items, relevance = _vectors_and_relevance(
-        embeddings, gallery, queries, in_gallery, match, average, annotations
-    )
-    cutoffs = as_cutoffs(k, extra, relevance.num_candidates)
-    scores = _scores(vectors, items, relevance.leave_one_out, metric)
-    ranking = _Ranking(scores, relevance, cutoffs, ties, full_map)
-    blocks = (_by_rank if match is None else _by_grade)(ranking, max_bytes, verbose)
-    values, tie_rate = _values_per_query(ranking, blocks, verbose)
-    if ties == "index" and tie_rate > _TIE_RATE:
-        warnings.warn(
-            f"For {tie_rate:.1%} of the queries the first relevant item ties with one that is not relevant, and "
-            "the order of the gallery decides. Pass ties='expected', or look for duplicates and collapsed embeddings.",
-            stacklevel=2,
-        )
+    else:
+        vectors, items, relevance = _vectors_and_relevance(embeddings, annotations, match, average, **sides)
+        scores = _scores(vectors, items, relevance.leave_one_out, metric)
+        ranking = _Ranking(scores, relevance, as_cutoffs(k, extra, relevance.num_candidates), ties, full_map)
+        blocks = (_by_rank if match is None else _by_grade)(ranking, max_bytes, verbose)
+        values, tie_rate = _values_per_query(ranking, blocks, verbose)
+        if ties == "index" and tie_rate > _TIE_RATE:
+            _warn_of_ties(tie_rate)
     return values if per_query else _means(values, relevance.labels, average)
+
+
+def _require_embeddings_or_lists(embeddings, neighbors, sides):
+    """Raise a ValueError unless there are embeddings, or neighbor lists, whose gallery is known by its labels."""
+    number = "both" if neighbors is not None else "neither"
+    require((embeddings is None) != (neighbors is None), f"{number} of embeddings and neighbors", "one of the two")
+    received = " and ".join(name for name, side in sides.items() if side is not None)
+    require(neighbors is None or not received, f"{received} with neighbors", "gallery_labels, or none")
+
+
+def _warn_of_ties(tie_rate):
+    """Warn the caller of `retrieval` that the order of the gallery decides."""
+    warnings.warn(
+        f"For {tie_rate:.1%} of the queries the first relevant item ties with one that is not relevant, and "
+        "the order of the gallery decides. Pass ties='expected', or look for duplicates and collapsed embeddings.",
+        stacklevel=3,
+    )
 
 
 def _of_lists(neighbors, annotations, match, average, k, extra, at_r):
@@ -215,7 +222,7 @@ def _values_of_lists(neighbors, rows, relevance, cutoffs, at_r):
     return values_of_ranks(ranks, counts, cutoffs, gains, best)
 
 
-def _vectors_and_relevance(embeddings, gallery, queries, in_gallery, match, average, annotations):
+def _vectors_and_relevance(embeddings, annotations, match, average, *, gallery, queries, in_gallery):
     """Vectors of queries and gallery, and their `Relevance`; `annotations` holds labels and groups of both."""
     vectors = as_vectors(embeddings, "embeddings")
     gallery = None if gallery is None else as_vectors(gallery, "gallery")
