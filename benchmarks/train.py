@@ -5,6 +5,8 @@ python benchmarks/train.py --quick    # 40 photos, a small network, four batches
 """
 
 import argparse
+import contextlib
+import io
 import tempfile
 import time
 from itertools import pairwise
@@ -31,17 +33,27 @@ def write_photos(folder, classes, photos_per_class, height, width):
             path.write_bytes(tf.io.encode_jpeg(tf.cast(pixels, tf.uint8)).numpy())
 
 
+class PartTimes(io.StringIO):
+    """The lines of a run, and the times at which training and the outputs begin."""
+
+    def __init__(self):
+        super().__init__()
+        self.times = []
+
+    def write(self, text):
+        """Keep the time of a line that begins a part."""
+        if text.startswith(("Training", "Measuring")):
+            self.times.append(time.perf_counter())
+        return super().write(text)
+
+
 def measured(folder, options):
     """Seconds of a run until training begins, of training, and of the outputs."""
-    marks = [("begin", time.perf_counter())]
-
-    def say(text):
-        if text.startswith(("Training", "Measuring")):
-            marks.append((text, time.perf_counter()))
-
-    run = tfdml.training.train(folder / "photos", folder / "run", say=say, **options)
-    marks.append(("end", time.perf_counter()))
-    before, training, outputs = (after - begin for (_, begin), (_, after) in pairwise(marks))
+    begin, lines = time.perf_counter(), PartTimes()
+    with contextlib.redirect_stderr(lines):
+        run = tfdml.training.train(folder / "photos", folder / "run", **options)
+    times = [begin, *lines.times, time.perf_counter()]
+    before, training, outputs = (after - begin for begin, after in pairwise(times))
     settings = run.settings
     return {
         "backbone": settings.backbone,

@@ -188,7 +188,7 @@ def serving(trained):
 def training(trained):
     data = tfdml.datasets.LabeledSet(images=IMAGES, labels=LABELS, class_names=tuple("abcdef"))
     options = {"backbone": "residual", "size": 16, "dim": 4, "classes_per_batch": 2, "steps": 2, "epochs": 1}
-    run = tfdml.training.train(data, trained.folder / "run", say=lambda _: None, **options)
+    run = tfdml.training.train(data, trained.folder / "run", verbose=0, **options)
     assert tfdml.zoo.check("run", root=trained.folder) == ()
     assert tfdml.training.read_settings(run.folder / "settings.toml") == dataclasses.asdict(run.settings)
 

@@ -151,13 +151,13 @@ def test_a_collapsed_model_gets_the_numbers_of_random_embeddings_and_a_warning(w
     assert history["val_std"][0] == pytest.approx(1.0, abs=0.2)
 
 
-@pytest.mark.parametrize("search", ["exact", pytest.param("scann", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("index", ["exact", pytest.param("scann", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("with_gallery", [False, True])
-def test_sampled_queries_are_searched_in_the_whole_set_and_counted(search, with_gallery):
+def test_sampled_queries_are_searched_in_the_whole_set_and_counted(index, with_gallery):
     model = make()
     x = model.predict(X, verbose=0)
     gallery = (X[::-1], LABELS[::-1]) if with_gallery else None
-    evaluation = callbacks.RetrievalEvaluation((X, LABELS), k=(1, 4), sample=20, search=search, gallery=gallery)
+    evaluation = callbacks.RetrievalEvaluation((X, LABELS), k=(1, 4), sample=20, index=index, gallery=gallery)
     rows = np.sort(np.random.default_rng(0).choice(60, 20, replace=False))
     options = {"gallery": x[::-1], "gallery_labels": LABELS[::-1]} if with_gallery else {}
     every_query = metrics.retrieval(x, LABELS, k=(1, 4), per_query=True, **options)

@@ -151,7 +151,7 @@ def test_scann_finds_the_pairs_where_it_is_chosen():
         return made[-1]
 
     for choice in (scann, "scann", search.Scann):
-        pairs.refresh(search=choice).refresh(model)
+        pairs.refresh(index=choice).refresh(model)
         pairs.assert_follows(model)  # So few vectors are searched without approximation.
     assert [len(index) for index in made] == [len(X)]
 
@@ -184,8 +184,8 @@ OTHER_PAIRS = "Received 38 labels, which are not the labels of pairs=<MinedPairs
         (Centers, dict(labels=np.maximum(LABELS, 1)), OTHER_CLASSES),
         (
             Pairs,
-            dict(search="annoy"),
-            "Received search='annoy', expected 'exact', 'scann', 'faiss', None, or a class such as",
+            dict(index="annoy"),
+            "Received index='annoy', expected 'exact', 'scann', 'faiss', None, or a class such as",
         ),
         (Pairs, dict(labels=LABELS[::-1]), OTHER_PAIRS),
     ],

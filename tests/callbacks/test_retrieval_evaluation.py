@@ -69,9 +69,9 @@ def test_every_takes_the_first_every_nth_and_the_last_epoch():
 @pytest.mark.parametrize("approximate", ["scann", search.Scann, lambda x, metric: search.Exact(x, metric=metric)])
 def test_approximate_search_agrees_with_exact_and_says_how_well_it_searched(approximate):
     model = make()
-    exact = callbacks.RetrievalEvaluation((X, LABELS), search=search.Exact).evaluate(model)
+    exact = callbacks.RetrievalEvaluation((X, LABELS), index=search.Exact).evaluate(model)
     assert exact == callbacks.RetrievalEvaluation((X, LABELS)).evaluate(model)
-    found = callbacks.RetrievalEvaluation((X, LABELS), search=approximate).evaluate(model)
+    found = callbacks.RetrievalEvaluation((X, LABELS), index=approximate).evaluate(model)
     assert found.pop("search_recall@9") == 1.0
     assert found.pop("mrr") <= exact.pop("mrr")  # hits beyond the list count 0
     assert exact.pop("map") > 0  # needs the whole ranking
@@ -98,7 +98,7 @@ def test_queries_are_searched_in_a_gallery(as_data):
 def test_scann_searches_a_gallery_in_which_queries_do_not_find_themselves():
     model = make()
     exact = callbacks.RetrievalEvaluation(**HALVES).evaluate(model)
-    found = callbacks.RetrievalEvaluation(**HALVES, search="scann").evaluate(model)
+    found = callbacks.RetrievalEvaluation(**HALVES, index="scann").evaluate(model)
     assert found.pop("search_recall@8") == 1.0
     assert found.pop("mrr") <= exact.pop("mrr")
     assert exact.pop("map") > 0
@@ -106,7 +106,7 @@ def test_scann_searches_a_gallery_in_which_queries_do_not_find_themselves():
 
 
 def test_a_gallery_that_collapsed_is_a_warning_and_the_lowest_score():
-    evaluation = callbacks.RetrievalEvaluation(HALVES["data"], gallery=(np.ones_like(X), LABELS), k=1, search="scann")
+    evaluation = callbacks.RetrievalEvaluation(HALVES["data"], gallery=(np.ones_like(X), LABELS), k=1, index="scann")
     with pytest.warns(UserWarning, match="all embeddings are the same"):
         history = fit(make(), evaluation, epochs=1)
     assert history["val_recall@1"] == history["val_search_recall@1"] == [0.0]
@@ -178,15 +178,15 @@ class Restore(keras.callbacks.Callback):
         (0.0, r"After epoch 1 all embeddings are the same: the model has collapsed. Likely causes: averages of Batch"),
     ],
 )
-@pytest.mark.parametrize("search", ["exact", pytest.param("scann", marks=pytest.mark.slow)])
-def test_an_epoch_without_a_ranking_is_a_warning_and_the_lowest_score(factor, message, search, tmp_path):
+@pytest.mark.parametrize("index", ["exact", pytest.param("scann", marks=pytest.mark.slow)])
+def test_an_epoch_without_a_ranking_is_a_warning_and_the_lowest_score(factor, message, index, tmp_path):
     broken = Weights({0: factor})
     stop = keras.callbacks.EarlyStopping(monitor="val_map@r", mode="max", patience=2, restore_best_weights=True)
     slower = keras.callbacks.ReduceLROnPlateau(monitor="val_map@r", mode="max", patience=2)
     keep = keras.callbacks.ModelCheckpoint(
         tmp_path / "best.keras", monitor="val_map@r", mode="max", save_best_only=True, save_weights_only=False
     )
-    watch = [callbacks.RetrievalEvaluation((X, LABELS), k=(1, 4), search=search), stop, slower, keep]
+    watch = [callbacks.RetrievalEvaluation((X, LABELS), k=(1, 4), index=index), stop, slower, keep]
     with pytest.warns(UserWarning, match=message):
         history = fit(make(), broken, *watch, Restore(broken))
     scores = {key: values for key, values in history.items() if key.startswith("val_")}
@@ -255,7 +255,7 @@ ENDLESS = tf.data.Dataset.from_tensors((X, LABELS)).repeat()
         (lambda: callbacks.RetrievalEvaluation(([*map(Path, PATHS)], LABELS)), "examples of dtype object"),
         (lambda: callbacks.RetrievalEvaluation(X), "data of type ndarray, expected a labeled set"),
         (lambda: callbacks.RetrievalEvaluation(ENDLESS), "expected a finite one"),
-        (lambda: callbacks.RetrievalEvaluation((X, LABELS), search="annoy"), "search='annoy', expected 'exact'"),
+        (lambda: callbacks.RetrievalEvaluation((X, LABELS), index="annoy"), "index='annoy', expected 'exact'"),
         (lambda: callbacks.RetrievalEvaluation((X, LABELS), every=0), "every=0, expected a whole number of at least 1"),
         (lambda: callbacks.RetrievalEvaluation((X, LABELS), batch_size=-1), "batch_size=-1"),
         (lambda: callbacks.RetrievalEvaluation((X, LABELS), k=0), "k=0"),

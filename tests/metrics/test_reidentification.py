@@ -175,8 +175,8 @@ def test_reranked_distances_are_those_of_the_formulas(settings):
     x, _, _ = street(images=70, seed=2)
     k1, k2, weight = settings
     expected = reranked_by_loops(x, 20, k1, k2, weight)
-    for memory in (2**29, 2**20):
-        blocks = list(KReciprocalReranking(k1=k1, k2=k2, weight=weight).distances(x[:20], x[20:], memory=memory))
+    for max_bytes in (2**29, 2**20):
+        blocks = list(KReciprocalReranking(k1=k1, k2=k2, weight=weight).distances(x[:20], x[20:], max_bytes=max_bytes))
         assert [block.start for block, _ in blocks] == list(range(0, 20, blocks[0][0].stop))
         np.testing.assert_allclose(np.concatenate([d for _, d in blocks]), expected, atol=1e-6)
 
@@ -184,7 +184,7 @@ def test_reranked_distances_are_those_of_the_formulas(settings):
 def test_blocks_of_queries_fit_into_the_memory():
     x, _, _ = street(images=600)
     ((whole, expected),) = KReciprocalReranking().distances(x[:300], x[300:])
-    blocks = list(KReciprocalReranking().distances(x[:300], x[300:], memory=2**20))
+    blocks = list(KReciprocalReranking().distances(x[:300], x[300:], max_bytes=2**20))
     assert whole == slice(0, 300)
     assert max(d.size for _, d in blocks) * 64 <= 2**20
     np.testing.assert_array_equal(np.concatenate([d for _, d in blocks]), expected)

@@ -41,9 +41,9 @@ def test_copies_are_similar_by_1_and_memory_and_the_product_change_nothing(multi
     x = near_copies(1)
     once = near_duplicates(x, 0.9)
     monkeypatch.setattr(pair_scores, "product", multiply)
-    for threads, memory in ((1, 20_000), (2, 60_000), (2, 2**29)):
+    for threads, max_bytes in ((1, 20_000), (2, 60_000), (2, 2**29)):
         monkeypatch.setattr(blocks, "thread_count", lambda threads=threads: threads)
-        monkeypatch.setattr("tfdml.search.duplicates.groups.MEMORY", memory)
+        monkeypatch.setattr("tfdml.search.duplicates.groups.MAX_BYTES", max_bytes)
         np.testing.assert_array_equal(near_duplicates(x, 0.9), once)
     np.testing.assert_array_equal(near_duplicates(np.tile(np.eye(4), (50, 1)), 1.0), np.arange(200) % 4)
 

@@ -153,5 +153,5 @@ def test_mined_pairs_are_guarded_and_keep_negatives_where_none_is_left():
 
 def test_scann_is_guarded_too():
     x, guard = embedded(1.0), FalseNegativeGuard(skip=1, fraction=0.9)
-    ours, exact = (hardest_pairs(x, LABELS, negatives=3, search=name, guard=guard) for name in ("scann", "exact"))
+    ours, exact = (hardest_pairs(x, LABELS, negatives=3, index=name, guard=guard) for name in ("scann", "exact"))
     assert search.neighbor_recall(ours.negatives, exact.negatives) > 0.9

@@ -138,7 +138,7 @@ def test_only_examples_that_miss_negatives_are_searched_again_with_more_neighbor
         return made[-1]
 
     line = np.random.default_rng(0).standard_normal(58) + np.where(np.arange(58) < 13, 50, 0)  # 5 of the 50 by others.
-    found = hardest_pairs(line[:, None], labels, negatives=2, metric="euclidean", search=make)
+    found = hardest_pairs(line[:, None], labels, negatives=2, metric="euclidean", index=make)
     assert_those_of_loops(found, line[:, None], labels, "euclidean")
     assert made[0].asked == ((58, 18), (45, 52))  # 52 neighbors of an example in a class of 50 hold 2 of others.
 
@@ -153,15 +153,15 @@ def test_where_an_example_has_too_few_the_rest_is_minus_one():
 def test_a_search_is_given_by_its_name_or_its_class(named):
     rng = np.random.default_rng(0)
     x, labels = rng.normal(size=(40, 3)), np.arange(40) % 4
-    for found, expected in zip(hardest_pairs(x, labels, search=named), hardest_pairs(x, labels), strict=True):
+    for found, expected in zip(hardest_pairs(x, labels, index=named), hardest_pairs(x, labels), strict=True):
         np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(hardest_triplets(x, labels, search=named), hardest_triplets(x, labels))
+    np.testing.assert_array_equal(hardest_triplets(x, labels, index=named), hardest_triplets(x, labels))
 
 
 @pytest.mark.parametrize("named", ["annoy", "", 3, np.ones(2)])
 def test_a_search_that_is_not_there_is_refused(named):
     with pytest.raises(ValueError, match="expected 'exact', 'scann', 'faiss', None, or a class such as"):
-        hardest_pairs(np.eye(4), [0, 0, 1, 1], search=named)
+        hardest_pairs(np.eye(4), [0, 0, 1, 1], index=named)
 
 
 @pytest.mark.parametrize("options", [dict(method="quantized"), dict(method="partitioned", leaves=20)], ids=str)
@@ -169,7 +169,7 @@ def test_an_approximate_search_finds_nearly_the_same_negatives_and_the_same_posi
     labels = np.random.default_rng(0).permutation(np.repeat(np.arange(40), 50))
     x = embedded(0.7, labels, dim=16)
     scann = functools.partial(search.Scann, **options)
-    found, exact = (hardest_pairs(x, labels, positives=3, negatives=5, search=make) for make in (scann, search.Exact))
+    found, exact = (hardest_pairs(x, labels, positives=3, negatives=5, index=make) for make in (scann, search.Exact))
     np.testing.assert_array_equal(found.positives, exact.positives)
     assert (labels[found.negatives] != labels[:, None]).all()
     assert (found.negatives >= 0).all()
@@ -182,9 +182,9 @@ def test_memory_stays_far_below_a_matrix_of_all_pairs(monkeypatch):
     labels = np.repeat([0, 1, 2], [1_000, 1_000, 3_000])
     x = np.random.default_rng(0).standard_normal((5_000, 4))
     x[:1_000] = [9.0, 0.0, 0.0, 0.0] + 0.01 * x[:1_000]  # All near neighbors of these are of their own class.
-    small = functools.partial(search.Exact, memory=2**23)
+    small = functools.partial(search.Exact, max_bytes=2**23)
     tracemalloc.start()
-    found = hardest_pairs(x, labels, metric="euclidean", search=small)
+    found = hardest_pairs(x, labels, metric="euclidean", index=small)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (labels[found.negatives] != labels[:, None]).all()

@@ -33,10 +33,10 @@ def files(tmp_path):
 
 
 @pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean"])
-@pytest.mark.parametrize("memory", [40_000, 2**29])
-def test_rows_and_scores_are_those_of_the_search_in_memory(metric, memory, files):
+@pytest.mark.parametrize("max_bytes", [40_000, 2**29])
+def test_rows_and_scores_are_those_of_the_search_in_memory(metric, max_bytes, files):
     expected = search.Exact(vectors(), metric=metric).search(vectors(9, seed=1), 160)
-    found = search.search_on_disk(files, vectors(9, seed=1), 160, metric=metric, memory=memory)
+    found = search.search_on_disk(files, vectors(9, seed=1), 160, metric=metric, max_bytes=max_bytes)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
         assert ours.dtype == theirs.dtype
@@ -64,7 +64,7 @@ def test_vectors_are_read_once_and_those_far_from_the_others_change_no_score(met
     x, queries = vectors(), vectors(9, seed=1)
     far = np.concatenate([x[:100] + np.float32(1e6), x[100:]])
     shard = ReadOnce(far)
-    found, scores = search.search_on_disk([shard], queries, 300, metric=metric, memory=100_000)
+    found, scores = search.search_on_disk([shard], queries, 300, metric=metric, max_bytes=100_000)
     assert not shard.left
     expected, expected_scores = search.Exact(far, metric=metric).search(queries, 300)
     np.testing.assert_array_equal(found, expected)
@@ -180,7 +180,7 @@ def test_values_that_are_not_finite_are_named_with_their_shard(tmp_path):
         ("vectors.csv", {}, r"expected an array, a \.npy file or a \.parquet file"),
         (vectors(), {"k": 501}, "from 1 to 500"),
         (vectors(), {"metric": "l2"}, "expected one of"),
-        (vectors(), {"memory": 100}, "too little"),
+        (vectors(), {"max_bytes": 100}, "too little"),
         (vectors() * np.float32(1e20), {"metric": "dot"}, "range of float32"),
     ],
 )

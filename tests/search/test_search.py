@@ -126,9 +126,9 @@ def test_memory_threads_batches_places_and_the_product_do_not_change_a_bit(metri
     queries = x[::3]
     ids, values = search.Exact(x, metric=metric).search(queries, k)
     monkeypatch.setattr(pair_scores, "product", multiply)
-    for threads, memory in ((1, 2**29), (1, 100_000), (2, 2**29), (2, 250_000)):
+    for threads, max_bytes in ((1, 2**29), (1, 100_000), (2, 2**29), (2, 250_000)):
         monkeypatch.setattr(blocks, "thread_count", lambda threads=threads: threads)
-        found, found_values = search.Exact(x, metric=metric, memory=memory).search(queries, k)
+        found, found_values = search.Exact(x, metric=metric, max_bytes=max_bytes).search(queries, k)
         np.testing.assert_array_equal(found, ids)
         np.testing.assert_array_equal(found_values, values)
     for some in (slice(5, 6), slice(100, 103)):
@@ -382,7 +382,7 @@ def test_wrong_scann_settings_are_refused_with_advice(options, message):
 
 def test_too_little_memory_is_refused():
     with pytest.raises(ValueError, match="expected at least"):
-        search.Exact(X, memory=100).search(X, 1)
+        search.Exact(X, max_bytes=100).search(X, 1)
 
 
 def test_recall_against_exact_is_the_share_found():

@@ -60,7 +60,7 @@ def run(photos, tmp_path_factory):
     options = [f"--{name.replace('_', '-')}={value}" for name, value in TINY.items()]
     with pytest.MonkeyPatch.context() as patch:
         said = []
-        patch.setattr("tfdml.cli.commands._say_line", said.append)
+        patch.setattr(module, "print_line", said.append)
         printed = []
         patch.setattr("builtins.print", lambda text, **_: printed.append(text))
         arguments = [
@@ -178,34 +178,36 @@ def without_outputs(monkeypatch):
 
 
 def stops_at(epoch):
-    """A listener that interrupts the run when it hears of an epoch."""
+    """A printer of lines that interrupts the run at the line of an epoch."""
 
-    def say(text):
+    def print_line(text):
         if text.startswith(f"epoch   {epoch} "):
             raise KeyboardInterrupt
 
-    return say
+    return print_line
 
 
 @pytest.mark.slow
 def test_a_repeated_run_that_is_interrupted_resumes_to_the_same_bits(tmp_path, monkeypatch):
     without_outputs(monkeypatch)
     data, options = labeled([4] * 10), {**TINY, "steps": 3, "epochs": 3, "loss": "proxy-anchor"}
-    whole = training.train(data, tmp_path / "whole", say=lambda _: None, **options)
+    whole = training.train(data, tmp_path / "whole", verbose=0, **options)
     monkeypatch.setattr(network, "device", lambda: "gpu")
-    cut = training.train(data, tmp_path / "cut", config=whole.folder / "settings.toml", say=stops_at(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "print_line", stops_at(2))
+        cut = training.train(data, tmp_path / "cut", config=whole.folder / "settings.toml")
     assert cut.settings == whole.settings
     assert (cut.epochs, whole.epochs) == (2, 3)  # the second epoch is not in the checkpoint, and is trained again
     with pytest.raises(ValueError, match="a set that has changed"):
-        training.train(data.take(np.arange(36)), cut.folder, resume=True, say=lambda _: None)
+        training.train(data.take(np.arange(36)), cut.folder, resume=True, verbose=0)
     with pytest.raises(ValueError, match="resume=True and quick"):
         training.train(data, cut.folder, resume=True, quick=True)
     with only_writer(cut.folder, "out"), pytest.raises(BlockingIOError, match=f"process {os.getpid()} on"):
         training.train(data, cut.folder, resume=True)
     shutil.rmtree(whole.folder / "state")  # as of a run that was killed in its first epoch
-    again = training.train(data, whole.folder, resume=True, say=lambda _: None)
+    again = training.train(data, whole.folder, resume=True, verbose=0)
     assert (again.epochs, again.best_epoch) == (3, whole.best_epoch)
-    resumed = training.train(data, cut.folder, resume=True, say=lambda _: None)
+    resumed = training.train(data, cut.folder, resume=True, verbose=0)
     assert (resumed.epochs, resumed.best_epoch) == (3, whole.best_epoch)
     for name in ("training", "best"):
         models = [keras.saving.load_model(run.folder / "state" / f"{name}.keras") for run in (whole, cut)]
@@ -214,13 +216,14 @@ def test_a_repeated_run_that_is_interrupted_resumes_to_the_same_bits(tmp_path, m
 
 
 @pytest.mark.slow
-def test_an_interrupt_before_the_first_epoch_is_an_interrupt(tmp_path):
-    def say(text):
+def test_an_interrupt_before_the_first_epoch_is_an_interrupt(tmp_path, monkeypatch):
+    def print_line(text):
         if text == "Training":
             raise KeyboardInterrupt
 
+    monkeypatch.setattr(module, "print_line", print_line)
     with pytest.raises(KeyboardInterrupt):
-        training.train(labeled([4] * 10), tmp_path / "run", say=say, steps=2, epochs=1, **TINY)
+        training.train(labeled([4] * 10), tmp_path / "run", steps=2, epochs=1, **TINY)
     assert not (tmp_path / "run" / "model.keras").exists()
 
 
@@ -237,29 +240,28 @@ def test_an_interrupt_before_the_first_epoch_is_an_interrupt(tmp_path):
 )
 def test_bad_input_is_an_error_before_anything_is_written(tmp_path, sizes, options, message):
     with pytest.raises(ValueError, match=message):
-        training.train(labeled(sizes), tmp_path / "run", say=lambda _: None, **{**TINY, **options})
+        training.train(labeled(sizes), tmp_path / "run", verbose=0, **{**TINY, **options})
     assert not (tmp_path / "run").exists()
 
 
-def test_a_set_whose_files_all_fail_is_an_error(tmp_path):
+def test_a_set_whose_files_all_fail_is_an_error(tmp_path, capsys):
     paths = np.array([str(tmp_path / f"{row}.jpg") for row in range(8)])
     names = ("a", "b")
     data = LabeledSet(
         paths=paths, labels=np.arange(8) // 4, class_names=names, load=tfdml.datasets.Preprocessing(size=8)
     )
-    said = []
     with pytest.raises(ValueError, match="0 usable images in 0 classes"):
-        training.train(data, tmp_path / "run", say=said.append)
-    assert said[0].endswith("; 8 left out")
+        training.train(data, tmp_path / "run")
+    assert capsys.readouterr().err.splitlines()[0].endswith("; 8 left out")
 
 
 def test_a_folder_with_other_files_is_an_error_and_keeps_them(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(FileExistsError, match="not empty"):
-        training.train(labeled([4] * 10), tmp_path, say=lambda _: None)
+        training.train(labeled([4] * 10), tmp_path, verbose=0)
     (tmp_path / "settings.toml").write_text("")
     with pytest.raises(FileExistsError, match="resume"):
-        training.train(labeled([4] * 10), tmp_path, say=lambda _: None)
+        training.train(labeled([4] * 10), tmp_path, verbose=0)
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
@@ -274,7 +276,7 @@ def test_a_run_that_diverges_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_begun", lambda *_: None)
     monkeypatch.setattr(module, "_fit", lambda folder, *_: History(tmp_path / "history.csv"))
     with pytest.raises(ValueError, match=r"diverged.*lower learning_rate"):
-        training.train(labeled([4] * 10), tmp_path / "run", say=lambda _: None)
+        training.train(labeled([4] * 10), tmp_path / "run", verbose=0)
 
 
 def test_a_batch_above_the_free_memory_is_an_error():
@@ -382,9 +384,7 @@ def test_a_run_whose_evaluation_fails_keeps_model_index_and_export(tmp_path, mon
     monkeypatch.setattr("tfdml.training.outputs.evaluation.evaluate", failing)
     monkeypatch.setattr("tfdml.training.progress.History.best", property(lambda self: (1.0, 0)))
     with pytest.raises(RuntimeError, match=r"tfdml serve takes; the evaluation of its validation part failed: no rel"):
-        training.train(
-            labeled([4, 5]), tmp_path / "run", say=lambda _: None, **{**TINY, "classes_per_batch": 2}, steps=1
-        )
+        training.train(labeled([4, 5]), tmp_path / "run", verbose=0, **{**TINY, "classes_per_batch": 2}, steps=1)
     model = keras.saving.load_model(tmp_path / "run" / "model.keras")
     before = network.frozen_network(TrainingSettings(**read_settings(tmp_path / "run" / "settings.toml")))
     for ours, theirs in zip(model.get_weights(), before.get_weights(), strict=True):
@@ -393,12 +393,11 @@ def test_a_run_whose_evaluation_fails_keeps_model_index_and_export(tmp_path, mon
     assert (tmp_path / "run" / "1" / "saved_model.pb").is_file()
 
 
-def test_a_missing_pretrained_network_is_said_first_and_missing_packages_at_once(tmp_path, monkeypatch):
+def test_a_missing_pretrained_network_is_said_first_and_missing_packages_at_once(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(module, "has_pretrained_weights", lambda: False)
-    said = []
     with pytest.raises(ValueError, match="at least two classes"):
-        training.train(labeled([9]), tmp_path / "run", say=said.append)
-    assert said[0].startswith("No pretrained network is installed: this run trains a small one")
+        training.train(labeled([9]), tmp_path / "run")
+    assert capsys.readouterr().err.startswith("No pretrained network is installed: this run trains a small one")
     monkeypatch.setattr("tfdml._core.optional.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"needs pyarrow and matplotlib and PIL: pip install tfdml\[photos\]"):
         training.train(labeled([4, 5]), tmp_path / "run")

@@ -115,7 +115,7 @@ class RefreshMinedPairs(_Refresh):
     Args:
         data, labels, batch_size, every: as in `RefreshCenters`.
         pairs: `tfdml.samplers.MinedPairs` of the same labels.
-        search: as in `tfdml.search.hardest_pairs`.
+        index: as in `tfdml.search.hardest_pairs`.
     """
 
     def __init__(
@@ -126,14 +126,14 @@ class RefreshMinedPairs(_Refresh):
         pairs: MinedPairs,
         batch_size: int = 256,
         every: int = 1,
-        search: IndexBuilder = None,
+        index: IndexBuilder = None,
     ):
         super().__init__(data, batch_size, every)
         pairs.require_labels(one_label_per_example(data, labels))
-        self.pairs, self.search = pairs, index_builder(search)
+        self.pairs, self.index = pairs, index_builder(index)
 
     def _take(self, embeddings):
-        self.pairs.refresh(embeddings, search=self.search)
+        self.pairs.refresh(embeddings, index=self.index)
 
 
 def _rows_per_class(labels, most, generator):

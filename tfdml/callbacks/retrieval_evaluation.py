@@ -65,7 +65,7 @@ class RetrievalEvaluation(Scheduled):
         model: the network to evaluate, if it is not the model in training but has its layers, such as
             `keras.Model(model.input, model.output["embedding"])` of a model with several outputs.
         k: ranks of `recall@k`, as in `tfdml.metrics.retrieval`.
-        search: "exact" or None; or "scann" or a function `(vectors, metric=...)` that returns an index, for approximate
+        index: "exact" or None; or "scann" or a function `(vectors, metric=...)` that returns an index, for approximate
             neighbors; then `val_search_recall@k` is the fraction of the exact neighbors that were found.
         sample: number of queries, drawn once at random among those with a relevant item; None for all. Each is
             searched in the complete set or gallery, so the metrics estimate the metrics of all queries.
@@ -87,7 +87,7 @@ class RetrievalEvaluation(Scheduled):
         gallery: Data | tuple[npt.ArrayLike, Labels] | tf.data.Dataset | None = None,
         model: keras.Model | None = None,
         k: Rank | Sequence[Rank] | None = None,
-        search: IndexBuilder = "exact",
+        index: IndexBuilder = "exact",
         sample: int | None = None,
         every: int = 1,
         max_time_fraction: float | None = None,
@@ -102,7 +102,7 @@ class RetrievalEvaluation(Scheduled):
         self.data = _as_data(data)
         self.gallery = None if gallery is None else _as_data(gallery)
         _require_candidates(self.data, self.gallery, self.k or [1])
-        self.network, self.search, self.sample = model, index_builder(search), sample
+        self.network, self.index, self.sample = model, index_builder(index), sample
         self._embed_queries, self._embed_gallery = (embedder(x, batch_size) for x in (self.data, self.gallery))
 
     def evaluate(self, model: keras.Model) -> dict[str, float]:
@@ -126,9 +126,9 @@ class RetrievalEvaluation(Scheduled):
     def _measured(self, queries, gallery):
         ks = self._ks(queries, gallery)
         queries, options = _sampled(queries, gallery, self.sample)
-        if self.search is search.Exact:
+        if self.index is search.Exact:
             return metrics.retrieval(*queries, **options, k=ks)
-        return _approximate(self.search, queries, options, ks, finds_itself=gallery is None)
+        return _approximate(self.index, queries, options, ks, finds_itself=gallery is None)
 
     def _ks(self, queries, gallery):
         """The ranks of recall@k."""
@@ -144,7 +144,7 @@ class RetrievalEvaluation(Scheduled):
         ks = self._ks(queries, gallery)
         last = (
             "map"
-            if self.search is search.Exact
+            if self.index is search.Exact
             else _recall_name(_last_rank(ks, _num_candidates(queries, gallery)), gallery is None)
         )
         return dict.fromkeys([*(f"recall@{k}" for k in ks), "precision@1", "r_precision", "map@r", "mrr", last], 0.0)

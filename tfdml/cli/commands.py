@@ -13,7 +13,6 @@ from tfdml import cleaning, datasets, evaluation, export, training, zoo
 from tfdml._core.atomic import only_writer, require_replaceable
 from tfdml._core.checks import require
 from tfdml._core.checksums import fingerprint, require_same_model
-from tfdml._core.terminal import visible
 from tfdml.cleaning.clean import remove_cache
 from tfdml.cleaning.findings import listed_files
 from tfdml.cli import inputs
@@ -43,7 +42,6 @@ def run_train(options: argparse.Namespace) -> int:
         quick=options.quick,
         max_minutes=options.max_minutes,
         command=shlex.join(["tfdml", *sys.argv[1:]]),
-        say=_say_line,
         **{name: getattr(options, name) for name in NAMES if getattr(options, name) is not None},
     )
     files = {"report": str(result.folder / "report.html"), "serve": shlex.join(["tfdml", "serve", options.out])}
@@ -57,11 +55,6 @@ def _record_of_run(result):
     metrics = {name: plain(evaluation.metrics) for name, evaluation in evaluations.items()}
     epochs = {"epochs": result.epochs, "best_epoch": result.best_epoch}
     return {"folder": str(result.folder), "settings": asdict(result.settings), **epochs, "metrics": metrics}
-
-
-def _say_line(text):
-    """Print a line of progress on stderr."""
-    print(visible(text), file=sys.stderr, flush=True)
 
 
 def run_embed(options: argparse.Namespace) -> int:

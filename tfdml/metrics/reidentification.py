@@ -10,7 +10,7 @@ from tfdml._core.checks import as_ids, as_vectors, require, require_one_of, requ
 from tfdml.metrics.reranking import KReciprocalReranking
 from tfdml.metrics.retrieval.measures import default_ranks
 from tfdml.metrics.retrieval.retrieval import retrieval
-from tfdml.search.blocks import MEMORY
+from tfdml.search.blocks import MAX_BYTES
 from tfdml.typing import Labels
 
 
@@ -30,7 +30,7 @@ def reidentification(
     rerank: KReciprocalReranking | None = None,
     metric: str = "cosine",
     per_query: bool = False,
-    memory: int = MEMORY,
+    max_bytes: int = MAX_BYTES,
 ) -> dict[str, Any]:
     """Cumulative match characteristic and mean average precision of re-identification.
 
@@ -71,7 +71,7 @@ def reidentification(
         rerank: None, or `KReciprocalReranking()` for distances of embeddings re-ranked by their neighbors.
         metric: of embeddings, "cosine", "dot" or "euclidean"; "dot" cannot be re-ranked.
         per_query: return arrays instead of means.
-        memory: bytes for the blocks of scores.
+        max_bytes: bytes for the blocks of scores.
 
     Returns:
         dict of floats: `cmc@k` for each k, `map`; and of integers: `queries`, the number of queries in the means, and
@@ -100,7 +100,7 @@ def reidentification(
     else:
         _require_all_or_none(gallery, gallery_labels, gallery_cameras)
         items = None if gallery is None else (gallery, gallery_labels, gallery_cameras)
-        options |= {"rerank": rerank, "metric": metric, "memory": memory}
+        options |= {"rerank": rerank, "metric": metric, "max_bytes": max_bytes}
         values, is_used = _of_embeddings(embeddings, labels, cameras, items, **options)
     values = {name: _with_junk(array, is_used) for name, array in values.items()}
     return values if per_query else _means(values)
@@ -120,16 +120,16 @@ def _of_rankings(rankings, labels, cameras, items, *, k, exclude, junk):
     return _values(hits, np.unique(k).tolist()), queries.is_used
 
 
-def _of_embeddings(embeddings, labels, cameras, gallery, *, k, exclude, junk, rerank, metric, memory):
+def _of_embeddings(embeddings, labels, cameras, gallery, *, k, exclude, junk, rerank, metric, max_bytes):
     """Values per query by distances, or by re-ranked distances."""
     queries = _without_junk(embeddings, labels, cameras, junk)
     items = queries if gallery is None else _without_junk(*gallery, junk, "gallery")
     groups = _groups(queries, items, exclude)
     k = default_ranks(len(items.labels) - (items is queries), (1, 5, 10)) if k is None else k
     if rerank is None:
-        values = _exact(queries, items, *groups, k=k, metric=metric, memory=memory)
+        values = _exact(queries, items, *groups, k=k, metric=metric, max_bytes=max_bytes)
     else:
-        values = _reranked(queries, items, *groups, k=k, metric=metric, memory=memory, rerank=rerank)
+        values = _reranked(queries, items, *groups, k=k, metric=metric, max_bytes=max_bytes, rerank=rerank)
     return values, queries.is_used
 
 
@@ -243,14 +243,14 @@ def _exact(queries, items, groups, item_groups, **options):
     return _cmc_and_map(retrieval(queries.vectors, queries.labels, groups=groups, per_query=True, **options))
 
 
-def _reranked(queries, items, groups, item_groups, *, k, metric, memory, rerank):
+def _reranked(queries, items, groups, item_groups, *, k, metric, max_bytes, rerank):
     """Values per query by re-ranked distances."""
     ks = np.unique(np.atleast_1d(k)).tolist()
     for rank in ks:
         require_whole("k", rank, 1, len(items.labels) - (items is queries))
     gallery = None if items is queries else items.vectors
     blocks = []
-    for rows, d in rerank.distances(queries.vectors, gallery, metric=metric, memory=memory):
+    for rows, d in rerank.distances(queries.vectors, gallery, metric=metric, max_bytes=max_bytes):
         is_excluded = groups[rows, None] == item_groups
         d[is_excluded] = np.inf
         is_relevant = (queries.labels[rows, None] == items.labels) & ~is_excluded

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from tfdml._core.checks import as_vectors, require, require_whole
 from tfdml._core.optional import optional_import
 from tfdml.search import Exact
-from tfdml.search.blocks import MEMORY, for_blocks
+from tfdml.search.blocks import MAX_BYTES, for_blocks
 from tfdml.search.nearest import nearest
 from tfdml.search.scores import Gallery, l2_normalize
 
@@ -69,7 +69,7 @@ class KReciprocalReranking:
         gallery: npt.ArrayLike | None = None,
         *,
         metric: str = "cosine",
-        memory: int = MEMORY,
+        max_bytes: int = MAX_BYTES,
     ) -> Iterator[tuple[slice, np.ndarray]]:
         """Re-ranked distances, one block of queries at a time.
 
@@ -79,7 +79,7 @@ class KReciprocalReranking:
             queries: `(queries, dim)` floats.
             gallery: `(items, dim)` floats; None: the queries are the gallery.
             metric: "cosine", which normalizes the vectors, or "euclidean".
-            memory: about the bytes of the blocks, in addition to the sparse encodings.
+            max_bytes: about the bytes of the blocks, in addition to the sparse encodings.
 
         Yields:
             slice of some of the queries, and their distances to the gallery, `(rows, items)` float64.
@@ -89,12 +89,12 @@ class KReciprocalReranking:
         """
         x, start = _joined(queries, gallery, metric)
         require(self.k1 < len(x), f"k1={self.k1} with {len(x)} vectors", "fewer neighbors than vectors. Lower k1")
-        neighbors, _ = Exact(x, metric="euclidean", memory=memory).search(x, self.k1 + 1)
-        largest = _largest_distances(x, memory)
+        neighbors, _ = Exact(x, metric="euclidean", max_bytes=max_bytes).search(x, self.k1 + 1)
+        largest = _largest_distances(x, max_bytes)
         encoded = _averaged(_encoded(x, neighbors, largest, self.k1), neighbors[:, : self.k2])
         items = encoded[start:].tocsc()
         original = Gallery(x[start:], "euclidean").scores(x)
-        step = max(1, memory // (_BYTES_PER_DISTANCE * items.shape[0]))
+        step = max(1, max_bytes // (_BYTES_PER_DISTANCE * items.shape[0]))
         for rows in _slices(start or len(x), step):
             d = original.exact_block(rows, np.empty((rows.stop - rows.start, items.shape[0]), np.float32))
             d = np.square(d, dtype=np.float64) / largest[rows, None]
@@ -112,14 +112,14 @@ def _joined(queries, gallery, metric):
     return (l2_normalize(x) if metric == "cosine" else x), start
 
 
-def _largest_distances(x, memory):
+def _largest_distances(x, max_bytes):
     """The largest squared distance of each row to any other: `(n,)` float64."""
     scores, largest = Gallery(x, "euclidean").scores(farthest=True), np.empty(len(x))
 
     def search(rows, block):
         largest[rows] = nearest(scores, 1, rows, block)[1][:, 0]
 
-    for _ in for_blocks(search, len(x), len(x), memory=memory, row_bytes=8 * len(x), thread_bytes=20 * len(x)):
+    for _ in for_blocks(search, len(x), len(x), max_bytes=max_bytes, row_bytes=8 * len(x), thread_bytes=20 * len(x)):
         pass
     require(largest.max() > 0, "embeddings that are all the same", "embeddings that differ")
     return largest**2

@@ -7,26 +7,26 @@ from queue import SimpleQueue
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-MEMORY = 512 * 2**20
+MAX_BYTES = 512 * 2**20
 _ROWS = 256  # With fewer queries per block, the matrix product packs the whole gallery too often.
 _BLOCK = 64 * 2**20  # Bytes per block, where that is more queries: fewer switches between product and use.
 
 
-def for_blocks(function, queries, columns, *, memory=MEMORY, row_bytes=0, thread_bytes=0, rows=None):
+def for_blocks(function, queries, columns, *, max_bytes=MAX_BYTES, row_bytes=0, thread_bytes=0, rows=None):
     """Call `function(rows, block)` for all queries, one block at a time, and yield the number of queries of each.
 
     `function` gets a slice of the queries and a `(rows, columns)` float32 array to fill and not to keep. Each core has
     a thread, and each thread one block of about 64 MiB, or 256 queries if that is more; `rows` is another largest
-    number of queries. `memory` bounds all blocks, `row_bytes` per query and `thread_bytes` per thread; a ValueError if
-    not even one query per thread fits. Work starts when the first value is requested.
+    number of queries. `max_bytes` bounds all blocks, `row_bytes` per query and `thread_bytes` per thread; a ValueError
+    if not even one query per thread fits. Work starts when the first value is requested.
     """
     threads = thread_count()
     row_bytes += 4 * columns
     preferred_rows = rows or max(_ROWS, _BLOCK // row_bytes)
-    size = min(preferred_rows, (memory // threads - thread_bytes) // row_bytes)
+    size = min(preferred_rows, (max_bytes // threads - thread_bytes) // row_bytes)
     if size < 1:
         needed = threads * (row_bytes + thread_bytes)
-        raise ValueError(f"Received memory={memory} bytes, expected at least {needed} for a gallery of {columns}.")
+        raise ValueError(f"Received max_bytes={max_bytes}, expected at least {needed} for a gallery of {columns}.")
     buffers = SimpleQueue()
     for _ in range(threads):
         buffers.put(np.empty((min(size, queries), columns), np.float32))

@@ -1,4 +1,4 @@
-"""Index builders: the values of a `search=` option."""
+"""Index builders: the values of an `index=` option."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -14,12 +14,12 @@ IndexBuilder = Callable[..., Index] | Literal["exact", "scann", "faiss"] | None
 _NAMED: dict[Any, Any] = {None: Exact, "exact": Exact, "scann": Scann, "faiss": Faiss}
 
 
-def index_builder(search: IndexBuilder) -> Callable[..., Index]:
+def index_builder(index: IndexBuilder) -> Callable[..., Index]:
     """The function `(vectors, metric=...)` that builds an index, from such a function, "exact", None, "scann" or
     "faiss".
     """
-    build: Any = _NAMED.get(search) if search is None or isinstance(search, str) else search
+    build: Any = _NAMED.get(index) if index is None or isinstance(index, str) else index
     require(
-        callable(build), f"search={search!r}", "'exact', 'scann', 'faiss', None, or a class such as tfdml.search.Scann"
+        callable(build), f"index={index!r}", "'exact', 'scann', 'faiss', None, or a class such as tfdml.search.Scann"
     )
     return build

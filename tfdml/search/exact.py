@@ -35,7 +35,7 @@ class Exact(Index):
         metric: "cosine" (vectors are normalized here; a zero vector has cosine 0 with everything), "dot" or
             "euclidean".
         metadata: columns with one row per vector: a `pyarrow.Table`, a `pandas.DataFrame` or a dict of lists.
-        memory: bytes that a search may use in addition to the index and the results.
+        max_bytes: bytes that a search may use in addition to the index and the results.
         model: the model of the vectors: a Keras model, a model of `tfdml.export.load`, the result of
             `tfdml.models.read_embeddings`, or a `tfdml.models.fingerprint`; None: not stated. If it is stated, vectors
             and queries of another stated model are refused.
@@ -48,36 +48,36 @@ class Exact(Index):
         self._items = Items((joined(self._items.segments),))
 
     def _neighbors(self, segment, allowed, queries, k):
-        return exact_neighbors(segment.gallery, allowed, queries, k, self.memory)
+        return exact_neighbors(segment.gallery, allowed, queries, k, self.max_bytes)
 
 
-def exact_neighbors(gallery, allowed, queries, k, memory):
+def exact_neighbors(gallery, allowed, queries, k, max_bytes):
     """Rows `(q, k)` int64 and values `(q, k)` float32 of the exact neighbors; larger values are nearer.
 
     `allowed` is `(n,)` bool, the vectors that may be returned, None for all; `k` is at most their number.
     """
-    gallery, gallery_rows, allowed, memory = _narrowed(gallery, allowed, memory)
+    gallery, gallery_rows, allowed, max_bytes = _narrowed(gallery, allowed, max_bytes)
     scores = gallery.scores(queries)
     rows, values = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
 
     def search(block_rows, block):
         rows[block_rows], values[block_rows] = nearest(scores, k, block_rows, block, allowed)
 
-    needs = {"memory": memory, "row_bytes": 2 * len(gallery) + 48 * k, "thread_bytes": 20 * len(gallery)}
+    needs = {"max_bytes": max_bytes, "row_bytes": 2 * len(gallery) + 48 * k, "thread_bytes": 20 * len(gallery)}
     for _ in for_blocks(search, len(queries), len(gallery), **needs):
         pass
     return (rows if gallery_rows is None else gallery_rows[rows]), values
 
 
-def _narrowed(gallery, allowed, memory):
-    """A gallery of the allowed vectors alone, if they are few and their copy fits into half of `memory`.
+def _narrowed(gallery, allowed, max_bytes):
+    """A gallery of the allowed vectors alone, if they are few and their copy fits into half of `max_bytes`.
 
-    Returns the gallery; its rows, None for all; the mask of allowed rows in it, None for all; the remaining memory.
+    Returns the gallery; its rows, None for all; the mask of allowed rows in it, None for all; the bytes that remain.
     """
     if allowed is None:
-        return gallery, None, None, memory
+        return gallery, None, None, max_bytes
     rows = np.flatnonzero(allowed)
     size = len(rows) * gallery.augmented.itemsize * gallery.augmented.shape[1]
-    if len(rows) * _FEW > len(allowed) or 2 * size > memory:
-        return gallery, None, allowed, memory
-    return gallery.take(rows), rows, None, memory - size
+    if len(rows) * _FEW > len(allowed) or 2 * size > max_bytes:
+        return gallery, None, allowed, max_bytes
+    return gallery.take(rows), rows, None, max_bytes - size

@@ -112,7 +112,7 @@ def hardest_pairs(
     positives: int = 1,
     negatives: int = 1,
     metric: str = "cosine",
-    search: IndexBuilder = None,
+    index: IndexBuilder = None,
     guard: FalseNegativeGuard | None = None,
 ) -> HardPairs:
     """The farthest examples of the same class and the nearest of other classes, for every example of a set.
@@ -141,7 +141,7 @@ def hardest_pairs(
         labels: `(examples,)` integer class ids, of two classes or more.
         positives, negatives: number of each per example.
         metric: "cosine", "dot" or "euclidean"; near means a large cosine, a large dot product or a small distance.
-        search: builds the index: "exact" or None, "scann", "faiss", or a function `(vectors, metric=...)` that returns
+        index: how it is built: "exact" or None, "scann", "faiss", or a function `(vectors, metric=...)` that returns
             an index whose ids are row numbers.
         guard: leaves out probable false negatives; None for none. The others move up.
 
@@ -156,7 +156,7 @@ def hardest_pairs(
     require_whole("negatives", negatives, 1)
     require_metric(metric)
     require_guard_or_none(guard)
-    build = index_builder(search)
+    build = index_builder(index)
     x = as_vectors(embeddings, "embeddings")
     ids, classes, sizes = np.unique(as_ids(labels, "labels", len(x)), return_inverse=True, return_counts=True)
     require(len(ids) > 1, f"labels of {len(ids)} class", "two or more: there are no negatives")
@@ -173,7 +173,7 @@ def hardest_triplets(
     *,
     margin: float = 0.2,
     metric: str = "cosine",
-    search: IndexBuilder = None,
+    index: IndexBuilder = None,
     guard: FalseNegativeGuard | None = None,
 ) -> np.ndarray:
     """The hardest triplet of every example of a set, if it violates the margin; hardest first.
@@ -190,7 +190,7 @@ def hardest_triplets(
         [[3, 4, 2], [2, 0, 3]]
 
     Args:
-        embeddings, labels, metric, search, guard: as in `hardest_pairs`.
+        embeddings, labels, metric, index, guard: as in `hardest_pairs`.
         margin: in units of the distance d: 1 - s for "cosine" (0 to 2, half the squared distance of embeddings of
             norm 1), -s for "dot", |a - b| for "euclidean". Infinity keeps all triplets.
 
@@ -202,7 +202,7 @@ def hardest_triplets(
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, eq. 1 and section 3.2.
     """
     require(isinstance(margin, Real) and not np.isnan(margin), f"margin={margin!r}", "a number")
-    pairs = hardest_pairs(embeddings, labels, metric=metric, search=search, guard=guard)
+    pairs = hardest_pairs(embeddings, labels, metric=metric, index=index, guard=guard)
     anchors = np.flatnonzero((pairs.positives[:, 0] >= 0) & (pairs.negatives[:, 0] >= 0))
     triplets = np.column_stack([anchors, pairs.positives[anchors, 0], pairs.negatives[anchors, 0]])
     anchor, positive, negative = (as_vectors(embeddings, "embeddings")[rows] for rows in triplets.T)

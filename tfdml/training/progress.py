@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import keras
 
 from tfdml._core.atomic import atomic_write
-from tfdml._core.terminal import show_progress
+from tfdml._core.terminal import show_progress, visible
 from tfdml.callbacks.base import non_finite_variable
 from tfdml.models import EmbeddingModel
 
@@ -131,6 +132,11 @@ class KeepBest(keras.callbacks.Callback):
         if left and self.max_seconds is not None and self.history.seconds + next_epoch > self.max_seconds:
             self.say(f"The next epoch would exceed {clock(self.max_seconds)}: training ends.")
             self.model.stop_training = True
+
+
+def print_line(text: str) -> None:
+    """Print a line of progress on standard error."""
+    print(visible(text), file=sys.stderr, flush=True)
 
 
 def clock(seconds: float) -> str:

@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
@@ -15,7 +14,6 @@ from tfdml import datasets
 from tfdml._core.atomic import as_writable_path, atomic_write, only_writer
 from tfdml._core.checks import require
 from tfdml._core.optional import optional_packages
-from tfdml._core.terminal import visible
 from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.evaluation import Evaluation
@@ -24,7 +22,7 @@ from tfdml.training.data_splits import class_sizes
 from tfdml.training.options import TrainingOptions
 from tfdml.training.outputs import FROZEN, TRAINED, differences, write_outputs
 from tfdml.training.plan import new_plan, resumed_plan
-from tfdml.training.progress import History, KeepBest
+from tfdml.training.progress import History, KeepBest, print_line
 from tfdml.training.recommended import has_pretrained_weights
 from tfdml.training.settings import (
     FILE,
@@ -62,7 +60,7 @@ def train(
     quick: bool = False,
     max_minutes: float | None = None,
     command: str = "tfdml.training.train",
-    say: Callable[[str], None] = print,
+    verbose: int = 1,
     **options: Unpack[TrainingOptions],
 ) -> TrainingRun:
     """Train a network on a set, and leave a folder with everything to serve it.
@@ -83,7 +81,7 @@ def train(
         >>> labels = np.repeat(range(8), 4)
         >>> data = tfdml.datasets.LabeledSet(images=images, labels=labels, class_names=tuple("abcdefgh"))
         >>> options = {"backbone": "residual", "size": 16, "dim": 4, "classes_per_batch": 2, "steps": 2, "epochs": 1}
-        >>> run = tfdml.training.train(data, "run", say=lambda line: None, **options)
+        >>> run = tfdml.training.train(data, "run", verbose=0, **options)
         >>> run.best_epoch, run.model.output_shape, sorted(run.evaluation.metrics)[:2]
         (1, (None, 4), ['map@r', 'mrr'])
 
@@ -97,7 +95,7 @@ def train(
         max_minutes: limit for the training alone. It decides the number of steps where `steps` is not given, and ends
             the run at an epoch. None: 6 on a CPU and 30 on a GPU to decide the number of steps, and no end.
         command: how the run was called, for the card.
-        say: function that prints a line.
+        verbose: 1 prints the progress on standard error, 0 does not.
         **options: settings: the options of `tfdml train --help`, such as `learning_rate=1e-3`.
 
     Returns:
@@ -123,6 +121,7 @@ def train(
     """
     optional_packages(("pyarrow", "matplotlib", "PIL"), feature="tfdml train", extra="photos")
     overrides = _given(config, quick, options)
+    say = print_line if verbose else lambda line: None
     with only_writer(out, "out"):
         folder = _resumed_folder(out, options, config, quick) if resume else _new_folder(out)
         if not resume:
@@ -237,7 +236,7 @@ def _usable(images, say):
     each = "" if not len(sizes) else f", {_range(sizes.min(), sizes.max())} images each"
     say(f"{len(usable):,} usable images of {len(sizes):,} classes{each}; {len(left_out):,} left out")
     for name, reason in left_out[:3]:
-        say(visible(f"  {name}: {reason}"))
+        say(f"  {name}: {reason}")
     if len(left_out) > 3:
         say(f"  and {len(left_out) - 3:,} more: tfdml check lists them")
     if checked.transparent:

@@ -215,7 +215,7 @@ def test_memory_does_not_change_a_value_and_blocks_bound_it():
     options = {"match": shared_labels, "extra": EXTRA, "k": 2}
     expected = retrieval(x, tags, **options)
     tracemalloc.start()
-    assert retrieval(x, tags, memory=2**20, **options) == expected
+    assert retrieval(x, tags, max_bytes=2**20, **options) == expected
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 4 * 2**20  # A matrix of 1,500 x 1,500 float32 takes 9 MiB.

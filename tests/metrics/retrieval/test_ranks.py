@@ -29,7 +29,7 @@ def test_ranks_are_places_in_a_stable_sort_however_they_are_found(method, levels
     relevant_values = values[order[is_relevant[order]]]
     expected = np.flatnonzero(is_relevant[order]) + 1
     for depth in (1, 8, 500, 3000):
-        needs = {"memory": 2**24, "row_bytes": 0, "thread_bytes": 0}
+        needs = {"max_bytes": 2**24, "row_bytes": 0, "thread_bytes": 0}
         measured = ranks.measure_ranks(lambda _, found: found, products, relevance, np.array([depth]), **needs)
         ((queries, found),) = [(queries, found) for queries, found in measured if len(queries)]
         count = len(found.above)
@@ -128,7 +128,7 @@ def test_relevant_items_of_many_queries_are_ranked_in_parts_that_fit_into_memory
     expected = retrieval(x, labels, full_map=False)
     assert len(tiling._chunks_of_queries(np.full(900, 3), 2**16)) > 5
     monkeypatch.setattr(tiling, "_ITEM_BYTES", 2**14)
-    assert retrieval(x, labels, full_map=False, memory=2**23) == expected
+    assert retrieval(x, labels, full_map=False, max_bytes=2**23) == expected
 
 
 def test_threads_that_drop_items_of_the_same_queries_at_the_same_time_rank_as_one(monkeypatch):

@@ -341,14 +341,14 @@ def test_memory_threads_and_the_product_do_not_change_a_bit(metric, classes, mon
         options = {"metric": metric, "per_query": True, **options}
         monkeypatch.undo()
         expected = whole(x, labels, **options)
-        for multiply, threads, memory in (
+        for multiply, threads, max_bytes in (
             (scores.product, 2, 200_000),
             (unsteady, 1, 2**29),
             (unsteady, 2, 200_000),
         ):
             monkeypatch.setattr(scores, "product", multiply)
             monkeypatch.setattr(blocks, "thread_count", lambda threads=threads: threads)
-            got = whole(x, labels, memory=memory, **options)
+            got = whole(x, labels, max_bytes=max_bytes, **options)
             for name in NAMES:
                 np.testing.assert_array_equal(got[name], expected[name])
 
@@ -375,7 +375,7 @@ def test_data_where_every_order_is_open_stays_within_its_memory(monkeypatch):
     labels = np.random.default_rng(1).integers(0, 600, size=3000)
     quiet(x[:50], labels[:50] // 60)
     tracemalloc.start()
-    quiet(x, labels, memory=2**23)
+    quiet(x, labels, max_bytes=2**23)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 24 * 2**20  # A matrix of 3,000 x 3,000 float32 takes 34 MiB, the scores of its pairs many times more.
@@ -575,7 +575,7 @@ X, LABELS = clustered()
         ({"metric": "l2"}, "expected one of 'cosine'"),
         ({"ties": "random"}, "one of 'index', 'expected'"),
         ({"average": "weighted"}, "one of 'micro', 'macro'"),
-        ({"memory": 1000}, "expected at least"),
+        ({"max_bytes": 1000}, "expected at least"),
         ({"gallery": X}, "needs gallery_labels"),
         ({"gallery": X[:, 1:], "gallery_labels": LABELS}, "dim"),
         ({"gallery": X[:0], "gallery_labels": LABELS[:0]}, "at least one"),

@@ -122,7 +122,7 @@ def test_micro_and_macro_averages_differ():
 def test_the_mean_is_one_division_and_not_the_mean_of_blocks():
     # Blocks of 3 and 1 queries, with values 1, 1, 1 and 0, would have means whose mean is 1/2.
     data = {"gallery": np.tile(arc(2), (500, 1)), "gallery_labels": [1, 2] * 500, "k": 1}
-    found = {quiet(QUERY * 4, [1, 1, 1, 2], memory=2**n, **data)["precision@1"] for n in range(19, 24)}
+    found = {quiet(QUERY * 4, [1, 1, 1, 2], max_bytes=2**n, **data)["precision@1"] for n in range(19, 24)}
     assert found == {3 / 4}
 
 

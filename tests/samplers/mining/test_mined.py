@@ -55,14 +55,14 @@ def test_a_refresh_searches_with_what_it_is_given():
         return search.Exact(vectors, metric=metric)
 
     pairs = samplers.MinedPairs(LABELS, metric="dot")
-    pairs.refresh(X, search=make_index)
+    pairs.refresh(X, index=make_index)
     assert made == ["dot"]
 
 
 @pytest.mark.parametrize("named", ["exact", "scann", search.Scann])
 def test_a_refresh_takes_the_name_or_the_class_of_a_search(named):
     pairs, expected = samplers.MinedPairs(LABELS), samplers.MinedPairs(LABELS)
-    pairs.refresh(X, search=named)
+    pairs.refresh(X, index=named)
     expected.refresh(X)
     np.testing.assert_array_equal(pairs.negatives, expected.negatives)
 

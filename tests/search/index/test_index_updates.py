@@ -108,7 +108,7 @@ def test_a_filter_changes_no_bit_of_the_neighbors_that_pass(metric, share, k):
 def test_a_filter_that_only_neighbors_of_neighbors_pass_is_found_whole():
     x = clustered(2000, 12)
     mask = np.arange(2000) >= 1900  # in one run, so that most slices of scores are empty
-    assert len(set(search.Exact(x, memory=200_000).search(x[:70], 100, where=mask)[0][3])) == 100
+    assert len(set(search.Exact(x, max_bytes=200_000).search(x[:70], 100, where=mask)[0][3])) == 100
 
 
 @pytest.mark.parametrize("method", ["quantized", "partitioned"])

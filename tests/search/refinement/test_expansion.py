@@ -67,7 +67,7 @@ def test_a_query_in_the_gallery_is_not_its_own_neighbor_even_among_copies():
 def test_memory_changes_nothing(monkeypatch):
     x, _ = clusters()
     whole = augment_database(x, k=5), expand_queries(x[:50], x[50:], k=5)
-    monkeypatch.setattr("tfdml.search.refinement.expansion.MEMORY", 40_000)
+    monkeypatch.setattr("tfdml.search.refinement.expansion.MAX_BYTES", 40_000)
     np.testing.assert_array_equal(augment_database(x, k=5), whole[0])
     np.testing.assert_array_equal(expand_queries(x[:50], x[50:], k=5), whole[1])
 

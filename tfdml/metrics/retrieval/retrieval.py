@@ -27,7 +27,7 @@ from tfdml.metrics.retrieval.ranks import map_blocks, measure_ranks
 from tfdml.metrics.retrieval.relevance import Relevance, split_by_flags
 from tfdml.metrics.retrieval.ties import expected_values
 from tfdml.metrics.statistics.confidence import AVERAGES, mean_over_queries
-from tfdml.search.blocks import MEMORY
+from tfdml.search.blocks import MAX_BYTES
 from tfdml.search.scores import Gallery, Scores
 from tfdml.typing import Labels
 
@@ -54,7 +54,7 @@ def retrieval(
     per_query: bool = False,
     full_map: bool = True,
     at_r: bool = True,
-    memory: int = MEMORY,
+    max_bytes: int = MAX_BYTES,
     verbose: int = 0,
 ) -> dict[str, Any]:
     """Exact retrieval metrics of embeddings, or the metrics of the neighbor lists of any search.
@@ -110,7 +110,7 @@ def retrieval(
         per_query: return arrays instead of means.
         full_map: False omits `map`, the only metric that needs the rank of every relevant item, and is faster.
         at_r: False omits `r_precision` and `map@r` of `neighbors`, so that lists may be shorter than the largest class.
-        memory: bytes for the blocks of scores, beside up to three float32 copies of the embeddings, about 25 MiB per
+        max_bytes: bytes for the blocks of scores, beside up to three float32 copies of the embeddings, about 25 MiB per
             thread, and the memory of `match`.
         verbose: 1 shows a progress bar, 0 does not.
 
@@ -130,8 +130,8 @@ def retrieval(
     require_metric(metric)
     require_one_of(AVERAGES, average=average)
     require_one_of(("index", "expected"), ties=ties)
-    number = "both" if neighbors is not None else "neither"
-    require((embeddings is None) != (neighbors is None), f"{number} of embeddings and neighbors", "one of the two")
+    sides = {"gallery": gallery, "queries": queries, "in_gallery": in_gallery}
+    _require_embeddings_or_lists(embeddings, neighbors, sides)
     annotations = {
         "labels": labels,
         "gallery_labels": gallery_labels,
@@ -139,26 +139,33 @@ def retrieval(
         "gallery_groups": gallery_groups,
     }
     if neighbors is not None:
-        sides = {"gallery": gallery, "queries": queries, "in_gallery": in_gallery}
-        received = " and ".join(name for name, side in sides.items() if side is not None)
-        require(not received, f"{received} with neighbors", "gallery_labels, or none")
         values, relevance = _of_lists(neighbors, annotations, match, average, k, extra, at_r)
-        return values if per_query else _means(values, relevance.labels, average)
-    vectors, items, relevance = _vectors_and_relevance(
-        embeddings, gallery, queries, in_gallery, match, average, annotations
-    )
-    cutoffs = as_cutoffs(k, extra, relevance.num_candidates)
-    scores = _scores(vectors, items, relevance.leave_one_out, metric)
-    ranking = _Ranking(scores, relevance, cutoffs, ties, full_map)
-    blocks = (_by_rank if match is None else _by_grade)(ranking, memory, verbose)
-    values, tie_rate = _values_per_query(ranking, blocks, verbose)
-    if ties == "index" and tie_rate > _TIE_RATE:
-        warnings.warn(
-            f"For {tie_rate:.1%} of the queries the first relevant item ties with one that is not relevant, and "
-            "the order of the gallery decides. Pass ties='expected', or look for duplicates and collapsed embeddings.",
-            stacklevel=2,
-        )
+    else:
+        vectors, items, relevance = _vectors_and_relevance(embeddings, annotations, match, average, **sides)
+        scores = _scores(vectors, items, relevance.leave_one_out, metric)
+        ranking = _Ranking(scores, relevance, as_cutoffs(k, extra, relevance.num_candidates), ties, full_map)
+        blocks = (_by_rank if match is None else _by_grade)(ranking, max_bytes, verbose)
+        values, tie_rate = _values_per_query(ranking, blocks, verbose)
+        if ties == "index" and tie_rate > _TIE_RATE:
+            _warn_of_ties(tie_rate)
     return values if per_query else _means(values, relevance.labels, average)
+
+
+def _require_embeddings_or_lists(embeddings, neighbors, sides):
+    """Raise a ValueError unless there are embeddings, or neighbor lists, whose gallery is known by its labels."""
+    number = "both" if neighbors is not None else "neither"
+    require((embeddings is None) != (neighbors is None), f"{number} of embeddings and neighbors", "one of the two")
+    received = " and ".join(name for name, side in sides.items() if side is not None)
+    require(neighbors is None or not received, f"{received} with neighbors", "gallery_labels, or none")
+
+
+def _warn_of_ties(tie_rate):
+    """Warn the caller of `retrieval` that the order of the gallery decides."""
+    warnings.warn(
+        f"For {tie_rate:.1%} of the queries the first relevant item ties with one that is not relevant, and "
+        "the order of the gallery decides. Pass ties='expected', or look for duplicates and collapsed embeddings.",
+        stacklevel=3,
+    )
 
 
 def _of_lists(neighbors, annotations, match, average, k, extra, at_r):
@@ -195,7 +202,7 @@ def _values_of_lists(neighbors, rows, relevance, cutoffs, at_r):
     return values_of_ranks(ranks, counts, cutoffs, gains, best)
 
 
-def _vectors_and_relevance(embeddings, gallery, queries, in_gallery, match, average, annotations):
+def _vectors_and_relevance(embeddings, annotations, match, average, *, gallery, queries, in_gallery):
     """Vectors of queries and gallery, and their `Relevance`; `annotations` holds labels and groups of both."""
     vectors = as_vectors(embeddings, "embeddings")
     gallery = None if gallery is None else as_vectors(gallery, "gallery")
@@ -247,7 +254,7 @@ def _values_per_query(ranking, blocks, verbose):
     return values, is_tied.sum() / max(1, np.count_nonzero(~np.isnan(values["mrr"])))
 
 
-def _by_rank(ranking, memory, verbose):
+def _by_rank(ranking, max_bytes, verbose):
     """The blocks of `_values_per_query`, from the ranks of the relevant items."""
     scores, relevance, cutoffs, ties, full_map = ranking
     counts, num_items = relevance.counts, len(scores.gallery)
@@ -259,14 +266,14 @@ def _by_rank(ranking, memory, verbose):
         return values_of(ranks, counts[queries], cutoffs), _is_best_tied(ranks, len(queries))
 
     thread_bytes = (64 if ties == "index" else 128) * num_items
-    needs = {"memory": memory, "row_bytes": 48 * width, "thread_bytes": thread_bytes}
+    needs = {"max_bytes": max_bytes, "row_bytes": 48 * width, "thread_bytes": thread_bytes}
     return measure_ranks(measure, scores, relevance, depth, verbose=verbose, **needs)
 
 
-def _by_grade(ranking, memory, verbose):
+def _by_grade(ranking, max_bytes, verbose):
     """The blocks of `_values_per_query`, from the grades of the gallery by `match`."""
     scores, num_items = ranking.scores, len(ranking.scores.gallery)
-    needs = {"memory": memory, "row_bytes": 16 * num_items, "thread_bytes": 128 * num_items}
+    needs = {"max_bytes": max_bytes, "row_bytes": 16 * num_items, "thread_bytes": 128 * num_items}
     return map_blocks(partial(_measure_grades, ranking), len(scores), num_items, **needs)
 
 

@@ -78,14 +78,14 @@ class MinedPairs(tf.Module):
         positives, negatives = self.positives.shape[1], self.negatives.shape[1]
         return f"<MinedPairs of {len(self.classes)} examples, positives={positives}, negatives={negatives}>"
 
-    def refresh(self, embeddings: npt.ArrayLike, *, search: IndexBuilder = None) -> None:
+    def refresh(self, embeddings: npt.ArrayLike, *, index: IndexBuilder = None) -> None:
         """Find the hardest positives and negatives from embeddings of the whole training set.
 
         Memory and time are as in `tfdml.search.hardest_pairs`, which finds them.
 
         Args:
             embeddings: `(examples, dim)`, in the order of the labels.
-            search: as in `tfdml.search.hardest_pairs`.
+            index: as in `tfdml.search.hardest_pairs`.
         """
         require(
             np.shape(embeddings)[:1] == self.classes.shape,
@@ -93,7 +93,7 @@ class MinedPairs(tf.Module):
             f"({len(self.classes)}, dim): all examples of the training set, in the order of its labels",
         )
         counts = {"positives": self.positives.shape[1], "negatives": self.negatives.shape[1]}
-        hardest = hardest_pairs(embeddings, self.classes, metric=self.metric, search=search, guard=self.guard, **counts)
+        hardest = hardest_pairs(embeddings, self.classes, metric=self.metric, index=index, guard=self.guard, **counts)
         without_negatives = hardest.negatives[:, :1] < 0
         self.positives.assign(hardest.positives)
         self.negatives.assign(np.where(without_negatives, self.negatives.numpy(), hardest.negatives))

@@ -124,7 +124,7 @@ class Approximate(Index):
         return rows, values
 
     def _exact_neighbors(self, segment, allowed, queries, k):
-        return exact_neighbors(segment.gallery, allowed, queries, k, self.memory)
+        return exact_neighbors(segment.gallery, allowed, queries, k, self.max_bytes)
 
     def _chosen_rescore(self, k):
         """`rescore`, or its default for k neighbors."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tfdml._core.checks import require, require_one_of
 from tfdml.search.approximate.base import Approximate, chosen_leaves, chosen_method, optional_whole, rescored
-from tfdml.search.blocks import MEMORY
+from tfdml.search.blocks import MAX_BYTES
 from tfdml.search.index.files import checked
 from tfdml.search.index.items import Items
 from tfdml.search.index.segments import joined
@@ -47,7 +47,7 @@ class Faiss(Approximate):
         [[0, 6, 7]]
 
     Args:
-        vectors, ids, metric, metadata, memory, model: as for `Exact`.
+        vectors, ids, metric, metadata, max_bytes, model: as for `Exact`.
         method: "auto", "exact", "partitioned" or "graph".
         codes: what faiss keeps of a vector: "float32", 4 dim bytes; "int8", dim bytes; "product", dim / 4 bytes or
             fewer, from at least 256 vectors; "binary" (RaBitQ), dim / 8 bytes and a few. A graph has "float32" or
@@ -72,7 +72,7 @@ class Faiss(Approximate):
         *,
         metric: str = "cosine",
         metadata: Metadata | None = None,
-        memory: int = MEMORY,
+        max_bytes: int = MAX_BYTES,
         model: Any = None,
         method: str = "auto",
         codes: str = "int8",
@@ -80,7 +80,7 @@ class Faiss(Approximate):
         leaves_to_search: int | None = None,
         rescore: int | None = None,
     ):
-        super().__init__(vectors, ids, metric=metric, metadata=metadata, memory=memory, model=model)
+        super().__init__(vectors, ids, metric=metric, metadata=metadata, max_bytes=max_bytes, model=model)
         self.rebuild(method=method, codes=codes, leaves=leaves, leaves_to_search=leaves_to_search, rescore=rescore)
 
     def rebuild(

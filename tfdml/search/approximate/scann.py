@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from tfdml._core.checks import require
 from tfdml.search.approximate.base import Approximate, chosen_leaves, chosen_method, optional_whole, rescored
-from tfdml.search.blocks import MEMORY
+from tfdml.search.blocks import MAX_BYTES
 from tfdml.search.index.items import Items
 from tfdml.search.index.segments import joined
 from tfdml.search.scores import require_range
@@ -40,7 +40,7 @@ class Scann(Approximate):
         [[0, 6, 7]]
 
     Args:
-        vectors, ids, metric, metadata, memory, model: as for `Exact`.
+        vectors, ids, metric, metadata, max_bytes, model: as for `Exact`.
         method: "auto", "exact", "quantized" or "partitioned".
         leaves: number of cells; the square root of n by default.
         leaves_to_search: number of cells searched per query, a quarter of them by default.
@@ -64,7 +64,7 @@ class Scann(Approximate):
         *,
         metric: str = "cosine",
         metadata: Metadata | None = None,
-        memory: int = MEMORY,
+        max_bytes: int = MAX_BYTES,
         model: Any = None,
         method: str = "auto",
         leaves: int | None = None,
@@ -72,7 +72,7 @@ class Scann(Approximate):
         rescore: int | None = None,
         soar: float | None = None,
     ):
-        super().__init__(vectors, ids, metric=metric, metadata=metadata, memory=memory, model=model)
+        super().__init__(vectors, ids, metric=metric, metadata=metadata, max_bytes=max_bytes, model=model)
         self.rebuild(method=method, leaves=leaves, leaves_to_search=leaves_to_search, rescore=rescore, soar=soar)
 
     def rebuild(

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_vectors, require
-from tfdml.search.blocks import MEMORY, for_blocks
+from tfdml.search.blocks import MAX_BYTES, for_blocks
 from tfdml.search.scores import Gallery
 
 
@@ -37,7 +37,7 @@ def near_duplicates(vectors: npt.ArrayLike, similarity: float) -> np.ndarray:
     """
     scores = _scores(vectors, similarity)
     first = np.arange(len(scores))
-    _for_pairs(scores, similarity, MEMORY, lambda row, column, _: unite(first, row, column))
+    _for_pairs(scores, similarity, MAX_BYTES, lambda row, column, _: unite(first, row, column))
     return roots(first, np.arange(len(scores)))
 
 
@@ -60,7 +60,7 @@ def nearest_copies(
         key = steps * count + (count - 1 - row)  # the most similar, and of equal ones the first
         np.maximum.at(best, ((splits[row] != splits[column]).astype(np.int64), column), key)
 
-    _for_pairs(scores, similarity, MEMORY // 2, add)  # keys take as much as the pairs
+    _for_pairs(scores, similarity, MAX_BYTES // 2, add)  # keys take as much as the pairs
     column = np.nonzero(best >= 0)[1]
     row = count - 1 - best[best >= 0] % count
     return roots(first, np.arange(count)), np.stack([row, column], axis=1), scores.exact(row, column)
@@ -71,7 +71,7 @@ def _scores(vectors, similarity):
     return Gallery(as_vectors(vectors, "vectors"), "cosine").scores()
 
 
-def _for_pairs(scores, similarity, memory, add):
+def _for_pairs(scores, similarity, max_bytes, add):
     """Call `add(row, column, score)` with the similar pairs of each block, one block at a time."""
     count, lock = len(scores), Lock()
 
@@ -80,7 +80,7 @@ def _for_pairs(scores, similarity, memory, add):
         with lock:
             add(row, column, score)
 
-    for _ in for_blocks(search, count, count, memory=memory, row_bytes=_PAIR_BYTES * count) if count else ():
+    for _ in for_blocks(search, count, count, max_bytes=max_bytes, row_bytes=_PAIR_BYTES * count) if count else ():
         pass
 
 

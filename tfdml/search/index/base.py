@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tfdml._core.atomic import read_whole
 from tfdml._core.checks import as_vectors, require, require_metric
 from tfdml._core.checksums import as_fingerprint, require_same_model
-from tfdml.search.blocks import MEMORY
+from tfdml.search.blocks import MAX_BYTES
 from tfdml.search.index.files import read_manifest, write_index
 from tfdml.search.index.ids import Ids, as_item_ids
 from tfdml.search.index.items import Items
@@ -52,13 +52,13 @@ class Index:
         *,
         metric: str = "cosine",
         metadata: Metadata | None = None,
-        memory: int = MEMORY,
+        max_bytes: int = MAX_BYTES,
         model: Any = None,
     ):
         require_metric(metric)
         vectors = as_vectors(vectors, "vectors")
         self.fingerprint = as_fingerprint(model)
-        self.metric, self.dim, self.memory = metric, vectors.shape[1], memory
+        self.metric, self.dim, self.max_bytes = metric, vectors.shape[1], max_bytes
         item_ids = Ids(as_item_ids(ids, len(vectors)))
         self._items = Items((Segment(self._gallery(vectors), item_ids, as_table(metadata, len(vectors))),))
 
@@ -194,30 +194,30 @@ class Index:
         write_index(path, lambda folder: {"kind": self.kind, **settings, **model, **write_items(folder, self._items)})
 
     @classmethod
-    def load(cls, path: FilePath, *, memory: int = MEMORY, model: Any = None, other_model: bool = False) -> Self:
+    def load(cls, path: FilePath, *, max_bytes: int = MAX_BYTES, model: Any = None, other_model: bool = False) -> Self:
         """Read an index that `save` wrote; it returns the same neighbors with the same scores.
 
         Vectors are memory-mapped, after their checksum was verified.
 
         Args:
             path: folder of the index.
-            memory: bytes that a search may use in addition to the index and the results.
+            max_bytes: bytes that a search may use in addition to the index and the results.
             model, other_model: as in `add`, for later queries.
 
         Raises:
             ValueError: as `tfdml.search.load`; an index of another kind.
         """
-        index = read_whole(path, lambda folder: cls.read(folder, memory))
+        index = read_whole(path, lambda folder: cls.read(folder, max_bytes))
         index._require_model("queries", model, other_model)
         return index
 
     @classmethod
-    def read(cls, folder: Path, memory: int = MEMORY) -> Self:
+    def read(cls, folder: Path, max_bytes: int = MAX_BYTES) -> Self:
         """As `load`, from a folder that no other process writes to at the same time."""
         manifest = read_manifest(folder)
         require_kind(manifest, cls.kind, folder)
         index = cls.__new__(cls)
-        index.metric, index.dim, index.memory = *read_settings(folder, manifest), memory
+        index.metric, index.dim, index.max_bytes = *read_settings(folder, manifest), max_bytes
         index.fingerprint = read_fingerprint(folder, manifest)
         index._restore(folder, manifest)
         return index

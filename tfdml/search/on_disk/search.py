@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_vectors, require_metric, require_whole
-from tfdml.search.blocks import MEMORY, in_threads, slices, thread_count
+from tfdml.search.blocks import MAX_BYTES, in_threads, slices, thread_count
 from tfdml.search.nearest import merged, nearest
 from tfdml.search.on_disk.shards import Shards, blocks_of, require_one_model
 from tfdml.search.scores import Gallery
@@ -23,7 +23,7 @@ def search_on_disk(
     k: int,
     *,
     metric: str = "cosine",
-    memory: int = MEMORY,
+    max_bytes: int = MAX_BYTES,
     progress: Callable[[int, int], None] | None = None,
     model: Any = None,
     other_model: bool = False,
@@ -49,7 +49,7 @@ def search_on_disk(
         queries: `(q, dim)` floats, finite.
         k: number of neighbors, 1 to the number of vectors.
         metric: "cosine", "dot" or "euclidean".
-        memory: bytes for the blocks and their scores, in addition to the queries and the results.
+        max_bytes: bytes for the blocks and their scores, in addition to the queries and the results.
         progress: function of the number of vectors that were compared and of all; called after each block.
         model: the model of the queries, as for `Exact`; None: not stated, and not compared. Parquet files that
             `tfdml.models.write_embeddings` wrote state the model of their vectors.
@@ -66,10 +66,10 @@ def search_on_disk(
     if not other_model:
         require_one_model(shards, model)
     queries = as_vectors(queries, "queries")
-    size = min(_ROWS, memory // (2 * thread_count() * _VECTOR_BYTES * queries.shape[1]))
-    rows = min(len(queries), memory // (2 * thread_count() * _SCORE_BYTES * max(1, size)))
+    size = min(_ROWS, max_bytes // (2 * thread_count() * _VECTOR_BYTES * queries.shape[1]))
+    rows = min(len(queries), max_bytes // (2 * thread_count() * _SCORE_BYTES * max(1, size)))
     if size < 1 or rows < 1 <= len(queries):
-        raise ValueError(f"Received memory={memory} bytes, which is too little for a block of vectors. Raise it.")
+        raise ValueError(f"Received max_bytes={max_bytes}, which is too little for a block of vectors. Raise it.")
     blocks = blocks_of(shards, size)
     total = blocks[-1].start + blocks[-1].length
     require_whole("k", k, 1, total)

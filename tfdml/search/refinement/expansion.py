@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, as_vectors, require, require_whole
-from tfdml.search.blocks import MEMORY, slices
+from tfdml.search.blocks import MAX_BYTES, slices
 from tfdml.search.exact import Exact
 from tfdml.search.nearest import without_self
 from tfdml.search.scores import l2_normalize
@@ -98,7 +98,7 @@ def _expanded(x, items, self_rows, k, alpha):
     index, x = Exact(items), l2_normalize(x)
     items, expanded = index.vectors, np.empty_like(x)
     finds_itself = bool((self_rows >= 0).any())
-    for rows in slices(len(x), max(1, MEMORY // (8 * (k + 2) * (x.shape[1] + 8)))):
+    for rows in slices(len(x), max(1, MAX_BYTES // (8 * (k + 2) * (x.shape[1] + 8)))):
         neighbors, similarities = index.search(x[rows], k + finds_itself)
         if finds_itself:
             neighbors, similarities = without_self(neighbors, similarities, self_rows[rows])

@@ -41,7 +41,7 @@ def upgrade(index: AnyIndex, adapter: Adapter, *, other_model: bool = False) -> 
     options: dict[str, Any] = {
         "metric": index.metric,
         "metadata": index.metadata,
-        "memory": index.memory,
+        "max_bytes": index.max_bytes,
         "model": adapter.new_model,
     }
     return type(index)(adapter(index.vectors), index.ids, **options, **settings)

@@ -27,19 +27,19 @@ _SCORES_PER_STEP = 2**19  # Scores searched for those to sort at the same time.
 _SORTED_PER_STEP = 2**16  # Items sorted at the same time, about.
 
 
-def measure_ranks(measure, scores, relevance, depth, *, memory, row_bytes, thread_bytes, verbose=0):
+def measure_ranks(measure, scores, relevance, depth, *, max_bytes, row_bytes, thread_bytes, verbose=0):
     """Yield `(queries, measure(queries, ranks))` until every query is measured once; `measure` is called in threads.
 
     `queries` are the numbers `(m,)` of some queries, ascending. `ranks` are the `Ranks` of their relevant items among
     the first `depth`, and of those that share the best relevant score; some may be beyond `depth`.
 
-    `depth` is `(queries,)`, at least 1. `memory` is for scores and for the working memory of `measure`, `row_bytes` per
+    `depth` is `(queries,)`, at least 1. `max_bytes` bounds scores and the working memory of `measure`, `row_bytes` per
     query and `thread_bytes` per thread. `verbose` shows a bar while queries are compared, before the first result.
     """
     method, queries = _fastest_method(scores, relevance, depth), np.arange(len(scores))
     if method is tile:
         queries = yield from tile(
-            measure, scores, relevance, depth, memory=memory, row_bytes=row_bytes, verbose=verbose
+            measure, scores, relevance, depth, max_bytes=max_bytes, row_bytes=row_bytes, verbose=verbose
         )
         method = count
 
@@ -47,7 +47,7 @@ def measure_ranks(measure, scores, relevance, depth, *, memory, row_bytes, threa
         ranked = _ranks_of_rows(method, scores, relevance, depth, queries[rows], block)
         return [(some_queries, measure(some_queries, ranks)) for some_queries, ranks in ranked]
 
-    needs = {"memory": memory, "row_bytes": row_bytes, "thread_bytes": thread_bytes}
+    needs = {"max_bytes": max_bytes, "row_bytes": row_bytes, "thread_bytes": thread_bytes}
     for results in map_blocks(measure_block, len(queries), len(scores.gallery), **needs):
         yield from results
 

@@ -24,16 +24,16 @@ _ITEM_BYTES = 160  # of each relevant item
 _TILE_BYTES = 12  # of each score, for selected rows and for comparisons
 
 
-def tile(measure, scores, relevance, depth, *, memory, row_bytes, verbose):
+def tile(measure, scores, relevance, depth, *, max_bytes, row_bytes, verbose):
     """Yield `(queries, measure(queries, ranks))` as `measure_ranks` does; return the unresolved queries, `(m,)`.
 
     Unresolved queries have too many close items, and are not measured.
     """
     unresolved, num_compared = [], 0
-    step = min(4 * _ROWS, memory // (2 * thread_count() * (row_bytes + 1)))
-    for queries in _chunks_of_queries(relevance.counts, memory // 4):
+    step = min(4 * _ROWS, max_bytes // (2 * thread_count() * (row_bytes + 1)))
+    for queries in _chunks_of_queries(relevance.counts, max_bytes // 4):
         tiling = _Tiling(scores, relevance, depth[queries], queries)
-        for count in tiling.run(memory // 2):
+        for count in tiling.run(max_bytes // 2):
             num_compared += count
             if verbose:
                 show_progress("queries compared", num_compared, len(scores))
@@ -43,9 +43,9 @@ def tile(measure, scores, relevance, depth, *, memory, row_bytes, verbose):
     return np.concatenate(unresolved)
 
 
-def _chunks_of_queries(counts, memory):
+def _chunks_of_queries(counts, max_bytes):
     """Slices of the queries whose relevant items fit into memory."""
-    chunk = np.cumsum(counts) * _ITEM_BYTES // memory
+    chunk = np.cumsum(counts) * _ITEM_BYTES // max_bytes
     starts = np.flatnonzero(np.diff(chunk, prepend=-1))
     return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], len(counts)], strict=True)]
 
@@ -148,10 +148,10 @@ class _Tiling:
         self.items = RelevantItems.of_queries(queries, scores, relevance)
         self.counts = Counts(self.items, depth)
 
-    def run(self, memory):
+    def run(self, max_bytes):
         """Count the items above all relevant ones; yields the number of queries of each finished block."""
         columns = min(_COLUMNS, len(self.scores.gallery))
-        needs = {"memory": memory, "row_bytes": _TILE_BYTES * columns, "rows": _ROWS}
+        needs = {"max_bytes": max_bytes, "row_bytes": _TILE_BYTES * columns, "rows": _ROWS}
         yield from for_blocks(self._count_block, len(self.counts.is_unresolved), columns, **needs)
 
     def measure_rows(self, measure, rows):
