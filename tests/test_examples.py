@@ -47,7 +47,6 @@ SLOW = {
     "models.PairMining",
     "models.bn_inception",
     "training.train",
-    "visualize.umap",
 }
 
 

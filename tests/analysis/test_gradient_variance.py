@@ -79,13 +79,3 @@ def test_the_shape_is_that_of_noise_and_distances():
 def test_what_is_not_on_the_sphere_is_refused(distances, options, message):
     with pytest.raises(ValueError, match=message):
         analysis.gradient_variance(distances, **options)
-
-
-def test_the_plot_has_a_line_for_each_noise(tmp_path):
-    figure = analysis.plot_gradient_variance(dim=8, noise=(0.02, 0.2), draws=500)
-    (panel,) = figure.axes
-    assert [line.get_label() for line in panel.lines] == ["noise 0.02", "noise 0.2"]
-    for line, sigma in zip(panel.lines, (0.02, 0.2), strict=True):
-        d, expected = line.get_data()
-        np.testing.assert_array_equal(analysis.gradient_variance(d, dim=8, noise=sigma, draws=500), expected)
-    figure.savefig(tmp_path / "variance.png")

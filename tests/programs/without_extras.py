@@ -97,10 +97,8 @@ def calls(model, folder):
             "plots",
             lambda: tfdml.visualize.animation(folder / "a.gif", [X[:, :2], X[:, :2]], LABELS),
         ),
-        "visualize.pca": ("maps", lambda: tfdml.visualize.pca(X)),
+        "visualize.embedding_map": ("maps", lambda: tfdml.visualize.embedding_map(X)),
         "visualize.retrieval_grid": ("plots", lambda: tfdml.visualize.retrieval_grid(X, IMAGES, LABELS)),
-        "visualize.tsne": ("maps", lambda: tfdml.visualize.tsne(X)),
-        "visualize.umap": ("maps", lambda: tfdml.visualize.umap(X)),
         "zoo.pull": ("huggingface", lambda: tfdml.zoo.pull("owner/small", root=folder / "zoo")),
         "zoo.push": ("huggingface", lambda: tfdml.zoo.push("owner/small", root=folder / "zoo")),
     }

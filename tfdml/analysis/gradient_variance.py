@@ -1,17 +1,9 @@
 """Variance of the gradient of a negative pair under noise, by the distance of the pair."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import require, require_whole
-from tfdml._core.optional import new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def gradient_variance(
@@ -60,38 +52,6 @@ def gradient_variance(
     z = np.stack([*generator.standard_normal((2, draws)), np.sqrt(generator.chisquare(dim - 2, draws))])
     results = [_variance(d, sigma * z) for sigma in noise.flat for d in distances.flat]
     return np.reshape(results, noise.shape + distances.shape)
-
-
-def plot_gradient_variance(
-    *, dim: int = 128, noise: npt.ArrayLike = (0.01, 0.03, 0.1), draws: int = 10_000, seed: int = 0
-) -> Figure:
-    """Draw `gradient_variance` over the distance, one line per noise level.
-
-    Example:
-
-        >>> figure = tfdml.analysis.plot_gradient_variance(dim=64, noise=(0.01, 0.1), draws=100)
-        >>> figure.savefig("variance.png")
-        >>> len(figure.axes[0].lines)  # one for each level of noise
-        2
-
-    Args:
-        dim, noise, draws, seed: as in `gradient_variance`.
-
-    Raises:
-        ValueError: as `gradient_variance`.
-        ImportError: matplotlib is not installed.
-    """
-    # More points where the curves are steep.
-    d = 2 * np.linspace(0.0, 1.0, 81) ** 2
-    noise = np.ravel(noise)
-    lines = gradient_variance(d, dim=dim, noise=noise, draws=draws, seed=seed)
-    figure = new_figure("plot_gradient_variance", figsize=(4.8, 3.4))
-    panel = figure.subplots()
-    for sigma, line in zip(noise, lines, strict=True):
-        panel.plot(d, line, label=f"noise {sigma:g}")
-    panel.set(xlim=(0.0, 2.0), ylim=(0.0, 1.05), xlabel="distance", ylabel="variance of the gradient's direction")
-    panel.legend(fontsize=8)
-    return figure
 
 
 def _variance(d, z):
