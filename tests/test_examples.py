@@ -41,7 +41,6 @@ SLOW = {
     "distributed.cross_validate",
     "distributed.embed",
     "distributed.join",
-    "distributed.read_shards",
     "distributed.retrieval",
     "distributed.search_shards",
     "models.PairMining",

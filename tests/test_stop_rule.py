@@ -18,9 +18,6 @@ LINES = {"tfdml/**/*.py": 50_200, "tests/**/*.py": 48_400, "docs/**/*.md": 12_50
 
 # Names without a user, by the reason for which they stay.
 NAMES = {
-    "a record that a function returns": """
-        cleaning.Finding cleaning.Findings
-    """,
     "a loss or a miner of a paper that no study compares": """
         losses.CosineDistillationLoss losses.CosineRegressionLoss losses.RelationalAngleLoss
         losses.RelationalDistanceLoss losses.SimilarityPreservingLoss losses.WeightedContrastiveLoss
@@ -29,10 +26,10 @@ NAMES = {
     """,
     "a feature that its own page shows": """
         analysis.label_noise analysis.plot_pair_histogram callbacks.EmbeddingMetrics callbacks.PairDiagnostics
-        callbacks.RefreshMinedPairs datasets.archives datasets.compose datasets.public.lfw_pairs
-        distributed.read_shards evaluation.class_folds export.ScannSearch export.next_version
-        export.write_serving_config metrics.knn_accuracy metrics.nearest_class_mean miners.compose models.PairMining
-        networks.unfreeze search.hardest_triplets search.load_adapter search.upgrade
+        callbacks.RefreshMinedPairs datasets.archives datasets.compose datasets.public.lfw_pairs evaluation.class_folds
+        export.ScannSearch export.next_version export.write_serving_config metrics.knn_accuracy
+        metrics.nearest_class_mean miners.compose models.PairMining networks.unfreeze search.hardest_triplets
+        search.load_adapter search.upgrade
     """,
 }
 # Options that nothing passes, by the reason for which they stay.
@@ -80,45 +77,36 @@ OPTIONS = {
         "addons.TripletHardLoss": "soft distance_metric name",
         "addons.TripletSemiHardLoss": "name",
     },
-    "without a reason: to be removed, or used": {
-        "analysis.gradient_variance": "draws",
+    "an option that all of its family have": {
         "analysis.pair_histogram": "match",
-        "callbacks.EmbeddingHistory": "examples",
-        "callbacks.ExportBest": "start_over",
         "callbacks.RefreshCenters": "every",
-        "callbacks.RefreshMinedPairs": "search",
-        "callbacks.RetrievalEvaluation": "search",
         "cleaning.copy_network": "weights",
-        "cleaning.score_copies": "kinds",
-        "datasets.archives": "image label",
-        "datasets.glyphs": "cache",
-        "datasets.photo_patches": "cache",
         "datasets.public.casia_webface": "load",
         "datasets.public.lfw": "load",
         "datasets.public.mini_imagenet": "load",
-        "datasets.table": "root",
         "distributed.search_shards": "model",
-        "evaluation.cross_validate": "metric",
-        "evaluation.evaluate": "shown",
         "metrics.quantized_retrieval": "gallery",
-        "metrics.reidentification": "memory",
         "miners.AdaptiveNegatives": "match",
         "miners.HardestNegativesOfBatch": "distance",
         "miners.ModeratePositives": "distance",
-        "models.PairMining": "positive_fraction name",
+        "models.PairMining": "name",
         "pairs.Pairs": "counts",
         "pairs.consecutive_pairs": "match",
         "pairs.two_towers": "match",
         "pairs.two_views": "match",
-        "samplers.ClassCenters": "normalize",
         "samplers.TwoSetSampler": "short_classes",
-        "samplers.input_pairs": "positive_fraction start",
-        "search.Faiss": "memory leaves",
-        "search.Scann": "memory leaves",
-        "search.expand_queries": "self_rows",
-        "search.hardest_triplets": "metric search",
-        "search.search_on_disk": "memory progress model",
-        "visualize.embedding_map": "labels",
+        "samplers.input_pairs": "start",
+        "search.hardest_triplets": "metric",
+        "search.search_on_disk": "model",
+    },
+    "without a reason: to be removed, or used": {
+        "callbacks.RefreshMinedPairs": "search",
+        "callbacks.RetrievalEvaluation": "search",
+        "metrics.reidentification": "memory",
+        "search.Faiss": "memory",
+        "search.Scann": "memory",
+        "search.hardest_triplets": "search",
+        "search.search_on_disk": "memory",
     },
 }
 

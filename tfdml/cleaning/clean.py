@@ -9,7 +9,6 @@ import numpy as np
 from tfdml._core.checks import require, require_fraction
 from tfdml.cleaning.calibration import score_copies
 from tfdml.cleaning.findings import Finding, Findings
-from tfdml.cleaning.network import Centered
 from tfdml.cleaning.verification import Thumbnails, candidates, verified
 from tfdml.datasets import LabeledSet
 from tfdml.embedding.in_memory import embed_loadable
@@ -82,7 +81,10 @@ def clean(
             warning, as are damaged ones.
 
     Returns:
-        `Findings`, leaks first.
+        A record that prints as a summary: `listed`, findings with the fields `kind` ("leak", "duplicate", "label",
+        "outlier" or "unreadable"), `name`, `split`, `label`, `other`, `other_split`, `other_label`, `score` and
+        `suggestion`, leaks first; `images`, the number that was read; `similarity`; and `calibration` and `recall`,
+        None where there is none.
 
     Raises:
         ValueError: no set, fewer than two images that can be read, or an option out of range.
@@ -94,8 +96,8 @@ def clean(
     calibration = None
     if similarity is None:
         scores = score_copies(
-            images.model, images.largest, images.vectors[images.largest_rows], sample=sample, verify=verify, seed=seed,
-            batch_size=batch_size,
+            model, images.largest, images.vectors[images.largest_rows], center=images.center, sample=sample,
+            verify=verify, seed=seed, batch_size=batch_size,
         )  # fmt: skip
         calibration = scores.calibrated(precision)
         similarity = calibration.similarity
@@ -159,7 +161,7 @@ class _Images:
         vectors = np.concatenate(vectors)
         require(len(vectors) > 1, f"{len(vectors)} image that can be read", "at least two")
         self.center = vectors.mean(axis=0)
-        self.model, self.vectors = Centered(model, self.center), vectors - self.center
+        self.vectors = vectors - self.center
         self.thumbnails = Thumbnails(subsets)
         self.largest = max(subsets, key=len)
         start = sum(len(subset) for subset in subsets[: subsets.index(self.largest)])
