@@ -92,8 +92,7 @@ def run(network, seed, most, output):
         known, test = (tfdml.datasets.folder(folder, load=load) for folder in folders)
         vectors, test_vectors = embedded(model, known), embedded(model, test)
         center = vectors.mean(axis=0) if model is network else 0
-        options = {"sample": most, "verify": way == "verified", "seed": seed}
-        model = tfdml.cleaning.Centered(model, center)
+        options = {"center": center, "sample": most, "verify": way == "verified", "seed": seed}
         calibration = tfdml.cleaning.score_copies(model, known, vectors - center, **options).calibrated(PRECISION)
         scores = tfdml.cleaning.score_copies(
             model, test, test_vectors - center, floor=calibration.similarity, **options

@@ -81,13 +81,13 @@ def row(network, seed, folder):
         sets[kind] = tfdml.datasets.folder(folder / kind, load=recipe.LOAD)
     vectors = {kind: recipe.embedded(network, data) for kind, data in sets.items()}
     center = vectors["photographs"].mean(axis=0)
-    model = tfdml.cleaning.Centered(network, center)
-    known = tfdml.cleaning.score_copies(model, sets["photographs"], vectors["photographs"] - center, **options)
+    options = {**options, "center": center}
+    known = tfdml.cleaning.score_copies(network, sets["photographs"], vectors["photographs"] - center, **options)
     calibration = known.calibrated(0.99)
     measures = {"seed": seed, "threshold": calibration.registration}
     for kind, data in sets.items():
         scores = tfdml.cleaning.score_copies(
-            model, data, vectors[kind] - center, floor=calibration.similarity, **options
+            network, data, vectors[kind] - center, floor=calibration.similarity, **options
         )
         measures[kind] = recipe.measured(scores, calibration.registration)
     return measures

@@ -41,13 +41,11 @@ SLOW = {
     "distributed.cross_validate",
     "distributed.embed",
     "distributed.join",
-    "distributed.read_shards",
     "distributed.retrieval",
     "distributed.search_shards",
     "models.PairMining",
     "models.bn_inception",
     "training.train",
-    "visualize.umap",
 }
 
 

@@ -79,7 +79,7 @@ def datasets(trained):
 
 def distributed(trained):
     with pytest.raises(FileNotFoundError, match=r"without run\.json"):
-        tfdml.distributed.read_shards(trained.folder)
+        tfdml.distributed.search_shards(trained.folder, np.eye(4), 1)
     if not importlib.util.find_spec("ray"):
         with pytest.raises(ImportError, match=r"pip install tfdml\[ray\]"):
             tfdml.distributed.embed(trained.model, IMAGES, trained.folder / "shards")

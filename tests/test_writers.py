@@ -6,10 +6,11 @@ import pytest
 
 from tests.zoo.conftest import ABOUT, DATA, IMAGES, network
 from tfdml import callbacks, cleaning, datasets, export, models, search, zoo
+from tfdml.cleaning.findings import Finding, Findings
 
 VECTORS = np.random.default_rng(0).normal(size=(20, 4)).astype("float32")
 
-FINDINGS = cleaning.Findings((cleaning.Finding("unreadable", "a.jpg"),), 2, 0.9, None, None)
+FINDINGS = Findings((Finding("unreadable", "a.jpg"),), 2, 0.9, None, None)
 
 
 class Flat:

@@ -21,8 +21,9 @@ from keras import ops
 from tfdml._core.checks import as_unmasked, require
 from tfdml.losses.base import FunctionLoss
 from tfdml.losses.functional import lifted_structure
-from tfdml.pairs import all_pairs, cosine_distance, dot, pairs_with
+from tfdml.pairs import all_pairs, dot, pairs_with
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.distances import cosine_distance
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 __all__ = [

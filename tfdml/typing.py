@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow
     import pyarrow.compute
 
-__all__ = ["Data", "Embedder", "Examples", "FilePath", "Filter", "Index", "Labels", "Metadata", "VectorIndex"]
+__all__ = ["Data", "Embedder", "Index", "VectorIndex"]
 
 FilePath: TypeAlias = str | os.PathLike[str]
 Labels: TypeAlias = npt.ArrayLike

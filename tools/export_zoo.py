@@ -18,6 +18,7 @@ from tfdml._core.atomic import atomic_write
 from tfdml._core.checksums import listed_files, write_checksums
 from tfdml.zoo.card import write_card, write_page
 from tfdml.zoo.entries import MODEL, opened
+from tfdml.zoo.index import write_table
 from tfdml.zoo.paths import names_in
 from tfdml.zoo.publishing import file_sizes, query_network, write_saved_models
 from tfdml.zoo.reproduction import time_per_image
@@ -35,7 +36,7 @@ def main():
     for name in options.names or names_in(options.root):
         (write_page_again if options.pages else export)(options.root / name)
         print(f"{name}: {tfdml.zoo.check(name, root=options.root) or 'whole'}", flush=True)
-    tfdml.zoo.write_table(options.root)
+    write_table(options.root)
 
 
 def export(entry):

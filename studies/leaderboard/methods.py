@@ -8,7 +8,7 @@ import numpy as np
 
 import tfdml
 from studies.leaderboard import outputs
-from tfdml import importance, layers, losses, miners, pairs
+from tfdml import layers, losses, miners, pairs
 
 IN_BATCH = 128  # images
 PER_CLASS = 4
@@ -121,9 +121,8 @@ def learned_margin(make_miner, labels, *, boundary):
 
 def weighted(make, labels, **chosen):
     """A loss with importance weights, for the batches of four examples of each class."""
-    counts, shape = np.bincount(labels), {"classes_per_batch": IN_BATCH // PER_CLASS, "examples_per_class": PER_CLASS}
-    weights = importance.ImportanceWeights(importance.group_probabilities(counts, **shape))
-    return make(labels, importance=weights, **chosen)
+    sampler = tfdml.samplers.GroupSampler(classes_per_batch=IN_BATCH // PER_CLASS, examples_per_class=PER_CLASS)
+    return make(labels, importance=sampler.importance(labels), **chosen)
 
 
 def balanced(labels, **chosen):

@@ -8,6 +8,7 @@ import pytest
 
 from tests.backend import BACKEND, numbers
 from tfdml import addons, importance, layers, losses, metrics, miners, models, pairs, samplers
+from tfdml.importance.probabilities import group_probabilities, uniform_probabilities
 from tfdml.search import hard_pairs as offline
 
 pytestmark = pytest.mark.backends
@@ -31,7 +32,7 @@ OF_LABELS = {
     "loss of one's own pairing": lambda labels: losses.ContrastiveLoss(pairing=pairing_of_ones_own)(labels, X),
     "addons": lambda labels: addons.TripletHardLoss()(labels, X),
     "offline miner": lambda labels: offline.hardest_pairs(X, labels),
-    "Q of labels": importance.uniform_probabilities(COUNTS).of,
+    "Q of labels": uniform_probabilities(COUNTS).of,
 }
 OF_EMBEDDINGS = {
     "all pairs": lambda x: pairs.all_pairs(LABELS, x),
@@ -43,7 +44,7 @@ OF_EMBEDDINGS = {
     "offline miner": lambda x: offline.hardest_pairs(x, LABELS),
 }
 OF_COUNTS = {
-    "group": lambda counts: importance.group_probabilities(counts, classes_per_batch=2, examples_per_class=2),
+    "group": lambda counts: group_probabilities(counts, classes_per_batch=2, examples_per_class=2),
     "loss": lambda counts: losses.BalancedContrastiveLoss(class_counts=counts),
     "super-classes": lambda classes: importance.probabilities.super_classes_of(np.arange(3), classes),
     "induced lambda": lambda counts: importance.induced_lambda(counts, 2, 3),

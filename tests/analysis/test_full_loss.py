@@ -8,6 +8,7 @@ import pytest
 from tests.backend import fewer_on_jax
 from tfdml import importance, losses, miners
 from tfdml.analysis import full_loss
+from tfdml.importance.probabilities import group_probabilities
 
 on_every_backend = pytest.mark.backends
 
@@ -46,9 +47,7 @@ def test_a_set_of_one_batch_has_the_loss_of_the_batch(monkeypatch, loss):
 
 
 def test_importance_weights_are_left_out_as_the_set_is_no_sample():
-    weights = importance.ImportanceWeights(
-        importance.group_probabilities(COUNTS, classes_per_batch=2, examples_per_class=2)
-    )
+    weights = importance.ImportanceWeights(group_probabilities(COUNTS, classes_per_batch=2, examples_per_class=2))
     plain, weighted = losses.ContrastiveLoss(), losses.ContrastiveLoss(importance=weights)
     assert full_loss(weighted, EMBEDDINGS, LABELS) == full_loss(plain, EMBEDDINGS, LABELS)
 

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from tfdml import analysis, layers, losses
+from tfdml.analysis.loss_over_distance import loss_over_distance
 
 D = np.linspace(0.0, 2.0, 9)
 
 
 def curves(loss, **options):
-    found = analysis.loss_over_distance(loss, D, **options)
+    found = loss_over_distance(loss, D, **options)
     np.testing.assert_array_equal(found.distances, D)
     return found.positive, found.negative
 
@@ -48,10 +49,10 @@ def test_the_figure_has_a_panel_and_two_curves_for_each_loss():
 @pytest.mark.parametrize(
     ("make", "error"),
     [
-        (lambda: analysis.loss_over_distance(lambda d: d), "expected a loss over pairs"),
-        (lambda: analysis.loss_over_distance(losses.MarginLoss(), [2.5]), r"numbers in \[0, 2\]"),
-        (lambda: analysis.loss_over_distance(losses.MarginLoss(), []), r"distances of shape \(0,\)"),
-        (lambda: analysis.loss_over_distance(losses.MarginLoss(), other_distance=3), "other_distance=3"),
+        (lambda: loss_over_distance(lambda d: d, D), "expected a loss over pairs"),
+        (lambda: loss_over_distance(losses.MarginLoss(), [2.5]), r"numbers in \[0, 2\]"),
+        (lambda: loss_over_distance(losses.MarginLoss(), []), r"distances of shape \(0,\)"),
+        (lambda: loss_over_distance(losses.MarginLoss(), D, other_distance=3), "other_distance=3"),
         (lambda: analysis.plot_loss_over_distance({}), "no losses"),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml import cleaning, cli, datasets
+from tfdml.cleaning import calibration
 from tfdml.cleaning.calibration import _halfway, _least_similarity, _precision
 from tfdml.cleaning.clean import _limits, remove_cache
 from tfdml.cli import commands, inputs
@@ -92,12 +93,11 @@ def test_precision_is_the_share_of_copies_among_what_is_similar_enough_by_hand()
     assert _precision(np.array([0.4]), np.array([0.1]), 0.5) == 1
 
 
-def test_scores_of_copies_are_cosines_and_the_originals_are_right_by_hand():
+def test_scores_of_copies_are_cosines_and_the_originals_are_right_by_hand(monkeypatch):
     images = scenes(6)
-    model = cleaning.Centered(Pixels(), 100.0)
     vectors = Pixels().predict_on_batch(images) - 100
-    kinds = {"mirror": lambda pixels, rng: pixels[:, ::-1]}
-    scores = cleaning.score_copies(model, labeled(images), vectors, kinds=kinds, sample=4, verify=False)
+    monkeypatch.setattr(calibration, "COPIES", {"mirror": lambda pixels, rng: pixels[:, ::-1]})
+    scores = cleaning.score_copies(Pixels(), labeled(images), vectors, center=100.0, sample=4, verify=False)
     assert scores.floor is None
     np.testing.assert_array_equal(scores.copies["mirror"], images[scores.rows][:, :, ::-1])
     for copy, row in enumerate(scores.rows):

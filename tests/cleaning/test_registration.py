@@ -5,7 +5,7 @@ import pytest
 from skimage.feature import match_template
 
 from tfdml import cleaning
-from tfdml.cleaning.registration import Searched, agreement
+from tfdml.cleaning.registration import Searched, agreement, register
 from tfdml.cleaning.verification import candidates
 
 
@@ -17,7 +17,7 @@ def scene(seed, side=128):
 
 
 def score(a, b):
-    return cleaning.register(a, b).score
+    return register(a, b).score
 
 
 def test_the_correlation_is_that_of_scikit_image():
@@ -41,7 +41,7 @@ def test_a_crop_is_found_within_a_pixel_of_its_thumbnail(is_first, top, left, he
     image = scene(1)
     crop = image[top : top + height, left : left + width]
     pair = (crop, image) if is_first else (image, crop)
-    result = cleaning.register(*pair)
+    result = register(*pair)
     assert result.swapped == is_first
     assert result.score > 0.9
     actual = np.array([result.top, result.left, result.top + result.height, result.left + result.width])

@@ -12,8 +12,10 @@ def cache(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def no_cache_of_the_user(monkeypatch, tmp_path):
-    monkeypatch.setenv("TFDML_CACHE", str(tmp_path / "user-cache"))
+def no_cache_of_the_user(request, monkeypatch, tmp_path):
+    """A test that names `cache` has it, any other test an empty folder."""
+    folder = request.getfixturevalue("cache") if "cache" in request.fixturenames else tmp_path / "user-cache"
+    monkeypatch.setenv("TFDML_CACHE", str(folder))
 
 
 def spelled(keys):
@@ -27,4 +29,5 @@ def parts(cache):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(glyph_set, "_drawings", lambda fonts, code_points, faces: None)
         patch.setattr(distortion, "distort", lambda drawings, keys: spelled(keys))
-        return glyphs(cache=cache)
+        patch.setenv("TFDML_CACHE", str(cache))
+        return glyphs()

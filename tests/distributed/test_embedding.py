@@ -13,6 +13,7 @@ from tests.datasets.readers.test_archives import png, write_tar
 from tests.distributed.embedded import DIM, ROWS, Projection, labeled_set, shards, vectors
 from tfdml import distributed, models
 from tfdml.datasets import Preprocessing, archives
+from tfdml.distributed.embedding import read_shards
 from tfdml.search import search_on_disk
 
 pytestmark = pytest.mark.slow
@@ -71,7 +72,7 @@ def test_a_stopped_run_goes_on_with_the_shards_that_are_missing(cluster, tmp_pat
     written = {path: path.stat().st_mtime_ns for path in embedded.paths}
     (tmp_path / "embedded" / "part-000002.json").unlink()
     with pytest.raises(ValueError, match=re.escape("1 of 5 shards are not finished (['part-000002'])")):
-        distributed.read_shards(tmp_path / "embedded")
+        read_shards(tmp_path / "embedded")
     again = shards(tmp_path / "embedded")
     changed = [path.name for path in again.paths if path.stat().st_mtime_ns != written[path]]
     assert changed == ["part-000002.parquet"]
@@ -142,10 +143,10 @@ def test_another_model_set_or_folder_is_an_error_and_keeps_the_files(cluster, tm
         shards(tmp_path / "photos")
     embedded.paths[1].write_bytes(b"short")
     with pytest.raises(ValueError, match=re.escape("part-000001.parquet' of 5 bytes")):
-        distributed.read_shards(embedded.folder)
+        read_shards(embedded.folder)
     embedded.paths[1].unlink()
     with pytest.raises(FileNotFoundError, match=re.escape("without the shard 'part-000001.parquet'")):
-        distributed.read_shards(embedded.folder)
+        read_shards(embedded.folder)
 
 
 def killed_node(folder, shard_count):
@@ -191,4 +192,4 @@ def test_each_example_is_there_once_although_a_node_is_killed(tmp_path):
 
 def test_a_folder_without_a_run_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match=re.escape("without run.json")):
-        distributed.read_shards(tmp_path / "nothing")
+        read_shards(tmp_path / "nothing")

@@ -8,6 +8,12 @@ import pytest
 
 from tests.backend import numbers
 from tfdml import importance, pairs
+from tfdml.importance.probabilities import (
+    group_probabilities,
+    mixed_probabilities,
+    p_random_probabilities,
+    uniform_probabilities,
+)
 
 pytestmark = pytest.mark.backends
 
@@ -41,7 +47,7 @@ def all_groups(n, m):
 
 @pytest.mark.parametrize(("n", "m"), [(2, 2), (3, 2), (3, 1), (1, 2)])
 def test_the_probability_of_group_pairs_is_that_of_all_batches_written_out(n, m):
-    q = importance.group_probabilities(COUNTS, classes_per_batch=n, examples_per_class=m)
+    q = group_probabilities(COUNTS, classes_per_batch=n, examples_per_class=m)
     np.testing.assert_allclose(q.of(LABELS), q_by_enumeration(all_groups(n, m)), rtol=1e-12)
 
 
@@ -55,7 +61,7 @@ def test_repeated_examples_count_as_pairs_with_others_but_not_with_themselves():
 
 
 def test_the_probability_of_random_pairs_is_that_of_its_steps():
-    q = importance.p_random_probabilities(COUNTS, positive_fraction=0.2).of(LABELS)
+    q = p_random_probabilities(COUNTS, positive_fraction=0.2).of(LABELS)
     expected = np.zeros_like(q)
     for i, j in itertools.permutations(range(len(LABELS)), 2):
         a, b = LABELS[i], LABELS[j]
@@ -67,13 +73,13 @@ def test_the_probability_of_random_pairs_is_that_of_its_steps():
 
 
 def test_random_pairs_of_single_examples_are_negative_only():
-    q = importance.p_random_probabilities({0: 1, 1: 3, 2: 2}, positive_fraction=0.2)
+    q = p_random_probabilities({0: 1, 1: 3, 2: 2}, positive_fraction=0.2)
     np.testing.assert_allclose(q.within, [0, 0.2 / 2 / 6, 0.2 / 2 / 2])
     assert q.of(np.array([0, 1, 1, 1, 2, 2])).sum() == pytest.approx(1.0)
 
 
 def test_uniform_pairs_are_all_alike():
-    q = importance.uniform_probabilities(COUNTS)
+    q = uniform_probabilities(COUNTS)
     expected = np.full((9, 9), 1 / 72) - np.eye(9) / 72
     np.testing.assert_allclose(q.of(LABELS), expected, rtol=1e-12)
     reweighted = importance.ImportanceWeights(q)(all_pairs())
@@ -82,25 +88,25 @@ def test_uniform_pairs_are_all_alike():
 
 
 def test_mixed_designs_add_up_with_their_weights_over_all_classes():
-    group = importance.group_probabilities({3: 3, 10: 4}, classes_per_batch=2, examples_per_class=2)
-    uniform = importance.uniform_probabilities(COUNTS)
-    mixed = importance.mixed_probabilities([group, uniform], [0.25, 0.75])
+    group = group_probabilities({3: 3, 10: 4}, classes_per_batch=2, examples_per_class=2)
+    uniform = uniform_probabilities(COUNTS)
+    mixed = mixed_probabilities([group, uniform], [0.25, 0.75])
     known = LABELS != 7
     expected = 0.75 * uniform.of(LABELS)
     expected[np.ix_(known, known)] += 0.25 * group.of(LABELS[known])
     np.testing.assert_allclose(mixed.of(LABELS), expected, rtol=1e-12)
     np.testing.assert_array_equal(mixed.counts, list(COUNTS.values()))
     with pytest.raises(ValueError, match="different numbers of examples of class 3, expected one"):
-        importance.mixed_probabilities([group, importance.uniform_probabilities({3: 4})], [0.5, 0.5])
+        mixed_probabilities([group, uniform_probabilities({3: 4})], [0.5, 0.5])
 
 
 def test_every_probability_adds_up_to_one():
     counts = {label: 3 + label % 5 for label in range(40)}
     labels = np.repeat(list(counts), list(counts.values()))
     for q in (
-        importance.group_probabilities(counts, classes_per_batch=7, examples_per_class=3),
-        importance.p_random_probabilities(counts, positive_fraction=0.9),
-        importance.uniform_probabilities(counts),
+        group_probabilities(counts, classes_per_batch=7, examples_per_class=3),
+        p_random_probabilities(counts, positive_fraction=0.9),
+        uniform_probabilities(counts),
     ):
         assert q.of(labels).sum() == pytest.approx(1.0)
     with pytest.raises(ValueError, match="Received label 41, expected one of the 40 classes"):
@@ -113,13 +119,13 @@ def all_pairs(labels=LABELS):
 
 def test_too_few_classes_or_examples_have_no_pairs():
     with pytest.raises(ValueError, match="Received counts of 3 classes, expected 4 or more"):
-        importance.group_probabilities(COUNTS, classes_per_batch=4, examples_per_class=2)
+        group_probabilities(COUNTS, classes_per_batch=4, examples_per_class=2)
     with pytest.raises(ValueError, match="Received counts of 1 classes, expected 2 or more"):
-        importance.p_random_probabilities({1: 5}, positive_fraction=0.5)
+        p_random_probabilities({1: 5}, positive_fraction=0.5)
     with pytest.raises(ValueError, match="classes of one example each, expected one with two"):
-        importance.p_random_probabilities({1: 1, 2: 1}, positive_fraction=0.5)
+        p_random_probabilities({1: 1, 2: 1}, positive_fraction=0.5)
     with pytest.raises(ValueError, match="Received 1 example, expected two or more"):
-        importance.uniform_probabilities({1: 1})
+        uniform_probabilities({1: 1})
 
 
 def test_the_induced_lambda_makes_the_balanced_loss_the_contrastive_loss():

@@ -9,6 +9,12 @@ import pytest
 
 from tests.backend import compiled, fast, gradient, gradient_of, numbers
 from tfdml import importance, losses, pairs, samplers
+from tfdml.importance.probabilities import (
+    group_probabilities,
+    mixed_probabilities,
+    p_random_probabilities,
+    uniform_probabilities,
+)
 
 pytestmark = pytest.mark.backends
 
@@ -24,10 +30,8 @@ def all_pairs(labels=LABELS):
 def test_weights_are_those_of_the_paper():
     """Eqs. (24) and (25), for L = 3 classes of N = 9 examples."""
     m, n, p = 2, 2, 0.3
-    group = importance.ImportanceWeights(
-        importance.group_probabilities(COUNTS, classes_per_batch=n, examples_per_class=m)
-    )
-    random = importance.ImportanceWeights(importance.p_random_probabilities(COUNTS, positive_fraction=p))
+    group = importance.ImportanceWeights(group_probabilities(COUNTS, classes_per_batch=n, examples_per_class=m))
+    random = importance.ImportanceWeights(p_random_probabilities(COUNTS, positive_fraction=p))
     by_group, by_random = fast(group)(all_pairs()), fast(random)(all_pairs())
     for i, j in itertools.permutations(range(len(LABELS)), 2):
         a, b = COUNTS[LABELS[i]], COUNTS[LABELS[j]]
@@ -43,7 +47,7 @@ def test_weights_are_those_of_the_paper():
 
 @pytest.mark.parametrize("delta", [-0.5, 0.0, 0.5, 2.0])
 def test_delta_is_an_exponent(delta):
-    q = importance.group_probabilities(COUNTS, classes_per_batch=2, examples_per_class=2)
+    q = group_probabilities(COUNTS, classes_per_batch=2, examples_per_class=2)
     w = fast(importance.ImportanceWeights(q))(all_pairs())
     powered = fast(importance.ImportanceWeights(q, delta))(all_pairs())
     for exact, found in ((w.positive, powered.positive), (w.negative, powered.negative)):
@@ -54,8 +58,8 @@ def test_delta_is_an_exponent(delta):
 
 @pytest.mark.parametrize("wrap", [fast, pytest.param(compiled, marks=pytest.mark.slow)], ids=["eager", "compiled"])
 def test_weights_fit_lists_of_pairs_and_other_references(wrap):
-    q = importance.mixed_probabilities(
-        [importance.p_random_probabilities(COUNTS, positive_fraction=0.3), importance.uniform_probabilities(COUNTS)],
+    q = mixed_probabilities(
+        [p_random_probabilities(COUNTS, positive_fraction=0.3), uniform_probabilities(COUNTS)],
         [0.4, 0.6],
     )
     weights = importance.ImportanceWeights(q)
@@ -76,24 +80,20 @@ def test_weights_fit_lists_of_pairs_and_other_references(wrap):
 
 def test_a_pair_that_is_never_drawn_has_no_weight():
     impossible = {
-        "never draws two examples of class 10": importance.group_probabilities(
-            {10: 4}, classes_per_batch=1, examples_per_class=1
-        ),
-        "never draws two examples of class 3": importance.group_probabilities(
-            COUNTS, classes_per_batch=2, examples_per_class=1
-        ),
-        "never draws class 3 together with class 7": importance.group_probabilities(
+        "never draws two examples of class 10": group_probabilities({10: 4}, classes_per_batch=1, examples_per_class=1),
+        "never draws two examples of class 3": group_probabilities(COUNTS, classes_per_batch=2, examples_per_class=1),
+        "never draws class 3 together with class 7": group_probabilities(
             COUNTS, classes_per_batch=1, examples_per_class=2
         ),
-        "never draws class 7 together with class 10": importance.mixed_probabilities(
+        "never draws class 7 together with class 10": mixed_probabilities(
             [
-                importance.p_random_probabilities({3: 3, 7: 2}, positive_fraction=0.5),
-                importance.p_random_probabilities({3: 3, 10: 4}, positive_fraction=0.5),
+                p_random_probabilities({3: 3, 7: 2}, positive_fraction=0.5),
+                p_random_probabilities({3: 3, 10: 4}, positive_fraction=0.5),
             ],
             [0.5, 0.5],
         ),
     }
-    one_way = importance.uniform_probabilities({3: 2, 7: 2})
+    one_way = uniform_probabilities({3: 2, 7: 2})
     impossible["never draws class 7 together with class 3"] = one_way._replace(
         anchor_factors=np.array([[0.1, 0.1], [0.0, 0.1]]), reference_factors=np.eye(2)
     )
@@ -105,14 +105,14 @@ def test_a_pair_that_is_never_drawn_has_no_weight():
 
 
 def test_a_class_that_was_not_counted_is_an_error():
-    weights = importance.ImportanceWeights(importance.uniform_probabilities(COUNTS))
+    weights = importance.ImportanceWeights(uniform_probabilities(COUNTS))
     with pytest.raises(ValueError, match="label 4, which the importance of the sampler does not cover"):
         weights(all_pairs(np.array([3, 4])))
 
 
 @pytest.mark.parametrize("delta", [1.0, 0.5])
 def test_a_loss_keeps_its_importance_weights(delta):
-    q = importance.group_probabilities(COUNTS, classes_per_batch=2, examples_per_class=2)
+    q = group_probabilities(COUNTS, classes_per_batch=2, examples_per_class=2)
     loss = losses.ContrastiveLoss(importance=importance.ImportanceWeights(q, delta))
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
     x = np.random.default_rng(0).normal(size=(9, 4)).astype("float32")

@@ -38,7 +38,7 @@ def test_grouped_kl_has_the_gradient_of_the_lifted_structure_loss():
 
 def clipped_distance(made):
     """1 - s, held where the margin loss on similarities with margin 0.2 and threshold 0.5 becomes 0."""
-    distance = pairs.cosine_distance(made)
+    distance = 1 - pairs.cosine(made)
     return keras.ops.where(
         made.positive > 0, keras.ops.maximum(distance, 0.5 - 0.2), keras.ops.minimum(distance, 0.5 + 0.2)
     )

@@ -34,14 +34,14 @@ def normalized(x):
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-def values_by_loops(d, labels, cameras, gallery_labels, gallery_cameras, ks=(1, 5, 10), group=False):
+def values_by_loops(d, labels, cameras, gallery_labels, gallery_cameras, ks=(1, 5, 10)):
     """cmc@k and average precision of every query, None without a match; distances `(queries, items)`."""
     found = []
     for i in range(len(labels)):
         ranking = []
         for j in sorted(range(len(gallery_labels)), key=lambda j: (d[i, j], j)):
             same_camera, same_label = cameras[i] == gallery_cameras[j], labels[i] == gallery_labels[j]
-            if not (same_camera and (same_label or group)):
+            if not (same_camera and same_label):
                 ranking.append(bool(same_label))
         hits = [place for place, hit in enumerate(ranking, 1) if hit]
         precision = [number / place for number, place in enumerate(hits, 1)]
@@ -94,14 +94,6 @@ def test_the_same_person_in_the_same_camera_and_junk_are_removed_and_distractors
     assert got == {"cmc@1": 0, "cmc@2": 1, "cmc@5": 1, "map": (1 / 2 + 2 / 4) / 2, "queries": 1, "skipped": 0}
 
 
-def test_by_group_all_of_the_camera_are_removed():
-    gallery, _ = gallery_with_relevance(PERSONS)
-    items = {"gallery": gallery, "gallery_labels": PERSONS, "gallery_cameras": CAMERAS}
-    got = reidentification([[1.0, 0.0]], [1], [1], **items, k=1, exclude="same_group")
-    # Left are persons 1, 0, 1.
-    assert got == {"cmc@1": 1, "map": (1 + 2 / 3) / 2, "queries": 1, "skipped": 0}
-
-
 def test_without_the_distractor_the_numbers_are_higher():
     gallery, _ = gallery_with_relevance(PERSONS)
     kept = np.array(PERSONS) != 0
@@ -112,14 +104,13 @@ def test_without_the_distractor_the_numbers_are_higher():
 # Loops from the definition.
 
 
-@pytest.mark.parametrize(("exclude", "group"), [("same_identity_and_camera", False), ("same_group", True)])
-def test_queries_and_gallery_agree_with_the_definition(exclude, group):
+def test_queries_and_gallery_agree_with_the_definition():
     (x, labels, cameras), items = split(*street())
     d = 1 - normalized(x) @ normalized(items["gallery"]).T
-    expected = values_by_loops(d, labels, cameras, items["gallery_labels"], items["gallery_cameras"], group=group)
-    got = reidentification(x, labels, cameras, **items, exclude=exclude)
+    expected = values_by_loops(d, labels, cameras, items["gallery_labels"], items["gallery_cameras"])
+    got = reidentification(x, labels, cameras, **items)
     assert got == pytest.approx(means(expected))
-    values = reidentification(x, labels, cameras, **items, exclude=exclude, per_query=True)
+    values = reidentification(x, labels, cameras, **items, per_query=True)
     np.testing.assert_allclose(values["map"], [np.nan if one is None else one["map"] for one in expected])
 
 
@@ -135,7 +126,6 @@ def test_the_protocol_differs_from_groups_on_the_same_data():
     x, labels, cameras = street(images=400)
     by_protocol = reidentification(x, labels, cameras)
     by_groups = retrieval(x, labels, groups=cameras)
-    assert reidentification(x, labels, cameras, exclude="same_group")["cmc@1"] == by_groups["recall@1"]
     assert by_groups["recall@1"] - by_protocol["cmc@1"] > 0.05
 
 
@@ -269,7 +259,6 @@ def test_a_random_gallery_needs_identities_and_queries(labels):
         ({"embeddings": np.full((60, 8), np.nan)}, "embeddings with a value that is NaN"),
         ({"gallery": np.ones((100, 8))}, "embeddings that are all the same"),
         ({"k": 101}, "k=101"),
-        ({"exclude": "camera"}, "exclude='camera', expected one of 'same_identity_and_camera', 'same_group'"),
         ({"junk": np.arange(20)}, "none is left"),
         ({"labels": np.full(60, 99)}, "none of which has an item of its identity in another camera"),
     ],
@@ -302,22 +291,20 @@ def test_reranking_has_no_dot_product_and_needs_neighbors():
         next(KReciprocalReranking().distances(x[:12]))
 
 
-@pytest.mark.parametrize("group", [False, True])
-def test_a_matrix_of_scores_and_its_rankings_give_what_loops_give(group):
+def test_a_matrix_of_scores_and_its_rankings_give_what_loops_give():
     (x, labels, cameras), gallery = split(*street())
     labels[3], gallery["gallery_labels"][::7] = -1, -1
     scores = normalized(x) @ normalized(gallery.pop("gallery")).T
-    options = {"exclude": "same_group"} if group else {}
     kept = gallery["gallery_labels"] >= 0
     items = gallery["gallery_labels"][kept], gallery["gallery_cameras"][kept]
-    expected = values_by_loops(-scores[:, kept], labels, cameras, *items, group=group)
+    expected = values_by_loops(-scores[:, kept], labels, cameras, *items)
     expected[3] = None
     for found in (
-        reidentification(None, labels, cameras, scores=scores, **gallery, **options),
-        reidentification(None, labels, cameras, neighbors=np.argsort(-scores), **gallery, **options),
+        reidentification(None, labels, cameras, scores=scores, **gallery),
+        reidentification(None, labels, cameras, neighbors=np.argsort(-scores), **gallery),
     ):
         assert found == pytest.approx(means(expected), rel=1e-6)
-    each = reidentification(None, labels, cameras, scores=scores, **gallery, **options, per_query=True, k=5)
+    each = reidentification(None, labels, cameras, scores=scores, **gallery, per_query=True, k=5)
     assert sorted(each) == ["cmc@5", "map"]
     assert np.isnan(each["map"]).tolist() == [one is None for one in expected]
 
@@ -335,7 +322,6 @@ def test_equal_scores_are_in_the_order_of_the_gallery():
         ([[0, 1, 1]], {}, "neighbors that repeat or leave out items, expected whole rankings"),
         ([[0.0, 1.0, 2.0]], {}, "type float64, expected whole rankings"),
         ([[0, 1, 2]], {"k": 4}, "k=4, expected a whole number from 1 to 3"),
-        ([[0, 1, 2]], {"exclude": "none"}, "exclude='none', expected one of"),
         ([[0, 1, 2]], {"scores": [[1, 2, 3]]}, "scores and neighbors, expected one of embeddings, scores, neighbors"),
         (None, {}, "none of them, expected one of"),
         ([[0, 1, 2]], {"gallery_labels": None}, "neighbors without gallery_labels"),

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.samplers.frequencies import largest_z, take
-from tfdml import importance, samplers
+from tfdml import samplers
+from tfdml.importance.probabilities import hierarchical_probabilities
 
 COUNTS = np.array([2, 3, 4, 2, 5, 3, 6, 2, 4, 1, 7])
 SUPER_CLASSES = np.array([5, 7, 5, 9, 7, 9, 5, 9, 9, 5, 2])
@@ -156,6 +157,6 @@ def test_labels_that_do_not_fit_are_an_error_that_says_what_to_do(changes, messa
 def test_the_closed_form_refuses_what_cannot_be_drawn():
     settings = dict(super_classes_per_batch=2, classes_per_super_class=2, examples_per_class=2)
     with pytest.raises(ValueError, match="Received 4 super-classes with 1 classes at least, expected 2 or more"):
-        importance.hierarchical_probabilities(COUNTS, SUPER_CLASSES, **settings)
+        hierarchical_probabilities(COUNTS, SUPER_CLASSES, **settings)
     with pytest.raises(ValueError, match="without class 8"):
-        importance.hierarchical_probabilities(COUNTS, SUPER_CLASSES[:8], **settings)
+        hierarchical_probabilities(COUNTS, SUPER_CLASSES[:8], **settings)

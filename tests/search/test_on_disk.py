@@ -105,13 +105,6 @@ def test_one_block_of_rows_is_read_at_a_time(files):
     np.testing.assert_array_equal(np.concatenate([block.read(6) for block in blocks]), vectors())
 
 
-def test_progress_counts_the_vectors(files):
-    seen = []
-    search.search_on_disk(files, vectors(2), 1, progress=lambda done, total: seen.append((done, total)))
-    assert seen[-1] == (500, 500)
-    assert len(seen) > 3
-
-
 def test_no_query_finds_nothing():
     rows, scores = search.search_on_disk(vectors(), np.empty((0, 6), np.float32), 3)
     assert rows.shape == scores.shape == (0, 3)

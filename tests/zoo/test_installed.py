@@ -15,6 +15,7 @@ import pytest
 from tests.zoo.cards import write_entry
 from tfdml import cli, zoo
 from tfdml.zoo.entries import EntryRef, load_reference
+from tfdml.zoo.index import write_table
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,7 +62,7 @@ def test_the_folder_savedmodels_comes_before_installed_packages_and_root_is_alon
     assert zoo.list_models("savedmodels").names == ("squares",)
     with pytest.raises(ValueError, match="name='circles', expected an entry in 'savedmodels': squares"):
         zoo.card("circles", root="savedmodels")
-    assert "circles" not in zoo.write_table().read_text()
+    assert "circles" not in write_table().read_text()
 
 
 def test_an_entry_of_two_packages_is_refused_and_named_in_the_list(install, capsys):

@@ -2,9 +2,9 @@
 
 from tfdml.analysis.active_pairs import active_pairs
 from tfdml.analysis.full_loss import full_loss
-from tfdml.analysis.gradient_variance import gradient_variance, plot_gradient_variance
+from tfdml.analysis.gradient_variance import gradient_variance
 from tfdml.analysis.label_noise import label_noise
-from tfdml.analysis.loss_over_distance import loss_over_distance, plot_loss_over_distance
+from tfdml.analysis.loss_over_distance import plot_loss_over_distance
 from tfdml.analysis.pair_histogram import pair_histogram, plot_pair_histogram
 from tfdml.analysis.pair_weights import pair_weights, plot_pair_weights
 
@@ -13,10 +13,8 @@ __all__ = [
     "full_loss",
     "gradient_variance",
     "label_noise",
-    "loss_over_distance",
     "pair_histogram",
     "pair_weights",
-    "plot_gradient_variance",
     "plot_loss_over_distance",
     "plot_pair_histogram",
     "plot_pair_weights",

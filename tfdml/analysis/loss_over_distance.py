@@ -26,37 +26,23 @@ class LossOverDistance(NamedTuple):
     negative: np.ndarray
 
 
-def loss_over_distance(
-    loss: PairLoss, distances: npt.ArrayLike | None = None, *, other_distance: float = 1.0
-) -> LossOverDistance:
+def loss_over_distance(loss: PairLoss, distances: npt.ArrayLike, *, other_distance: float = 1.0) -> LossOverDistance:
     """The loss of a positive and of a negative pair of unit vectors, by their euclidean distance.
 
-    A loss over independent pairs, with `pair_losses`, has a value for each pair. Any other loss is computed for an
-    anchor with one positive and one negative: one of them at the distance in question, the other one at
-    `other_distance`.
-
-    Example: the positive loss d^2, and the negative loss max(0, 1 - d)^2.
-
-        >>> curve = tfdml.analysis.loss_over_distance(tfdml.losses.ContrastiveLoss(), [0.0, 0.5, 1.0])
-        >>> curve.positive.round(4), curve.negative.round(4)
-        (array([0.  , 0.25, 1.  ], dtype=float32), array([1.  , 0.25, 0.  ], dtype=float32))
+    `plot_loss_over_distance` says how. The other pair of an anchor is at `other_distance`, in [0, 2].
 
     Args:
         loss: a loss over pairs, without its miner and pairing.
-        distances: `(points,)` numbers in [0, 2]; None for 81 of them.
-        other_distance: distance of the other pair, in [0, 2].
+        distances: `(points,)` numbers in [0, 2].
 
     Returns:
         A record of arrays `(points,)`: `distances`, and the losses `positive` and `negative` of a pair at each of them.
 
     Raises:
         ValueError: something that is not a loss over pairs, or distances out of range.
-
-    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figure 4, whose
-    triplet losses have the other pair at a fixed distance.
     """
     require(isinstance(loss, PairLoss), f"loss={loss!r}", "a loss over pairs, such as tfdml.losses.ContrastiveLoss()")
-    d = np.linspace(0.0, 2.0, 81) if distances is None else np.asarray(distances, "float64")
+    d = np.asarray(distances, "float64")
     is_valid = d.ndim == 1 and d.size > 0 and bool(((d >= 0) & (d <= 2)).all())
     require(is_valid, f"distances of shape {d.shape}", "numbers in [0, 2], distances of unit vectors")
     require(0 <= other_distance <= 2, f"other_distance={other_distance}", "a distance of unit vectors, in [0, 2]")
@@ -67,8 +53,11 @@ def loss_over_distance(
     return LossOverDistance(d, _of_anchors(loss, d, other), _of_anchors(loss, other, d))
 
 
-def plot_loss_over_distance(losses: Mapping[str, PairLoss], *, other_distance: float = 1.0) -> Figure:
-    """Draw the loss of a positive and of a negative pair over their distance, one panel per loss.
+def plot_loss_over_distance(losses: Mapping[str, PairLoss]) -> Figure:
+    """Draw the loss of a positive and of a negative pair of unit vectors over their distance, one panel per loss.
+
+    A loss over independent pairs, with `pair_losses`, has a value for each pair. Any other loss is computed for an
+    anchor with one positive and one negative: one of them at the distance in question, the other one at distance 1.
 
     Example:
 
@@ -79,15 +68,17 @@ def plot_loss_over_distance(losses: Mapping[str, PairLoss], *, other_distance: f
         ['contrastive', 'triplet']
 
     Args:
-        losses: dict of title to loss.
-        other_distance: as in `loss_over_distance`.
+        losses: dict of title to a loss over pairs, without its miner and pairing.
 
     Raises:
-        ValueError: no losses, and the errors of `loss_over_distance`.
+        ValueError: no losses, or something that is not a loss over pairs.
         ImportError: matplotlib is not installed.
+
+    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figure 4, whose
+    triplet losses have the other pair at a fixed distance.
     """
     require(bool(losses), "no losses", "a dict of title to loss")
-    curves = {title: loss_over_distance(loss, other_distance=other_distance) for title, loss in losses.items()}
+    curves = {title: loss_over_distance(loss, np.linspace(0.0, 2.0, 81)) for title, loss in losses.items()}
     columns = min(len(curves), 4)
     rows = -(-len(curves) // columns)
     figure = new_figure("plot_loss_over_distance", figsize=(2.9 * columns, 2.6 * rows))

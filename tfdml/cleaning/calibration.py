@@ -6,9 +6,10 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tfdml._core.checks import require, require_fraction, require_seed, require_whole
-from tfdml.cleaning.made_copies import COPIES, Copy
+from tfdml.cleaning.made_copies import COPIES
 from tfdml.cleaning.registration import thumbnail
 from tfdml.cleaning.verification import CANDIDATES, Thumbnails, pixels_of, verified
 from tfdml.datasets import LabeledSet
@@ -41,7 +42,7 @@ class Calibration:
             such pairs.
         recall: `Recall` by kind of copy.
         images: number of images that were copied.
-        registration: score from which a candidate is a near-duplicate, see `tfdml.cleaning.register`; above 1 where no
+        registration: score from which a candidate is a near-duplicate, see `registration.py`; above 1 where no
             score has the precision; None without verification.
     """
 
@@ -109,34 +110,36 @@ def score_copies(
     data: LabeledSet,
     embeddings: np.ndarray,
     *,
-    kinds: Mapping[str, Copy] = COPIES,
+    center: npt.ArrayLike = 0.0,
     sample: int = 128,
     verify: bool = True,
     floor: float | None = None,
     seed: int = 0,
     batch_size: int = 64,
 ) -> CopyScores:
-    """Make copies of a sample of the images, and compare each with all images.
+    """Make copies of a sample of the images, one of each kind in `COPIES`, and compare each with all images.
 
     With `verify`, the ten nearest neighbors of a copy from a similarity on are candidates, and their score is the score
     of the registration of their pixels; otherwise it is the cosine similarity.
 
-    Example: copies of noise at half of the brightness.
+    Example: copies of noise, and the threshold that a precision of 0.99 gives.
 
-        >>> images = np.random.default_rng(0).integers(0, 256, (30, 8, 8, 3), "uint8")
+        >>> images = np.random.default_rng(0).integers(0, 256, (30, 32, 32, 3), "uint8")
         >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.zeros(30, int), class_names=("noise",))
-        >>> inputs = keras.Input((8, 8, 3))
+        >>> inputs = keras.Input((32, 32, 3))
         >>> model = keras.Model(inputs, keras.layers.Flatten()(inputs))
-        >>> x, darker = tfdml.models.embed(model, data), {"darker": lambda pixels, generator: pixels // 2}
-        >>> scores = tfdml.cleaning.score_copies(model, data, x, kinds=darker, sample=20, verify=False)
-        >>> scores.by_kind["darker"].shape, scores.matched()["darker"][:2].round(2)
-        ((20, 30), array([1., 1.], dtype=float32))
+        >>> scores = tfdml.cleaning.score_copies(model, data, tfdml.models.embed(model, data), sample=20, verify=False)
+        >>> sorted(scores.by_kind), scores.by_kind["jpeg"].shape
+        (['crop', 'jpeg', 'resize', 'watermark'], (20, 30))
+        >>> calibration = scores.calibrated(0.99)
+        >>> float(calibration.precision), calibration.recall["jpeg"].value > 0.8
+        (1.0, True)
 
     Args:
         model: model of the embeddings.
         data: images `(height, width, 3)` uint8, or files with a `load` such as `tfdml.datasets.Preprocessing`.
-        embeddings: `(n, dim)` of `data`; if they are centered, `model` is centered, too, by `Centered`.
-        kinds: functions of pixels and a generator by name.
+        embeddings: `(n, dim)` of `data`, less the center.
+        center: `(dim,)`, subtracted from the embeddings of copies, such as the mean of all embeddings.
         sample: number of images that are copied.
         verify: whether candidates are verified by their pixels.
         floor: the least similarity of candidates, such as the similarity of a calibration; None: the similarity that
@@ -156,11 +159,12 @@ def score_copies(
     rng = np.random.default_rng(seed)
     rows, unit = np.sort(rng.permutation(len(data))[:sample]), l2_normalize(np.asarray(embeddings, np.float32))
     subset, products, copies, thumbnails = data.take(rows), {}, {}, {}
-    for name, copy in kinds.items():
+    for name, copy in COPIES.items():
         rng = np.random.default_rng([seed, *name.encode()])
         loaded, thumbnails[name] = zip(*(_copy(subset, row, copy, rng) for row in range(len(rows))), strict=True)
         copies[name] = np.stack(loaded)
-        products[name] = l2_normalize(embed(model, copies[name], batch_size=batch_size)) @ unit.T
+        vectors = np.asarray(embed(model, copies[name], batch_size=batch_size), np.float32)
+        products[name] = l2_normalize(vectors - center) @ unit.T
     if not verify:
         return CopyScores(products, copies, rows, None, lambda scores: unit[scores.rows] @ unit.T)
     if floor is None:

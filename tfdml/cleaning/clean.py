@@ -9,7 +9,6 @@ import numpy as np
 from tfdml._core.checks import require, require_fraction
 from tfdml.cleaning.calibration import score_copies
 from tfdml.cleaning.findings import Finding, Findings
-from tfdml.cleaning.network import Centered
 from tfdml.cleaning.verification import Thumbnails, candidates, verified
 from tfdml.datasets import LabeledSet
 from tfdml.embedding.in_memory import embed_loadable
@@ -80,6 +79,12 @@ def clean(
         cache: folder to which embeddings are written every 16 batches, from which the same call resumes after an
             interruption. It stays. Damaged embeddings, and embeddings of other files, another model or batch size, are
             replaced with a warning.
+
+    Returns:
+        A record that prints as a summary: `listed`, findings with the fields `kind` ("leak", "duplicate", "label",
+        "outlier" or "unreadable"), `name`, `split`, `label`, `other`, `other_split`, `other_label`, `score` and
+        `suggestion`, leaks first; `images`, the number that was read; `similarity`; and `calibration` and `recall`,
+        None where there is none.
     """
     require_fraction(precision=precision)
     sets = dict(data) if isinstance(data, Mapping) else {"": data}
@@ -88,8 +93,8 @@ def clean(
     calibration = None
     if similarity is None:
         scores = score_copies(
-            images.model, images.largest, images.vectors[images.largest_rows], sample=sample, verify=verify, seed=seed,
-            batch_size=batch_size,
+            model, images.largest, images.vectors[images.largest_rows], center=images.center, sample=sample,
+            verify=verify, seed=seed, batch_size=batch_size,
         )  # fmt: skip
         calibration = scores.calibrated(precision)
         similarity = calibration.similarity
@@ -153,7 +158,7 @@ class _Images:
         vectors = np.concatenate(vectors)
         require(len(vectors) > 1, f"{len(vectors)} image that can be read", "at least two")
         self.center = vectors.mean(axis=0)
-        self.model, self.vectors = Centered(model, self.center), vectors - self.center
+        self.vectors = vectors - self.center
         self.thumbnails = Thumbnails(subsets)
         self.largest = max(subsets, key=len)
         start = sum(len(subset) for subset in subsets[: subsets.index(self.largest)])

@@ -30,17 +30,6 @@ _HEADS = {
 class Finding(NamedTuple):
     """An image to look at.
 
-    Example: noise with one image twice.
-
-        >>> images = np.random.default_rng(0).integers(0, 256, (8, 8, 8, 3), "uint8")
-        >>> images[7] = images[2]
-        >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], 4), class_names=("ant", "bee"))
-        >>> inputs = keras.Input((8, 8, 3))
-        >>> model = keras.Model(inputs, keras.layers.Flatten()(inputs))
-        >>> finding = tfdml.cleaning.clean(model, data, similarity=0.99).listed[0]
-        >>> finding.kind, finding.name, finding.label, finding.other, finding.other_label, round(finding.score, 4)
-        ('duplicate', '7', 'bee', '2', 'ant', 1.0)
-
     Attributes:
         kind: "leak", "duplicate", "label", "outlier" or "unreadable".
         name: its file, or its row in a set without files.

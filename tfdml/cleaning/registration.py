@@ -62,15 +62,6 @@ def register(first: np.ndarray, second: np.ndarray) -> Registration:
     its aspect, or, at the full size, takes the aspect of the other image. Both are high-passed and divided by their
     local contrast: neither shaded areas nor a few bright dots decide.
 
-    Example: the upper left 400 x 400 pixels of a photograph of 512 x 512, and another photograph.
-
-        >>> photo = tfdml.datasets.photograph("astronaut")
-        >>> place = tfdml.cleaning.register(photo, photo[:400, :400])
-        >>> place.swapped, place.score > 0.9, round(place.top, 1), round(place.left, 1), round(place.height, 1)
-        (False, True, 0.0, 0.0, 0.8)
-        >>> tfdml.cleaning.register(photo, tfdml.datasets.photograph("chelsea")).score < 0.5
-        True
-
     Args:
         first, second: pixels `(height, width, 3)` or `(height, width, 1)`, 0 to 255.
 

@@ -1,7 +1,7 @@
 """Work that outgrows a machine, on Ray: bulk embedding, indexes in shards, joins, evaluation and tuning."""
 
 from tfdml.distributed.cross_validation import cross_validate
-from tfdml.distributed.embedding import embed, read_shards
+from tfdml.distributed.embedding import embed
 from tfdml.distributed.indexing import SearchActors, build_index
 from tfdml.distributed.joining import join
 from tfdml.distributed.retrieval import retrieval, search_shards
@@ -12,7 +12,6 @@ __all__ = [
     "cross_validate",
     "embed",
     "join",
-    "read_shards",
     "retrieval",
     "search_shards",
 ]

@@ -169,16 +169,6 @@ def embed(
 def read_shards(path: FilePath) -> EmbeddedShards:
     """The shards that `embed` wrote, as it returned them.
 
-    Example:
-
-        >>> inputs = keras.Input((2,))
-        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(inputs))
-        >>> _ = tfdml.distributed.embed(model, np.eye(2, dtype="float32"), "shards", actors=1)
-        >>> shards = tfdml.distributed.read_shards("shards")
-        >>> shards.run["examples"], shards.read(0).embeddings
-        (2, array([[1., 0.],
-               [0., 1.]], dtype=float32))
-
     Raises:
         FileNotFoundError: a folder without a run, or a shard whose file is missing, which is named.
         ValueError: a run that is not finished; a record of another form; a file of another size than was written.

@@ -2,31 +2,19 @@
 
 A batch design draws the ordered pair (i, j) with probability Q(i, j); the full loss takes all pairs with the same
 probability P_U = 1 / (N (N - 1)). Weights W = P_U / Q make the loss of a batch an unbiased estimate of the full loss.
-Samplers know their Q: `sampler.importance(labels)` returns the weights to pass to a loss.
+Samplers know their Q: `sampler.pair_probabilities(labels)` returns it, `sampler.importance(labels)` the weights to
+pass to a loss.
 """
 
-from tfdml.importance.probabilities import (
-    PairProbabilities,
-    group_probabilities,
-    hierarchical_probabilities,
-    induced_lambda,
-    mixed_probabilities,
-    p_random_probabilities,
-    uniform_probabilities,
-)
+from tfdml.importance.probabilities import PairProbabilities, induced_lambda
 from tfdml.importance.simulation import simulated_probabilities
 from tfdml.importance.weights import ImportanceWeights
 
 __all__ = [
     "ImportanceWeights",
     "PairProbabilities",
-    "group_probabilities",
-    "hierarchical_probabilities",
     "induced_lambda",
-    "mixed_probabilities",
-    "p_random_probabilities",
     "simulated_probabilities",
-    "uniform_probabilities",
 ]
 
 

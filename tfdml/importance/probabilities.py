@@ -60,28 +60,11 @@ class PairProbabilities(NamedTuple):
 def group_probabilities(
     class_counts: npt.ArrayLike | dict[int, int], *, classes_per_batch: int, examples_per_class: int
 ) -> PairProbabilities:
-    """Q of (m, n)-group batches, and of P x K batches.
-
-        Q(i, j) = (m - 1) / (L (mn - 1) N_yi (N_yi - 1))        where y_i = y_j
-        Q(i, j) = m (n - 1) / (L (L - 1) (mn - 1) N_yi N_yj)    otherwise
-
-    where L is the number of classes and N_c the number of examples of class c. In a class with fewer than m examples,
-    which short_classes="repeat" keeps, every example occurs a = floor(m / N_c) times, and r = m - a N_c examples occur
-    once more; then m - 1 in the first line becomes (m^2 - r (a + 1)^2 - (N_c - r) a^2) / m. Pairs of an example with
-    its own copy are left out.
-
-    Example: two of three examples of both classes: four of the 4 x 3 ordered pairs of a batch are of one class.
-
-        >>> q = tfdml.importance.group_probabilities([3, 3], classes_per_batch=2, examples_per_class=2)
-        >>> labels = np.repeat([0, 1], 3)
-        >>> q.of(labels)[0].round(4)  # 4/12 over 12 pairs of one class, 8/12 over 18 of two
-        array([0.    , 0.0278, 0.0278, 0.037 , 0.037 , 0.037 ])
+    """Q of m examples of each of n classes: see `GroupSampler.pair_probabilities`.
 
     Args:
         class_counts: examples per class that can be drawn: an array indexed by class id, or a dict of id to count.
         classes_per_batch, examples_per_class: n, at most the number of classes, and m.
-
-    Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. (9).
     """
     m, n = examples_per_class, classes_per_batch
     ids, counts = _counts(class_counts, at_least=n)
@@ -94,28 +77,7 @@ def group_probabilities(
 def p_random_probabilities(
     class_counts: npt.ArrayLike | dict[int, int], *, positive_fraction: float
 ) -> PairProbabilities:
-    """Q of p-random pairs: both examples from one class with probability p, otherwise from two classes.
-
-        Q(i, j) = p / (L_2 N_yi (N_yi - 1))              where y_i = y_j
-        Q(i, j) = (1 - p) / (L (L - 1) N_yi N_yj)        otherwise
-
-    where L is the number of classes and L_2 the number of classes with two or more examples, all of them in the paper.
-
-    Example: half of the pairs are positive: 1/2 over 4 ordered pairs of one class, 1/2 over 8 of two.
-
-        >>> q = tfdml.importance.p_random_probabilities([2, 2], positive_fraction=0.5)
-        >>> q.of([0, 0, 1, 1])
-        array([[0.    , 0.125 , 0.0625, 0.0625],
-               [0.125 , 0.    , 0.0625, 0.0625],
-               [0.0625, 0.0625, 0.    , 0.125 ],
-               [0.0625, 0.0625, 0.125 , 0.    ]])
-
-    Args:
-        class_counts: as in `group_probabilities`; two classes or more, one of them with two examples or more.
-        positive_fraction: p, in (0, 1).
-
-    Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. (8).
-    """
+    """Q of pairs of one class with probability p, otherwise of two classes: see `PairSampler.pair_probabilities`."""
     ids, counts = _counts(class_counts, at_least=2)
     num_classes, num_with_pairs = len(ids), int((counts > 1).sum())
     require(num_with_pairs > 0, "classes of one example each", "one with two: there is no positive pair")
@@ -125,19 +87,7 @@ def p_random_probabilities(
 
 
 def uniform_probabilities(class_counts: npt.ArrayLike | dict[int, int]) -> PairProbabilities:
-    """Q of uniform batches: P_U = 1 / (N (N - 1)) for every pair.
-
-    Example: three examples have six ordered pairs.
-
-        >>> q = tfdml.importance.uniform_probabilities([2, 1])
-        >>> q.of([0, 0, 1]).round(4)
-        array([[0.    , 0.1667, 0.1667],
-               [0.1667, 0.    , 0.1667],
-               [0.1667, 0.1667, 0.    ]])
-
-    Args:
-        class_counts: as in `group_probabilities`; two examples or more.
-    """
+    """Q of uniform batches: P_U = 1 / (N (N - 1)) for every pair."""
     ids, counts = _counts(class_counts, at_least=1)
     total = int(counts.sum())
     require(total >= 2, f"{total} example", "two or more: there is no pair")
@@ -154,27 +104,10 @@ def hierarchical_probabilities(
     classes_per_super_class: int,
     examples_per_class: int,
 ) -> PairProbabilities:
-    """Q of batches of S super-classes, C classes of each, and m examples of each class.
+    """Q of related classes: see `HierarchicalSampler.pair_probabilities`.
 
-        Q(i, j) = S/G  C/L_g  m (m - 1) / (N_yi (N_yi - 1)) / (B (B - 1))                   where y_i = y_j
-        Q(i, j) = S/G  C (C - 1) / (L_g (L_g - 1))  m/N_yi  m/N_yj / (B (B - 1))            in one super-class g
-        Q(i, j) = S (S - 1) / (G (G - 1))  C/L_g  C/L_h  m/N_yi  m/N_yj / (B (B - 1))       in super-classes g and h
-
-    where B = S C m, G is the number of super-classes, and L_g is the number of classes of super-class g. Classes with
-    fewer than m examples are treated as in `group_probabilities`.
-
-    Example: super-classes {0, 1} and {2, 3}; a batch is two classes of one of them, with one example each.
-
-        >>> q = tfdml.importance.hierarchical_probabilities(
-        ...     [2, 2, 2, 2], [0, 0, 1, 1], super_classes_per_batch=1, classes_per_super_class=2, examples_per_class=1
-        ... )
-        >>> q.of(np.repeat(range(4), 2))[0]  # 16 ordered pairs of one super-class and two classes
-        array([0.    , 0.    , 0.0625, 0.0625, 0.    , 0.    , 0.    , 0.    ])
-
-    Args:
-        class_counts: as in `group_probabilities`.
-        super_classes: super-class id of each class: an array indexed by class id, or a dict of id to id.
-        super_classes_per_batch, classes_per_super_class, examples_per_class: S, C and m.
+    Raises:
+        ValueError: a class without a super-class, fewer than S super-classes, or one with fewer than C classes.
     """
     s, c, m = super_classes_per_batch, classes_per_super_class, examples_per_class
     ids, counts = _counts(class_counts, at_least=s * c)
@@ -207,20 +140,9 @@ def super_classes_of(ids: np.ndarray, super_classes: npt.ArrayLike | dict[int, i
 
 
 def mixed_probabilities(designs: Sequence[PairProbabilities], weights: Sequence[float]) -> PairProbabilities:
-    """Q of a design that draws each batch from one of several designs: Q(i, j) = sum_k weight_k Q_k(i, j).
+    """Q of a design that draws each batch from one of several designs with these weights, which sum to 1.
 
-    Example: every other batch is uniform, the others are pairs; nine of ten are positive.
-
-        >>> uniform = tfdml.importance.uniform_probabilities([2, 2])
-        >>> positive = tfdml.importance.p_random_probabilities([2, 2], positive_fraction=0.9)
-        >>> q = tfdml.importance.mixed_probabilities([uniform, positive], [0.5, 0.5])
-        >>> q.of([0, 0, 1, 1])[0].round(4)  # (1/12 + 0.9/4) / 2 and (1/12 + 0.1/8) / 2
-        array([0.    , 0.1542, 0.0479, 0.0479])
-
-    Args:
-        designs: `PairProbabilities` Q_k of each design. They may have different classes; P_U is over all of them. A
-            class has the same number of examples in all designs that have it.
-        weights: probability of each design; they sum to 1.
+    The designs may have different classes; a class has the same number of examples in all designs that have it.
     """
     ids = np.unique(np.concatenate([q.ids for q in designs]))
     counts, within = np.zeros(len(ids), dtype="int64"), np.zeros(len(ids))

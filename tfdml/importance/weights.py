@@ -24,8 +24,9 @@ class ImportanceWeights:
 
     Example: nine of ten drawn pairs are positive, against four of twelve in the set.
 
-        >>> q = tfdml.importance.p_random_probabilities([2, 2], positive_fraction=0.9)
-        >>> weights = tfdml.importance.ImportanceWeights(q)  # or sampler.importance(labels)
+        >>> sampler = tfdml.samplers.PairSampler(pairs_per_batch=2, positive_fraction=0.9)
+        >>> q = sampler.pair_probabilities([0, 0, 1, 1])
+        >>> weights = tfdml.importance.ImportanceWeights(q)  # or sampler.importance([0, 0, 1, 1])
         >>> loss = tfdml.losses.ContrastiveLoss(importance=weights)
         >>> pairs = weights(tfdml.pairs.all_pairs(np.array([0, 0, 1, 1]), np.eye(4, dtype="float32")))
         >>> ops.convert_to_numpy(pairs.positive + pairs.negative)[0].round(4)  # 1/12 over 0.9/4, and over 0.1/8

@@ -4,10 +4,9 @@ from tfdml.metrics.classification import knn_accuracy, nearest_class_mean
 from tfdml.metrics.clustering import clustering, clustering_scores
 from tfdml.metrics.few_shot import few_shot
 from tfdml.metrics.open_set import open_set
-from tfdml.metrics.quantization import binary_codes, binary_signs, int8_codes, int8_scales, quantized_retrieval
+from tfdml.metrics.quantization import int8_codes, quantized_retrieval
 from tfdml.metrics.reidentification import random_gallery, reidentification
 from tfdml.metrics.reranking import KReciprocalReranking
-from tfdml.metrics.retrieval.match import shared_labels, shared_levels
 from tfdml.metrics.retrieval.retrieval import retrieval
 from tfdml.metrics.statistics.comparison import holm_correction, paired_comparison
 from tfdml.metrics.statistics.confidence import bootstrap_interval, seed_interval
@@ -16,8 +15,6 @@ from tfdml.metrics.verification import calibrated_threshold, pair_scores, roc, v
 
 __all__ = [
     "KReciprocalReranking",
-    "binary_codes",
-    "binary_signs",
     "bootstrap_interval",
     "calibrated_threshold",
     "clustering",
@@ -25,7 +22,6 @@ __all__ = [
     "few_shot",
     "holm_correction",
     "int8_codes",
-    "int8_scales",
     "knn_accuracy",
     "nearest_class_mean",
     "open_set",
@@ -38,8 +34,6 @@ __all__ = [
     "retrieval",
     "roc",
     "seed_interval",
-    "shared_labels",
-    "shared_levels",
     "verification",
     "verification_folds",
 ]

@@ -29,7 +29,8 @@ def int8_codes(embeddings: npt.ArrayLike, scales: npt.ArrayLike | None = None) -
 
     Args:
         embeddings: `(n, dim)` floats.
-        scales: None, or `(dim,)` numbers above 0, such as `int8_scales(training_embeddings)`.
+        scales: None, or `(dim,)` numbers above 0, such as `np.abs(x).max(axis=0) / 127` of training embeddings x.
+            Values beyond their range are clipped.
 
     Returns:
         `(n, dim)` int8. A row of zeros stays zero.
@@ -39,83 +40,13 @@ def int8_codes(embeddings: npt.ArrayLike, scales: npt.ArrayLike | None = None) -
     """
     x = as_vectors(embeddings, "embeddings")
     if scales is None:
-        scale = int8_scales(x.T)[:, None]
+        largest = np.abs(x).max(axis=1, keepdims=True)
+        scale = np.where(largest > 0, largest / _LARGEST, 1).astype(np.float32)
     else:
         scale = np.asarray(scales, np.float32)
         is_valid = scale.shape == x.shape[1:] and bool((scale > 0).all())
         require(is_valid, f"scales of shape {scale.shape}", f"{x.shape[1:]}, numbers above 0, one per dimension")
     return np.clip(np.rint(x / scale), -_LARGEST, _LARGEST).astype(np.int8)
-
-
-def int8_scales(embeddings: npt.ArrayLike) -> np.ndarray:
-    """Scales of the dimensions for `int8_codes`: the largest absolute value of each column, divided by 127.
-
-    Example:
-
-        >>> scales = tfdml.metrics.int8_scales([[127.0, 0.0, 12.7], [-50.0, 0.0, 25.4]])
-        >>> scales.astype(float).round(4).tolist()
-        [1.0, 1.0, 0.2]
-        >>> tfdml.metrics.int8_codes([[3.0, 0.0, 1.0]], scales).tolist()
-        [[3, 0, 5]]
-
-    Args:
-        embeddings: `(n, dim)` floats, a sample of the embeddings to encode. Values beyond its range are clipped.
-
-    Returns:
-        `(dim,)` float32, 1 for a column of zeros.
-    """
-    largest = np.abs(as_vectors(embeddings, "embeddings")).max(axis=0)
-    return np.where(largest > 0, largest / _LARGEST, 1).astype(np.float32)
-
-
-def binary_codes(embeddings: npt.ArrayLike) -> np.ndarray:
-    """Embeddings as bits, 1 where a value is above 0, eight to a byte: `numpy.packbits`.
-
-    Example:
-
-        >>> codes = tfdml.metrics.binary_codes([[0.5, -1.0, 0.2, 0.0], [-1.0, -1.0, -1.0, 3.0]])
-        >>> [f"{code:08b}" for code in codes[:, 0]]
-        ['10100000', '00010000']
-
-    Args:
-        embeddings: `(n, dim)` floats.
-
-    Returns:
-        `(n, ceil(dim / 8))` uint8; the last byte is filled with 0.
-    """
-    return np.packbits(as_vectors(embeddings, "embeddings") > 0, axis=1)
-
-
-def binary_signs(codes: npt.ArrayLike, dim: int) -> np.ndarray:
-    """Bits of `binary_codes` as signs, 1 for a bit that is set and -1 for one that is not.
-
-    The Hamming distance of two codes is (dim - dot product of their signs) / 2, so exact search by Hamming distance is
-    search by dot product: `tfdml.search.Exact(signs, metric="dot")`.
-
-    Example:
-
-        >>> codes = tfdml.metrics.binary_codes([[0.5, -1.0, 0.2], [0.5, 1.0, -0.2]])
-        >>> signs = tfdml.metrics.binary_signs(codes, dim=3)
-        >>> signs.tolist()
-        [[1.0, -1.0, 1.0], [1.0, 1.0, -1.0]]
-        >>> (3 - float(signs[0] @ signs[1])) / 2  # two bits differ
-        2.0
-
-    Args:
-        codes: `(n, ceil(dim / 8))` uint8.
-        dim: number of dimensions of the embeddings.
-
-    Returns:
-        `(n, dim)` float32.
-
-    Raises:
-        ValueError: codes of another shape or type.
-    """
-    codes = np.asarray(codes)
-    require_whole("dim", dim, 1)
-    is_valid = codes.dtype == np.uint8 and codes.ndim == 2 and codes.shape[1] == -(-dim // 8)
-    require(is_valid, f"codes of shape {codes.shape}, {codes.dtype}", f"(n, {-(-dim // 8)}) uint8 for dim={dim}")
-    return np.unpackbits(codes, axis=1, count=dim).astype(np.float32) * 2 - 1
 
 
 def quantized_retrieval(
@@ -129,8 +60,8 @@ def quantized_retrieval(
 ) -> list[dict[str, Any]]:
     """Retrieval metrics of embeddings cut to their first dimensions and quantized, one row for each combination.
 
-    float32 and int8 (`int8_codes`, a scale per vector) are compared by cosine similarity, bits (`binary_codes`) by
-    Hamming distance. Short codes often tie; a tie counts as the mean over all orders of the tied items.
+    float32 and int8 (`int8_codes`, a scale per vector) are compared by cosine similarity, bits (whether a value is
+    above 0) by Hamming distance. Short codes often tie; a tie counts as the mean over all orders of the tied items.
 
     Example:
 
@@ -173,12 +104,13 @@ def quantized_retrieval(
 def _measured(queries, items, labels, dim, precision, options):
     """Bytes of an embedding, and the metrics."""
     codes, items = (None if x is None else _codes(x[:, :dim], precision) for x in (queries, items))
-    size = codes.shape[1] * codes.dtype.itemsize
-    if precision == "binary":
-        codes, items = (None if x is None else binary_signs(x, dim) for x in (codes, items))
+    size = -(-dim // 8) if precision == "binary" else dim * codes.dtype.itemsize
     metric = "dot" if precision == "binary" else "cosine"
     return {"bytes": size, **retrieval(codes, labels, gallery=items, metric=metric, ties="expected", **options)}
 
 
 def _codes(x, precision):
-    return {"float32": np.asarray, "int8": int8_codes, "binary": binary_codes}[precision](x)
+    """Numbers in the place of the codes; bits are -1 and 1, whose dot product falls with the Hamming distance."""
+    if precision == "binary":
+        return np.where(x > 0, np.float32(1), np.float32(-1))
+    return int8_codes(x) if precision == "int8" else x

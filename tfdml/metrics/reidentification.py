@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import as_ids, as_vectors, require, require_one_of, require_whole
+from tfdml._core.checks import as_ids, as_vectors, require, require_whole
 from tfdml.metrics.reranking import KReciprocalReranking
 from tfdml.metrics.retrieval.measures import default_ranks
 from tfdml.metrics.retrieval.retrieval import retrieval
@@ -25,7 +25,6 @@ def reidentification(
     gallery_labels: Labels | None = None,
     gallery_cameras: npt.ArrayLike | None = None,
     k: int | Sequence[int] | None = None,
-    exclude: str = "same_identity_and_camera",
     junk: int | Sequence[int] = -1,
     rerank: KReciprocalReranking | None = None,
     metric: str = "cosine",
@@ -35,8 +34,8 @@ def reidentification(
     """Cumulative match characteristic and mean average precision of re-identification.
 
     A query ignores gallery items of the same identity and the same camera. It does not ignore other identities in its
-    camera, nor items whose identity no query has (distractors). Gallery items and queries with a junk id are removed.
-    Queries without a relevant item are excluded from the means and counted.
+    camera, as with `retrieval(groups=cameras)`, nor items whose identity no query has (distractors). Gallery items and
+    queries with a junk id are removed. Queries without a relevant item are excluded from the means and counted.
 
     * cmc@k: share of queries with a relevant item among the first k.
     * map: mean over queries of (1/R) sum over the whole ranking of P(i) rel(i), see `retrieval`.
@@ -56,17 +55,14 @@ def reidentification(
     Args:
         embeddings: `(queries, dim)` floats. They need not be normalized. None with `scores` or `neighbors`.
         labels: `(queries,)` integers, identities.
-        cameras: `(queries,)` integers, cameras; with `exclude="same_group"` the sequences or other groups.
+        cameras: `(queries,)` integers.
         scores: `(queries, items)` floats of any model in place of embeddings, larger for nearer items. Equal ones are
             in the order of the gallery.
         neighbors: whole rankings in place of embeddings, such as those of `tfdml.search.rerank`: `(queries, items)` row
-            numbers of the gallery, nearest first. If queries are items of the gallery, `exclude` leaves each out of its
-            own ranking.
+            numbers of the gallery, nearest first. A query that is an item of the gallery ignores itself.
         gallery: `(items, dim)` floats to search in; None: every row is a query against all other rows.
         gallery_labels, gallery_cameras: `(items,)` integers, with `gallery`, `scores` or `neighbors`.
         k: ranks of cmc@k, an integer or several; None: 1, 5 and 10, as far as a query has candidates.
-        exclude: "same_identity_and_camera", or "same_group": all items of the query's group in `cameras`, of any
-            identity, as for the frames of a sequence.
         junk: ids of images that are removed, such as poor detections: -1 in Market-1501.
         rerank: None, or `KReciprocalReranking()` for distances of embeddings re-ranked by their neighbors.
         metric: of embeddings, "cosine", "dot" or "euclidean"; "dot" cannot be re-ranked.
@@ -85,11 +81,10 @@ def reidentification(
     Source: Zheng, Shen, Tian, Wang, Wang, Tian, Scalable Person Re-identification: A Benchmark, ICCV 2015. The
     program of its authors takes the area under the precision-recall curve by trapezoids, so its map differs a little.
     """
-    require_one_of(("same_identity_and_camera", "same_group"), exclude=exclude)
     ways = {"embeddings": embeddings, "scores": scores, "neighbors": neighbors}
     passed = [name for name, array in ways.items() if array is not None]
     require(len(passed) == 1, " and ".join(passed) or "none of them", f"one of {', '.join(ways)}")
-    options: dict[str, Any] = {"k": k, "exclude": exclude, "junk": junk}
+    options: dict[str, Any] = {"k": k, "junk": junk}
     if embeddings is None:
         if gallery_labels is None or gallery_cameras is None:
             raise ValueError(f"Received {passed[0]} without gallery_labels or gallery_cameras. Pass both.")
@@ -106,7 +101,7 @@ def reidentification(
     return values if per_query else _means(values)
 
 
-def _of_rankings(rankings, labels, cameras, items, *, k, exclude, junk):
+def _of_rankings(rankings, labels, cameras, items, *, k, junk):
     """Values per query of whole rankings of the gallery."""
     rankings = _as_rankings(rankings, len(items.labels))
     queries = _without_junk(np.zeros((len(rankings), 1)), labels, cameras, junk)
@@ -115,16 +110,16 @@ def _of_rankings(rankings, labels, cameras, items, *, k, exclude, junk):
     k = default_ranks(count, (1, 5, 10)) if k is None else k
     for rank in np.atleast_1d(k).tolist():
         require_whole("k", rank, 1, count)
-    groups = _groups(queries, items, exclude)
+    groups = _groups(queries, items)
     hits = _hits(rankings[queries.is_used], queries.labels, items.labels, groups, is_junk)
     return _values(hits, np.unique(k).tolist()), queries.is_used
 
 
-def _of_embeddings(embeddings, labels, cameras, gallery, *, k, exclude, junk, rerank, metric, max_bytes):
+def _of_embeddings(embeddings, labels, cameras, gallery, *, k, junk, rerank, metric, max_bytes):
     """Values per query by distances, or by re-ranked distances."""
     queries = _without_junk(embeddings, labels, cameras, junk)
     items = queries if gallery is None else _without_junk(*gallery, junk, "gallery")
-    groups = _groups(queries, items, exclude)
+    groups = _groups(queries, items)
     k = default_ranks(len(items.labels) - (items is queries), (1, 5, 10)) if k is None else k
     if rerank is None:
         values = _exact(queries, items, *groups, k=k, metric=metric, max_bytes=max_bytes)
@@ -227,10 +222,8 @@ def _without_junk(vectors, labels, cameras, junk, name=None):
     return _Images(vectors[is_used], labels[is_used], cameras[is_used], is_used)
 
 
-def _groups(queries, items, exclude):
-    """Ids of what a query ignores, of queries and of gallery items: of identity and camera, or of the group."""
-    if exclude == "same_group":
-        return queries.cameras, items.cameras
+def _groups(queries, items):
+    """Ids of pairs of identity and camera, of queries and of gallery items: a query ignores items of its id."""
     pairs = np.concatenate([np.stack([images.labels, images.cameras], axis=1) for images in (queries, items)])
     codes = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
     return np.split(codes, [len(queries.labels)])
@@ -278,7 +271,7 @@ def _means(values):
     is_used = ~np.isnan(values["map"])
     require(
         is_used.any(),
-        f"{len(is_used)} queries, none of which has an item of its identity in another camera or group",
+        f"{len(is_used)} queries, none of which has an item of its identity in another camera",
         "one at least. Check that labels and cameras of queries and gallery are the same ids",
     )
     means = {name: float(array[is_used].mean()) for name, array in values.items()}

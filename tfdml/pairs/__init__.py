@@ -3,7 +3,6 @@
 from tfdml.pairs.base import Pairs
 from tfdml.pairs.distances import (
     cosine,
-    cosine_distance,
     dot,
     euclidean,
     normalized,
@@ -28,7 +27,6 @@ __all__ = [
     "all_pairs",
     "consecutive_pairs",
     "cosine",
-    "cosine_distance",
     "dot",
     "euclidean",
     "even_against_odd",

@@ -137,14 +137,7 @@ def _squared(pairs):
 
 @serializable
 def cosine_distance(pairs: Pairs) -> Tensor:
-    """1 - cosine similarity, `(anchors, references)` in [0, 2].
-
-    Example:
-
-        >>> pairs = tfdml.pairs.pairs_with([0], [[3.0, 4.0]], [0, 1], [[0.0, 2.0], [-4.0, 3.0]])
-        >>> np.asarray(tfdml.pairs.cosine_distance(pairs), float).round(4).tolist()  # 1 - 8 / 10, and a right angle
-        [[0.2, 1.0]]
-    """
+    """1 - cosine similarity, `(anchors, references)` in [0, 2]."""
     return 1.0 - cosine(pairs)
 
 

@@ -6,7 +6,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import require_seed, require_whole
-from tfdml.importance import PairProbabilities, group_probabilities
+from tfdml.importance.probabilities import PairProbabilities, group_probabilities
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import ClassTable, class_counts, class_table
 from tfdml.samplers.group import group_rows
@@ -19,7 +19,7 @@ class EpisodeSampler(Sampler):
     A batch holds the N * K support rows, class by class, then the N * Q queries with the classes in the same order, as
     `tfdml.losses.PrototypicalLoss(shots=K)` expects. Episodes are independent, and all choices are uniform.
 
-    Its pair probabilities are `tfdml.importance.group_probabilities` of a (K + Q, N)-group.
+    Its pair probabilities are those of a `GroupSampler` of N classes with K + Q examples.
 
     Example:
 
@@ -82,7 +82,7 @@ class EpisodeSampler(Sampler):
         return table.select(enough)
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
-        """Q of a (K + Q, N)-group: see `tfdml.importance.group_probabilities`."""
+        """Q, as of a `GroupSampler` of N classes with K + Q examples."""
         counts = class_counts(self.prepare(labels))
         return group_probabilities(counts, classes_per_batch=self.ways, examples_per_class=self.shots + self.queries)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml.importance import PairProbabilities, group_probabilities
+from tfdml.importance.probabilities import PairProbabilities, group_probabilities
 from tfdml.samplers.base import ClassBalancedSampler
 from tfdml.samplers.class_table import ClassTable, class_counts
 from tfdml.samplers.draws import random_bits, sample_rows, sample_without_replacement
@@ -15,8 +15,7 @@ from tfdml.samplers.draws import random_bits, sample_rows, sample_without_replac
 class GroupSampler(ClassBalancedSampler):
     """(m, n)-group batches: n of L classes without replacement, of each class m of N_c examples without replacement.
 
-    Batches are independent, and both choices are uniform. The pair probabilities Q are eq. (9); see
-    `tfdml.importance.group_probabilities`, also for repeated examples.
+    Batches are independent, and both choices are uniform.
 
     See also: `PKSampler`, whose epochs show every class; `HardClassSampler` for classes that the model confuses.
 
@@ -41,7 +40,15 @@ class GroupSampler(ClassBalancedSampler):
     """
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
-        """Q, eq. (9): see `tfdml.importance.group_probabilities`."""
+        """Q, eq. (9), for L classes that can be drawn, of N_c examples each.
+
+            Q(i, j) = (m - 1) / (L (mn - 1) N_yi (N_yi - 1))        where y_i = y_j
+            Q(i, j) = m (n - 1) / (L (L - 1) (mn - 1) N_yi N_yj)    otherwise
+
+        In a class with fewer than m examples, which short_classes="repeat" keeps, every example occurs
+        a = floor(m / N_c) times, and r = m - a N_c examples occur once more; then m - 1 in the first line becomes
+        (m^2 - r (a + 1)^2 - (N_c - r) a^2) / m. Pairs of an example with its own copy are left out.
+        """
         counts = class_counts(self.prepare(labels))
         return group_probabilities(
             counts, classes_per_batch=self.classes_per_batch, examples_per_class=self.examples_per_class

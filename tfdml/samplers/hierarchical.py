@@ -8,8 +8,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import require_one_of, require_seed, require_whole
-from tfdml.importance import PairProbabilities, hierarchical_probabilities
-from tfdml.importance.probabilities import super_classes_of
+from tfdml.importance.probabilities import PairProbabilities, hierarchical_probabilities, super_classes_of
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import ClassTable, class_counts, class_table, drawable_classes
 from tfdml.samplers.draws import random_bits, sample_rows, sample_without_replacement
@@ -21,8 +20,8 @@ class HierarchicalSampler(Sampler):
 
     The three choices are uniform and without replacement, and batches are independent. Many negatives then share the
     super-class of the anchor, where hard negatives are most likely: other chairs, not lamps. Super-classes with fewer
-    than C classes are left out. The pair probabilities Q are `tfdml.importance.hierarchical_probabilities`; with
-    C = 1 or S = 1, some pairs are never drawn, and `importance` raises an error.
+    than C classes are left out. With C = 1 or S = 1, some pairs are never drawn, and `importance` raises an
+    error.
 
     See also: `HardClassSampler` for related classes without a hierarchy.
 
@@ -88,7 +87,12 @@ class HierarchicalSampler(Sampler):
         return classes.select(is_drawable), class_table(super_class[is_drawable])
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
-        """Q: see `tfdml.importance.hierarchical_probabilities`."""
+        """Q, for B = S C m rows in a batch, G super-classes, and L_g classes of super-class g.
+
+        Q(i, j) = S/G  C/L_g  m (m - 1) / (N_yi (N_yi - 1)) / (B (B - 1))                   where y_i = y_j
+        Q(i, j) = S/G  C (C - 1) / (L_g (L_g - 1))  m/N_yi  m/N_yj / (B (B - 1))            in one super-class g
+        Q(i, j) = S (S - 1) / (G (G - 1))  C/L_g  C/L_h  m/N_yi  m/N_yj / (B (B - 1))       in super-classes g and h
+        """
         classes, _ = self.prepare(labels)
         return hierarchical_probabilities(
             class_counts(classes),

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import require, require_one_of, require_seed, require_whole
-from tfdml.importance import PairProbabilities, p_random_probabilities
+from tfdml.importance.probabilities import PairProbabilities, p_random_probabilities
 from tfdml.pairs import consecutive_pairs
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import ClassTable, class_counts, class_table
@@ -21,7 +21,7 @@ class PairSampler(Sampler):
 
     A positive pair is two examples of one class, without replacement; a negative pair is one example from each of two
     classes. Classes and examples are uniform. Rows 2k and 2k + 1 of a batch are a pair: pass `pairing=sampler.pairing`
-    to the loss. The pair probabilities Q are eq. (8); see `tfdml.importance.p_random_probabilities`.
+    to the loss.
 
     See also: `ListSampler` for pairs without classes.
 
@@ -84,7 +84,11 @@ class PairSampler(Sampler):
         return table.select(drawable)
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
-        """Q, eq. (8): see `tfdml.importance.p_random_probabilities`."""
+        """Q, eq. (8), for L classes that can be drawn, L_2 of them with two examples or more.
+
+        Q(i, j) = p / (L_2 N_yi (N_yi - 1))              where y_i = y_j
+        Q(i, j) = (1 - p) / (L (L - 1) N_yi N_yj)        otherwise
+        """
         return p_random_probabilities(class_counts(self.prepare(labels)), positive_fraction=self.positive_fraction)
 
     def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml.importance import PairProbabilities, group_probabilities
+from tfdml.importance.probabilities import PairProbabilities, group_probabilities
 from tfdml.samplers.base import ClassBalancedSampler
 from tfdml.samplers.class_table import ClassTable, class_counts
 from tfdml.samplers.draws import random_bits, sample_rows, shuffle
@@ -20,7 +20,7 @@ class PKSampler(ClassBalancedSampler):
     its own order of classes, and each visit to a class draws K examples independently. Every batch has P different
     classes: if P does not divide L, the first classes of the epoch fill up its last batch.
 
-    A batch has the distribution of a `GroupSampler` batch: Q is `tfdml.importance.group_probabilities`.
+    A batch has the distribution, and the pair probabilities Q, of a `GroupSampler` batch.
 
     Example:
 
@@ -45,7 +45,7 @@ class PKSampler(ClassBalancedSampler):
         return _epoch_steps(self.prepare(labels), self.classes_per_batch)
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
-        """Q, eq. (9): see `tfdml.importance.group_probabilities`."""
+        """Q, as of `GroupSampler`."""
         counts = class_counts(self.prepare(labels))
         return group_probabilities(
             counts, classes_per_batch=self.classes_per_batch, examples_per_class=self.examples_per_class

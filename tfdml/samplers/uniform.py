@@ -6,7 +6,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import require_seed, require_whole
-from tfdml.importance import PairProbabilities, uniform_probabilities
+from tfdml.importance.probabilities import PairProbabilities, uniform_probabilities
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import ClassTable, class_counts, class_table
 from tfdml.samplers.draws import random_bits, sample_without_replacement
@@ -16,7 +16,7 @@ from tfdml.samplers.draws import random_bits, sample_without_replacement
 class UniformSampler(Sampler):
     """Uniform batches: examples without replacement, all choices equally likely.
 
-    Batches are independent. All pairs have the same probability, `tfdml.importance.uniform_probabilities`.
+    Batches are independent, and all pairs have the same probability.
 
     See also: `GroupSampler` for batches with positives of every class that they hold.
 
@@ -48,7 +48,7 @@ class UniformSampler(Sampler):
         return table
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
-        """Q, the same for every pair: see `tfdml.importance.uniform_probabilities`."""
+        """Q, P_U = 1 / (N (N - 1)) for every pair of the N examples."""
         return uniform_probabilities(class_counts(self.prepare(labels)))
 
     def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:

@@ -1,6 +1,5 @@
 """Pictures of embeddings: retrieval grids, two-dimensional maps, TensorBoard's projector, animations, thumbnails."""
 
-from tfdml.visualize.coordinates import pca, tsne, umap
 from tfdml.visualize.grids import retrieval_grid
 from tfdml.visualize.maps import embedding_map
 from tfdml.visualize.movies import animation
@@ -11,11 +10,8 @@ __all__ = [
     "Thumbnails",
     "animation",
     "embedding_map",
-    "pca",
     "projector",
     "retrieval_grid",
-    "tsne",
-    "umap",
     "write_thumbnails",
 ]
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import as_vectors, require, require_varied, require_whole
+from tfdml._core.checks import as_vectors, require, require_one_of, require_varied, require_whole
 from tfdml._core.optional import new_figure
 from tfdml.typing import Examples
 from tfdml.visualize.colors import SINGLE_COLOR, class_styles, labels_and_names
-from tfdml.visualize.coordinates import tsne
+from tfdml.visualize.coordinates import pca, tsne, umap
 from tfdml.visualize.pictures import pictures, shows_images
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _THUMBNAIL = 64  # pixels
 _FILLED = 0.9  # width of a thumbnail, as a fraction of its cell
+_METHODS = {"pca": pca, "tsne": tsne, "umap": umap}
 
 
 def embedding_map(
@@ -28,7 +29,7 @@ def embedding_map(
     data: Examples | None = None,
     labels: npt.ArrayLike | None = None,
     *,
-    method: Callable[[np.ndarray], npt.ArrayLike] = tsne,
+    method: Literal["pca", "tsne", "umap"] | Callable[[np.ndarray], npt.ArrayLike] = "tsne",
     cells: int = 24,
     title: str | None = None,
 ) -> Figure:
@@ -52,17 +53,20 @@ def embedding_map(
         embeddings: `(n, dim)`; two columns are drawn as they are.
         data: labeled set or sequence of n examples; None, or examples that are not images: points.
         labels: `(n,)` integer class ids; None: the labels of a labeled set, or one color for all.
-        method: function from embeddings `(n, dim)` to coordinates `(n, 2)`, such as `tfdml.visualize.pca`, `tsne` and
-            `umap`, or `sklearn.manifold.Isomap().fit_transform`.
+        method: "tsne" and "umap" keep neighbors together: sizes of clusters and distances between them mean little.
+            "pca" takes the two directions of largest variance. Or a function from embeddings `(n, dim)` to coordinates
+            `(n, 2)`, such as `sklearn.manifold.TSNE(perplexity=5).fit_transform`.
         cells: number of cells along the longer edge of the map; 0: points only.
         title: text above the map.
 
     Raises:
         ImportError: matplotlib, or the library of the method, is not installed.
-        ValueError: no embeddings, embeddings that are not finite or all equal, other numbers of embeddings, examples
-            and labels, or a method that returns another shape.
+        ValueError: no embeddings, too few rows or columns for the method, embeddings that are not finite or all equal,
+            other numbers of embeddings, examples and labels, an unknown method, or one that returns another shape.
     """
     require_whole("cells", cells, 0)
+    if not callable(method):
+        require_one_of(_METHODS, method=method)
     vectors = as_vectors(embeddings, "embeddings")
     require(len(vectors) > 0, "no embeddings", "at least one")
     require_varied(vectors)
@@ -125,7 +129,8 @@ def _square(points):
 
 
 def _mapped(vectors, method):
-    points = as_vectors(method(vectors), "coordinates of the method")
+    function = method if callable(method) else _METHODS[method]
+    points = as_vectors(function(vectors), "coordinates of the method")
     expected = f"({len(vectors)}, 2)"
     require(points.shape == (len(vectors), 2), f"coordinates of shape {points.shape} of the method", expected)
     return points

@@ -64,7 +64,9 @@ def _stacked(frames):
     require(len(frames) > 0, "no frames", "at least one. Did the callback see the training?")
     frames = [as_vectors(frame, f"frames[{number}]") for number, frame in enumerate(frames)]
     shapes = sorted({frame.shape for frame in frames})
-    expected = "(n, 2) for all. Train a model with dim=2, or map all frames together, as with tfdml.visualize.pca"
+    expected = (
+        "(n, 2) for all. Train a model with dim=2, or map all frames together, as with sklearn.decomposition.PCA(2)"
+    )
     require(len(shapes) == 1 and shapes[0][1] == 2 and shapes[0][0] > 0, f"frames of shapes {shapes}", expected)
     return np.stack(frames)
 

@@ -2,7 +2,7 @@
 
 from tfdml.zoo.entries import card, check, load
 from tfdml.zoo.huggingface import pull, push
-from tfdml.zoo.index import list_models, write_table
+from tfdml.zoo.index import list_models
 from tfdml.zoo.publishing import save
 from tfdml.zoo.reproduction import evaluate
 
@@ -15,7 +15,6 @@ __all__ = [
     "pull",
     "push",
     "save",
-    "write_table",
 ]
 
 

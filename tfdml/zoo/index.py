@@ -92,17 +92,6 @@ def list_models(root: FilePath | None = None) -> Listing:
 def write_table(root: FilePath | None = None) -> Path:
     """Write the table of the entries of a folder into its `README.md`, in one step; `save` calls it.
 
-    Example: of a folder without entries.
-
-        >>> import pathlib
-        >>> pathlib.Path("models").mkdir()
-        >>> page = tfdml.zoo.write_table("models")
-        >>> print(page, page.read_text().splitlines()[0])
-        models/README.md # Models
-
-    Args:
-        root: folder of entries; None for `savedmodels` in the current folder.
-
     Raises:
         ValueError: there is no such folder, or its README.md is another page.
     """

@@ -123,7 +123,7 @@ def undamaged_folder_of(name: FilePath, root: FilePath | None) -> Path:
 
 def _downloaded(name, url):
     require(_URL.fullmatch(url) is not None, f"root={url!r}", "a folder, or a URL of http or https")
-    folder = cache_folder(None) / "zoo" / hashlib.sha256(url.encode()).hexdigest()[:16] / name
+    folder = cache_folder() / "zoo" / hashlib.sha256(url.encode()).hexdigest()[:16] / name
     if not recovered(folder).exists():
         _download_to(folder, f"{url}/{name}")
     return folder

@@ -72,21 +72,15 @@ def test_a_damaged_file_is_rebuilt_with_a_warning(tmp_path, damage):
 
 def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.warns(UserWarning, match=r"could not be kept in .*Set TFDML_CACHE or pass cache="):
+    with pytest.warns(UserWarning, match=r"could not be kept in .*Set TFDML_CACHE to a folder"):
         assert_whole(cached(tmp_path / "file" / "x.npz", lambda: ARRAYS))
 
 
-def test_without_a_cache_the_arrays_are_built_every_time():
-    assert_whole(cached(None, lambda: ARRAYS))
-
-
-def test_the_folder_is_the_argument_or_the_environments_or_the_homes(monkeypatch, tmp_path):
-    assert cache_folder(False) is None
-    assert cache_folder("here") == pathlib.Path("here")
-    assert cache_folder(None) == tmp_path / "user-cache"
+def test_the_folder_is_that_of_the_environment_or_the_home(monkeypatch, tmp_path):
+    assert cache_folder() == tmp_path / "user-cache"
     monkeypatch.delenv("TFDML_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_folder(None) == tmp_path / "tfdml"
+    assert cache_folder() == tmp_path / "tfdml"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(pathlib.Path, "home", lambda: tmp_path / "home")
-    assert cache_folder(None) == tmp_path / "home" / ".cache" / "tfdml"
+    assert cache_folder() == tmp_path / "home" / ".cache" / "tfdml"

@@ -97,7 +97,7 @@ def test_latin_greek_and_cyrillic_a_are_one_class_of_many_faces(parts):
 
 
 def test_validation_is_carved_from_the_training_classes(parts, cache):
-    train, validation, test = glyphs(validation=True, cache=cache)
+    train, validation, test = glyphs(validation=True)
     assert keys(train) | keys(validation) == keys(parts[0])
     assert not set(code_points_of(train).tolist()) & set(code_points_of(validation).tolist())
     np.testing.assert_array_equal(test.images, parts[1].images)
@@ -106,7 +106,7 @@ def test_validation_is_carved_from_the_training_classes(parts, cache):
 
 
 def test_the_script_split_trains_on_latin_and_tests_on_the_rest(parts, cache):
-    train, test = glyphs(split="script", cache=cache)
+    train, test = glyphs(split="script")
     assert (len(train), len(test)) == (12_851, 10_333)
     assert (len(train.class_names), len(test.class_names)) == (869, 857)
     assert all(unicodedata.name(chr(c)).startswith("LATIN") for c in code_points_of(train).tolist())
@@ -118,7 +118,7 @@ def test_each_part_names_its_protocol(parts, cache):
         "glyphs/class-disjoint-train/exact-cosine/v1",
         "glyphs/class-disjoint/exact-cosine/v1",
     ]
-    assert [p.protocol for p in glyphs(split="script", validation=True, cache=cache)] == [
+    assert [p.protocol for p in glyphs(split="script", validation=True)] == [
         "glyphs/script-disjoint-train/exact-cosine/v1",
         "glyphs/script-disjoint-validation/exact-cosine/v1",
         "glyphs/script-disjoint/exact-cosine/v1",
@@ -128,7 +128,7 @@ def test_each_part_names_its_protocol(parts, cache):
 def test_the_second_call_reads_the_cache(parts, cache, monkeypatch):
     monkeypatch.setattr(glyph_set, "_render", None)
     monkeypatch.setitem(sys.modules, "PIL", None)
-    for first, second in zip(parts, glyphs(cache=cache), strict=True):
+    for first, second in zip(parts, glyphs(), strict=True):
         for field in ("images", "labels", "code_points", "faces", "designs", "views", "class_names"):
             np.testing.assert_array_equal(getattr(first, field), getattr(second, field))
 
@@ -145,7 +145,7 @@ def test_pixels_agree_with_the_committed_reference(monkeypatch, tmp_path):
         rows, expected = reference["rows"], reference["images"].astype(int)
     make_glyphs_manifest.save_manifest(tmp_path / "few.npz", some(rows))
     monkeypatch.setattr(glyph_set, "_MANIFEST", tmp_path / "few.npz")
-    difference = np.abs(in_manifest_order(glyphs(cache=tmp_path)).astype(int) - expected)
+    difference = np.abs(in_manifest_order(glyphs()).astype(int) - expected)
     # Rasterizers differ by a few gray levels at the edge of a stroke.
     assert difference.max() <= 12
     assert difference.mean() <= 0.5
@@ -189,7 +189,6 @@ def test_raw_pixels_find_about_a_third_of_the_characters():
         ({"split": "random"}, r"Received split='random', expected 'class' or 'script'"),
         ({"views": 0}, r"Received views=0, expected a whole number of at least 1"),
         ({"views": 1.0}, r"Received views=1.0, expected a whole number of at least 1"),
-        ({"cache": True}, r"Received cache=True, expected a folder"),
     ],
 )
 def test_wrong_arguments_are_named(options, message):
@@ -200,7 +199,7 @@ def test_wrong_arguments_are_named(options, message):
 def test_missing_libraries_are_named_with_the_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(ImportError, match=r"Pillow, which is not installed. Run: pip install tfdml\[plots\]"):
-        glyphs(cache=False)
+        glyphs()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"matplotlib, which is not installed. Run: pip install tfdml\[plots\]"):
-        glyphs(cache=False)
+        glyphs()

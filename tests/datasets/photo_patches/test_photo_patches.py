@@ -21,7 +21,9 @@ COINS = photographs.PHOTOGRAPHS["coins"]
 
 @pytest.fixture(scope="module")
 def validation(tmp_path_factory):
-    (part,) = photo_patches(splits=("validation",), cache=tmp_path_factory.mktemp("photos"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TFDML_CACHE", str(tmp_path_factory.mktemp("photos")))
+        (part,) = photo_patches(splits=("validation",))
     return part
 
 
@@ -199,10 +201,10 @@ def test_a_photograph_at_half_size_has_the_means_of_its_pixels():
     np.testing.assert_array_equal(photographs._halved(pixels), expected)
 
 
-def test_the_cache_is_read_and_a_missing_package_is_named(validation, tmp_path, monkeypatch):
+def test_the_cache_is_read_and_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"photograph chelsea.png of scikit-image.*pip install tfdml\[samples\]"):
-        photo_patches(splits=("validation",), cache=tmp_path)
+        photo_patches(splits=("validation",))
 
 
 def test_another_file_under_the_same_name_is_refused(tmp_path, monkeypatch):

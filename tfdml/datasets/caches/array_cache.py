@@ -10,14 +10,8 @@ import numpy as np
 from tfdml._core.atomic import atomic_write
 
 
-def cache_folder(cache):
-    """The folder of a cache, or None: `cache`, else `TFDML_CACHE`, `tfdml` in `XDG_CACHE_HOME` or `~/.cache`."""
-    if cache is False:
-        return None
-    if cache is True:
-        raise ValueError("Received cache=True, expected a folder, None for the default folder, or False for no cache.")
-    if cache is not None:
-        return pathlib.Path(cache)
+def cache_folder():
+    """The folder of caches: `TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or `~/.cache`."""
     if os.environ.get("TFDML_CACHE"):
         return pathlib.Path(os.environ["TFDML_CACHE"])
     return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "tfdml"
@@ -27,10 +21,8 @@ def cached(path, build):
     """The arrays in an .npz file; if there is no file, those that `build()` returns, which are then written to it.
 
     A damaged file, or one of another format, is rebuilt with a warning; a file that cannot be written gives a warning.
-    Several processes may build the same file: it is complete at all times. Without a path, there is no cache.
+    Several processes may build the same file: it is complete at all times.
     """
-    if path is None:
-        return build()
     if path.exists():
         try:
             return _read(path)
@@ -42,7 +34,7 @@ def cached(path, build):
     except OSError as error:
         warnings.warn(
             f"The arrays could not be kept in {path} ({error}); they will be rebuilt next time. "
-            "Set TFDML_CACHE or pass cache= to name a folder that can be written, or cache=False to keep none.",
+            "Set TFDML_CACHE to a folder that can be written.",
             stacklevel=4,
         )
     return arrays

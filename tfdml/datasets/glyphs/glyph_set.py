@@ -1,6 +1,5 @@
 """Glyphs: a zero-shot retrieval set of characters that needs no download. See docs/glyphs.md."""
 
-import os
 import pathlib
 import unicodedata
 import zlib
@@ -41,17 +40,14 @@ class Glyphs(LabeledSet):
 
 
 def glyphs(
-    *,
-    split: Literal["class", "script"] = "class",
-    validation: bool = False,
-    views: int = 1,
-    cache: str | os.PathLike[str] | Literal[False] | None = None,
+    *, split: Literal["class", "script"] = "class", validation: bool = False, views: int = 1
 ) -> tuple[Glyphs, ...]:
     """Images of characters, 32 x 32 gray pixels, with disjoint classes for training and test.
 
     A class is a character. An example is that character in one typeface with a small deterministic distortion. The
     typefaces are the 21 in matplotlib's wheel, drawn with Pillow: `pip install tfdml[plots]`. The first call draws
-    for about ten seconds; later calls read the cache.
+    for about ten seconds; later calls read the cache, the folder `TFDML_CACHE`, or `tfdml` in `XDG_CACHE_HOME` or
+    `~/.cache`.
 
     Example:
 
@@ -67,14 +63,13 @@ def glyphs(
         validation: whether to split a validation part of about every fifth class from the training classes, also by a
             hash (crc32 of `glyphs-validation:<hex code point>` is divisible by 5). The test part does not change.
         views: number of distortions per drawing. View 0 comes first in every part and equals the images of `views=1`.
-        cache: folder; False for none. By default `TFDML_CACHE`, else `tfdml` in `XDG_CACHE_HOME` or `~/.cache`.
 
     Returns:
         `(train, test)`, or `(train, validation, test)`, each a `Glyphs`, whose class names are the characters.
     """
     require(split in ("class", "script"), f"split={split!r}", "'class' or 'script'")
     require_whole("views", views, 1)
-    arrays = _arrays(views, cache)
+    arrays = _arrays(views)
     name = f"glyphs-views{views}" if views > 1 else "glyphs"
     rows_by_split = _rows_by_split(arrays["classes"], split, validation)
     return tuple(
@@ -104,10 +99,10 @@ def load_manifest() -> Selection:
     return Selection(labels[rows].astype(np.int64), code_points[rows].astype(np.int64), faces)
 
 
-def _arrays(views, cache):
+def _arrays(views):
     """The arrays of all parts, drawn or from the cache."""
-    chosen, folder = load_manifest(), cache_folder(cache)
-    path = folder and folder / f"glyphs-{digest(chosen._asdict())[:8]}-{VERSION}-views{views}.npz"
+    chosen = load_manifest()
+    path = cache_folder() / f"glyphs-{digest(chosen._asdict())[:8]}-{VERSION}-views{views}.npz"
     return cached(path, lambda: _render(typefaces.wheel_faces(), chosen, views))
 
 

@@ -1,6 +1,5 @@
 """Photo patches: views of places in photographs, a retrieval set that needs no download. See docs/photo-patches.md."""
 
-import os
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -55,16 +54,14 @@ class PhotoPatches(LabeledSet):
 
 
 def photo_patches(
-    *,
-    splits: Sequence[Literal["train", "validation", "test"]] = ("train", "validation", "test"),
-    cache: str | os.PathLike[str] | Literal[False] | None = None,
+    *, splits: Sequence[Literal["train", "validation", "test"]] = ("train", "validation", "test")
 ) -> tuple[PhotoPatches, ...]:
     """Places in photographs: 64 x 64 color images whose train, validation and test photographs are disjoint.
 
     A class is a place in a photograph; its eight images are views of it under a random homography, light, shadow,
     cover, blur, noise and JPEG. The photographs are those inside the wheels of scikit-image, scikit-learn and
-    matplotlib: `pip install tfdml[samples]`. The first call draws for about half a minute; later calls read the cache,
-    229 MB for all splits. The splits are not equally hard: never compare numbers of different splits.
+    matplotlib: `pip install tfdml[samples]`. The first call draws for about half a minute; later calls read the
+    cache, as for `glyphs`: 229 MB for all splits. They are not equally hard: never compare numbers of different splits.
 
     Example:
 
@@ -76,7 +73,6 @@ def photo_patches(
 
     Args:
         splits: names of the splits to return.
-        cache: folder of the arrays, as in `glyphs`.
 
     Returns:
         A tuple of `PhotoPatches`, one per split: 1,744, 146 and 442 places with eight views each.
@@ -85,7 +81,7 @@ def photo_patches(
     if unknown or isinstance(splits, str):
         raise ValueError(f"Received splits={splits!r}, expected some of {', '.join(map(repr, PARTS))} in a tuple.")
     manifest = load_manifest()
-    return tuple(_patches_of(split, manifest[split], cache) for split in splits)
+    return tuple(_patches_of(split, manifest[split]) for split in splits)
 
 
 def load_manifest() -> dict[str, np.ndarray]:
@@ -94,10 +90,9 @@ def load_manifest() -> dict[str, np.ndarray]:
         return {split: saved[split].astype(np.int64) for split in PARTS}
 
 
-def _patches_of(split, rows, cache):
-    folder = cache_folder(cache)
+def _patches_of(split, rows):
     name = f"photo-patches-{split}-{digest({split: rows})[:8]}-{VERSION}.npz"
-    arrays = cached(folder and folder / name, lambda: {"images": _render(split, rows)})
+    arrays = cached(cache_folder() / name, lambda: {"images": _render(split, rows)})
     suffix = "" if split == "test" else f"-{split}"
     return PhotoPatches(
         images=arrays["images"],

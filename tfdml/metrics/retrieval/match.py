@@ -10,70 +10,8 @@ from tfdml.metrics.retrieval.measures import last_of, values_of_ranks
 from tfdml.metrics.retrieval.ranks.base import descending_order
 from tfdml.metrics.retrieval.relevance import Relevance, as_rows, require_classes
 from tfdml.metrics.retrieval.ties import expected_values
-from tfdml.typing import Labels
 
 Match = Callable[[np.ndarray, np.ndarray], Any]
-
-
-def shared_labels(labels: Labels, gallery_labels: Labels) -> np.ndarray:
-    """Number of labels that two items have in common, for `match=`: items with several labels each.
-
-    See also: option `match=` of `retrieval`.
-
-    Example:
-
-        >>> has_label = np.array([[1, 1, 0], [0, 1, 1], [0, 0, 1]], bool)
-        >>> tfdml.metrics.shared_labels(has_label, has_label).tolist()
-        [[2.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0]]
-
-    Args:
-        labels: `(A, labels)` booleans, whether item i has label j.
-        gallery_labels: `(B, labels)` booleans.
-
-    Returns:
-        `(A, B)` float32 whole numbers; 0, not relevant, for an item without a label.
-
-    Raises:
-        ValueError: labels that are not two matrices of booleans of the same width.
-    """
-    a, b = np.asarray(labels), np.asarray(gallery_labels)
-    is_valid = a.ndim == b.ndim == 2 and a.dtype == b.dtype == bool and a.shape[1] == b.shape[1]
-    expected = "two (n, labels) matrices of booleans with the same number of labels"
-    require(is_valid, f"labels of shapes {a.shape} and {b.shape}, {a.dtype} and {b.dtype}", expected)
-    return a.astype(np.float32) @ b.T.astype(np.float32)
-
-
-def shared_levels(labels: Labels, gallery_labels: Labels) -> np.ndarray:
-    """Number of levels of a hierarchy that two items have in common, for `match=`, from the coarsest level on.
-
-    See also: option `match=` of `retrieval`.
-
-    Example:
-
-        >>> species = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3]])  # family, genus, species
-        >>> tfdml.metrics.shared_levels(species[:1], species).tolist()
-        [[3, 2, 1, 0]]
-
-    Args:
-        labels: `(A, levels)` integer ids, the coarsest level first, such as family, genus and species.
-        gallery_labels: `(B, levels)` integer ids.
-
-    Returns:
-        `(A, B)` integers from 0, which is not relevant, to the number of levels. Ids below a level that differs are not
-        compared.
-
-    Raises:
-        ValueError: labels that are not two matrices of integers of the same width.
-    """
-    a, b = np.asarray(labels), np.asarray(gallery_labels)
-    is_valid = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[1] and a.dtype.kind in "iu" and b.dtype.kind in "iu"
-    expected = "two (n, levels) matrices of integers with the same number of levels"
-    require(is_valid, f"labels of shapes {a.shape} and {b.shape}, {a.dtype} and {b.dtype}", expected)
-    shared, same = np.zeros((len(a), len(b)), np.int32), np.ones((len(a), len(b)), bool)
-    for level, gallery_level in zip(a.T, b.T, strict=True):
-        same &= level[:, None] == gallery_level
-        shared += same
-    return shared
 
 
 class MatchedRelevance(Relevance):

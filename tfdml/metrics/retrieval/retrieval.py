@@ -100,9 +100,8 @@ def retrieval(
         gallery_groups: `(items,)` integers, with `gallery_labels` and `groups`.
         match: function of the labels of some queries `(A, ...)` and of the gallery `(items, ...)` that returns a matrix
             `(A, items)`, of booleans or of grades of at least 0; items with a grade above 0 are relevant. None: items
-            with an equal label are relevant. `shared_labels` is for items with several labels, `shared_levels` for
-            hierarchies. It is called in several threads, for one block of queries at a time. Every ranking is sorted,
-            so this is slower than comparing classes.
+            with an equal label are relevant. It is called in several threads, for one block of queries at a time. Every
+            ranking is sorted, so this is slower than comparing classes.
         metric: "cosine" (normalized here; a zero vector has cosine 0 with everything), "dot" or "euclidean".
         ties: "index" ranks items with the same score in the order of the gallery; "expected" returns the mean over all
             of their orders.

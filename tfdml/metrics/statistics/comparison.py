@@ -9,6 +9,7 @@ from tfdml._core.checks import require
 from tfdml.metrics.statistics.confidence import bootstrap_interval, least_classes, weighted_sums
 from tfdml.typing import Labels
 
+_SAMPLES = 10_000  # of the bootstrap and of the test
 _BITS = 2**20  # Random bits drawn at the same time.
 _ROUNDING = 1e-12  # Relative rounding error of a sum of the same differences in another order.
 
@@ -66,7 +67,6 @@ def paired_comparison(
     *,
     names: tuple[str, str] = ("A", "B"),
     confidence: float = 0.95,
-    samples: int = 10_000,
     average: str = "micro",
     seed: int = 0,
 ) -> Comparison:
@@ -78,7 +78,7 @@ def paired_comparison(
 
         p = (1 + #{|T'| >= |T|}) / (1 + samples),
 
-    or the share of all 2^C signs with |T'| >= |T|, where C classes have no more than `samples` signs.
+    with 10,000 samples, or the share of all 2^C signs with |T'| >= |T|, where C classes have no more signs than that.
 
     Both cover another choice of test classes, not other training seeds: a comparison of methods needs several seeds of
     each, see `seed_interval`. With fewer than about 20 classes the interval is too narrow, and with fewer than 6 there
@@ -97,7 +97,6 @@ def paired_comparison(
         labels: `(queries,)` integer class ids.
         names: names of the two models.
         confidence, average, seed: as in `bootstrap_interval`.
-        samples: number of samples of the bootstrap and of the test.
 
     Returns:
         `Comparison`. Equal values give a difference of 0, and p = 1.
@@ -119,7 +118,7 @@ def paired_comparison(
     )
     differences = a - b
     low, high = bootstrap_interval(
-        differences, labels, confidence=confidence, samples=samples, average=average, seed=seed
+        differences, labels, confidence=confidence, samples=_SAMPLES, average=average, seed=seed
     )
     sums, weights = weighted_sums(differences, labels, average)
     return Comparison(
@@ -127,7 +126,7 @@ def paired_comparison(
         difference=float(sums.sum() / weights.sum()),
         low=low,
         high=high,
-        p=_sign_flip_p(sums, samples, seed),
+        p=_sign_flip_p(sums, _SAMPLES, seed),
         confidence=confidence,
         queries=int(len(a) - excluded.sum()),
         classes=len(sums),

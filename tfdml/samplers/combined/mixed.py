@@ -10,7 +10,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import require, require_seed
-from tfdml.importance import PairProbabilities, mixed_probabilities
+from tfdml.importance.probabilities import PairProbabilities, mixed_probabilities
 from tfdml.pairs import Pairs
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.combined.two_sets import TwoSetSampler
@@ -21,8 +21,7 @@ from tfdml.samplers.draws import random_bits, sample_categorical
 class MixedSampler(Sampler):
     """Mixture: each batch is drawn by one of several samplers, selected at random.
 
-    Selections are independent. Batch t is batch t of the selected sampler, with the seed of that sampler. The pair
-    probabilities Q are `tfdml.importance.mixed_probabilities`, if all samplers have a Q.
+    Selections are independent. Batch t is batch t of the selected sampler, with the seed of that sampler.
 
     Example:
 
@@ -70,7 +69,7 @@ class MixedSampler(Sampler):
         return tuple(sampler.prepare(labels) for sampler in self.samplers)
 
     def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
-        """Q: see `tfdml.importance.mixed_probabilities`."""
+        """Q(i, j) = sum_k weight_k Q_k(i, j), if all samplers have a Q. P_U is over the classes of all of them."""
         designs = [sampler.pair_probabilities(labels) for sampler in self.samplers]
         return mixed_probabilities(designs, [weight / sum(self.weights) for weight in self.weights])
 

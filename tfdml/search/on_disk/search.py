@@ -1,6 +1,5 @@
 """Exact nearest neighbors in vectors that are read from disk, block by block."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ def search_on_disk(
     *,
     metric: str = "cosine",
     max_bytes: int = MAX_BYTES,
-    progress: Callable[[int, int], None] | None = None,
     model: Any = None,
     other_model: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -50,7 +48,6 @@ def search_on_disk(
         k: number of neighbors, 1 to the number of vectors.
         metric: "cosine", "dot" or "euclidean".
         max_bytes: bytes for the blocks and their scores, in addition to the queries and the results.
-        progress: function of the number of vectors that were compared and of all; called after each block.
         model: the model of the queries, as for `Exact`; None: not stated, and not compared. Parquet files that
             `tfdml.models.write_embeddings` wrote state the model of their vectors.
         other_model: whether queries and shards may be of different models.
@@ -71,8 +68,7 @@ def search_on_disk(
     if size < 1 or rows < 1 <= len(queries):
         raise ValueError(f"Received max_bytes={max_bytes}, which is too little for a block of vectors. Raise it.")
     blocks = blocks_of(shards, size)
-    total = blocks[-1].start + blocks[-1].length
-    require_whole("k", k, 1, total)
+    require_whole("k", k, 1, blocks[-1].start + blocks[-1].length)
 
     def search(block):
         return _search(Gallery(block.read(queries.shape[1]), metric), queries, min(k, block.length), max(1, rows))
@@ -80,8 +76,6 @@ def search_on_disk(
     neighbors, values = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
     for block, (columns, block_values) in zip(blocks, in_threads(search, blocks), strict=True):
         neighbors, values = merged(neighbors, values, block.start + columns, block_values, k)
-        if progress:
-            progress(block.start + block.length, total)
     return neighbors, -values if metric == "euclidean" else values
 
 
