@@ -382,8 +382,8 @@ def _reweighted(option, function, pairs):
 class IndependentPairOptions(PairOptions, total=False):
     """Options of every loss that adds pairs up, see `PairLoss`, and `normalize`.
 
-    By what the sum over pairs is divided: "anchor", the formula of the loss; "all", the number of pairs of the batch; or
-    "active", the number of its pairs with a loss above 0.
+    The divisor of the sum over pairs: "anchor", as in the formula of the loss; "all", the number of pairs of the batch;
+    or "active", the number of its pairs with a loss above 0.
     """
 
     normalize: str

@@ -101,7 +101,12 @@ class BinomialDevianceLoss(IndependentPairLoss):
     """
 
     def __init__(
-        self, *, alpha: float = 2.0, beta: float = 50.0, threshold: float = 0.5, **options: Unpack[IndependentPairOptions]
+        self,
+        *,
+        alpha: float = 2.0,
+        beta: float = 50.0,
+        threshold: float = 0.5,
+        **options: Unpack[IndependentPairOptions],
     ) -> None:
         require_positive(alpha=alpha, beta=beta)
         require(-1 <= threshold <= 1, f"threshold={threshold}", "a cosine similarity in [-1, 1]")
