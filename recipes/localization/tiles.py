@@ -14,7 +14,7 @@ SPAN = 96  # pixels of the photograph that a tile shows, twice the support of a 
 PALETTE = np.array([[70, 130, 180], [34, 100, 34], [200, 220, 140], [150, 110, 90], [250, 245, 235]], np.uint8)
 
 
-def map_tiles(patches: tfdml.datasets.PhotoPatches) -> tfdml.datasets.PhotoPatches:
+def map_tiles(patches: tfdml.datasets.LabeledSet) -> tfdml.datasets.LabeledSet:
     """One tile of a map for each place of a set of photo patches, as the gallery of localization.
 
     A tile shows a square of 96 pixels of the photograph around the place, twice as wide as a view, north up and without
@@ -32,7 +32,7 @@ def map_tiles(patches: tfdml.datasets.PhotoPatches) -> tfdml.datasets.PhotoPatch
         patches: one of the sets of `tfdml.datasets.photo_patches`.
 
     Returns:
-        `PhotoPatches` of `(places, 48, 48, 3)` uint8, in the order of the classes; view 0 of each place is its record.
+        A set of `(places, 48, 48, 3)` uint8, in the order of the classes; view 0 of each place is its record.
         If the set has a protocol, it is that and `/views-against-map-tiles`.
 
     Raises:

@@ -12,8 +12,8 @@ _LIGHT = (170, 256)  # range of the channels of a color
 
 
 def scenes(
-    glyphs: tfdml.datasets.Glyphs, backgrounds: tfdml.datasets.PhotoPatches, *, seed: int = 0
-) -> tuple[tfdml.datasets.Glyphs, tfdml.datasets.Glyphs]:
+    glyphs: tfdml.datasets.LabeledSet, backgrounds: tfdml.datasets.LabeledSet, *, seed: int = 0
+) -> tuple[tfdml.datasets.LabeledSet, tfdml.datasets.LabeledSet]:
     """Two domains of glyphs: in scenes, and as products on a plain background.
 
     A scene is a glyph in a random light color, moved by up to three pixels, on a random crop of a dimmed photo patch.
@@ -36,8 +36,8 @@ def scenes(
         seed: seed of colors, shifts and crops.
 
     Returns:
-        `(scenes, products)`, both `Glyphs` with images `(n, 32, 32, 3)` uint8; if the set has a protocol, theirs is it
-        and `/scenes-against-products`.
+        `(scenes, products)`, two sets of glyphs with images `(n, 32, 32, 3)` uint8; if the set has a protocol, theirs
+        is it and `/scenes-against-products`.
 
     Raises:
         ValueError: no backgrounds, or a seed below 0.

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import tfdml
 from recipes import reidentification as recipe
 from tests.recipes.miniature import photo, write
+from tfdml.datasets.glyphs.glyph_set import Glyphs
 from tfdml.datasets.public import reidentification as benchmarks
 
 
@@ -40,7 +40,7 @@ def vehicles(root):
 def test_a_scene_has_one_query_per_identity_and_camera_and_distractors_without_one():
     shape = {"labels": np.repeat(np.arange(12), 8), "designs": np.tile([0, 0, 1, 1], 24)}
     data = SimpleNamespace(images=np.arange(96))
-    glyphs = tfdml.datasets.Glyphs(
+    glyphs = Glyphs(
         images=data.images,
         class_names=tuple("abcdefghijkl"),
         code_points=shape["labels"],

@@ -9,12 +9,13 @@ import pytest
 import tfdml
 from recipes import patches
 from studies import pages, photo_patches, runner
+from tfdml.datasets.photo_patches.patches import PhotoPatches
 
 
 def random_part(name):
     """Twenty places with eight random views each, in two photographs."""
     labels = np.repeat(np.arange(20), 8)
-    return tfdml.datasets.PhotoPatches(
+    return PhotoPatches(
         images=np.random.default_rng(len(name)).integers(0, 256, (160, 64, 64, 3), dtype=np.uint8),
         labels=labels,
         class_names=tuple(map(str, range(20))),

@@ -1,13 +1,13 @@
 """Labeled sets: readers of image files, preprocessing, and two embedded sets; published ones are in `public`."""
 
 from tfdml.datasets import public
-from tfdml.datasets.glyphs.glyph_set import Glyphs, glyphs
+from tfdml.datasets.glyphs.glyph_set import glyphs
 from tfdml.datasets.glyphs.sketches import outlines, sketches
 from tfdml.datasets.images.alignment import align_faces, face_points
 from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, compose, turned_classes
 from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.photo_patches.patches import PhotoPatches, photo_patches
+from tfdml.datasets.photo_patches.patches import photo_patches
 from tfdml.datasets.photo_patches.photographs import photograph
 from tfdml.datasets.readers.archives import archives
 from tfdml.datasets.readers.idx_files import idx
@@ -18,10 +18,8 @@ from tfdml.datasets.readers.tfds import tfds
 from tfdml.datasets.splits import require_disjoint
 
 __all__ = [
-    "Glyphs",
     "LabeledSet",
     "PairList",
-    "PhotoPatches",
     "Preprocessing",
     "RandomCrop",
     "RandomResizedCrop",

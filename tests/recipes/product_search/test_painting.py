@@ -6,6 +6,7 @@ import pytest
 import tfdml
 from recipes import product_search
 from recipes.product_search.painting import _painted
+from tfdml.datasets.photo_patches.patches import PhotoPatches
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +18,7 @@ def part():
 def backgrounds():
     images = np.random.default_rng(0).integers(0, 256, (5, 64, 64, 3), np.uint8)
     rows = np.arange(5)
-    return tfdml.datasets.PhotoPatches(
+    return PhotoPatches(
         images=images,
         labels=rows,
         class_names=tuple("abcde"),

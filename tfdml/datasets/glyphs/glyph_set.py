@@ -65,7 +65,18 @@ def glyphs(
         views: number of distortions per drawing. View 0 comes first in every part and equals the images of `views=1`.
 
     Returns:
+<<<<<<< HEAD
         `(train, test)`, or `(train, validation, test)`, each a `Glyphs`, whose class names are the characters.
+=======
+        `(train, test)`, or `(train, validation, test)`, each a `LabeledSet` of `(n, 32, 32, 1)` uint8 images, whose
+        class names are the characters. Its further columns are `code_points`, `(n,)` Unicode code points; `faces` and
+        `designs`, indices of the typeface and of its family into `face_names` and `design_names`; and `views`, the
+        number of the distortion.
+
+    Raises:
+        ImportError: the arrays are not in the cache, and Pillow or matplotlib is not installed.
+        ValueError: an argument is wrong, or a font file is not the expected one.
+>>>>>>> h-opts
     """
     require(split in ("class", "script"), f"split={split!r}", "'class' or 'script'")
     require_whole("views", views, 1)

@@ -75,7 +75,8 @@ def photo_patches(
         splits: names of the splits to return.
 
     Returns:
-        A tuple of `PhotoPatches`, one per split: 1,744, 146 and 442 places with eight views each.
+        A tuple of `LabeledSet`, one per split: 1,744, 146 and 442 places with eight views each. Further columns are
+        `photographs`, indices into `photograph_names`; `places`, `(n, 2)` x and y; and `views`, the number of the view.
     """
     unknown = [split for split in splits if split not in PARTS]
     if unknown or isinstance(splits, str):
