@@ -116,45 +116,6 @@ def test_records_without_load_are_the_examples_and_their_shape_is_known():
     np.testing.assert_array_equal(vectors[:, 2], numbers)
 
 
-def test_a_tfds_source_over_array_records_is_a_source(tmp_path):
-    pytest.importorskip("array_record")
-    tfds = pytest.importorskip("tensorflow_datasets")
-    tfds.disable_progress_bar()
-
-    class Numbers(tfds.core.GeneratorBasedBuilder):
-        VERSION = tfds.core.Version("1.0.0")
-        code_path = None  # TFDS looks beside the code for checksums of downloads, of which there are none.
-
-        def _info(self):
-            features = {
-                "image": tfds.features.Image(shape=(None, None, 1)),
-                "label": tfds.features.ClassLabel(num_classes=6),
-            }
-            return tfds.core.DatasetInfo(
-                builder=self, features=tfds.features.FeaturesDict(features), disable_shuffling=True
-            )
-
-        def _split_generators(self, _):
-            return {"train": self._generate_examples()}
-
-        def _generate_examples(self):
-            for row, label in enumerate(LABELS):
-                yield row, {"image": np.full((3 + row % 2, 5, 1), row, np.uint8), "label": label}
-
-    builder = Numbers(data_dir=tmp_path, file_format="array_record")
-    builder.download_and_prepare(download_config=tfds.download.DownloadConfig(try_download_gcs=False))
-    files = builder.as_data_source("train", decoders={"image": tfds.decode.SkipDecoding()})
-
-    def load(record):
-        return tf.image.resize(tf.io.decode_png(record["image"], channels=1), (2, 2)), record["label"]
-
-    for row, ((images, classes), labels) in zip(
-        rows_of(GROUP, 5), GROUP.batches(files, LABELS, load=load).take(5), strict=True
-    ):
-        np.testing.assert_array_equal(images[:, 0, 0, 0], row)
-        np.testing.assert_array_equal(classes, labels)
-
-
 @pytest.mark.parametrize(
     "data", [object(), tf.data.Dataset.range(30), {"key": object()}], ids=["object", "tf.data", "dict"]
 )

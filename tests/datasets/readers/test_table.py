@@ -136,15 +136,12 @@ BAD_ROWS = {
 BAD_OPTIONS = {"group": "day", "box": ("x1", "x1", "x1", "x1")}
 
 
-def test_rows_that_cannot_be_used_are_an_error_that_counts_them(root):
-    write_csv(root, BAD_ROWS)
+def test_rows_that_cannot_be_used_are_counted_in_an_error_or_listed_with_the_reason(root):
+    path = write_csv(root, BAD_ROWS)
     (root.parent / "outside.png").write_bytes(b"")
     with pytest.raises(ValueError, match=r"a table of 7 rows, of which 6 cannot be used: 1 not a file, first missing"):
-        table(root / "photos.csv", **BAD_OPTIONS)
-
-
-def test_rows_that_cannot_be_used_are_listed_with_the_reason(root):
-    photos = table(write_csv(root, BAD_ROWS), on_error="skip", **BAD_OPTIONS)
+        table(path, **BAD_OPTIONS)
+    photos = table(path, on_error="skip", **BAD_OPTIONS)
     assert photos.paths.tolist() == [str(root / "e.png")]
     assert photos.skipped == (
         ("missing.png", "not a file"),
