@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tfdml.datasets import glyphs
 from tfdml.datasets.glyphs import distortion, glyph_set
@@ -14,6 +15,10 @@ def cache(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def no_cache_of_the_user(monkeypatch, tmp_path):
     monkeypatch.setenv("TFDML_CACHE", str(tmp_path / "user-cache"))
+
+
+def decode(path):
+    return tf.io.decode_png(tf.io.read_file(path))
 
 
 def spelled(keys):
