@@ -1,4 +1,4 @@
-"""Every entry of a JSON file, and the file with one of them changed: for tests of damaged files."""
+"""For tests of damaged files: entries of a JSON file, a file with another entry or bit, and the error of a reader."""
 
 import json
 
@@ -22,3 +22,19 @@ def changed(content, path, value):
     else:
         inner[path[-1]] = value
     return copy
+
+
+def refusal(read):
+    """The message of the ValueError of a function; empty where it returns."""
+    try:
+        read()
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def flip(path, bit):
+    """Change one bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)

@@ -20,5 +20,5 @@ def make():
     return model
 
 
-def fit(model, *watch, epochs=3):
-    return model.fit(X, LABELS, epochs=epochs, verbose=0, callbacks=list(watch)).history
+def fit(model, *watch, epochs=3, **options):
+    return model.fit(X, LABELS, epochs=epochs, verbose=0, callbacks=list(watch), **options).history

@@ -3,18 +3,15 @@
 import collections
 import copy
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml import callbacks, losses, models, samplers
+from tests.callbacks.small import LABELS, PART, X, fit, make
+from tfdml import callbacks, samplers
 from tfdml.datasets import LabeledSet
 
-X = np.random.default_rng(0).normal(size=(24, 4)).astype("float32")
-LABELS = np.arange(24) // 6
 DATASET = tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(8)
-PART = LabeledSet(images=X, labels=LABELS, class_names=tuple("abcd"))
 
 
 def embedding_mean(embeddings, data):
@@ -22,7 +19,7 @@ def embedding_mean(embeddings, data):
 
 
 def with_gallery(data, folder):
-    queries, gallery = data.take(range(0, 24, 2)), data.take(range(1, 24, 2))
+    queries, gallery = data.take(range(0, 60, 2)), data.take(range(1, 60, 2))
     return callbacks.RetrievalEvaluation(queries, gallery=gallery, k=1, prefix="gallery_")
 
 
@@ -36,21 +33,14 @@ HOLDERS = {  # functions of a labeled set and a folder
     "EmbeddingMetrics": lambda data, folder: callbacks.EmbeddingMetrics(data, embedding_mean),
     "EmbeddingHistory": lambda data, folder: callbacks.EmbeddingHistory(data),
     "PairDiagnostics": lambda data, folder: callbacks.PairDiagnostics(data, path=folder / "logs"),
-    "RefreshCenters": lambda data, folder: callbacks.RefreshCenters(data, centers=samplers.ClassCenters(LABELS, dim=2)),
+    "RefreshCenters": lambda data, folder: callbacks.RefreshCenters(data, centers=samplers.ClassCenters(LABELS, dim=4)),
     "RefreshMinedPairs": refreshed_pairs,
 }
 
 
 def holders(folder):
     """One of each, and one of a dataset."""
-    return [callbacks.RetrievalEvaluation(DATASET, k=1), *(make(PART, folder) for make in HOLDERS.values())]
-
-
-def fit(watch, epochs=1):
-    inputs = keras.Input((4,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(2)(inputs))
-    model.compile("sgd", loss=losses.ContrastiveLoss(), run_eagerly=True)
-    return model.fit(X, LABELS, epochs=epochs, verbose=0, callbacks=watch).history
+    return [callbacks.RetrievalEvaluation(DATASET, k=1), *(hold(PART, folder) for hold in HOLDERS.values())]
 
 
 @pytest.mark.slow
@@ -58,10 +48,10 @@ def test_copies_work_before_and_after_a_run(tmp_path):
     originals = [*holders(tmp_path), callbacks.TrainingCheckpoint(tmp_path / "state.keras")]
     export = callbacks.ExportBest(tmp_path / "export", monitor="loss", mode="min", best=-1.0)
     assert {type(each).__name__ for each in [*originals, export]} == set(callbacks.__all__)
-    history = fit(copy.deepcopy([*originals, export]))
+    history = fit(make(), *copy.deepcopy([*originals, export]), epochs=1)
     assert "val_map@r" in history
-    fit(originals)
-    assert set(fit(copy.deepcopy(originals))) == set(history)
+    fit(make(), *originals, epochs=1)
+    assert set(fit(make(), *copy.deepcopy(originals), epochs=1)) == set(history)
 
 
 def test_copies_share_data_and_nothing_that_changes(tmp_path):
@@ -71,16 +61,6 @@ def test_copies_share_data_and_nothing_that_changes(tmp_path):
             assert getattr(other, attribute, None) is getattr(original, attribute, None)
         other.changed = True
         assert not hasattr(original, "changed")
-
-
-class Source:
-    """Examples by random access, as a set of files has."""
-
-    def __len__(self):
-        return len(X)
-
-    def __getitem__(self, row):
-        return X[row]
 
 
 def test_pipelines_of_sets_are_built_once(tmp_path, monkeypatch):
@@ -93,8 +73,8 @@ def test_pipelines_of_sets_are_built_once(tmp_path, monkeypatch):
 
     def labeled_set(name):
         """A set whose classes are named after a callback."""
-        return LabeledSet(source=Source(), labels=LABELS, class_names=tuple(f"{name} {c}" for c in range(4)))
+        return LabeledSet(source=list(X), labels=LABELS, class_names=tuple(f"{name} {c}" for c in range(12)))
 
     monkeypatch.setattr(LabeledSet, "batches", counted)
-    fit([make(labeled_set(name), tmp_path) for name, make in HOLDERS.items()], epochs=2)
+    fit(make(), *(hold(labeled_set(name), tmp_path) for name, hold in HOLDERS.items()), epochs=2)
     assert built == {name: 2 if "gallery" in name else 1 for name in HOLDERS}

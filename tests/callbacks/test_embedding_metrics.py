@@ -192,19 +192,6 @@ def test_ranks_that_are_not_given_fit_the_set_and_given_ones_are_checked():
         callbacks.RetrievalEvaluation(PART, gallery=few, k=8)
 
 
-def test_queries_without_a_match_are_counted_in_the_logs():
-    history = fit(make(), callbacks.RetrievalEvaluation(PART.take(slice(6))), epochs=1)
-    assert (history["val_queries"], history["val_skipped"]) == ([5], [1])
-
-
-def test_a_set_without_any_match_is_an_error_before_training():
-    one_each = PART.take(np.arange(0, 60, 5))
-    with pytest.raises(ValueError, match="12 queries of which none has a relevant item"):
-        callbacks.RetrievalEvaluation(one_each)
-    with pytest.raises(ValueError, match="none has a relevant item"):
-        callbacks.RetrievalEvaluation(PART.take(slice(30)), gallery=PART.take(slice(30, None)))
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

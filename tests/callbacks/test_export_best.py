@@ -63,13 +63,6 @@ def test_it_holds_the_model_of_the_best_epoch_with_its_value(tmp_path):
     assert set(served["serve_bytes"].structured_outputs) == {"embedding", "error"}
 
 
-def test_an_option_that_an_export_does_not_take_is_refused_at_once(tmp_path):
-    with pytest.raises(ValueError, match="on_error='never', expected one of 'error', 'skip'"):
-        callbacks.ExportBest(tmp_path / "model", on_error="never")
-    with pytest.raises(TypeError, match="max_byte"):
-        callbacks.ExportBest(tmp_path / "model", max_byte=3)
-
-
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder for exports that hold the epoch of their model, and none of the seconds that a SavedModel takes."""
@@ -228,6 +221,10 @@ def test_what_is_wrong_is_said_at_the_call(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ValueError, match="mode='best', expected one of 'max', 'min'"):
         callbacks.ExportBest(tmp_path / "model", mode="best")
+    with pytest.raises(ValueError, match="on_error='never', expected one of 'error', 'skip'"):
+        callbacks.ExportBest(tmp_path / "model", on_error="never")
+    with pytest.raises(TypeError, match="max_byte"):
+        callbacks.ExportBest(tmp_path / "model", max_byte=3)
     with pytest.raises(ValueError, match="best=nan, expected a number"):
         callbacks.ExportBest(tmp_path / "model", best=float("nan"))
     with pytest.raises(OSError, match="expected a place that can be written"):

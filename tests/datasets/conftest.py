@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tfdml.datasets import glyphs
 from tfdml.datasets.glyphs import distortion, glyph_set
@@ -16,6 +17,10 @@ def no_cache_of_the_user(request, monkeypatch, tmp_path):
     """A test that names `cache` has it, any other test an empty folder."""
     folder = request.getfixturevalue("cache") if "cache" in request.fixturenames else tmp_path / "user-cache"
     monkeypatch.setenv("TFDML_CACHE", str(folder))
+
+
+def decode(path):
+    return tf.io.decode_png(tf.io.read_file(path))
 
 
 def spelled(keys):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.datasets.conftest import decode
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.datasets.integrity import FileCheck
 
@@ -13,10 +14,6 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (9, 40, 60, 3), np.uint8)
 PNG = [tf.io.encode_png(image).numpy() for image in PIXELS]
 LOAD = tf.function(Preprocessing(size=8))  # traced once for all tests
 JPEG = tf.io.encode_jpeg(PIXELS[0]).numpy()
-
-
-def decode(path):
-    return tf.io.decode_png(tf.io.read_file(path))
 
 
 def files(folder, contents, labels=None, **options):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.datasets.conftest import decode
 from tfdml import callbacks, models, samplers
 from tfdml.datasets import LabeledSet, PairList, Preprocessing
 
@@ -13,25 +14,11 @@ NAMES = ("ant", "bee", "cat")
 IMAGES = np.random.default_rng(0).integers(0, 256, (10, 4, 4, 3), np.uint8)
 
 
-def decode(path):
-    return tf.io.decode_png(tf.io.read_file(path))
-
-
-class Source:
-    """Records that are read one by one."""
-
-    def __len__(self):
-        return len(IMAGES)
-
-    def __getitem__(self, row):
-        return IMAGES[row]
-
-
-class ManySource(Source):
+class ManySource(list):
     """Records that are read in batches."""
 
     def __getitems__(self, rows):
-        return list(IMAGES[rows])
+        return [self[row] for row in rows]
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +38,8 @@ def data(request, folder):
         "files": {"paths": paths, "load": decode},
         "array": {"images": IMAGES},
         "memory map": {"images": np.load(folder / "images.npy", mmap_mode="r")},
-        "source": {"source": Source()},
-        "source of many": {"source": ManySource()},
+        "source": {"source": list(IMAGES)},
+        "source of many": {"source": ManySource(IMAGES)},
         "array and load": {"images": 255 - IMAGES, "load": lambda image: 255 - image},
     }
     return LabeledSet(labels=LABELS, class_names=NAMES, **examples[request.param])
@@ -110,7 +97,7 @@ def test_a_part_keeps_its_columns_and_loses_its_protocol():
 
 
 def test_classes_are_taken_by_name_or_number_and_numbered_again():
-    part = LabeledSet(source=Source(), labels=LABELS, class_names=NAMES)
+    part = LabeledSet(source=list(IMAGES), labels=LABELS, class_names=NAMES)
     for chosen in (part.select_classes(["cat", "ant"]), part.select_classes([0, 2])):
         assert chosen.class_names == ("ant", "cat")
         np.testing.assert_array_equal(chosen.labels, [0, 1, 0, 1, 0, 1, 1])
@@ -124,7 +111,7 @@ def test_classes_are_taken_by_name_or_number_and_numbered_again():
     ("options", "message"),
     [
         ({}, "no examples, expected paths, images or a source"),
-        ({"images": IMAGES, "source": Source()}, "images and source, expected"),
+        ({"images": IMAGES, "source": list(IMAGES)}, "images and source, expected"),
         ({"images": IMAGES[:9]}, "9 images and 10 labels"),
         ({"images": IMAGES, "groups": np.arange(3)}, "3 groups and 10 labels"),
         ({"images": IMAGES, "labels": LABELS + 1}, "labels from 1 to 3 and 3 class names"),
@@ -132,7 +119,7 @@ def test_classes_are_taken_by_name_or_number_and_numbered_again():
         ({"paths": np.array(["a.png"] * 10)}, "paths without load"),
         ({"images": IMAGES, "load": Preprocessing(size=4, boxes=True)}, "takes boxes, and no boxes"),
         (
-            {"source": Source(), "boxes": np.ones((10, 4)), "load": Preprocessing(size=4, boxes=True)},
+            {"source": list(IMAGES), "boxes": np.ones((10, 4)), "load": Preprocessing(size=4, boxes=True)},
             "takes boxes, and a source",
         ),
     ],

@@ -116,63 +116,31 @@ def test_records_without_load_are_the_examples_and_their_shape_is_known():
     np.testing.assert_array_equal(vectors[:, 2], numbers)
 
 
-def test_a_tfds_source_over_array_records_is_a_source(tmp_path):
-    pytest.importorskip("array_record")
-    tfds = pytest.importorskip("tensorflow_datasets")
-    tfds.disable_progress_bar()
-
-    class Numbers(tfds.core.GeneratorBasedBuilder):
-        VERSION = tfds.core.Version("1.0.0")
-        code_path = None  # TFDS looks beside the code for checksums of downloads, of which there are none.
-
-        def _info(self):
-            features = {
-                "image": tfds.features.Image(shape=(None, None, 1)),
-                "label": tfds.features.ClassLabel(num_classes=6),
-            }
-            return tfds.core.DatasetInfo(
-                builder=self, features=tfds.features.FeaturesDict(features), disable_shuffling=True
-            )
-
-        def _split_generators(self, _):
-            return {"train": self._generate_examples()}
-
-        def _generate_examples(self):
-            for row, label in enumerate(LABELS):
-                yield row, {"image": np.full((3 + row % 2, 5, 1), row, np.uint8), "label": label}
-
-    builder = Numbers(data_dir=tmp_path, file_format="array_record")
-    builder.download_and_prepare(download_config=tfds.download.DownloadConfig(try_download_gcs=False))
-    files = builder.as_data_source("train", decoders={"image": tfds.decode.SkipDecoding()})
-
-    def load(record):
-        return tf.image.resize(tf.io.decode_png(record["image"], channels=1), (2, 2)), record["label"]
-
-    for row, ((images, classes), labels) in zip(
-        rows_of(GROUP, 5), GROUP.batches(files, LABELS, load=load).take(5), strict=True
-    ):
-        np.testing.assert_array_equal(images[:, 0, 0, 0], row)
-        np.testing.assert_array_equal(classes, labels)
+FORM = "expected an array, a tuple or dict of arrays, or a source"
 
 
 @pytest.mark.parametrize(
-    "data", [object(), tf.data.Dataset.range(30), {"key": object()}], ids=["object", "tf.data", "dict"]
+    ("data", "labels", "options", "message"),
+    [
+        (object(), LABELS, {}, FORM),
+        (tf.data.Dataset.range(30), LABELS, {}, FORM),
+        ({"key": object()}, LABELS, {}, FORM),
+        (Source(), LABELS[:10], {}, "Received a source of 30 rows and 10 labels"),
+        (ROWS, LABELS, {"on_error": "drop"}, "Received on_error='drop', expected 'error', 'skip' or a function"),
+        (ROWS, LABELS, {"prefetch": 0}, "Received prefetch=0, expected a whole number of at least 1"),
+        (ROWS, LABELS, {"load": "png"}, "Received load='png', expected a TensorFlow function of one key"),
+        (ROWS, LABELS, {"augment": 3}, "Received augment=3, expected a function of one example and a seed, or None"),
+    ],
 )
-def test_data_that_are_neither_arrays_nor_a_source_are_refused_at_the_call(data):
-    with pytest.raises(ValueError, match="expected an array, a tuple or dict of arrays, or a source"):
+def test_data_and_options_that_do_not_fit_are_refused_at_the_call(data, labels, options, message):
+    with pytest.raises(ValueError, match=message):
+        samplers.GroupSampler(classes_per_batch=2, examples_per_class=2).batches(data, labels, **options)
+
+
+@pytest.mark.parametrize("data", [ROWS[:29], {"left": ROWS, "right": np.zeros((29, 2))}, 5])
+def test_data_of_another_length_than_labels_are_refused_at_the_call(data):
+    with pytest.raises(ValueError, match=r"Received data of shape \((29,.*)?\) and 30 labels\. Expected one label"):
         GROUP.batches(data, LABELS)
-
-
-def test_a_source_of_another_length_is_refused_at_the_call():
-    with pytest.raises(ValueError, match="Received a source of 30 rows and 10 labels"):
-        GROUP.batches(Source(), np.arange(10) // 2)
-
-
-def test_unknown_options_are_refused_at_the_call():
-    with pytest.raises(ValueError, match="Received on_error='drop', expected 'error', 'skip' or a function"):
-        GROUP.batches(ROWS, LABELS, load=abs, on_error="drop")
-    with pytest.raises(ValueError, match="Received prefetch=0, expected a whole number of at least 1"):
-        GROUP.batches(ROWS, LABELS, load=abs, prefetch=0)
 
 
 def test_a_file_that_cannot_be_decoded_is_named(tmp_path):

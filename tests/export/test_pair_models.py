@@ -8,14 +8,11 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
+from tests.export.test_saved_model import png
 from tfdml import datasets, export, models, search, serving
 
 rng = np.random.default_rng(0)
 A, B = rng.integers(0, 256, (2, 5, 8, 8, 1), dtype="uint8")
-
-
-def png(image):
-    return tf.io.encode_png(image).numpy()
 
 
 @pytest.fixture(scope="module")

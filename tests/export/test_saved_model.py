@@ -166,12 +166,6 @@ def test_a_model_of_objects_in_boxes_is_served_with_boxes(color_model, photo, tm
     assert not answer["embedding"][2].numpy().any()
 
 
-def test_one_channel_is_the_luma_of_the_resized_image(model, served, photo):
-    small = tf.image.resize(photo, (32, 32), antialias=True).numpy()
-    gray = np.round(small @ np.array([0.299, 0.587, 0.114], "float32"))[None, ..., None].astype("uint8")
-    np.testing.assert_allclose(embed_bytes(served, [saved(photo, "PNG")]), model.predict(gray, verbose=0), atol=1e-4)
-
-
 @pytest.mark.slow
 def test_a_cut_out_is_served_on_the_background_of_its_training(model, photo, tmp_path):
     view = datasets.Preprocessing(size=32, channels=1, background=255)
@@ -220,6 +214,8 @@ def marking(model, tmp_path_factory):
 
 @pytest.mark.slow
 def test_an_export_may_mark_the_bad_images_and_answer_the_good_ones(marking, served, images, photo):
+    assert (marking / "assets.extra" / "best.json").read_bytes() == b"{}"
+    assert (marking / "assets.extra" / "cards" / "card.md").read_bytes() == b"# Card"
     serve = tf.saved_model.load(str(marking)).signatures["serve_bytes"]
     good = [png(image) for image in images]
     bad = [damage(good[0]) for damage, _ in BAD.values()] + [saved(photo, "PNG")]
@@ -238,12 +234,6 @@ def test_an_export_may_mark_the_bad_images_and_answer_the_good_ones(marking, ser
         assert answer["error"].shape == (count,)
 
 
-@pytest.mark.slow
-def test_extra_files_travel_with_the_export(marking):
-    assert (marking / "assets.extra" / "best.json").read_bytes() == b"{}"
-    assert (marking / "assets.extra" / "cards" / "card.md").read_bytes() == b"# Card"
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -260,6 +250,10 @@ def test_extra_files_travel_with_the_export(marking):
         ({"assets_extra": {"/etc/best.json": b""}}, "expected relative names"),
         ({"assets_extra": {"": b""}}, "expected relative names"),
         ({"assets_extra": {"my notes.txt": b""}}, r"of letters, digits, '\.', '_' and '-'"),
+        *(
+            ({"threshold": threshold}, r"threshold=.*, expected a finite number or None")
+            for threshold in (np.nan, np.inf, 10**400, "0.5", True)
+        ),
     ],
 )
 def test_wrong_options_are_named_and_nothing_is_written(model, options, message, tmp_path):
@@ -297,14 +291,6 @@ def contents(folder):
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_what_is_not_an_export_is_never_overwritten(model, tmp_path):
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
-    with pytest.raises(FileExistsError, match=r"a folder with 'chapter\.txt'"):
-        export.saved_model(model, tmp_path / "thesis")
-    assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
-
-
 def test_a_path_that_cannot_be_written_is_said_at_once(model, tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OSError, match="expected a place that can be written"):
@@ -339,10 +325,3 @@ def test_damaged_files_beside_a_model_are_errors_that_name_them(folder, tmp_path
         write_checksums(path, CHECKSUMS)
         with pytest.raises(ValueError, match=f"a SavedModel that cannot be read .*{name}"):
             export.load(path)
-
-
-@pytest.mark.parametrize("threshold", [np.nan, np.inf, 10**400, "0.5", True])
-def test_a_threshold_that_is_not_a_number_is_an_error(threshold, model, tmp_path):
-    with pytest.raises(ValueError, match=r"threshold=.*, expected a finite number or None"):
-        export.saved_model(model, tmp_path / "model", threshold=threshold)
-    assert not (tmp_path / "model").exists()

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
+from tests.export.test_saved_model import contents, png
 from tests.moments import copied_at_every_operation
 from tests.search.index.test_index_files import files_of, flipped
 from tfdml import datasets, export, models
@@ -48,10 +49,6 @@ def folder(model, index, tmp_path_factory):
 @pytest.fixture(scope="module")
 def served(folder):
     return tf.saved_model.load(str(folder)).signatures
-
-
-def png(image):
-    return tf.io.encode_png(image).numpy()
 
 
 def answer_of(signature, images):
@@ -132,10 +129,6 @@ def test_names_preprocessing_and_versions_travel_along(folder):
     assert datasets.Preprocessing(**json.loads((extra / "preprocessing.json").read_text())).shape == (16, 16, 1)
     assert json.loads((extra / "versions.json").read_text())["tensorflow"] == tf.__version__
     assert loaded.threshold == 0.999
-
-
-def contents(folder):
-    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.slow
@@ -269,13 +262,7 @@ def test_versions_count_up(folder, tmp_path):
 def test_the_files_of_the_server_list_every_model(folder):
     home = folder.parents[1]
     command = export.write_serving_config(home)
-    text = (home / "models.config").read_text()
-    assert text.splitlines()[0] == f"# {command}"
-    assert re.findall(r'(\w+): "(.*)"', text) == [
-        ("name", "products"),
-        ("base_path", "/models/products"),
-        ("model_platform", "tensorflow"),
-    ]
+    assert (home / "models.config").read_text().splitlines()[0] == f"# {command}"
     batching = (home / "batching.config").read_text().splitlines()
     assert batching[:2] == ["max_batch_size { value: 32 }", "batch_timeout_micros { value: 2000 }"]
     assert f"{home}:/models:ro" in command

@@ -129,17 +129,6 @@ def test_a_layer_that_cannot_be_copied_is_refused_in_a_second_model():
         make(loss, **QUICK)
 
 
-@pytest.mark.slow
-def test_several_losses_may_share_a_layer(batch):
-    inputs = keras.Input((3,))
-    outputs = [keras.layers.Dense(2, name=name)(inputs) for name in "ab"]
-    model, shared = models.EmbeddingModel(inputs, outputs), Scale()
-    model.compile("sgd", loss=[losses.ContrastiveLoss(miner=shared), losses.MultiSimilarityLoss(miner=shared)])
-    assert model.loss_layers == [shared]
-    x, labels = batch
-    model.fit(x, [labels, labels], verbose=0)
-
-
 def test_models_without_loss_layers_and_without_a_loss_save_and_load(batch, tmp_path):
     inputs = keras.Input((3,))
     uncompiled = models.EmbeddingModel(inputs, keras.layers.Dense(2)(inputs))

@@ -1,6 +1,4 @@
-"""Options of Keras beside the loss: averages of the weights, rematerialization."""
-
-import contextlib
+"""Averages of the weights, an option of Keras."""
 
 import keras
 import numpy as np
@@ -13,15 +11,12 @@ pytestmark = pytest.mark.backends
 
 X = np.random.default_rng(0).standard_normal((8, 6, 6, 3)).astype("float32")
 LABELS = np.arange(8) // 2
-TWO = {"mode": "list_of_layers", "layer_names": ["first", "second"]}
 
 
-def made(scope=None, **options):
+def made(**options):
     keras.utils.set_random_seed(1)
     images = keras.Input((6, 6, 3))
-    with scope or contextlib.nullcontext():
-        x = keras.layers.Conv2D(4, 3, activation="relu", name="first")(images)
-        x = keras.layers.Conv2D(4, 3, activation="relu", name="second")(x)
+    x = keras.layers.Conv2D(4, 3, activation="relu")(images)
     model = models.EmbeddingModel(images, keras.layers.Dense(3)(keras.layers.Flatten()(x)))
     model.compile(keras.optimizers.SGD(0.1, **options), loss=losses.MultiSimilarityLoss())
     return model
@@ -56,18 +51,6 @@ def test_use_ema_ends_with_the_moving_average_and_resumes_to_it(tmp_path):
     path = tmp_path / "state.keras"
     fit(made(**averaged), 1, callbacks=[callbacks.TrainingCheckpoint(path)])
     assert_close(weights(fit(keras.saving.load_model(path), initial_epoch=1)), expected, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_rematerialized_layers_train_as_others_and_again_from_a_file_in_the_scope(tmp_path):
-    plain, model = fit(made()), fit(made(keras.RematScope(**TWO)))
-    assert_close(weights(model), weights(plain), rtol=1e-4, atol=1e-6)
-    path = tmp_path / "model.keras"
-    model.save(path)
-    with keras.RematScope(**TWO):
-        again = keras.saving.load_model(path)
-    assert again.get_layer("first")._remat_mode.mode == "list_of_layers"
-    assert_close(weights(fit(again)), weights(fit(plain)), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -31,19 +31,3 @@ def largest_z(rows, labels, q):
 def _z(mean, square, expected, batches):
     error = np.sqrt(np.maximum(square - mean**2, 0) / batches)
     return np.abs(mean - expected) / np.maximum(error, 1e-9)
-
-
-def mean_weighted_by(importance, rows, labels, values):
-    """Mean over batches of the mean over a batch's pairs of W(i, j) values[i, j], and its standard error.
-
-    Args:
-        importance: `tfdml.importance.ImportanceWeights`.
-        rows: `(batches, batch)`.
-        labels: `(examples,)`.
-        values: `(examples, examples)`.
-    """
-    q = importance.probabilities
-    w = q.uniform / np.where(np.eye(len(labels)), np.inf, q.of(labels))
-    batch = rows.shape[1]
-    means = (w * values)[rows[:, :, None], rows[:, None]].sum(axis=(1, 2)) / (batch * (batch - 1))
-    return means.mean(), means.std() / np.sqrt(len(rows))

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -297,20 +296,6 @@ def test_any_integer_type_and_a_column_of_labels_draw_the_same(row, dtype):
             np.testing.assert_array_equal(part, found, strict=True)
 
 
-@functools.cache
-def classifier():
-    """A compiled model, one for all samplers, so that its training step is compiled once."""
-    model = keras.Sequential([keras.Input((5, 4, 1)), keras.layers.Flatten(), keras.layers.Dense(1)])
-    model.compile("adam", lambda labels, outputs: keras.ops.square(outputs[:, 0]))
-    return model
-
-
-@every_sampler_by_row
-def test_fit_trains_on_the_batches(row):
-    history = classifier().fit(examples(row.sampler), steps_per_epoch=3, epochs=2, shuffle=False, verbose=0)
-    assert np.isfinite(history.history["loss"]).all()
-
-
 @every_sampler
 def test_the_pairing_fits_the_batches(row):
     assert row.sampler.pairing is row.pairing
@@ -395,17 +380,6 @@ def test_a_bad_start_or_shard_is_refused_at_the_call(place, message):
         GROUP.index_batches(LABELS, **place)
     with pytest.raises(ValueError, match=message):
         GROUP.batches(LABELS, LABELS, **place)
-
-
-@pytest.mark.parametrize("data", [np.zeros((89, 3)), {"left": np.zeros((90, 2)), "right": np.zeros((89, 2))}, 5])
-def test_data_of_another_length_than_labels_are_refused_at_the_call(data):
-    with pytest.raises(ValueError, match=r"Received data of shape \((89, .)?\) and 90 labels\. Expected one label"):
-        GROUP.batches(data, LABELS)
-
-
-def test_a_load_that_is_not_a_function_is_refused_at_the_call():
-    with pytest.raises(ValueError, match="Received load='png', expected a TensorFlow function of one key"):
-        GROUP.batches(LABELS, LABELS, load="png")
 
 
 @every_class

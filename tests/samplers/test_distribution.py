@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
+from tests.samplers.frequencies import take
 from tfdml import samplers
 from tfdml.samplers.draws import random_bits, sample_without_replacement, shuffle
 
@@ -25,19 +26,6 @@ every_class = pytest.mark.parametrize("make", CLASSES.values(), ids=CLASSES)
 def drawn(make):
     """`(BATCHES, 6)` rows."""
     return take(make(**SETTINGS), LABELS, BATCHES)
-
-
-def take(sampler, labels, steps):
-    return next(iter(sampler.index_batches(labels).batch(steps))).numpy()
-
-
-def pair_probability(labels, i, j, m, n):
-    """Q(i, j) of an (m, n)-group batch, eq. (9)."""
-    count = np.bincount(labels)
-    total = len(count)
-    if labels[i] == labels[j]:
-        return (m - 1) / (total * (m * n - 1) * count[labels[i]] * (count[labels[i]] - 1))
-    return m * (n - 1) / (total * (total - 1) * (m * n - 1) * count[labels[i]] * count[labels[j]])
 
 
 def evenly_often(outcomes, number):
@@ -61,19 +49,6 @@ def test_every_ordered_choice_of_rows_of_a_class_is_as_likely_as_any_other(make,
     assert evenly_often(rows, COUNTS[label] * (COUNTS[label] - 1)) > 1e-4
 
 
-@every_class
-def test_each_pair_of_rows_is_as_frequent_as_equation_9_says(make):
-    member = np.zeros((BATCHES, len(LABELS)), np.float32)
-    np.put_along_axis(member, drawn(make), 1.0, axis=1)
-    together = member.T @ member
-    worst = 0.0
-    for i, j in itertools.combinations(range(len(LABELS)), 2):
-        expected = 6 * 5 * pair_probability(LABELS, i, j, m=2, n=3)  # A batch has 6 * 5 ordered pairs.
-        error = (together[i, j] - BATCHES * expected) / np.sqrt(BATCHES * expected * (1 - expected))
-        worst = max(worst, abs(error))
-    assert worst < 4.5
-
-
 def test_group_batches_are_independent_of_the_one_before():
     chosen = LABELS[drawn(samplers.GroupSampler)[:, ::2]]
     sets = np.array([1 << chosen[:, place] for place in range(3)]).sum(axis=0)
@@ -95,11 +70,6 @@ def test_a_pk_epoch_shows_every_class_once_and_fills_up_with_those_that_opened_i
         assert len(np.unique(epochs, axis=0)) == 6
 
 
-def test_pk_draws_other_rows_of_a_class_in_other_epochs():
-    rows = take(samplers.PKSampler(classes_per_batch=5, examples_per_class=2), LABELS, 50)
-    assert set(rows.ravel()) == set(range(len(LABELS)))
-
-
 def test_steps_per_epoch_counts_the_classes_that_may_be_drawn():
     drop = samplers.PKSampler(classes_per_batch=2, examples_per_class=4)
     repeat = samplers.PKSampler(classes_per_batch=2, examples_per_class=4, short_classes="repeat")
@@ -111,17 +81,6 @@ def test_sampling_without_replacement_reaches_every_ordered_choice_by_exactly_on
     bits = np.array(list(itertools.product(range(5), range(4), range(3))))
     chosen = sample_without_replacement(tf.constant(bits), tf.constant(5, tf.int64)).numpy()
     assert sorted(map(tuple, chosen)) == sorted(itertools.permutations(range(5), 3))
-
-
-def test_sampling_without_replacement_takes_each_row_from_its_own_total():
-    total = np.arange(1, 8)
-    bits = random_bits(3, tf.range(7, dtype=tf.int64), 4)
-    for size, chosen in zip(total, sample_without_replacement(bits, tf.constant(total)[:, None]).numpy(), strict=True):
-        assert chosen.min() >= 0
-        assert chosen.max() < size
-        assert len(set(chosen)) == min(size, 4)
-        if size < 4:
-            np.testing.assert_array_equal(chosen[size:], chosen[: 4 - size])
 
 
 def test_shuffle_gives_every_order_equally_often():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.samplers.frequencies import largest_z, take
-from tfdml import losses, samplers
+from tfdml import samplers
 
 COUNTS = np.array([4, 5, 9, 3, 6, 2])
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(6), COUNTS))
@@ -49,20 +49,6 @@ def test_a_query_and_a_support_row_of_a_class_are_any_two_of_its_examples():
     seen = np.array([times[pair] for pair in pairs])
     assert seen.sum() == of_class.sum()
     assert ((seen - seen.mean()) ** 2 / seen.mean()).sum() < 65  # Chi-square with 29 degrees of freedom, p = 1e-4.
-
-
-def test_the_prototypical_loss_takes_its_support_for_support():
-    shots, ways, queries = 2, 3, 1
-    sampler = samplers.EpisodeSampler(ways=ways, shots=shots, queries=queries, seed=1)
-    rows = take(sampler, LABELS, 1)[0]
-    embeddings = np.random.default_rng(3).standard_normal((len(LABELS), 4)).astype("float32")[rows]
-    support = embeddings[: ways * shots].reshape(ways, shots, 4).mean(axis=1)
-    expected = 0.0
-    for place, query in enumerate(embeddings[ways * shots :]):
-        d = ((query - support) ** 2).sum(axis=1)
-        expected += (d[place // queries] + np.log(np.exp(-d).sum())) / (ways * queries)
-    loss = losses.PrototypicalLoss(shots=shots)(LABELS[rows], embeddings)
-    assert float(loss) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -62,17 +62,6 @@ def test_single_pairs_are_as_frequent_as_q(sampler):
     assert stats.chisquare(outcomes, chances).pvalue > 1e-3
 
 
-@every_design
-def test_the_mean_weight_of_drawn_pairs_is_one(sampler):
-    q = sampler.pair_probabilities(LABELS)
-    first, second = one_pair_per_batch(sampler).T
-    place = {int(row): k for k, row in enumerate(np.flatnonzero(np.isin(LABELS, q.ids)))}
-    first, second = (np.array([place[row] for row in rows.tolist()]) for rows in (first, second))
-    chance = q.of(LABELS[list(place)])[first, second]
-    w = np.divide(q.uniform, chance, out=np.zeros_like(chance), where=first != second)
-    assert abs(w.mean() - 1) < 4 * w.std() / np.sqrt(len(w)) + 1e-12
-
-
 def test_a_sampler_without_closed_form_names_the_simulation():
     class Own(samplers.UniformSampler):
         def pair_probabilities(self, labels):

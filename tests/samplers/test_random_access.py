@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import sys
 import types
 
 import keras
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.samplers.sources import Source
 from tests.samplers.test_contract import LABELS, SAMPLERS, every_sampler, stream
 from tfdml import losses, models, samplers
 from tfdml.datasets import LabeledSet
@@ -120,22 +120,12 @@ def equal(grain_batches, batches, count):
 PLACE = dict(start=70, num_shards=2, shard_index=1, num_parts=3, part_index=1)
 
 
-class Source:
-    """Records with random access."""
-
-    def __len__(self):
-        return len(X)
-
-    def __getitem__(self, row):
-        return {"x": X[row], "row": np.int64(row)}
-
-
 @pytest.mark.parametrize(
     ("data", "options"),
     [
         ({"x": X, "twice": 2 * X}, {}),
         (X, {"load": lambda x: 2 * x, "augment": augment, **PLACE}),
-        (Source(), {}),
+        (Source(len(X), lambda row: {"x": X[row], "row": np.int64(row)}), {}),
     ],
 )
 def test_grain_loads_as_tf_data_does(data, options):
@@ -233,9 +223,3 @@ def test_a_row_that_cannot_be_loaded_is_named():
         next(iter(GROUP.grain_batches(X, LABELS, load=broken)))
     with pytest.raises(ValueError, match=r"Received data of .* NaN|Received NaN"):
         GROUP.grain_batches(np.full_like(X, np.nan), LABELS)
-
-
-def test_grain_that_is_not_installed_is_named_with_its_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "grain", None)
-    with pytest.raises(ImportError, match=r"grain_batches needs grain: pip install tfdml\[grain\]"):
-        GROUP.grain_batches(X, LABELS)

@@ -66,17 +66,19 @@ def test_a_chain_is_one_group_in_any_order():
 def test_zero_vectors_are_alone_and_one_vector_is_a_group():
     np.testing.assert_array_equal(near_duplicates(np.zeros((3, 2)), 0.5), [0, 1, 2])
     np.testing.assert_array_equal(near_duplicates(np.ones((1, 2)), 0.5), [0])
+    assert near_duplicates(np.zeros((0, 3)), 0.9).tolist() == []
 
 
-@pytest.mark.parametrize("similarity", [-1, 1.01, np.nan])
-def test_a_similarity_out_of_range_is_refused(similarity):
-    with pytest.raises(ValueError, match="a cosine similarity above -1 and up to 1"):
-        near_duplicates(np.eye(3), similarity)
-
-
-def test_wrong_vectors_are_refused():
-    with pytest.raises(ValueError, match="first in row 0"):
-        near_duplicates(np.eye(3) * np.nan, 0.5)
+@pytest.mark.parametrize(
+    ("vectors", "similarity", "message"),
+    [
+        *((np.eye(3), similarity, "a cosine similarity above -1 and up to 1") for similarity in (-1, 1.01, np.nan)),
+        (np.eye(3) * np.nan, 0.5, "first in row 0"),
+    ],
+)
+def test_wrong_similarities_and_vectors_are_refused(vectors, similarity, message):
+    with pytest.raises(ValueError, match=message):
+        near_duplicates(vectors, similarity)
 
 
 def test_nearest_copies_are_the_best_pairs_of_each_row_in_and_outside_its_part():
@@ -108,7 +110,3 @@ def test_two_thousand_copies_take_little_memory_and_none_is_lost():
     assert not groups.any()
     np.testing.assert_array_equal(rows, np.stack([np.zeros(1_999), np.arange(1, 2_000)], axis=1))
     assert peak < 200 * 2**20
-
-
-def test_a_set_of_nothing_has_no_groups():
-    assert search.near_duplicates(np.zeros((0, 3)), 0.9).tolist() == []

@@ -75,15 +75,6 @@ def test_pairs_are_those_of_loops_over_the_whole_set(metric, spread, positives, 
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_chunks_of_any_size_find_the_same(metric, monkeypatch):
-    x, labels = embedded(0.3)[:40], LABELS[:40]
-    for scratch in (1, 2_000):
-        monkeypatch.setattr(hard_pairs, "_CHUNK_BYTES", scratch)
-        found = hardest_pairs(x, labels, positives=3, negatives=4, metric=metric)
-        assert_those_of_loops(found, x, labels, metric)
-
-
-@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("classes", [3, 40])
 def test_threads_chunks_and_the_last_bits_of_the_product_do_not_change_what_is_found(metric, classes, monkeypatch):
     generator = np.random.default_rng(0)
@@ -91,7 +82,7 @@ def test_threads_chunks_and_the_last_bits_of_the_product_do_not_change_what_is_f
     x[100:160], x[200:260] = x[:60], np.nextafter(x[:60], np.float32(9))
     options = dict(positives=4, negatives=5, metric=metric)
     expected, triplets = hardest_pairs(x, labels, **options), hardest_triplets(x, labels, metric=metric, margin=0.0)
-    for multiply, threads, scratch in ((scores.product, 1, 3_000), (unsteady, 1, 2**26), (unsteady, 2, 3_000)):
+    for multiply, threads, scratch in ((scores.product, 1, 1), (unsteady, 1, 2**26), (unsteady, 2, 3_000)):
         monkeypatch.setattr(scores, "product", multiply)
         monkeypatch.setattr(blocks, "thread_count", lambda threads=threads: threads)
         monkeypatch.setattr(hard_pairs, "_CHUNK_BYTES", scratch)
@@ -123,12 +114,6 @@ def test_embeddings_that_are_all_equal_still_have_their_pairs(metric):
     assert (found.positives != np.arange(65)[:, None]).all()
 
 
-def test_euclidean_pairs_do_not_depend_on_where_the_embeddings_are():
-    x = embedded(1.0) + np.float32(1000)
-    found = hardest_pairs(x, LABELS, positives=2, negatives=2, metric="euclidean")
-    assert_those_of_loops(found, x, LABELS, "euclidean")
-
-
 def test_only_examples_that_miss_negatives_are_searched_again_with_more_neighbors():
     labels = np.repeat([0, 1, 2], [4, 4, 50])
     made = []
@@ -141,12 +126,6 @@ def test_only_examples_that_miss_negatives_are_searched_again_with_more_neighbor
     found = hardest_pairs(line[:, None], labels, negatives=2, metric="euclidean", index=make)
     assert_those_of_loops(found, line[:, None], labels, "euclidean")
     assert made[0].asked == ((58, 18), (45, 52))  # 52 neighbors of an example in a class of 50 hold 2 of others.
-
-
-def test_where_an_example_has_too_few_the_rest_is_minus_one():
-    found = hardest_pairs(np.array([[0.0], [1.0], [3.0], [7.0]]), [5, 5, 5, 9], positives=3, negatives=2, metric="dot")
-    assert found.positives.tolist() == [[1, 2, -1], [0, 2, -1], [0, 1, -1], [-1, -1, -1]]
-    assert found.negatives.tolist() == [[3, -1], [3, -1], [3, -1], [2, 1]]
 
 
 @pytest.mark.parametrize("named", ["exact", "scann", "faiss", None, search.Exact, search.Scann])
@@ -216,14 +195,6 @@ def test_there_is_no_triplet_where_classes_are_apart_or_of_one_example():
     assert hardest_triplets(np.eye(4)[[0, 0, 1, 1]], [0, 0, 1, 1], margin=1.0).shape == (0, 3)
     assert hardest_triplets(np.eye(4)[[0, 0, 1, 1]], [0, 0, 1, 1], margin=1.01).shape == (4, 3)
     assert hardest_triplets(np.eye(4), [0, 1, 2, 3], margin=np.inf).shape == (0, 3)
-
-
-def test_the_units_of_the_margin_are_those_of_the_distance():
-    x, labels = np.array([[3.0, 0.0], [0.0, 4.0], [5.0, 0.0]]), [0, 0, 1]
-    differences = {"cosine": 1.0 - 0.0, "dot": 0.0 + 15.0, "euclidean": 5.0 - 2.0}  # d_ap - d_an of the first row.
-    for metric, hardness in differences.items():
-        assert 0 in hardest_triplets(x, labels, margin=-hardness + 1e-3, metric=metric)[:, 0]
-        assert 0 not in hardest_triplets(x, labels, margin=-hardness - 1e-3, metric=metric)[:, 0]
 
 
 @pytest.mark.parametrize(

@@ -97,16 +97,11 @@ def test_what_embed_wrote_is_an_index_with_labels(serve, tmp_path, monkeypatch, 
     assert made["index"].metadata.to_pydict() == {"label": ["cat", "dog"] * 3}
 
 
-def test_an_index_of_another_model_is_taken_by_an_option(serve, tmp_path):
-    search.Exact(np.eye(3), model="old").save(tmp_path / "index")
+def test_an_index_is_loaded_and_one_of_another_model_is_taken_by_an_option(serve, tmp_path):
+    search.Exact(np.eye(3), ["a", "b", "c"], metadata={"price": [1, 2, 3]}, model="old").save(tmp_path / "index")
     for option, allowed in (("", False), ("--other-model", True)):
         *_, made = serve(f"folder --port 0 --index {tmp_path / 'index'} {option}")
         assert (made["other_model"], made["index"].fingerprint) == (allowed, "old")
-
-
-def test_an_index_of_search_is_loaded(serve, tmp_path):
-    search.Exact(np.eye(3), ["a", "b", "c"], metadata={"price": [1, 2, 3]}).save(tmp_path / "index")
-    *_, made = serve(f"folder --port 0 --index {tmp_path / 'index'}")
     assert made["index"].ids.tolist() == ["a", "b", "c"]
     assert made["index"].metadata.to_pydict() == {"price": [1, 2, 3]}
 

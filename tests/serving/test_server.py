@@ -181,7 +181,6 @@ async def test_a_bad_image_refuses_its_request_with_its_place_and_no_other_reque
         ("/v1/models/model/items/d/thumbnail", "get", 404, "without a thumbnail"),
         ("/v1/models/model/items/b/thumbnail", "get", 404, "thumbnail is damaged"),
         ("/v1/models/model/items/%2e%2e%2f%2e%2e%2fetc%2fpasswd/thumbnail", "get", 404, "one of the 4 items"),
-        ("/v1/models/model/items/..%2F..%2Fa/thumbnail", "get", 404, "one of the 4 items"),
         ("/v1/models/model/items/a%00/thumbnail", "get", 404, "one of the 4 items"),
         ("/v1/models/model/items/%ed%a0%80/thumbnail", "get", 404, "one of the 4 items"),
         ("/v1/models/model/items/a/b/thumbnail", "get", 404, "unknown address"),
@@ -191,8 +190,6 @@ async def test_a_bad_image_refuses_its_request_with_its_place_and_no_other_reque
         ("/v1/models/model/items", "post", 405, "Allow"),
         ("/v1/models/model/items?n=0", "get", 400, "another n, expected a whole number from 1 to 100"),
         ("/v1/models/model/items?n=101", "get", 400, "another n"),
-        ("/v1/models/model/items?n=-1", "get", 400, "another n"),
-        ("/v1/models/model/items?n=abc", "get", 400, "another n"),
         ("/v1/models/model/items?n=", "get", 400, "another n"),
         ("/v1/models/model/items?n=1.0", "get", 400, "another n"),
         ("/v1/models/model/items?n=%D9%A3", "get", 400, "another n"),  # a digit, not an ASCII one
@@ -317,10 +314,6 @@ async def test_neighbors_of_files_and_items_are_found_by_cosine(client):
     assert first == {"id": "c", "row": 2, "score": 1, "name": "gone.png", "metadata": {"label": "y"}}
     _, found = await answer(client, SEARCH, {"instances": [{"row": 0}], "where": {"label": "y"}})
     assert [each["id"] for each in found["neighbors"][0]] == ["c", "d"]
-    for wrong in ({"instances": [{"id": "e"}]}, {"instances": [file(b"bad")]}, {"instances": [], "k": 1}):
-        status, found = await answer(client, SEARCH, wrong)
-        assert 400 <= status < 500
-        assert found["error"]
 
 
 @served()
@@ -516,7 +509,7 @@ BAD_SEARCHES = [
     {"where": []},
     {"k": 10**400},
     {"k": 0},
-    *[{"instances": [{"id": id}]} for id in (HALF, "x" * 3_000_000, "a\0", "", 1, True, None, ["a"], {"a": 1})],
+    *[{"instances": [{"id": id}]} for id in ("e", HALF, "x" * 3_000_000, "a\0", "", 1, True, None, ["a"], {"a": 1})],
     *[{"instances": [{"row": row}]} for row in (True, 1.0, -1, 4, 10**400, "0", None, [0])],
     *[{"instances": [{"b64": text}]} for text in (HALF, "a", "YmFk", "aHVnZQ==", 1, None)],
     {"instances": [{"row": 0}, {"row": 9}]},
@@ -605,24 +598,7 @@ def test_a_port_in_use_and_an_address_of_another_machine_are_errors():
     listen(port=port).close()
 
 
-def test_a_server_runs_until_the_process_is_told_to_end(monkeypatch):
-    monkeypatch.setattr(module, "Embedder", Quick)
-    app, listening = serving.application(None, Preprocessing(size=2)), listen(port=0)
-    found = []
-
-    def ask():
-        with urllib.request.urlopen(f"http://127.0.0.1:{listening.getsockname()[1]}/healthz", timeout=10) as response:
-            found.append(response.status)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    serving.run(app, listening)
-    asking.join()
-    assert found == [200]
-
-
-def test_requests_that_come_with_the_signal_are_answered(monkeypatch):
+def test_a_server_runs_until_the_process_is_told_to_end_and_answers_requests_that_come_with_the_signal(monkeypatch):
     monkeypatch.setattr(module, "Embedder", Quick)
     app, listening = serving.application(None, Preprocessing(size=2)), listen(port=0)
     address = listening.getsockname()

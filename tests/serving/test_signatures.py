@@ -113,14 +113,6 @@ async def test_an_invalid_image_is_marked_and_the_others_are_answered(client, mo
 
 
 @served()
-async def test_another_signature_and_other_pixels_are_refused(client):
-    for name, rows in (("train", [1]), ("search", [[0]]), ("embed", [[["x"]]]), ("match", [BAD])):
-        status, found = await answer(client, PREDICT, {"signature_name": name, "instances": rows})
-        assert status == 400
-        assert "expected" in found["error"]
-
-
-@served()
 async def test_the_types_of_all_signatures_are_told(client, model):
     _, found = await answer(client, "/v1/models/model/metadata", method="get")
     signatures = found["metadata"]["signature_def"]["signature_def"]

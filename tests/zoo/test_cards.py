@@ -1,12 +1,12 @@
 """Cards and lists of entries whose checksums are right, whatever their cards hold."""
 
-import copy
 import json
 import random
 from dataclasses import replace
 
 import pytest
 
+from tests.json_entries import changed, paths
 from tests.zoo.cards import CARD, write_entry
 from tfdml import cli, zoo
 from tfdml.zoo.card import write_card
@@ -81,24 +81,10 @@ def test_no_change_of_a_card_is_another_error(tmp_path):
     values = [None, True, -1, 0, 1e308, float("inf"), "", "\x1b", [], {}, [[]], {"": None}, 2**64]
     draw = random.Random(0)
     for number in range(300):
-        card = copy.deepcopy(CARD)
-        place = draw.choice(list(places_in(card)))
-        inner = card
-        for key in place[:-1]:
-            inner = inner[key]
-        inner[place[-1]] = draw.choice(values)
+        card = changed(CARD, draw.choice(list(paths(CARD))), draw.choice(values))
         write_entry(tmp_path / str(number), "squares", json.dumps(card))
         str(zoo.list_models(tmp_path / str(number)))
         zoo.list_models(tmp_path / str(number)).markdown()
-
-
-def places_in(value, place=()):
-    """Paths of keys to all values of nested dicts and lists."""
-    if place:
-        yield place
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in pairs:
-        yield from places_in(inner, (*place, key))
 
 
 def test_a_card_of_another_name_is_listed_as_damaged(tmp_path):

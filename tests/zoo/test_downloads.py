@@ -12,8 +12,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from tests.json_entries import flip
 from tests.zoo.conftest import IMAGES
-from tests.zoo.test_entries import flip
 from tfdml import zoo
 from tfdml.zoo import paths as places
 from tfdml.zoo.entries import EntryRef, load_reference
@@ -43,13 +43,15 @@ class Files(http.server.SimpleHTTPRequestHandler):
         self.asked.append(self.path)
 
 
-@pytest.fixture
-def served(root, tmp_path, monkeypatch):
-    """A server of the folder: the URL, the paths that were asked for, and a function that stops it."""
+@pytest.fixture(autouse=True)
+def environment(tmp_path, monkeypatch):
     monkeypatch.setenv("TFDML_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    Files.asked = []
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Files, directory=root))
+
+
+def started(handler):
+    """The URL of a server on this machine, and a function that stops it."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
 
@@ -58,9 +60,16 @@ def served(root, tmp_path, monkeypatch):
         server.server_close()
         thread.join()
 
-    yield f"http://127.0.0.1:{server.server_address[1]}", Files.asked, stop
-    if thread.is_alive():
-        stop()
+    return f"http://127.0.0.1:{server.server_address[1]}", stop
+
+
+@pytest.fixture
+def served(root):
+    """A server of the folder: the URL, the paths that were asked for, and a function that stops it."""
+    Files.asked = []
+    url, stop = started(functools.partial(Files, directory=root))
+    yield url, Files.asked, stop
+    stop()
 
 
 def in_cache(tmp_path):
@@ -139,21 +148,15 @@ def test_a_server_cannot_write_outside_the_cache(served, root, tmp_path):
 
 
 @pytest.fixture
-def redirecting(monkeypatch):
+def redirecting():
     """A server that redirects: its URL, and a function that sets where to."""
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirects)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", lambda target: setattr(Redirects, "target", target)
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    url, stop = started(Redirects)
+    yield url, lambda target: setattr(Redirects, "target", target)
+    stop()
 
 
 @pytest.mark.parametrize("target", ["ftp://127.0.0.1:9/x", "file:///etc/passwd", "FTP://127.0.0.1:9/x"])
-def test_a_redirect_to_anything_but_http_and_https_is_refused(target, redirecting, tmp_path, monkeypatch):
-    monkeypatch.setenv("TFDML_CACHE", str(tmp_path / "cache"))
+def test_a_redirect_to_anything_but_http_and_https_is_refused(target, redirecting, tmp_path):
     url, redirect = redirecting
     redirect(target)
     with pytest.raises(OSError, match=r"could not be loaded .*(redirect|Redirection)"):

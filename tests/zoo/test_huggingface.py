@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.json_entries import flip
 from tests.zoo.cards import write_entry
 from tests.zoo.local_hub import LocalHub
-from tests.zoo.test_entries import flip
 from tfdml import zoo
 from tfdml.zoo import huggingface
 
@@ -128,10 +128,3 @@ def test_what_is_no_entry_is_not_pulled_and_no_file_of_a_user_is_lost(hub, squar
     (tmp_path / "squares" / "thesis.txt").write_text("mine")
     with pytest.raises(FileExistsError, match=r"a folder with 'thesis\.txt'"):
         zoo.pull("user/squares", root=tmp_path)
-
-
-@pytest.mark.parametrize("function", [zoo.push, zoo.pull])
-def test_without_huggingface_hub_an_error_names_the_extra(function, monkeypatch):
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(ImportError, match=rf"tfdml\.zoo\.{function.__name__} needs .*tfdml\[huggingface\]"):
-        function("user/squares")

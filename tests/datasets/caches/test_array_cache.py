@@ -5,6 +5,7 @@ import pathlib
 import numpy as np
 import pytest
 
+from tests.json_entries import flip
 from tfdml.datasets.caches.array_cache import cache_folder, cached
 
 ARRAYS = {"a": np.arange(1000), "b": np.ones((2, 3), np.float32)}
@@ -31,12 +32,6 @@ def truncate(path):
     path.write_bytes(path.read_bytes()[:2000])
 
 
-def flip_a_byte(path):
-    content = bytearray(path.read_bytes())
-    content[3000] ^= 1
-    path.write_bytes(content)
-
-
 def damage_the_archive(path):
     """The number of a compression method that does not exist."""
     content = bytearray(path.read_bytes())
@@ -59,7 +54,7 @@ def drop_the_checksum(path):
 
 
 @pytest.mark.parametrize(
-    "damage", [truncate, flip_a_byte, damage_the_archive, empty, change_an_array, drop_the_checksum]
+    "damage", [truncate, lambda path: flip(path, 24_000), damage_the_archive, empty, change_an_array, drop_the_checksum]
 )
 def test_a_damaged_file_is_rebuilt_with_a_warning(tmp_path, damage):
     path = tmp_path / "x.npz"

@@ -70,12 +70,6 @@ def test_arrays_have_the_documented_types_and_shapes(parts):
         assert part.design_names[part.designs[0]].replace(" ", "") in part.face_names[part.faces[0]]
 
 
-def test_no_class_is_in_both_parts(parts):
-    train, test = parts
-    assert not set(code_points_of(train).tolist()) & set(code_points_of(test).tolist())
-    assert not set(train.code_points.tolist()) & set(test.code_points.tolist())
-
-
 def test_the_hash_of_the_class_decides_its_part(parts):
     for part, odd in zip(parts, (0, 1), strict=True):
         for c in code_points_of(part).tolist():

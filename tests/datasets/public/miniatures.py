@@ -34,6 +34,12 @@ def write_files(root, files, content=lambda row: b""):
         (root / file).write_bytes(content(row))
 
 
+def write(path, *lines):
+    """A text file and its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+
+
 def jpeg(row, height=40, width=32):
     """The bytes of an image of noise."""
     pixels = np.random.default_rng(row).integers(0, 255, (height, width, 3), dtype=np.uint8)

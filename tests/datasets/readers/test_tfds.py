@@ -1,14 +1,11 @@
 """Labeled sets from tensorflow-datasets."""
 
-import sys
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tfdml import samplers
 from tfdml.datasets import Preprocessing, tfds
-from tfdml.datasets.readers import tfds as tfds_set
 
 library = pytest.importorskip("tensorflow_datasets")
 mocking = pytest.importorskip("tensorflow_datasets.testing.mocking")
@@ -121,15 +118,3 @@ def test_sets_of_the_catalog_are_found_by_name(monkeypatch):
         part = tfds("mnist", "train", load=Preprocessing(size=28, channels=1))
         assert (len(part), part.class_names) == (8, tuple("0123456789"))
         assert part.take([1, 6]).examples().shape == (2, 28, 28, 1)
-
-
-def test_without_the_library_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with pytest.raises(ImportError, match=r"pip install tfdml\[tfds\]"):
-        tfds("mnist", "train")
-
-
-def test_a_label_that_is_not_utf8_is_named(prepared, monkeypatch):
-    monkeypatch.setattr(tfds_set, "_labels", lambda records, name: [b"caf\xe9"] * 12)
-    with pytest.raises(ValueError, match=r"Received class_names with 'caf.udce9', expected names in UTF-8"):
-        shades(prepared, label="place")

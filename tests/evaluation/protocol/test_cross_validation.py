@@ -1,7 +1,6 @@
 """The search on class-disjoint folds, and the opening of the test classes."""
 
 import json
-import sys
 
 import keras
 import numpy as np
@@ -9,7 +8,7 @@ import optuna
 import pytest
 
 import tfdml
-from tests.json_entries import changed, paths
+from tests.json_entries import changed, paths, refusal
 from tfdml.datasets import LabeledSet
 from tfdml.evaluation import class_folds, cross_validate
 from tfdml.evaluation.protocol import cross_validation
@@ -264,22 +263,7 @@ def test_a_test_class_in_the_training_set_is_refused_before_the_opening(tmp_path
     assert not list(tmp_path.glob("models*"))
 
 
-def test_without_optuna_the_error_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(ImportError, match=r"pip install tfdml\[sweep\]"):
-        search_in(tmp_path)
-
-
 TRIAL_VALUES = [None, True, -1, 10**400, float("nan"), "", [], [1], [None], {}, {"a": 1}, {"": None}]
-
-
-def refusal(read):
-    """The message of the ValueError of a function; empty where it returns."""
-    try:
-        read()
-    except ValueError as error:
-        return str(error)
-    return ""
 
 
 def test_a_trial_of_any_other_value_is_read_or_is_an_error_that_names_its_file(tmp_path):
@@ -295,18 +279,16 @@ def test_a_trial_of_any_other_value_is_read_or_is_an_error_that_names_its_file(t
     assert refused > 100
 
 
-@pytest.mark.parametrize("text", ["{}", '{"time": 1}', "[]", "[" * 100_000])
-def test_a_damaged_record_of_an_opening_is_an_error_that_names_it(text, tmp_path):
-    search = search_in(tmp_path, trials=1)
-    (tmp_path / "opening-0001.json").write_text(text)
-    with pytest.raises(ValueError, match=r"opening-0001\.json"):
-        search.open_test(TEST, k=1)
-    assert not (tmp_path / "opening-0002.json").exists()
-
-
-@pytest.mark.parametrize("text", ["[]", "{", "[" * 100_000])
-def test_a_damaged_record_of_a_search_is_an_error_that_names_it(text, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(("opening-0001.json", text) for text in ("{}", '{"time": 1}', "[]", "[" * 100_000)),
+        *(("search.json", text) for text in ("[]", "{", "[" * 100_000)),
+    ],
+)
+def test_a_damaged_record_is_an_error_that_names_it(name, text, tmp_path):
     search_in(tmp_path, trials=1)
-    (tmp_path / "search.json").write_text(text)
-    with pytest.raises(ValueError, match=r"search\.json"):
-        search_in(tmp_path, trials=1)
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=name):
+        search_in(tmp_path, trials=1).open_test(TEST, k=1)
+    assert not (tmp_path / "opening-0002.json").exists()

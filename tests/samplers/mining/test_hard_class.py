@@ -128,29 +128,6 @@ def test_embeddings_are_brought_to_length_1_unless_told_otherwise():
     assert np.isfinite(centers_at(np.zeros((2, 2)), normalize=True).centers.numpy()).all()
 
 
-def test_a_refresh_reaches_batches_that_are_not_drawn_yet():
-    centers = samplers.ClassCenters(LABELS, dim=1, normalize=False)
-    sampler = make(centers, candidates=6)
-    rows = iter(sampler.index_batches(LABELS))
-    batches = iter(sampler.batches(np.arange(len(LABELS)), LABELS))
-    before = [next(rows).numpy() for _ in range(10)]
-    np.testing.assert_array_equal(before, [next(batches)[0].numpy() for _ in range(10)])
-    centers.refresh(LINE[:, None], np.arange(6))
-    assert int(centers.refreshes) == 1
-    drawn_ahead = 14  # Steps 10 to 15 were drawn in one block with step 9, and the next block may be drawn, too.
-    after = [next(rows).numpy() for _ in range(40)]
-    expected = [row.numpy() for row in sampler.index_batches(LABELS, start=10).take(40)]
-    np.testing.assert_array_equal(after[drawn_ahead:], expected[drawn_ahead:])
-    assert not (np.array(after[:drawn_ahead]) == expected[:drawn_ahead]).all()
-    for batch in after[drawn_ahead:]:
-        classes = LABELS[batch][::2]
-        assert classes.tolist() == greedy(LINE[:, None], classes[0], 3)
-    late = [next(batches)[0].numpy() for _ in range(190)]
-    np.testing.assert_array_equal(
-        late[150:], [row.numpy() for row in sampler.index_batches(LABELS, start=160).take(40)]
-    )
-
-
 def test_centers_of_more_classes_than_the_labels_have_are_found_by_class_id():
     ids = np.array([-5, 3, 2**40, 2**60, 2**61, 2**62])
     known = samplers.ClassCenters(np.append(ids, [0, 7]), dim=1, normalize=False)
@@ -188,15 +165,6 @@ def test_many_candidates_are_drawn_in_small_blocks():
         for candidates in (None, 2_000, 20_000)
     ]
     assert blocks == [8, 4, 1]
-
-
-def test_centers_are_kept_in_a_checkpoint(tmp_path):
-    centers = centers_at(LINE)
-    path = tf.train.Checkpoint(centers=centers).write(str(tmp_path / "centers"))
-    again = samplers.ClassCenters(np.arange(6), dim=1, normalize=False)
-    tf.train.Checkpoint(centers=again).read(path).assert_consumed()
-    np.testing.assert_array_equal(take(make(again), LABELS, 20), take(make(centers), LABELS, 20))
-    assert int(again.refreshes) == 1
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.samplers.sources import Source
 from tfdml import losses, pairs, samplers
 from tfdml.datasets import LabeledSet
 
@@ -64,17 +65,9 @@ def test_a_resumed_stream_and_a_shard_are_parts_of_the_whole_one(options):
         np.testing.assert_array_equal(labels, expected[1])
 
 
-class Source:
-    def __len__(self):
-        return len(X)
-
-    def __getitem__(self, row):
-        return X[row]
-
-
 FORMS = {
     "files": (np.array([str(k) for k in range(20)]), lambda key: tf.strings.to_number(key)[None]),
-    "a source": (Source(), None),
+    "a source": (Source(len(X), X.__getitem__), None),
     "a dict": ({"x": X}, None),
     "a labeled set": (LabeledSet(images=X, labels=np.arange(20) // 5, class_names=tuple("abcd")), None),
 }

@@ -4,11 +4,10 @@ import re
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from scipy import stats
 
 from tests.samplers.frequencies import take
-from tfdml import losses, samplers, search
+from tfdml import samplers, search
 from tfdml.search.hard_pairs import hardest_pairs
 
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(6), [4, 1, 3, 9, 5, 2]))
@@ -57,14 +56,6 @@ def test_a_refresh_searches_with_what_it_is_given():
     pairs = samplers.MinedPairs(LABELS, metric="dot")
     pairs.refresh(X, index=make_index)
     assert made == ["dot"]
-
-
-@pytest.mark.parametrize("named", ["exact", "scann", search.Scann])
-def test_a_refresh_takes_the_name_or_the_class_of_a_search(named):
-    pairs, expected = samplers.MinedPairs(LABELS), samplers.MinedPairs(LABELS)
-    pairs.refresh(X, index=named)
-    expected.refresh(X)
-    np.testing.assert_array_equal(pairs.negatives, expected.negatives)
 
 
 @pytest.mark.slow
@@ -117,41 +108,6 @@ def test_before_the_first_refresh_the_seed_says_which():
     tables = [samplers.MinedPairs(LABELS, seed=seed).negatives.numpy() for seed in (0, 0, 1, -1)]
     np.testing.assert_array_equal(tables[0], tables[1])
     assert all((tables[0] != other).any() for other in tables[2:])
-
-
-@pytest.mark.slow
-def test_mined_triplets_cost_more_than_random_ones():
-    loss = losses.TripletLoss(distance="cosine")
-    random, mined = samplers.MinedPairs(LABELS), refreshed()
-
-    def cost(pairs):
-        rows = take(make(pairs, anchors_per_batch=1), LABELS, 20)
-        return np.mean([loss(LABELS[batch], X[batch].astype("float32")) for batch in rows])
-
-    assert cost(mined) > 1.5 * cost(random)
-
-
-def test_a_refresh_reaches_batches_that_are_not_drawn_yet():
-    pairs = samplers.MinedPairs(LABELS, positives=2, negatives=3)
-    sampler = make(pairs)
-    rows = iter(sampler.index_batches(LABELS))
-    for _ in range(10):
-        next(rows)
-    pairs.refresh(X)
-    drawn_ahead = 14  # Steps 10 to 15 were drawn in one block with step 9, and the next block may be drawn, too.
-    after = [next(rows).numpy() for _ in range(40)]
-    expected = [row.numpy() for row in sampler.index_batches(LABELS, start=10).take(40)]
-    np.testing.assert_array_equal(after[drawn_ahead:], expected[drawn_ahead:])
-    assert not np.array_equal(after[:6], expected[:6])
-
-
-def test_pairs_are_kept_in_a_checkpoint(tmp_path):
-    pairs = refreshed()
-    path = tf.train.Checkpoint(pairs=pairs).write(str(tmp_path / "pairs"))
-    again = samplers.MinedPairs(LABELS, positives=2, negatives=3, seed=7)
-    tf.train.Checkpoint(pairs=again).read(path).assert_consumed()
-    np.testing.assert_array_equal(take(make(again), LABELS, 20), take(make(pairs), LABELS, 20))
-    assert int(again.refreshes) == 1
 
 
 @pytest.mark.parametrize(

@@ -96,17 +96,6 @@ def test_a_save_that_breaks_off_leaves_the_old_index(tmp_path, kind, monkeypatch
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
 
 
-def test_saving_replaces_an_index_and_nothing_else(tmp_path):
-    search.Exact(X[:20]).save(tmp_path / "index")
-    search.Exact(X).save(tmp_path / "index")
-    assert len(search.load(tmp_path / "index")) == 40
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").write_text("keep")
-    with pytest.raises(FileExistsError, match="Choose another path"):
-        search.Exact(X).save(tmp_path / "mine")
-    assert [path.name for path in files_of(tmp_path / "mine")] == ["thesis.txt"]
-
-
 def test_an_index_that_was_loaded_replaces_its_own_folder_and_any_other_index(tmp_path):
     search.Exact(X[:30], NAMES[:30]).save(tmp_path / "index")
     index = search.load(tmp_path / "index")

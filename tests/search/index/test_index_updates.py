@@ -1,7 +1,6 @@
 """Indexes that change: add, remove, update, filters, metadata, and what a folder keeps of them."""
 
 import tracemalloc
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +9,6 @@ import pytest
 
 from tests.search.test_search import METRICS, build, by_loops, clustered, every_kind
 from tfdml import search
-from tfdml.search.index.items import Items
-from tfdml.search.index.segment_files import read_ids
 
 X = clustered(600, seed=5)
 WORDS = np.array([f"item {i}" for i in range(600)])
@@ -273,17 +270,6 @@ def test_long_and_odd_text_is_not_there_and_takes_no_memory():
         tracemalloc.stop()
         assert peak < 10 * 2**20
     assert index.rows(["item 3", 1024 * "x"]).tolist() == [3, 300]
-
-
-def test_a_text_id_longer_than_the_limit_of_an_older_index_is_found(tmp_path):
-    names = np.array(["a", 5000 * "y"])
-    index = search.Exact(X[:2], ["a", "b"])
-    np.save(tmp_path / "ids.npy", names)
-    index._items = Items((replace(index._items.segments[0], ids=read_ids(tmp_path, "ids.npy")),))
-    assert index.search(X[1:2], 1)[0] == names[1]
-    assert index.rows(names[::-1]).tolist() == [1, 0]
-    index.remove(["a"])
-    assert index.ids.tolist() == [5000 * "y"]
 
 
 def test_scores_beyond_the_range_of_float32_are_refused_after_additions_too():

@@ -5,21 +5,12 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from tests.embedding.test_to_disk import Flat
 from tfdml import models, search
 
 X = np.random.default_rng(0).standard_normal((40, 8)).astype("float32")
 OLD, NEW = "0" * 64, "1" * 64
 KINDS = pytest.mark.parametrize("kind", [search.Exact, search.Scann, search.Faiss])
-
-
-class Flat:
-    """A model whose embedding is its input."""
-
-    def __init__(self, fingerprint):
-        self.fingerprint = fingerprint
-
-    def predict_on_batch(self, x):
-        return np.asarray(x, np.float32)
 
 
 def refused(items):
