@@ -11,6 +11,7 @@ from tfdml._core.checks import require
 from tfdml.datasets.text import as_names, read_lines, require_short
 
 Loader = Callable[..., Any]
+_PARTIAL = "read a part of a set by tfdml.datasets.folder or table, whose numbers have no protocol"
 
 
 def require_tree(condition: bool, root: str | os.PathLike[str], problem: str, tree: str) -> None:
@@ -60,5 +61,5 @@ def _names(folder):
 def require_counts(name: str, received: tuple[int, int], expected: tuple[int, int]) -> None:
     """Raise a ValueError if a part of a set has other numbers of images and classes than the published ones."""
     counts = f"{received[0]:,} images of {received[1]:,} classes in {name}"
-    published = f"{expected[0]:,} of {expected[1]:,}. The copy is incomplete, or of another set"
+    published = f"{expected[0]:,} of {expected[1]:,}. The copy is incomplete, cleaned, or of another set: {_PARTIAL}"
     require(tuple(received) == tuple(expected), counts, published)
