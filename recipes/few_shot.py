@@ -124,7 +124,7 @@ def trained(kind, rate, train, settings, seed):
     keras.utils.set_random_seed(seed)
     ways, examples = settings.ways, 1 + settings.queries
     images = keras.Input((84, 84, 3) if train.images is None else (28, 28, 1), dtype="uint8")
-    embeddings = tfdml.networks.conv4(images, width=settings.width)
+    embeddings = conv4(images, width=settings.width)
     network = model = tfdml.models.EmbeddingModel(images, embeddings)
     if kind == "cross-entropy":
         model = keras.Model(images, keras.layers.Dense(len(train.class_names))(embeddings))
@@ -175,6 +175,37 @@ def draw_episode(path, embeddings, data, ways=5):
     title = f"{len(classes)}-way 1-shot: queries, and support by cosine"
     figure = tfdml.visualize.retrieval_grid(**query, **gallery, queries=range(len(classes)), scores=True, title=title)
     figure.savefig(path, dpi=70)
+
+
+def conv4(images, *, width=64):
+    """Four blocks of a 3 x 3 convolution, batch normalization, ReLU and 2 x 2 max pooling; the last map, flattened.
+
+    Embeddings are compared by their Euclidean distance, so they are not normalized: 64 numbers of a 28 x 28 image,
+    1,600 of an 84 x 84 image. With 64 channels and gray images the network has 111,936 trained weights.
+
+    Args:
+        images: `(batch, height, width, channels)` Keras tensor of pixels, at least 16 x 16. Whole numbers, such as
+            uint8 pixels, are divided by 255; floats are not scaled.
+        width: channels of each block.
+
+    Returns:
+        `(batch, positions * width)` Keras tensor of floats, 0 or more, with the positions of the last map.
+
+    Source: Vinyals et al., Matching Networks for One Shot Learning, NIPS 2016, section 4.1; Snell, Swersky, Zemel,
+    Prototypical Networks for Few-shot Learning, NIPS 2017, section 3. Batch normalization averages over about ten
+    batches, as in the program of its authors.
+    """
+    x = keras.layers.Rescaling(1 / 255)(images) if "int" in str(images.dtype) else images
+    for _ in range(4):
+        x = convolution_block(x, width)
+    return keras.layers.Flatten()(x)
+
+
+def convolution_block(x, width):
+    """A convolution that halves the resolution."""
+    x = keras.layers.Conv2D(width, 3, padding="same")(x)
+    x = keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-5)(x)
+    return keras.layers.MaxPooling2D()(keras.layers.Activation("relu")(x))
 
 
 if __name__ == "__main__":

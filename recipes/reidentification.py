@@ -223,7 +223,7 @@ def persons(size, options, batches):
 def vehicles(size, train, batches):
     """The two-branch network: all of it, and its embedding; its two losses, and batches with two targets."""
     images = keras.Input((*size, 3))
-    outputs = tfdml.networks.vehicle_network(images, num_models=250, trunk=None if size[0] == 224 else tiny(size))
+    outputs = vehicle_network(images, num_models=250, trunk=None if size[0] == 224 else tiny(size))
     by_model = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
     models = np.zeros(len(train.class_names), "int64")
     models[train.labels] = -1 if train.models is None else train.models  # -1 is ignored
@@ -238,6 +238,52 @@ def tiny(size):
     images = keras.Input((*size, 3))
     x = keras.layers.Conv2D(8, 3, strides=4, activation="relu")(keras.layers.Rescaling(1 / 255)(images))
     return keras.Model(images, keras.layers.GlobalAveragePooling2D()(x))
+
+
+def vehicle_network(images, *, num_models, dim=1024, trunk=None):
+    """Two outputs: scores of vehicle models, and an embedding of the vehicle that also sees the features of its model.
+
+    Both branches share the trunk. Two vehicles of different models differ already in the features of the first branch;
+    two of the same model are told apart by the second. Vehicles whose model is not known have the model -1.
+
+    Args:
+        images: `(batch, height, width, channels)` Keras tensor of pixels in [0, 255].
+        num_models: number of vehicle models.
+        dim: size of the features of each branch, and of the embedding.
+        trunk: function from images to features `(batch, features)`; None for VGG-M, for images of 224 x 224.
+
+    Returns:
+        dict of tensors: "model", logits `(batch, num_models)`, and "embedding", unit vectors `(batch, dim)` float32.
+
+    Source: Liu, Tian, Yang, Pang, Huang, Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles,
+    CVPR 2016, mixed difference network, as in Serrat, Deep Metric Learning, course slides. Unit vectors are ours.
+    """
+    features = (trunk or vgg_m)(images)
+    model_features = keras.layers.Dense(dim, "relu", name="model_features")(features)
+    vehicle_features = keras.layers.Dense(dim, "relu", name="vehicle_features")(features)
+    joined = keras.layers.Dense(dim, name="joined")(keras.layers.Concatenate()([model_features, vehicle_features]))
+    return {
+        "model": keras.layers.Dense(num_models, dtype="float32", name="model")(model_features),
+        "embedding": keras.layers.UnitNormalization(dtype="float32", name="embedding")(joined),
+    }
+
+
+def vgg_m(images):
+    """VGG-M up to its first dense layer: five convolutions and 4,096 features, for images of 224 x 224.
+
+    Batch normalization stands in for local response normalization after the first two convolutions.
+
+    Source: Chatfield, Simonyan, Vedaldi, Zisserman, Return of the Devil in the Details, BMVC 2014, CNN-M.
+    """
+    x = keras.layers.Rescaling(1 / 127.5, offset=-1)(images)
+    x = keras.layers.Activation("relu")(keras.layers.BatchNormalization()(keras.layers.Conv2D(96, 7, strides=2)(x)))
+    x = keras.layers.ZeroPadding2D(1)(keras.layers.MaxPooling2D(3, 2)(x))
+    x = keras.layers.Activation("relu")(keras.layers.BatchNormalization()(keras.layers.Conv2D(256, 5, strides=2)(x)))
+    x = keras.layers.MaxPooling2D(3, 2, padding="same")(x)
+    for _ in range(3):
+        x = keras.layers.Conv2D(512, 3, padding="same", activation="relu")(x)
+    x = keras.layers.Flatten()(keras.layers.MaxPooling2D(3, 2)(x))
+    return keras.layers.Dropout(0.5)(keras.layers.Dense(4096, "relu")(x))
 
 
 if __name__ == "__main__":

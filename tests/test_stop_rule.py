@@ -66,7 +66,6 @@ OPTIONS = {
         "models.efficientnet_lite": "drop_connect_rate",
         "miners.UniformHistogram": "bins positives_per_bin negatives_per_bin",
         "networks.add_lora": "alpha",
-        "networks.face_resnet": "dim",
     },
     "a form that another library has: Keras, TensorFlow Addons": {
         "addons.ContrastiveLoss": "reduction",

@@ -44,7 +44,7 @@ def omniglot(
 
     Both folders are joined; the prefix of a file numbers its character over the whole set, 1 to 1,623. Other readers
     number the evaluation characters from 0 again: add 964 to their labels. Images are read into memory, resized from
-    105 x 105 to 28 x 28, and inverted: ink is 255 and paper 0, which `tfdml.networks.conv4` reads as 1 and 0.
+    105 x 105 to 28 x 28, and inverted: ink is 255 and paper 0, 1 and 0 after a division by 255.
 
     Args:
         root: the folder with `images_background` and `images_evaluation`; for `split="vinyals"` also with the lists

@@ -4,10 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from tfdml import losses, models, networks
-from tfdml.networks.papers.vehicle import vgg_m
-
-pytestmark = pytest.mark.backends
+from recipes.reidentification import vehicle_network, vgg_m
+from tfdml import losses, models
 
 
 def pooled(images):
@@ -16,7 +14,7 @@ def pooled(images):
 
 def small(dim=6, num_models=3):
     images = keras.Input((16, 16, 3))
-    outputs = networks.vehicle_network(images, num_models=num_models, dim=dim, trunk=pooled)
+    outputs = vehicle_network(images, num_models=num_models, dim=dim, trunk=pooled)
     return images, outputs, models.EmbeddingModel(images, outputs)
 
 
@@ -80,13 +78,3 @@ def test_one_sum_of_losses_trains_both_outputs_and_unknown_models_are_ignored():
     np.testing.assert_allclose(
         embedder.predict(photos(), verbose=0), network.predict(photos(), verbose=0)["embedding"], atol=1e-6
     )
-
-
-def test_wrong_arguments_are_refused():
-    images = keras.Input((16, 16, 3))
-    with pytest.raises(ValueError, match="num_models=0, expected a whole number of at least 1"):
-        networks.vehicle_network(images, num_models=0, trunk=pooled)
-    with pytest.raises(ValueError, match="dim=0, expected a whole number of at least 1"):
-        networks.vehicle_network(images, num_models=2, dim=0, trunk=pooled)
-    with pytest.raises(ValueError, match=r"a trunk with features of shape \(None, 16, 16, 3\), expected \(batch, fe"):
-        networks.vehicle_network(images, num_models=2, trunk=lambda x: x)

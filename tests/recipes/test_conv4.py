@@ -2,11 +2,8 @@
 
 import keras
 import numpy as np
-import pytest
 
-from tfdml.networks import conv4
-
-pytestmark = pytest.mark.backends
+from recipes.few_shot import conv4
 
 
 def network(side, channels, **options):
@@ -46,17 +43,3 @@ def test_whole_numbers_are_divided_by_255():
     np.testing.assert_allclose(
         whole.predict(images, verbose=0), scaled.predict(images.astype("float32") / 255, verbose=0), atol=1e-6
     )
-
-
-@pytest.mark.parametrize(
-    ("shape", "options", "message"),
-    [
-        ((15, 28, 1), {}, r"images of shape \(None, 15, 28, 1\), expected .* at least 16 x 16"),
-        ((None, 28, 1), {}, "images of shape"),
-        ((28, 28), {}, "images of shape"),
-        ((28, 28, 1), {"width": 0}, "width=0"),
-    ],
-)
-def test_wrong_arguments_are_errors(shape, options, message):
-    with pytest.raises(ValueError, match=message):
-        conv4(keras.Input(shape), **options)

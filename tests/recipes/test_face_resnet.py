@@ -4,9 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tfdml.networks import face_resnet
-
-pytestmark = pytest.mark.backends
+from recipes.faces import face_resnet
 
 
 def parameters_by_hand(widths, blocks, dim, channels=3):
@@ -55,9 +53,3 @@ def test_raw_pixels_become_unit_vectors(small):
 def test_every_stage_but_the_first_halves_the_resolution(small):
     sums = [layer.output.shape[1:] for layer in small.layers if isinstance(layer, keras.layers.Add)]
     assert sums == [(8, 8, 8), (4, 4, 8), (4, 4, 8), (2, 2, 16)]
-
-
-@pytest.mark.parametrize("widths", [(64, 96), (64, 96, 192, 384, 768, 768), (64, 96, 192, 384, 766), (0, 8, 8, 8, 8)])
-def test_widths_that_do_not_fit_are_refused(widths):
-    with pytest.raises(ValueError, match="one width for the first convolution and one per stage, multiples of 4"):
-        face_resnet(keras.Input((32, 32, 3)), widths=widths)

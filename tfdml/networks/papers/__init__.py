@@ -1,1 +1,0 @@
-"""The networks of papers, layer by layer."""
