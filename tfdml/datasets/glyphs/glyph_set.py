@@ -44,39 +44,31 @@ def glyphs(
 ) -> tuple[Glyphs, ...]:
     """Images of characters, 32 x 32 gray pixels, with disjoint classes for training and test.
 
-        A class is a character. An example is that character in one typeface with a small deterministic distortion. The
-        typefaces are the 21 in matplotlib's wheel, drawn with Pillow: `pip install tfdml[plots]`. The first call draws
-        for about ten seconds; later calls read the cache, the folder `TFDML_CACHE`, or `tfdml` in `XDG_CACHE_HOME` or
-        `~/.cache`.
+    A class is a character. An example is that character in one typeface with a small deterministic distortion. The
+    typefaces are the 21 in matplotlib's wheel, drawn with Pillow: `pip install tfdml[plots]`. The first call draws
+    for about ten seconds; later calls read the cache, the folder `TFDML_CACHE`, or `tfdml` in `XDG_CACHE_HOME` or
+    `~/.cache`.
 
-        Example:
+    Example:
 
-            >>> train, test = tfdml.datasets.glyphs()
-            >>> test
-            <Glyphs: 11,411 examples of 854 classes, protocol glyphs/class-disjoint/exact-cosine/v1>
-            >>> test.class_names[:5], test.face_names[:2]
-            (('4', '5', '6', '7', 'A'), ('DejaVuSans', 'DejaVuSans-Bold'))
+        >>> train, test = tfdml.datasets.glyphs()
+        >>> test
+        <Glyphs: 11,411 examples of 854 classes, protocol glyphs/class-disjoint/exact-cosine/v1>
+        >>> test.class_names[:5], test.face_names[:2]
+        (('4', '5', '6', '7', 'A'), ('DejaVuSans', 'DejaVuSans-Bold'))
 
-        Args:
-            split: "class" assigns a class to the test part by a hash of its code point (crc32 of `glyphs:<hex code point>`
-                is odd); "script" trains on Latin letters and tests on all other scripts and on numbers, which is harder.
-            validation: whether to split a validation part of about every fifth class from the training classes, also by a
-                hash (crc32 of `glyphs-validation:<hex code point>` is divisible by 5). The test part does not change.
-            views: number of distortions per drawing. View 0 comes first in every part and equals the images of `views=1`.
+    Args:
+        split: "class" assigns a class to the test part by a hash of its code point (crc32 of `glyphs:<hex code point>`
+            is odd); "script" trains on Latin letters and tests on all other scripts and on numbers, which is harder.
+        validation: whether to split a validation part of about every fifth class from the training classes, also by a
+            hash (crc32 of `glyphs-validation:<hex code point>` is divisible by 5). The test part does not change.
+        views: number of distortions per drawing. View 0 comes first in every part and equals the images of `views=1`.
 
-        Returns:
-    <<<<<<< HEAD
-            `(train, test)`, or `(train, validation, test)`, each a `Glyphs`, whose class names are the characters.
-    =======
-            `(train, test)`, or `(train, validation, test)`, each a `LabeledSet` of `(n, 32, 32, 1)` uint8 images, whose
-            class names are the characters. Its further columns are `code_points`, `(n,)` Unicode code points; `faces` and
-            `designs`, indices of the typeface and of its family into `face_names` and `design_names`; and `views`, the
-            number of the distortion.
-
-        Raises:
-            ImportError: the arrays are not in the cache, and Pillow or matplotlib is not installed.
-            ValueError: an argument is wrong, or a font file is not the expected one.
-    >>>>>>> h-opts
+    Returns:
+        `(train, test)`, or `(train, validation, test)`, each a `LabeledSet` of `(n, 32, 32, 1)` uint8 images, whose
+        class names are the characters. Its further columns are `code_points`, `(n,)` Unicode code points; `faces` and
+        `designs`, indices of the typeface and of its family into `face_names` and `design_names`; and `views`, the
+        number of the distortion.
     """
     require(split in ("class", "script"), f"split={split!r}", "'class' or 'script'")
     require_whole("views", views, 1)
