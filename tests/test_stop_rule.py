@@ -29,7 +29,7 @@ NAMES = {
         callbacks.RefreshMinedPairs datasets.archives datasets.compose datasets.public.lfw_pairs evaluation.class_folds
         export.ScannSearch export.next_version export.write_serving_config metrics.knn_accuracy
         metrics.nearest_class_mean miners.compose models.PairMining networks.unfreeze search.hardest_triplets
-        search.load_adapter search.upgrade
+        search.upgrade
     """,
 }
 # Options that nothing passes, by the reason for which they stay.

@@ -6,7 +6,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tfdml._core.checks import require, require_fraction, require_seed, require_whole
 from tfdml.cleaning.made_copies import COPIES
@@ -110,7 +109,7 @@ def score_copies(
     data: LabeledSet,
     embeddings: np.ndarray,
     *,
-    center: npt.ArrayLike = 0.0,
+    center: np.ndarray | float = 0.0,
     sample: int = 128,
     verify: bool = True,
     floor: float | None = None,

@@ -15,7 +15,7 @@ from tfdml.search.index import shards
 from tfdml.search.index.files import read_manifest
 from tfdml.search.on_disk.search import search_on_disk
 from tfdml.search.recall import neighbor_recall
-from tfdml.search.refinement.adapters import LinearAdapter, MLPAdapter, load_adapter
+from tfdml.search.refinement.adapters import LinearAdapter, MLPAdapter
 from tfdml.search.refinement.expansion import augment_database, expand_queries
 from tfdml.search.refinement.hubs import neighborhood_similarity
 from tfdml.search.refinement.rerank import rerank
@@ -36,7 +36,6 @@ __all__ = [
     "hardest_pairs",
     "hardest_triplets",
     "load",
-    "load_adapter",
     "near_duplicates",
     "neighbor_recall",
     "neighborhood_similarity",

@@ -66,7 +66,7 @@ def embedding_map(
     """
     require_whole("cells", cells, 0)
     if not callable(method):
-        require_one_of(_METHODS, method=method)
+        require_one_of(tuple(_METHODS), method=method)
     vectors = as_vectors(embeddings, "embeddings")
     require(len(vectors) > 0, "no embeddings", "at least one")
     require_varied(vectors)

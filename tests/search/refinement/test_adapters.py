@@ -74,8 +74,10 @@ def test_an_adapter_is_saved_with_both_models(kind, tmp_path):
     options = {} if kind is LinearAdapter else {"units": 5, "epochs": 1, "batch_size": 300}
     adapter = kind.learn(OLD, NEW, metric="dot", new_model=NEW_MODEL, **options)
     adapter.save(tmp_path / "adapter.npz")
-    loaded = search.load_adapter(tmp_path / "adapter.npz")
-    assert type(loaded) is kind
+    loaded = kind.load(tmp_path / "adapter.npz")
+    other = MLPAdapter if kind is LinearAdapter else LinearAdapter
+    with pytest.raises(ValueError, match=f"an adapter of the kind {adapter.kind!r}, expected {other.kind!r}"):
+        other.load(tmp_path / "adapter.npz")
     assert (loaded.old_model, loaded.new_model) == (None, NEW_MODEL)
     assert (loaded.metric, loaded.old_dim, loaded.new_dim) == ("dot", 6, 4)
     np.testing.assert_array_equal(loaded(OLD), adapter(OLD))
@@ -85,14 +87,14 @@ def test_other_and_damaged_files_are_no_adapters(tmp_path):
     with pytest.raises(ValueError, match=r"path=.*adapter', expected a name that ends in \.npz"):
         LinearAdapter.learn(OLD, NEW).save(tmp_path / "adapter")
     with pytest.raises(FileNotFoundError):
-        search.load_adapter(tmp_path / "adapter.npz")
+        LinearAdapter.load(tmp_path / "adapter.npz")
     np.savez(tmp_path / "adapter.npz", projection=NEW)
     with pytest.raises(ValueError, match=r"expected an adapter as it was saved\. Learn it again"):
-        search.load_adapter(tmp_path / "adapter.npz")
+        LinearAdapter.load(tmp_path / "adapter.npz")
     np.savez_compressed(tmp_path / "adapter.npz", projection=np.zeros(2**24))
     tracemalloc.start()
     with pytest.raises(ValueError, match=r"members of 134,217,.* bytes, unpacked"):
-        search.load_adapter(tmp_path / "adapter.npz")
+        LinearAdapter.load(tmp_path / "adapter.npz")
     assert tracemalloc.get_traced_memory()[1] < 2**20
     tracemalloc.stop()
 

@@ -67,7 +67,7 @@ class Adapter:
         return results
 
     def save(self, path: FilePath) -> None:
-        """Write the adapter and both fingerprints to a file that `load_adapter` reads, atomically.
+        """Write the adapter and both fingerprints to a file that `load` reads, atomically.
 
         Args:
             path: name that ends in `.npz`; an earlier file is replaced.
@@ -77,6 +77,38 @@ class Adapter:
         texts = {name: value for name, value in self._entries() if name not in arrays}
         with atomic_write(path) as new:
             np.savez(new, **arrays, settings=np.array(json.dumps({"kind": self.kind, **texts})))
+
+    @classmethod
+    def load(cls, path: FilePath) -> Self:
+        """Read an adapter of this class that `save` wrote.
+
+        Example:
+
+            >>> x = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
+            >>> adapter = tfdml.search.LinearAdapter.learn(x, x[:, ::-1], orthogonal=True)
+            >>> adapter.save("adapter.npz")
+            >>> tfdml.search.LinearAdapter.load("adapter.npz")([[0.6, 0.8]]).astype(float).round(4).tolist()
+            [[0.8, 0.6]]
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: a file of another class, another file, or a damaged one.
+        """
+        path = Path(path).expanduser()
+        try:
+            entries: dict[str, Any] = dict(read_arrays(path))
+            settings = parsed_json(str(entries.pop("settings")), path.name)
+            kind = settings.pop("kind")
+            require(kind == cls.kind, f"an adapter of the kind {kind!r}", repr(cls.kind))
+            adapter = cls(**settings, **entries)
+            require_metric(adapter.metric)
+            adapter(np.zeros((1, adapter.old_dim)))
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # Each damage fails in its own way.
+            received = f"Received path={str(path)!r}, which cannot be read ({error})"
+            raise ValueError(f"{received}, expected an adapter as it was saved. Learn it again.") from error
+        return adapter
 
     def _entries(self) -> Iterator[tuple[str, Any]]:
         return ((field.name, getattr(self, field.name)) for field in fields(self))
@@ -229,35 +261,6 @@ class MLPAdapter(Adapter):
 
     def _mapped(self, x):
         return super()._mapped(x) + np.maximum(x @ self.hidden + self.hidden_offset, 0) @ self.output
-
-
-_KINDS: dict[str, type[Adapter]] = {adapter.kind: adapter for adapter in (LinearAdapter, MLPAdapter)}
-
-
-def load_adapter(path: FilePath) -> LinearAdapter | MLPAdapter:
-    """Read an adapter that `LinearAdapter.save` or `MLPAdapter.save` wrote.
-
-    Example:
-
-        >>> x = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
-        >>> adapter = tfdml.search.LinearAdapter.learn(x, x[:, ::-1], orthogonal=True)
-        >>> adapter.save("adapter.npz")
-        >>> tfdml.search.load_adapter("adapter.npz")([[0.6, 0.8]]).astype(float).round(4).tolist()
-        [[0.8, 0.6]]
-    """
-    path = Path(path).expanduser()
-    try:
-        entries: dict[str, Any] = dict(read_arrays(path))
-        settings = parsed_json(str(entries.pop("settings")), path.name)
-        adapter: Any = _KINDS[settings.pop("kind")](**settings, **entries)
-        require_metric(adapter.metric)
-        adapter(np.zeros((1, adapter.old_dim)))
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # Each damage fails in its own way.
-        received = f"Received path={str(path)!r}, which cannot be read ({error})"
-        raise ValueError(f"{received}, expected an adapter as it was saved. Learn it again.") from error
-    return adapter
 
 
 def _as_pairs(old, new, metric):
