@@ -63,8 +63,8 @@ OPTIONS = {
         "miners.PairMargin": "positive_margin negative_margin",
         "miners.RandomNegatives": "draws",
         "miners.SemiHardNegatives": "margin max_distance",
-        "models.efficientnet_lite": "drop_connect_rate",
         "miners.UniformHistogram": "bins positives_per_bin negatives_per_bin",
+        "models.efficientnet_lite": "drop_connect_rate",
         "networks.add_lora": "alpha",
     },
     "a form that another library has: Keras, TensorFlow Addons": {
@@ -99,7 +99,7 @@ OPTIONS = {
         "samplers.input_pairs": "start",
         "search.Faiss": "max_bytes",
         "search.Scann": "max_bytes",
-        "search.hardest_triplets": "index metric",
+        "search.hardest_triplets": "metric index",
         "search.search_on_disk": "max_bytes model",
     },
 }

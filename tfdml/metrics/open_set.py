@@ -67,7 +67,7 @@ def open_set(
         "some of both",
     )
     alarms = np.sort(nearness[~is_known])[::-1]
-    rates = {}
+    rates: dict[str, float] = {}
     for rate in _as_rates(far):
         answered = is_right & (nearness[is_known] > _limit(alarms, rate))
         low, high = bootstrap_interval(answered, labels[is_known])

@@ -93,7 +93,7 @@ def efficientnet_lite(
     return network
 
 
-def _blocks(width, depth):
+def _blocks(width: float, depth: float) -> list[tuple[int, int, int, int]]:
     """Kernel, strides, expansion and channels of each block. The first and the last stage keep their one block."""
     return [
         (kernel, strides if first else 1, expansion, 8 * math.floor(width * channels / 8 + 0.5))
