@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from tfdml.datasets import LabeledSet
-from tfdml.training.data_splits import split_set
+from tfdml.training import network
+from tfdml.training.data_splits import parts_of, split_rows
+from tfdml.training.plan import new_plan
 
 
 def labeled(sizes):
@@ -12,6 +14,10 @@ def labeled(sizes):
     rows = np.arange(len(labels))
     images = np.broadcast_to(rows[:, None, None, None], (len(labels), 1, 1, 1))
     return LabeledSet(labels=labels, images=images, class_names=tuple(f"class {i}" for i in range(len(sizes))))
+
+
+def split(images, **options):
+    return parts_of(images, split_rows(images, **options), options["split_by"])
 
 
 def rows_of(part):
@@ -22,22 +28,32 @@ def rows_of(part):
 @pytest.mark.parametrize("test", [0.0, 0.2])
 def test_parts_are_disjoint_and_together_the_set(split_by, test):
     images = labeled([5] * 12 + [1, 1])
-    splits = split_set(images, split_by=split_by, validation=0.25, test=test, seed=3)
-    together = [rows_of(part) for part in (splits.train, splits.validation, splits.test) if part is not None]
-    assert len(together) == 2 + bool(test)
+    options = {"split_by": split_by, "validation": 0.25, "test": test, "seed": 3}
+    parts = split(images, **options)
+    together = [rows_of(part) for part in parts.values()]
+    assert list(parts) == ["training", "validation", *(["test"] if test else [])]
     assert sorted(row for rows in together for row in rows) == list(range(62))
     assert {60, 61} <= together[0], "classes of one image have nothing to measure"
-    assert rows_of(splits.train) == set(splits.train_rows.tolist())
-    assert rows_of(splits.reported) == set(splits.reported_rows.tolist())
-    names = [{part.class_names[label] for label in part.labels} for part in (splits.train, splits.validation)]
+    assert together == [set(rows.tolist()) for rows in split_rows(images, **options).values()]
+    names = [{part.class_names[label] for label in part.labels} for part in parts.values()]
     assert names[0].isdisjoint(names[1]) == (split_by == "class")
-    assert splits.gallery is (splits.train if split_by == "image" else None)
 
 
 def test_the_same_seed_gives_the_same_splits():
     options = {"split_by": "class", "validation": 0.2, "test": 0.2}
-    first, again, other = (split_set(labeled([4] * 20), **options, seed=seed) for seed in (1, 1, 2))
-    assert rows_of(first.test) == rows_of(again.test) != rows_of(other.test)
+    first, again, other = (split(labeled([4] * 20), **options, seed=seed)["test"] for seed in (1, 1, 2))
+    assert rows_of(first) == rows_of(again) != rows_of(other)
+
+
+@pytest.mark.parametrize(("split_by", "test"), [("image", 0.0), ("image", 0.2), ("class", 0.2)])
+def test_a_plan_names_its_gallery_and_the_part_that_is_reported(split_by, test, monkeypatch):
+    monkeypatch.setattr(network, "device", lambda: "gpu")  # no network is built to look at its memory
+    options = {"backbone": "residual", "steps": 7, "split_by": split_by, "test": test}
+    plan = new_plan(labeled([4] * 20), options, max_minutes=None)
+    assert plan.gallery is (plan.train if split_by == "image" else None)
+    assert plan.reported == ("test" if test else "validation")
+    assert rows_of(plan.parts[plan.reported]) == set(plan.rows[plan.reported].tolist())
+    assert (plan.settings.steps, plan.reasons["steps"], plan.train.load) == (7, "as given", plan.images.load)
 
 
 @pytest.mark.parametrize(
@@ -53,12 +69,12 @@ def test_the_same_seed_gives_the_same_splits():
 )
 def test_a_set_without_pairs_of_two_classes_is_an_error(sizes, message):
     with pytest.raises(ValueError, match=message):
-        split_set(labeled(sizes), split_by="class", validation=0.2, test=0.0, seed=0)
+        split_rows(labeled(sizes), split_by="class", validation=0.2, test=0.0, seed=0)
 
 
 def test_a_validation_part_of_one_class_is_an_error():
     with pytest.raises(ValueError, match=r"a validation part of one class.*larger validation fraction"):
-        split_set(labeled([4] * 3), split_by="class", validation=0.2, test=0.0, seed=0)
+        split_rows(labeled([4] * 3), split_by="class", validation=0.2, test=0.0, seed=0)
 
 
 SHARES = {"split_by": "image", "validation": 0.2}
@@ -69,16 +85,15 @@ SHARES = {"split_by": "image", "validation": 0.2}
 def test_every_part_can_be_measured_and_trained_on_whatever_the_seed(sizes, test):
     images = labeled(sizes)
     for seed in [*range(20), -3, 2**63 - 1]:
-        splits = split_set(images, **SHARES, test=test, seed=seed)
-        parts = [splits.train, splits.validation, *([splits.test] if test else [])]
+        train, *held_out = parts = list(split(images, **SHARES, test=test, seed=seed).values())
         assert sorted(row for part in parts for row in rows_of(part)) == list(range(len(images)))
         assert [len(np.unique(part.labels)) >= 2 for part in parts] == [True] * len(parts)
-        assert np.isin(splits.reported.labels, splits.train.labels).all(), "each query has a right answer"
-        assert np.count_nonzero(np.bincount(splits.train.labels) >= 2) >= 2, "there are pairs to learn from"
+        assert np.isin(held_out[-1].labels, train.labels).all(), "each query has a right answer"
+        assert np.count_nonzero(np.bincount(train.labels) >= 2) >= 2, "there are pairs to learn from"
 
 
 def test_a_set_that_no_draw_of_images_makes_measurable_is_refused():
     with pytest.raises(ValueError, match=r"class of two images.*smaller fractions|one class, expected two.*more"):
-        split_set(labeled([6, 2]), **SHARES, test=0.0, seed=0)
+        split_rows(labeled([6, 2]), **SHARES, test=0.0, seed=0)
     with pytest.raises(ValueError, match=r"a training part of one class|one class of two images or more"):
-        split_set(labeled([4] * 3), split_by="class", validation=0.6, test=0.0, seed=0)
+        split_rows(labeled([4] * 3), split_by="class", validation=0.6, test=0.0, seed=0)

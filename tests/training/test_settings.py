@@ -1,33 +1,19 @@
 """Settings of a training run: their file, their reasons, and what is refused."""
 
 import re
-import typing
-from dataclasses import asdict, fields
+from dataclasses import asdict
 
 import pytest
 
-from tfdml.training.options import TrainingOptions
-from tfdml.training.recommended import SPLIT, TRAINING, Facts, recommended, recommended_steps
-from tfdml.training.settings import (
-    FILE,
-    TrainingSettings,
-    read_record,
-    read_settings,
-    require_options,
-    write_settings,
-)
+from tfdml.training.options import SPLIT, TRAINING, Facts, TrainingSettings
+from tfdml.training.recommended import recommended, recommended_steps, values_of
+from tfdml.training.settings import FILE, read_record, read_settings, require_options, write_settings
 
 
 def settings(**options):
     facts = Facts(images=300, classes=20, device="cpu")
     chosen = recommended(SPLIT, facts, {}) | recommended(TRAINING, facts, {"backbone": "EfficientNetLite0"})
-    values = {name: setting.value for name, setting in chosen.items()}
-    return TrainingSettings(**{**values, "steps": 100, "epochs": 8, **options})
-
-
-def test_every_setting_is_an_option_of_the_same_type():
-    options = typing.get_type_hints(TrainingOptions)
-    assert options == {setting.name: setting.type for setting in fields(TrainingSettings)}
+    return TrainingSettings(**{**values_of(chosen), "steps": 100, "epochs": 8, **options})
 
 
 def test_a_file_has_the_settings_and_their_reasons(tmp_path):

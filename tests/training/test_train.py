@@ -22,8 +22,8 @@ from tfdml.datasets import LabeledSet
 from tfdml.evaluation.report.records import PerQuery
 from tfdml.training import network, read_settings
 from tfdml.training.network import bytes_per_image, require_memory
+from tfdml.training.options import TrainingSettings
 from tfdml.training.progress import History, KeepBest, clock
-from tfdml.training.settings import TrainingSettings
 from tfdml.training.verdict import verdict
 
 module = importlib.import_module("tfdml.training.train")
@@ -171,7 +171,7 @@ def without_outputs(monkeypatch):
     """Runs that end with the best epoch, without the seconds of an export."""
 
     def write(folder, best, best_epoch, plan, command):
-        values = tfdml.evaluate(best, plan.splits.reported, gallery=plan.splits.gallery)
+        values = tfdml.evaluate(best, plan.parts[plan.reported], gallery=plan.gallery)
         return best, {"trained network": values, "frozen network": values}, ""
 
     monkeypatch.setattr(module, "write_outputs", write)
@@ -273,7 +273,7 @@ def test_a_run_inside_its_set_is_an_error(photos):
 
 
 def test_a_run_that_diverges_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_begun", lambda *_: None)
+    monkeypatch.setattr(module, "new_plan", lambda *_: SimpleNamespace(begin=lambda *_: None))
     monkeypatch.setattr(module, "_fit", lambda folder, *_: History(tmp_path / "history.csv"))
     with pytest.raises(ValueError, match=r"diverged.*lower learning_rate"):
         training.train(labeled([4] * 10), tmp_path / "run", verbose=0)

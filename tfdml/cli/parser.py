@@ -67,9 +67,9 @@ def _train(command):
     text = "limit for the training, from which the number of steps follows (default: 6 on a CPU, 30 on a GPU)"
     command.add_argument("--max-minutes", type=_positive_number, metavar="N", help=text)
     settings = command.add_argument_group("settings", "Each follows from the set and the machine unless it is given.")
-    for name, (kind, text, *_) in _SETTINGS.items():
-        form = _FORMS.get(kind, {"choices": get_args(kind)})
-        settings.add_argument(f"--{name.replace('_', '-')}", help=text, **form)
+    for name, setting in _SETTINGS.items():
+        form = _FORMS.get(setting.type, {"choices": get_args(setting.type)})
+        settings.add_argument(f"--{name.replace('_', '-')}", help=setting.metadata["text"], **form)
 
 
 def _embed(command):

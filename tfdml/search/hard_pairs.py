@@ -161,10 +161,10 @@ def hardest_pairs(
     ids, classes, sizes = np.unique(as_ids(labels, "labels", len(x)), return_inverse=True, return_counts=True)
     require(len(ids) > 1, f"labels of {len(ids)} class", "two or more: there are no negatives")
     farthest = _of_class(x, classes, sizes, positives, metric, farthest=True)
-    index = build(x, metric=metric)
+    built = build(x, metric=metric)
     if guard is None:
-        return HardPairs(farthest, _nearest_of_others(index, x, classes, sizes, negatives, np.arange(len(x))))
-    return HardPairs(farthest, _guarded(index, x, classes, sizes, negatives, metric, guard))
+        return HardPairs(farthest, _nearest_of_others(built, x, classes, sizes, negatives, np.arange(len(x))))
+    return HardPairs(farthest, _guarded(built, x, classes, sizes, negatives, metric, guard))
 
 
 def hardest_triplets(

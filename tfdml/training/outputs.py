@@ -19,7 +19,7 @@ from tfdml.embedding.in_memory import embed
 from tfdml.evaluation import Evaluation
 from tfdml.evaluation.report.page import page
 from tfdml.networks import merge_lora
-from tfdml.training.network import frozen_network, preprocessing_of
+from tfdml.training.network import frozen_network
 from tfdml.training.plan import Plan
 from tfdml.training.verdict import verdict
 from tfdml.visualize import write_thumbnails
@@ -46,15 +46,15 @@ def write_outputs(
     is 0 where the network before training was better. The result is the exported network, with LoRA merged, the
     evaluations of the trained and the frozen network on the reported part, by name, and the verdict.
     """
-    settings, _, images, splits = plan
+    settings, images = plan.settings, plan.images
     (folder / SUMS).unlink(missing_ok=True)  # without it, the folder is no complete entry
     networks = {TRAINED: bare(merge_lora(best)), FROZEN: frozen_network(settings)}
     exported = TRAINED if best_epoch else FROZEN
-    model, view = networks[exported], preprocessing_of(settings, images)
-    embeddings = _write_served(folder, model, view, images)
+    model = networks[exported]
+    embeddings = _write_served(folder, model, images)
     try:
         evaluations = {
-            name: _evaluation(embeddings if name == exported else _embedded(network, images, splits), splits)
+            name: _evaluation(embeddings if name == exported else _embedded(network, plan), plan)
             for name, network in networks.items()
         }
         sentence = verdict(evaluations[TRAINED], evaluations[FROZEN], best_epoch)
@@ -62,47 +62,48 @@ def write_outputs(
     except Exception as error:  # of any kind: what was trained for hours stays of use
         raise RuntimeError(
             f"The run is trained, and {str(folder)!r} has model, export and index, which tfdml serve takes; the "
-            f"evaluation of its {'test' if splits.test else 'validation'} part failed: {error}"
+            f"evaluation of its {plan.reported} part failed: {error}"
         ) from error
     texts = {
-        "summary": _summary(settings, splits.train, best_epoch),
+        "summary": _summary(settings, plan.train, best_epoch),
         "command": command,
-        "selection": " ".join([_SELECTED, *([] if splits.test is None else [_TESTED]), sentence]),
-        "limitations": _LIMITATIONS[splits.split_by],
+        "selection": " ".join([_SELECTED, *([_TESTED] if plan.reported == "test" else []), sentence]),
+        "limitations": _LIMITATIONS[settings.split_by],
     }
-    write_card(folder, _card(folder, model, settings, view, evaluations[exported], texts))
+    write_card(folder, _card(folder, model, settings, images.load, evaluations[exported], texts))
     write_checksums(folder)
     return model, evaluations, sentence
 
 
-def _write_served(folder, model, view, images):
+def _write_served(folder, model, images):
     """Write the model, the index of all images, and the export with both; returns the embeddings of all images."""
     with atomic_write(folder / MODEL) as new:
         model.save(new)
     embeddings = embed(model, images)
-    index = search.Exact(embeddings, metadata=_columns(images), model=fingerprint(model, view))
+    index = search.Exact(embeddings, metadata=_columns(images), model=fingerprint(model, images.load))
     index.save(folder / "index")
     write_thumbnails(folder / "thumbnails.npz", index.ids, images)
     export.saved_model(
-        model, folder / "1", preprocessing=view, class_names=images.class_names, index=index, on_error="skip"
+        model, folder / "1", preprocessing=images.load, class_names=images.class_names, index=index, on_error="skip"
     )
     return embeddings
 
 
-def _embedded(network, images, splits):
+def _embedded(network, plan):
     """Embeddings of all images of the parts that are measured, in their rows; the other rows are 0."""
-    rows = np.concatenate([splits.reported_rows, [] if splits.gallery is None else splits.train_rows]).astype(int)
-    vectors = embed(network, images.take(rows))
-    embeddings = np.zeros((len(images), vectors.shape[1]), vectors.dtype)
+    gallery_rows = [] if plan.gallery is None else plan.rows["training"]
+    rows = np.concatenate([plan.rows[plan.reported], gallery_rows]).astype(int)
+    vectors = embed(network, plan.images.take(rows))
+    embeddings = np.zeros((len(plan.images), vectors.shape[1]), vectors.dtype)
     embeddings[rows] = vectors
     return embeddings
 
 
-def _evaluation(embeddings, splits):
+def _evaluation(embeddings, plan):
     gallery = {}
-    if splits.gallery is not None:
-        gallery = {"gallery": splits.gallery, "gallery_embeddings": embeddings[splits.train_rows]}
-    return evaluation.evaluate(embeddings[splits.reported_rows], splits.reported, **gallery)
+    if plan.gallery is not None:
+        gallery = {"gallery": plan.gallery, "gallery_embeddings": embeddings[plan.rows["training"]]}
+    return evaluation.evaluate(embeddings[plan.rows[plan.reported]], plan.parts[plan.reported], **gallery)
 
 
 def _write_report(folder, evaluations, exported, sentence):

@@ -1,64 +1,95 @@
 """The plan of a run, made once: its settings with their reasons, and the parts of its set."""
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
+from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import require
 from tfdml.datasets import LabeledSet
 from tfdml.training import network
-from tfdml.training.data_splits import DataSplits, class_sizes, split_set
-from tfdml.training.options import TrainingOptions
-from tfdml.training.recommended import MINUTES, SPLIT, TRAINING, Facts, recommended, recommended_steps
-from tfdml.training.settings import FILE, NAMES, TrainingSettings, read_record
+from tfdml.training.data_splits import parts_of, split_rows
+from tfdml.training.options import NAMES, SPLIT, TRAINING, Facts, TrainingSettings
+from tfdml.training.recommended import MINUTES, recommended, recommended_steps, values_of
+from tfdml.training.settings import FILE, new_settings, read_record, write_settings
 
 
-class Plan(NamedTuple):
-    """All settings of a run, the reasons of each (none if it is resumed), all usable images, and their parts."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan:
+    """All settings of a run with their reasons (none if it is resumed), and the usable images, read for the network.
+
+    `rows` and `parts` are the training, validation and test part by name; a small set has no test part.
+    """
 
     settings: TrainingSettings
-    reasons: dict[str, str]
+    reasons: Mapping[str, str]
     images: LabeledSet
-    splits: DataSplits
+    rows: Mapping[str, np.ndarray]
+    parts: Mapping[str, LabeledSet]
+
+    @property
+    def train(self) -> LabeledSet:
+        """The images to train on."""
+        return self.parts["training"]
+
+    @property
+    def gallery(self) -> LabeledSet | None:
+        """The training part, in which parts of the same classes are searched; None for parts of other classes."""
+        return self.train if self.settings.split_by == "image" else None
+
+    @property
+    def reported(self) -> str:
+        """The name of the part that the report measures."""
+        return "test" if "test" in self.rows else "validation"
+
+    def require_batch(self, device: str) -> None:
+        """Raise an error unless a batch has enough classes, and fits into memory; a GPU's memory is not known."""
+        classes = len(np.unique(self.train.labels))
+        received = f"classes_per_batch={self.settings.classes_per_batch} and {classes} classes to train on"
+        require(self.settings.classes_per_batch <= classes, received, f"at most {classes}")
+        if device == "cpu":
+            model = network.new_model(self.settings, len(self.train.class_names))
+            network.require_memory(self.settings, model, network.free_memory())
+
+    def begin(self, folder: Path, say: Callable[[str], None]) -> None:
+        """Say the plan, and write its settings into a new folder."""
+        for name, part in self.parts.items():
+            say(f"{name:12}{len(part):7,} images of {len(np.unique(part.labels)):,} classes")
+        say("Settings, each an option:")
+        for name, reason in self.reasons.items():
+            if name != "lora_rank" or self.settings.tuning == "lora":
+                say(f"  {name:20}{getattr(self.settings, name)!s:20}{reason}".rstrip())
+        with atomic_write(folder, lambda _: ()) as new:  # a folder without settings could not be resumed
+            new.mkdir()
+            write_settings(new / FILE, self.settings, self.reasons, self.images.fingerprint(portable=True))
 
 
-def new_plan(images: LabeledSet, overrides: TrainingOptions, max_minutes: float | None) -> Plan:
+def new_plan(images: LabeledSet, overrides: Mapping[str, Any], max_minutes: float | None) -> Plan:
     """The plan of a new run, whose settings follow from the set and the machine where `overrides` has none."""
     device = network.device()
     minutes = MINUTES[device] if max_minutes is None else max_minutes
     require(minutes > 0, f"max_minutes={max_minutes}", "a number above 0")
-    chosen = recommended(SPLIT, _facts(images, device), overrides)
-    splits = split_set(images, **_values(chosen))
-    facts = _facts(splits.train, device)
+    chosen = recommended(SPLIT, _facts(images.labels, device), overrides)
+    rows = split_rows(images, **values_of(chosen))
+    facts = _facts(images.labels[rows["training"]], device)
     chosen |= recommended(TRAINING, facts, overrides)
-    trial = TrainingSettings(**_values(chosen), steps=10, epochs=1)
-    load = network.preprocessing_of(trial, images)
-    splits = splits.read_by(load)
-    _require_batch(trial, splits.train, device)
-    seconds = {"step_seconds": None} if "steps" in overrides else network.step_seconds(trial, splits)
+    trial = new_settings({**values_of(chosen), "steps": 10, "epochs": 1})
+    images = replace(images, load=network.preprocessing_of(trial, images.load))
+    parts = parts_of(images, rows, trial.split_by)
+    plan = Plan(settings=trial, reasons={}, images=images, rows=rows, parts=parts)
+    plan.require_batch(device)
+    timed = (plan.train, parts["validation"], plan.gallery)
+    seconds = {"step_seconds": None} if "steps" in overrides else network.step_seconds(trial, *timed)
     chosen |= recommended_steps(facts, overrides, batch_size=trial.batch_size, max_minutes=minutes, **seconds)
     reasons = {name: setting.reason for name, setting in chosen.items()}
-    return Plan(TrainingSettings(**_values(chosen)), reasons, replace(images, load=load), splits)
+    return replace(plan, settings=new_settings(values_of(chosen)), reasons=reasons)
 
 
-def _facts(images, device):
-    return Facts(len(images), int(np.count_nonzero(class_sizes(images) >= 2)), device)
-
-
-def _values(chosen):
-    return {name: setting.value for name, setting in chosen.items()}
-
-
-def _require_batch(settings, train_part, device):
-    """Raise an error unless a batch has enough classes, and fits into memory; the memory of a GPU is not known."""
-    classes = len(np.unique(train_part.labels))
-    received = f"classes_per_batch={settings.classes_per_batch} and {classes} classes to train on"
-    require(settings.classes_per_batch <= classes, received, f"at most {classes}")
-    if device == "cpu":
-        model = network.new_model(settings, len(train_part.class_names))
-        network.require_memory(settings, model, network.free_memory())
+def _facts(labels, device):
+    return Facts(len(labels), int(np.count_nonzero(np.bincount(labels) >= 2)), device)
 
 
 def resumed_plan(folder: Path, images: LabeledSet) -> Plan:
@@ -66,12 +97,14 @@ def resumed_plan(folder: Path, images: LabeledSet) -> Plan:
     record = read_record(folder / FILE)
     missing = [name for name in NAMES if name not in record]
     require(not missing, f"{FILE} without {', '.join(missing)}", "the settings that the run wrote")
-    settings = TrainingSettings(**{name: record[name] for name in NAMES})
-    images = replace(images, load=network.preprocessing_of(settings, images))
+    settings = new_settings({name: record[name] for name in NAMES})
+    images = replace(images, load=network.preprocessing_of(settings, images.load))
     is_same = record.get("fingerprint") == images.fingerprint(portable=True)
     expected = (
         "the set of the run: the same files by name, folder and size, with the same labels, boxes and background, here "
         "or copied elsewhere. Begin a new run for another set"
     )
     require(is_same, "resume=True and a set that has changed", expected)
-    return Plan(settings, {}, images, split_set(images, **{name: record[name] for name in SPLIT}))
+    rows = split_rows(images, **{name: record[name] for name in SPLIT})
+    parts = parts_of(images, rows, settings.split_by)
+    return Plan(settings=settings, reasons={}, images=images, rows=rows, parts=parts)

