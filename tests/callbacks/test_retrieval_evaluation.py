@@ -204,10 +204,12 @@ def test_a_new_network_with_lagging_batch_norm_continues_to_train():
     assert np.ptp(model(X, training=True), axis=0).min() > 1.0
 
 
-def test_long_work_shows_a_bar(capsys, monkeypatch):
+def test_long_work_shows_a_bar_and_short_work_none(capsys, monkeypatch):
     clock = iter(range(0, 1000, 3))
-    monkeypatch.setattr("time.monotonic", lambda: next(clock))
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    callbacks.RetrievalEvaluation((X, LABELS)).evaluate(make())
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
     callbacks.RetrievalEvaluation((X, LABELS), batch_size=10).evaluate(make())
     assert "6/6\n" in capsys.readouterr().err
 

@@ -45,15 +45,6 @@ def batch():
     return rng.standard_normal((12, 3)).astype("float32"), np.arange(12) // 3
 
 
-@pytest.mark.slow
-def test_fit_trains_what_the_loss_owns(batch):
-    model = make()
-    (layer,) = model.loss_layers
-    assert any(variable is layer.factor for variable in model.trainable_variables)
-    model.fit(*batch, epochs=2, verbose=0)
-    assert numbers(layer.factor) != 1.0
-
-
 def test_compiling_again_lets_the_old_loss_go(batch):
     model = make()
     model.compile("adam", loss=losses.BatchHardTripletLoss(), **QUICK)

@@ -13,7 +13,6 @@ pytestmark = pytest.mark.backends
 X = np.random.default_rng(0).standard_normal((48, 3)).astype("float32")
 Y = np.arange(48) // 6  # eight classes
 IMAGES = np.random.default_rng(1).integers(0, 256, (24, 2, 2, 3), "uint8")
-QUIET = {"verbose": 0, "batch_size": 12}
 COMPILED = [{}, pytest.param({"jit_compile": True}, marks=pytest.mark.slow)] if BACKEND == "tensorflow" else [{}]
 GROUPS = samplers.GroupSampler(classes_per_batch=4, examples_per_class=3, seed=0)
 
@@ -51,59 +50,52 @@ def unchanged(model, message, *data, **options):
 
 
 UNKNOWN = r"Received label 8 for the proxies of 8 classes, expected one of their ids, which are from 0 to 7\."
-WRONG = {  # loss, data of its fit, options of its fit, message of eager mode
-    "labels from 1": (lambda: losses.ArcFaceLoss(classes=8), (X, Y + 1), QUIET, UNKNOWN),
+FROM_1 = {"x": X, "y": Y + 1, "batch_size": 12}
+WRONG = {  # loss, arguments of its fit or a function of none, message of eager mode
+    "labels from 1": (lambda: losses.ArcFaceLoss(classes=8), FROM_1, UNKNOWN),
     "labels from 1, sampled proxies": (
         lambda: losses.NTXentLoss(pairing=layers.Proxies(8, num_sampled_classes=4)),
-        (X, Y + 1),
-        QUIET,
+        FROM_1,
         UNKNOWN,
     ),
     "labels from 1 of a sampler": (
         lambda: losses.ProxyAnchorLoss(classes=8),
-        lambda: (GROUPS.batches(X, Y + 1),),
-        {"steps_per_epoch": 2, "shuffle": False},
+        lambda: {"x": GROUPS.batches(X, Y + 1), "steps_per_epoch": 2, "shuffle": False},
         UNKNOWN,
     ),
     "counts without a class": (
         lambda: losses.BalancedContrastiveLoss(class_counts=[6] * 7, negatives_per_positive=4),
-        (X, Y),
-        QUIET,
+        {"x": X, "y": Y, "batch_size": 12},
         "Received label 7, which class_counts does not cover",
     ),
     "labels of pairs that Keras shuffles": (
         lambda: losses.ContrastiveLoss(pairing=pairs.labeled_pairs),
-        (X, np.arange(48) // 2 % 2),
-        {"batch_size": 12},
+        {"x": X, "y": np.arange(48) // 2 % 2, "batch_size": 12},
         "expected 1 on both rows of a similar pair",
     ),
     "class ids as labels of pairs": (
         lambda: losses.ContrastiveLoss(pairing=pairs.labeled_pairs),
-        lambda: (taken(X, Y + 2),),
-        {"shuffle": False},
+        lambda: {"x": taken(X, Y + 2), "shuffle": False},
         "For class ids use consecutive_pairs",
     ),
     "embeddings of other norms": (
         lambda: losses.ContrastiveLoss(miner=miners.DistanceWeighted()),
-        (X, Y),
-        QUIET,
+        {"x": X, "y": Y, "batch_size": 12},
         r"Received embeddings with norms from .* End the model with keras\.layers\.UnitNormalization",
     ),
     "validation of other classes": (
         lambda: losses.ArcFaceLoss(classes=8),
-        (X, Y),
-        {**QUIET, "validation_data": (X, Y + 8)},
+        {"x": X, "y": Y, "batch_size": 12, "validation_data": (X, Y + 8)},
         "labels of validation_data: for classes that are not trained, leave it out",
     ),
 }
 
 
 @pytest.mark.parametrize("options", COMPILED, ids=str)
-@pytest.mark.parametrize(("loss", "data", "settings", "message"), WRONG.values(), ids=WRONG)
-def test_numbers_that_a_loss_refuses_are_its_error_before_a_weight_changes(loss, data, settings, message, options):
-    data = data() if callable(data) else data
-    settings = {name: value for name, value in settings.items() if name != "verbose"}
-    assert unchanged(make(loss(), **options), message, *data, **settings)
+@pytest.mark.parametrize(("loss", "arguments", "message"), WRONG.values(), ids=WRONG)
+def test_numbers_that_a_loss_refuses_are_its_error_before_a_weight_changes(loss, arguments, message, options):
+    arguments = arguments() if callable(arguments) else arguments
+    assert unchanged(make(loss(), **options), message, **arguments)
 
 
 @pytest.mark.slow

@@ -217,11 +217,10 @@ def test_steps_far_out_are_reached_at_once():
     np.testing.assert_array_equal(far, draw(GROUP, [10**15, 10**15 + 1, 10**15 + 2]))
 
 
+THREE_CLASSES = samplers.GroupSampler(classes_per_batch=3, examples_per_class=2, seed=1)
+SIX_ROWS = samplers.UniformSampler(batch_size=6, seed=1)
 RELEASED = {
-    "group": (
-        samplers.GroupSampler(classes_per_batch=3, examples_per_class=2, seed=1),
-        [[3, 4, 9, 8, 7, 6], [1, 2, 9, 11, 6, 7], [0, 2, 5, 4, 10, 11]],
-    ),
+    "group": (THREE_CLASSES, [[3, 4, 9, 8, 7, 6], [1, 2, 9, 11, 6, 7], [0, 2, 5, 4, 10, 11]]),
     "pk": (
         samplers.PKSampler(classes_per_batch=3, examples_per_class=2, seed=1),
         [[0, 1, 7, 6, 3, 5], [8, 11, 1, 0, 7, 6], [0, 1, 7, 6, 11, 10]],
@@ -230,23 +229,13 @@ RELEASED = {
         samplers.PairSampler(pairs_per_batch=3, positive_fraction=0.5, seed=1),
         [[0, 1, 7, 6, 1, 0], [8, 10, 11, 7, 7, 4], [7, 3, 11, 8, 9, 8]],
     ),
-    "uniform": (
-        samplers.UniformSampler(batch_size=6, seed=1),
-        [[9, 6, 11, 0, 3, 8], [0, 1, 7, 6, 11, 9], [0, 4, 2, 9, 6, 8]],
-    ),
+    "uniform": (SIX_ROWS, [[9, 6, 11, 0, 3, 8], [0, 1, 7, 6, 11, 9], [0, 4, 2, 9, 6, 8]]),
     "episode": (
         samplers.EpisodeSampler(ways=2, shots=1, queries=2, seed=1),
         [[1, 3, 0, 2, 4, 5], [1, 9, 0, 2, 11, 8], [1, 5, 2, 0, 4, 3]],
     ),
     "mixed": (
-        samplers.MixedSampler(
-            samplers=(
-                samplers.GroupSampler(classes_per_batch=3, examples_per_class=2, seed=1),
-                samplers.UniformSampler(batch_size=6, seed=1),
-            ),
-            weights=(1, 2),
-            seed=1,
-        ),
+        samplers.MixedSampler(samplers=(THREE_CLASSES, SIX_ROWS), weights=(1, 2), seed=1),
         [[3, 4, 9, 8, 7, 6], [1, 2, 9, 11, 6, 7], [0, 4, 2, 9, 6, 8]],
     ),
     "hierarchical": (

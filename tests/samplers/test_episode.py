@@ -1,4 +1,4 @@
-"""Episodes: what stands where, how likely pairs are, and the loss that they are for."""
+"""Episodes: what stands where, and how likely pairs are."""
 
 import itertools
 import re

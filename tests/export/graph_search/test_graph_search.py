@@ -38,7 +38,7 @@ def found_by(search, vectors, queries, metric):
     return rows.numpy(), scores.numpy()
 
 
-def assert_the_nearest(rows, scores, queries, vectors, metric, tolerance=1e-5):
+def assert_the_nearest(rows, scores, queries, vectors, metric, tolerance):
     expected = scores_by_definition(queries, vectors, metric)
     best = -np.sort(-expected, axis=1)[:, : rows.shape[1]]
     sign = -1 if metric == "euclidean" else 1
@@ -47,14 +47,22 @@ def assert_the_nearest(rows, scores, queries, vectors, metric, tolerance=1e-5):
     assert all(len(set(row)) == len(row) for row in rows)
 
 
+WHOLE = [  # searches that look at every vector, the number of vectors, and how exact their scores are
+    *((ExactSearch(k=5), count, 1e-5) for count in (5, 31, 200, 1000)),
+    (PartitionedSearch(k=4, cells=12, probes=12), 300, 1e-5),
+    pytest.param(ScannSearch(k=5, leaves=20, leaves_to_search=20, rescore=300), 1500, 1e-4, marks=pytest.mark.slow),
+]
+
+
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("count", [5, 31, 200, 1000])
-def test_exact_search_finds_the_nearest_vectors(metric, count, monkeypatch):
+@pytest.mark.parametrize(("search", "count", "tolerance"), WHOLE)
+def test_a_search_of_all_vectors_finds_the_nearest(search, count, tolerance, metric, monkeypatch):
     monkeypatch.setattr(exact, "_BLOCK", 300)  # 1,000 vectors are four blocks
-    vectors, queries = points(count, center=3.0), points(7, seed=1, center=3.0)
-    rows, scores = found_by(ExactSearch(k=5), vectors, queries, metric)
-    assert rows.shape == scores.shape == (7, 5)
-    assert_the_nearest(rows, scores, queries, vectors, metric)
+    center = 0.0 if isinstance(search, ScannSearch) else 3.0
+    vectors, queries = points(count, center=center), points(7, seed=1, center=center)
+    rows, scores = found_by(search, vectors, queries, metric)
+    assert rows.shape == scores.shape == (7, search.k)
+    assert_the_nearest(rows, scores, queries, vectors, metric, tolerance)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -92,13 +100,6 @@ def test_rounded_vectors_take_less_space_and_are_searched_as_they_are(dtype, err
     found = (-1 if metric == "euclidean" else 1) * scores
     np.testing.assert_allclose(found, np.take_along_axis(truth, rows.astype(int), axis=1), atol=0.1)
     assert (np.diff(found, axis=1) <= 0).all()
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_all_cells_together_are_an_exact_search(metric):
-    vectors, queries = points(300, center=2.0), points(9, seed=1, center=2.0)
-    rows, scores = found_by(PartitionedSearch(k=4, cells=12, probes=12), vectors, queries, metric)
-    assert_the_nearest(rows, scores, queries, vectors, metric)
 
 
 def test_queries_are_searched_in_parts_where_the_candidates_take_much_memory(monkeypatch):
@@ -180,14 +181,6 @@ def test_the_rank_of_a_cell_is_the_number_of_cells_nearer_to_the_query():
     offsets = -0.5 * (cells.centers**2).sum(axis=1)
     ranks = center_ranks(np.array([[4.9]], "float32"), cells, np.array([[0, 1, 2, 3, 4]]), offsets)
     np.testing.assert_array_equal(ranks, [[3, 2, 0, 1, 4]])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("metric", METRICS)
-def test_the_operations_of_scann_search_too(metric):
-    vectors, queries = points(1500, dim=8), points(6, dim=8, seed=1)
-    rows, scores = found_by(ScannSearch(k=5, leaves=20, leaves_to_search=20, rescore=300), vectors, queries, metric)
-    assert_the_nearest(rows, scores, queries, vectors, metric, tolerance=1e-4)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Neighborhood similarity against a loop, and what it does to hubs."""
+"""Neighborhood similarity against a loop."""
 
 import numpy as np
 import pytest
