@@ -5,8 +5,8 @@ import pytest
 from skimage.feature import match_template
 
 from tfdml import cleaning
+from tfdml.cleaning.pixel_checks import candidates
 from tfdml.cleaning.registration import Searched, agreement, register
-from tfdml.cleaning.verification import candidates
 
 
 def scene(seed, side=128):

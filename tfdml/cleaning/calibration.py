@@ -9,8 +9,8 @@ import numpy as np
 
 from tfdml._core.checks import require, require_fraction, require_seed, require_whole
 from tfdml.cleaning.made_copies import COPIES
+from tfdml.cleaning.pixel_checks import CANDIDATES, Thumbnails, pixels_of, verified
 from tfdml.cleaning.registration import thumbnail
-from tfdml.cleaning.verification import CANDIDATES, Thumbnails, pixels_of, verified
 from tfdml.datasets import LabeledSet
 from tfdml.embedding.in_memory import embed
 from tfdml.search.duplicates.binomial import binomial_interval

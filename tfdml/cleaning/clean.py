@@ -9,7 +9,7 @@ import numpy as np
 from tfdml._core.checks import require, require_fraction
 from tfdml.cleaning.calibration import score_copies
 from tfdml.cleaning.findings import Finding, Findings
-from tfdml.cleaning.verification import Thumbnails, candidates, verified
+from tfdml.cleaning.pixel_checks import Thumbnails, candidates, verified
 from tfdml.datasets import LabeledSet
 from tfdml.embedding.in_memory import embed_loadable
 from tfdml.embedding.to_disk import embed_cached, remove_cached
