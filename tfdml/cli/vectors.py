@@ -105,7 +105,9 @@ def read_labels(
     with as_usage_error(f"--{argument.replace('_', '-')} {path}"):
         table = read_table(path, columns)
     files = None if options.path_column is None else _beside(path, table[options.path_column])
-    return table[options.label_column], files, {name: table[name] for name in by}
+    labels = table[options.label_column]
+    are_whole = all(text.isdecimal() and text == str(int(text)) for text in labels)
+    return labels.astype(np.int64) if are_whole else labels, files, {name: table[name] for name in by}
 
 
 def _beside(table, paths):

@@ -136,7 +136,7 @@ def _as_dicts(source, kind, argument):
 
 def _read(path, kind):
     """A file in TREC form."""
-    length, place, number, form = _LINES[kind]
+    length, column, number, form = _LINES[kind]
     numbers: dict[str, dict[str, float]] = {}
     for line, text in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
         words = text.split()
@@ -147,9 +147,9 @@ def _read(path, kind):
         query, document = words[0], words[2]
         require(document not in numbers.get(query, {}), f"{where}{document!r} again for {query!r}", "a document once")
         try:
-            numbers.setdefault(query, {})[document] = number(words[place])
+            numbers.setdefault(query, {})[document] = number(words[column])
         except ValueError as error:
-            raise ValueError(f"Received {where}{words[place]!r}, expected a number: {form}.") from error
+            raise ValueError(f"Received {where}{words[column]!r}, expected a number: {form}.") from error
     return numbers
 
 
@@ -163,7 +163,7 @@ def compare_scores(table: Mapping[str, npt.ArrayLike], *, confidence: float = 0.
         >>> table = {"model": ["a"] * 6 + ["b"] * 6, "query": 2 * list("uvwxyz")}
         >>> table["score"] = [0.9, 0.8, 0.7, 0.9, 0.8, 0.9, 0.5, 0.6, 0.5, 0.7, 0.6, 0.5]
         >>> comparison = tfdml.evaluation.compare_scores(table)
-        >>> comparison.pairs[0].comparison.p, comparison.pairs[0].better
+        >>> float(comparison.pairs[0].comparison.p), comparison.pairs[0].better
         (0.03125, 'a')
 
     Args:
