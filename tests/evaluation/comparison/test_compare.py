@@ -149,7 +149,10 @@ def test_models_are_read_one_after_another(models):
             "a gallery of b, expected gallery_labels and a gall",
         ),
         ({"gallery": {"a": np.eye(24)}}, "expected gallery_labels and a gallery of each of a, or neither."),
-        ({"gallery": {"a": np.eye(9)}, "gallery_labels": LABELS[:9]}, "embeddings and gallery of 'a' of dims [9, 24]"),
+        (
+            {"gallery": {"a": np.eye(9)}, "gallery_labels": LABELS[:9]},
+            "embeddings['a']: Received embeddings of dim 24 and a gallery of dim 9.",
+        ),
         ({"by": {"camera": [1]}}, "Received by['camera'] with 1 values, expected 24: one for each query."),
         ({"paths": ["none.png"] * 24}, "Received paths with 'none.png', which is no file, expected files"),
         ({"paths": ["none.png"]}, "Received paths with 1 files, expected 24, one for each label."),

@@ -48,8 +48,8 @@ def compare(
     """Compare embeddings of several models on one set: metrics with intervals, and tests of each pair of models.
 
     Classes are resampled and not queries, since queries of one class share their relevant items. The models are
-    measured one after another, without a matrix of all similarities: ten take ten times as long as one, and a mapping
-    that reads a file at each access keeps one of them in memory.
+    measured one after another, without a matrix of all similarities; a mapping that reads a file at each access keeps
+    one of them in memory.
 
     See also: `compare_runs` for rankings with judgements, `compare_scores` for values that another tool measured.
     docs/compare.md explains the tables.
@@ -100,11 +100,13 @@ def compare(
     sets = _pictured(paths, classes.queries, "paths"), _pictured(gallery_paths, classes.items, "gallery_paths")
     for name in embeddings:
         _vectors(embeddings, gallery, name, classes)
-    values, wholes, notes = {}, {}, []
+    values, wholes = {}, {}
+    notes: list[str] = []
     for name in embeddings:
         with _named(name, notes):
-            vectors = _vectors(embeddings, gallery, name, classes)
-            values[name], wholes[name] = _measured(*vectors, classes, metrics, metric)
+            values[name], wholes[name] = _measured(
+                _vectors(embeddings, gallery, name, classes), classes, metrics, metric
+            )
     comparison = compared(
         Measurements(values, classes.queries, "classes", _names(paths, len(classes.queries)), wholes),
         groups=groups,
@@ -117,7 +119,7 @@ def compare(
     rows = np.unique([row for pair in comparison.pairs for row in pair.queries]).astype(int)
     item_names = _names(gallery_paths if classes.has_gallery else paths, len(classes.items))
     neighbors = {
-        name: _neighbors(*_vectors(embeddings, gallery, name, classes), rows, classes, item_names, metric)
+        name: _neighbors(_vectors(embeddings, gallery, name, classes), rows, classes, item_names, metric)
         for name in (embeddings if len(rows) else ())
     }
     return dataclasses.replace(comparison, neighbors=neighbors)
@@ -172,8 +174,6 @@ def _vectors(embeddings, gallery, name, classes):
         matrices.append(as_vectors(vectors[name], f"{argument}[{name!r}]"))
         received = f"{argument}[{name!r}] with {len(matrices[-1]):,} rows"
         require(len(matrices[-1]) == len(ids), received, f"{len(ids):,}, one for each label")
-    dims = {matrix.shape[1] for matrix in matrices}
-    require(len(dims) == 1, f"embeddings and gallery of {name!r} of dims {sorted(dims)}", "the same dim")
     return matrices[0], matrices[1] if gallery is not None else None
 
 
@@ -189,8 +189,9 @@ def _named(name, notes):
     notes += [f"{name}: {warning.message}" for warning in caught]
 
 
-def _measured(queries, items, classes, names, metric):
+def _measured(vectors, classes, names, metric):
     """The metrics of a model: values per query by name, and numbers of the whole set by name."""
+    queries, items = vectors
     sides = {} if items is None else {"gallery": items, "gallery_labels": classes.items}
     ranks = [name.removeprefix("recall@") for name in names if name.startswith("recall@")]
     values = measures.retrieval(
@@ -231,8 +232,9 @@ def _verification(queries, items, classes, metric):
     return {name: numbers[name] for name in _VERIFICATION}
 
 
-def _neighbors(queries, items, rows, classes, names, metric):
+def _neighbors(vectors, rows, classes, names, metric):
     """The nearest items of some queries by row, of one model."""
+    queries, items = vectors
     finds_itself = items is None
     index = Exact(queries if items is None else items, metric=metric)
     nearest, scores = index.search(queries[rows], min(_NEIGHBORS + finds_itself, len(classes.items)))

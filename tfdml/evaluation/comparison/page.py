@@ -4,6 +4,7 @@ import numpy as np
 
 from tfdml._core.pages import Card, cards, escape, listed, table, terms
 from tfdml._core.pages import page as report_page
+from tfdml.evaluation.report.page import neighbor_card
 from tfdml.visualize.pictures import thumbnails
 
 
@@ -45,7 +46,8 @@ def _queries(comparison):
     best = max(comparison.means, key=lambda model: comparison.means[model][comparison.main].value)
     pairs = [pair for pair in comparison.pairs if best in pair.comparison.names]
     pictures = _pictures(comparison, pairs)
-    return "".join(
+    text = "The model with the highest mean and each other one: queries, and their nearest items by each of the two."
+    return f"<p>{text}</p>\n" + "".join(
         f"<h3>{escape(' and '.join(pair.comparison.names))}</h3>\n"
         + listed((_query(comparison, pair, row, pictures) for row in pair.queries), "queries")
         for pair in pairs
@@ -54,11 +56,11 @@ def _queries(comparison):
 
 def _query(comparison, pair, row, pictures):
     """A query, with a line of nearest items for each of the two models."""
-    return "".join(
-        cards([_query_card(comparison, model, row, pictures[0]), *map(_neighbor_card(pictures[1]), items)])
-        for model in pair.comparison.names
-        for items in [comparison.neighbors.get(model, {}).get(row, ())]
-    )
+    rows = []
+    for model in pair.comparison.names:
+        neighbors = [neighbor_card(neighbor, pictures[1]) for neighbor in _neighbors(comparison, model, row)]
+        rows.append(cards([_query_card(comparison, model, row, pictures[0]), *neighbors]))
+    return "".join(rows)
 
 
 def _query_card(comparison, model, row, pictures):
@@ -68,33 +70,18 @@ def _query_card(comparison, model, row, pictures):
     return Card(name, caption, image=pictures.get(row, ""), alt=name, kind="query")
 
 
-def _neighbor_card(pictures):
-    """Function from a neighbor to its card."""
-
-    def card(neighbor):
-        kind, mark, word = ("right", "\u2713", "correct") if neighbor.relevant else ("wrong", "\u2717", "wrong")
-        example = neighbor.example
-        sign = f'<span class="mark" role="img" aria-label="{word}">{mark}</span>'
-        caption = f"{sign} {neighbor.similarity:.3f}<br>{escape(example.class_name)}"
-        return Card(example.name, caption, image=pictures.get(example.row, ""), alt=example.name, kind=kind)
-
-    return card
-
-
 def _pictures(comparison, pairs):
     """Pictures of the queries and of the items on the page: two dicts of row to data URI."""
-    shown = list(_shown(comparison, pairs))
-    queries = {row for row, _ in shown}
-    items = {neighbor.example.row for _, neighbors in shown for neighbor in neighbors}
+    queries, items = set(), set()
+    for model, row in {(model, row) for pair in pairs for model in pair.comparison.names for row in pair.queries}:
+        queries.add(row)
+        items.update(neighbor.example.row for neighbor in _neighbors(comparison, model, row))
     return tuple(_readable_pictures(data, rows) for data, rows in zip(comparison.sets, (queries, items), strict=True))
 
 
-def _shown(comparison, pairs):
-    """The queries of pairs with their nearest items by each model."""
-    for pair in pairs:
-        for row in pair.queries:
-            for model in pair.comparison.names:
-                yield row, comparison.neighbors.get(model, {}).get(row, ())
+def _neighbors(comparison, model, row):
+    """The nearest items of a query by a model; none for rankings and scores."""
+    return comparison.neighbors.get(model, {}).get(row, ())
 
 
 def _readable_pictures(data, rows):

@@ -176,10 +176,11 @@ def _row(note, query, neighbors, pictures):
     """A query with its neighbors."""
     caption = f"<b>{escape(query.class_name)}</b><br>{escape(note)}"
     first = _example_card("query", query, caption, pictures[0])
-    return cards([first, *(_neighbor_card(neighbor, pictures[1]) for neighbor in neighbors)])
+    return cards([first, *(neighbor_card(neighbor, pictures[1]) for neighbor in neighbors)])
 
 
-def _neighbor_card(neighbor, pictures):
+def neighbor_card(neighbor, pictures):
+    """The card of a neighbor; `pictures` are data URIs by row."""
     kind, mark, word = ("right", "\u2713", "correct") if neighbor.relevant else ("wrong", "\u2717", "wrong")
     name = escape(neighbor.example.class_name)
     caption = f'<span class="mark" role="img" aria-label="{word}">{mark}</span> {neighbor.similarity:.3f}<br>{name}'
