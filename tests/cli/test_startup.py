@@ -71,6 +71,7 @@ def test_questions_are_answered_before_anything_heavy_is_imported(words, code, t
         ("embed photos out --model photos --preprocessing no.json", "--preprocessing: Received no.json: no such file"),
         ("search photos nothing set.csv", "INDEX: Received nothing: no such file or folder, expected what"),
         ("search photos photos set.csv 1.png 2.png", "IMAGE: Received 1.png, 2.png: no such file or folder"),
+        ("compare set.csv no.npy --labels set.csv", "FILE: Received no.npy: no such file or folder, expected files of"),
         ("clean photos nothing --out findings", "FOLDER: Received nothing: no such file or folder"),
         ("serve photos --host 256.0.0.1", "--host 256.0.0.1 --port 8501: Received an address that cannot be used"),
     ],

@@ -16,10 +16,13 @@ from tfdml._core.checksums import fingerprint, require_same_model
 from tfdml.cleaning.clean import remove_cache
 from tfdml.cleaning.findings import listed_files
 from tfdml.cli import inputs
+from tfdml.cli.names import named_files
 from tfdml.cli.parser import IMAGENET, LIMITS, MAX_NEIGHBORS
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, print_result, say, say_skipped, table_lines
+from tfdml.cli.vectors import Files, read_labels, read_table
 from tfdml.embedding.in_memory import embed, embed_loadable
 from tfdml.embedding.to_disk import write_embeddings
+from tfdml.evaluation.comparison.record import listed_files as files_of_comparison
 from tfdml.evaluation.report.records import plain
 from tfdml.training.settings import NAMES, is_training_run
 from tfdml.training.train import require_outside
@@ -80,6 +83,39 @@ def run_evaluate(options: argparse.Namespace) -> int:
         report.html(options.html)
     print_result(options, {**report.as_dict(), "skipped_examples": as_records(skipped)}, table_lines(report))
     return EXIT_FAILED if skipped else EXIT_OK
+
+
+def run_compare(options: argparse.Namespace) -> int:
+    """Print the tables of a comparison, and write its page."""
+    if options.out is not None:
+        with inputs.as_usage_error(f"--out {options.out}"):
+            require_replaceable(options.out, files_of_comparison)
+    comparison = _comparison(options)
+    lines = table_lines(comparison)
+    if options.out is not None:
+        lines += ["", f"{comparison.save(options.out)}/index.html shows the queries that differ most"]
+    print_result(options, comparison.as_dict(), lines)
+    return EXIT_OK
+
+
+def _comparison(options):
+    """The comparison of embeddings, rankings or scores."""
+    settings = {name: value for name in ("confidence", "shown") if (value := getattr(options, name)) is not None}
+    if options.scores is not None:
+        with inputs.as_usage_error(f"--scores {options.scores}"):
+            table = read_table(options.scores, dict.fromkeys(("model", "query", "score"), "--scores"))
+        return evaluation.compare_scores(table, **settings)
+    settings |= {} if options.metrics is None else {"metrics": options.metrics}
+    files = named_files(options.files)
+    if options.qrels is not None:
+        return evaluation.compare_runs(files, options.qrels, **settings)
+    labels, paths, by = read_labels(options, "labels", options.by)
+    settings |= {} if options.metric is None else {"metric": options.metric}
+    if options.gallery is not None:
+        gallery_labels, gallery_paths, _ = read_labels(options, "gallery_labels", [])
+        gallery = Files(dict(zip(files, options.gallery, strict=True)), options.embedding_column)
+        settings |= {"gallery": gallery, "gallery_labels": gallery_labels, "gallery_paths": gallery_paths}
+    return evaluation.compare(Files(files, options.embedding_column), labels, by=by, paths=paths, **settings)
 
 
 def run_search(options: argparse.Namespace) -> int:

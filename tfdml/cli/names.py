@@ -5,6 +5,7 @@ import contextlib
 import csv
 import importlib.metadata
 import socket
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,13 +13,14 @@ from tfdml._core.optional import optional_packages
 from tfdml.cli.parser import INDEX, MODEL, SET
 from tfdml.cli.printing import UsageError
 
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_TABLES = (*_DELIMITERS, ".parquet")
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_TABLES = (*DELIMITERS, ".parquet")
 _TOWERS = ("query", "gallery")
 _EXTRAS = {
     **dict.fromkeys(("aiohttp", "msgspec", "prometheus_client"), "serving"),
     **dict.fromkeys(("matplotlib", "PIL"), "plots"),
     "pyarrow": "tables",
+    "faiss": "faiss",
 }
 
 
@@ -44,6 +46,7 @@ def _packages(options):
         *(["aiohttp", "msgspec", "prometheus_client"] if options.command == "serve" else []),
         *(["matplotlib", "PIL"] if getattr(options, "html", None) else []),
         *(["pyarrow"] if _has_parquet(options) else []),
+        *(["faiss"] if any(word.endswith((".faiss", ".index")) for word in _words_of_compare(options)) else []),
     ]
 
 
@@ -52,6 +55,7 @@ def _has_parquet(options):
     index = getattr(options, "index", None) or f"{getattr(options, 'model', '')}/index"
     is_searched = options.command in ("serve", "search")
     named = [getattr(options, "set", ""), index, options.out if options.command == "embed" else ""]
+    named += [str(split_member(word)[0]) for word in _words_of_compare(options)]
     return any(name.endswith(".parquet") for name in named) or (is_searched and any(Path(index).rglob("*.parquet")))
 
 
@@ -75,7 +79,7 @@ def _require_set(options):
     if not name.startswith("tfds:"):
         is_there = Path(name).is_file() if is_table(name) else Path(name).is_dir()
         _require(is_there, f"SET={name!r}", "no such file or folder", SET)
-    if Path(name).suffix in _DELIMITERS:
+    if Path(name).suffix in DELIMITERS:
         _require_columns(options)
 
 
@@ -84,7 +88,7 @@ def _require_columns(options):
         contextlib.suppress(UnicodeDecodeError, csv.Error),
         open(options.set, encoding="utf-8-sig", newline="") as file,
     ):
-        columns = next(csv.reader(file, delimiter=_DELIMITERS[Path(options.set).suffix]), [])
+        columns = next(csv.reader(file, delimiter=DELIMITERS[Path(options.set).suffix]), [])
         named = {
             "--path-column": [options.path_column],
             "--label-column": [options.label_column],
@@ -130,6 +134,57 @@ def _require_free_port(options):
         _require(False, f"--host {options.host} --port {options.port}", received, "a free port, or 0 for any")
 
 
+def split_member(word: str) -> tuple[Path, str]:
+    """A file, and the name of an array or column in it: "x.npz::a"; empty without one."""
+    file, separator, member = word.rpartition("::")
+    return Path(file if separator else word).expanduser(), member if separator else ""
+
+
+def named_files(words: Sequence[str], argument: str = "FILE") -> dict[str, str]:
+    """Files by the name of their model: NAME=FILE, or the name of the file without its suffix."""
+    files: dict[str, str] = {}
+    for word in words:
+        name, separator, file = word.partition("=")
+        if not separator or split_member(word)[0].exists():
+            name, file = split_member(word)[0].stem, word
+        received = f"{files.get(name)} and {file}, both of which are called {name!r}"
+        _require(name not in files, argument, received, f"different names. Write NAME={file}")
+        files[name] = file
+    return files
+
+
+def _words_of_compare(options):
+    """The files that `tfdml compare` names."""
+    if options.command != "compare":
+        return []
+    return [
+        *options.files,
+        *(options.gallery or ()),
+        *filter(None, (options.labels, options.gallery_labels, options.scores)),
+    ]
+
+
+def _require_compared(options):
+    """Files of models with labels or judgements, and none with a table of scores."""
+    if options.scores is not None:
+        _require(not options.files, "--scores", "FILEs beside it", "the table alone")
+    else:
+        _require(len(options.files) > 0, "FILE", "none", "one file or more")
+    for argument, words in (("FILE", options.files), ("--gallery", options.gallery or [])):
+        files = named_files(words, argument).values() if argument == "FILE" else words
+        _require_files(
+            argument, [str(split_member(file)[0]) for file in files], Path.exists, "files of vectors or runs"
+        )
+    _require(
+        (options.gallery is None) == (options.gallery_labels is None),
+        "--gallery",
+        "one of the two",
+        "--gallery and --gallery-labels, or neither",
+    )
+    number = len(options.gallery or options.files)
+    _require(number == len(options.files), "--gallery", f"{number} files", f"{len(options.files)}, one for each FILE")
+
+
 _CHECKS = {
     "set": _require_set,
     "folders": lambda options: _require_files("FOLDER", options.folders, Path.is_dir, "folders of images"),
@@ -139,5 +194,10 @@ _CHECKS = {
     "index": lambda options: _require_files("INDEX", [options.index], Path.exists, INDEX),
     "images": lambda options: _require_files("IMAGE", options.images, expected="image files"),
     "out": _require_new_run,
+    "files": _require_compared,
+    "labels": lambda options: _require_files("--labels", [options.labels]),
+    "gallery_labels": lambda options: _require_files("--gallery-labels", [options.gallery_labels]),
+    "qrels": lambda options: _require_files("--qrels", [options.qrels]),
+    "scores": lambda options: _require_files("--scores", [options.scores]),
     "port": _require_free_port,
 }

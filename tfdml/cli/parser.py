@@ -21,6 +21,7 @@ IMAGENET = "imagenet"  # the model of `clean` unless one is named
 MAX_NEIGHBORS = 10  # of `search`, unless -k is given
 FORMATS = ("savedmodel", "onnx", "openvino", "litert", "web")
 SEARCHES = ("exact", "partitioned")
+METRICS = ("cosine", "dot", "euclidean")
 DTYPES = ("float32", "bfloat16", "int8")
 LIMITS = {
     "max_bytes": "maximum size of an image file, and of the images of a request together (default: 20 MiB)",
@@ -43,7 +44,8 @@ def new_parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
     tfdml = argparse.ArgumentParser(
         prog="tfdml",
-        description="Train on, embed, evaluate, search, serve, check and clean images, with your models or the zoo's.",
+        description="Train on, embed, evaluate, compare, search, serve, check and clean images, with your models "
+        "or the zoo's.",
     )
     tfdml.add_argument("--version", action="version", version=f"tfdml {version('tfdml')}")
     commands = tfdml.add_subparsers(required=True, metavar="COMMAND", dest="command")
@@ -86,6 +88,40 @@ def _evaluate(command):
     _declare_set(command)
     _declare_preprocessing(command)
     command.add_argument("--html", metavar="FILE", help="write a page with curves and pictures, too")
+
+
+def _compare(command):
+    """Compare models by their embeddings, rankings or scores, with intervals and tests of each pair."""
+    text = (
+        "embeddings of a model: .npy; .npz, with ::NAME for one of several arrays; .parquet; .faiss; what tfdml embed "
+        "wrote. With --qrels, a ranking in TREC form. NAME=FILE names the model (default: the name of the file)"
+    )
+    command.add_argument("files", metavar="FILE", nargs="*", help=text)
+    source = command.add_mutually_exclusive_group(required=True)
+    source.add_argument("--labels", metavar="TABLE", help=".csv, .tsv or .parquet table with a row for each vector")
+    source.add_argument("--qrels", metavar="QRELS", help="judgements in TREC form")
+    source.add_argument(
+        "--scores", metavar="TABLE", help="table with the columns model, query and score; without FILEs"
+    )
+    command.add_argument("--label-column", default="label", metavar="NAME", help="column of a table (default: label)")
+    command.add_argument("--path-column", metavar="NAME", help="column of a table, image files for the page")
+    command.add_argument(
+        "--by", action="extend", nargs="+", default=[], metavar="NAME", help="columns of the labels, to group by"
+    )
+    text = "column of .parquet files (default: embedding)"
+    command.add_argument("--embedding-column", default="embedding", metavar="NAME", help=text)
+    text = "vectors to search in, a file for each FILE in their order (default: all other rows)"
+    command.add_argument("--gallery", nargs="+", metavar="FILE", help=text)
+    command.add_argument("--gallery-labels", metavar="TABLE", help="table with a row for each vector of the gallery")
+    command.add_argument("--metric", choices=METRICS, help="similarity of vectors (default: cosine)")
+    text = (
+        "names with commas between them, the first one for the pairs (default: map@r and others, or ndcg@10 and others)"
+    )
+    command.add_argument("--metrics", type=_names, metavar="NAMES", help=text)
+    command.add_argument("--confidence", type=_positive_number, metavar="X", help="of the intervals (default: 0.95)")
+    text = "queries of a pair that differ most, on the page (default: 5)"
+    command.add_argument("--shown", type=_positive, metavar="N", help=text)
+    command.add_argument("--out", metavar="OUT", help="folder to write: comparison.json and index.html")
 
 
 def _search(command):
@@ -167,6 +203,7 @@ COMMANDS = {
     "train": (_train, "tfdml train photos --out run"),
     "embed": (_embed, "tfdml embed photos embeddings.parquet --model run"),
     "evaluate": (_evaluate, "tfdml evaluate run photos --html report.html"),
+    "compare": (_compare, "tfdml compare old.npy new.npy --labels labels.csv"),
     "search": (_search, "tfdml search run run/index photo.jpg"),
     "serve": (_serve, "tfdml serve run"),
     "export": (_export, "tfdml export run --to onnx,web"),
@@ -237,6 +274,11 @@ def _color(text):
     if len(levels) not in (1, 3) or not all(level.isdecimal() and int(level) <= 255 for level in levels):
         raise _wrong(text, "a level from 0 to 255, or RED,GREEN,BLUE")
     return int(text) if len(levels) == 1 else tuple(map(int, levels))
+
+
+def _names(text):
+    """Names with commas between them, each once."""
+    return tuple(dict.fromkeys(filter(None, text.split(","))))
 
 
 def _formats(text):

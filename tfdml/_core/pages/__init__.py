@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -88,3 +88,24 @@ def listed(items: Iterable[str], kind: str) -> str:
     """A list of HTML items; `kind` is its class in the style sheet."""
     lines = "".join(f"<li>{item}</li>\n" for item in items)
     return f'<ol class="{kind}">\n{lines}</ol>\n' if lines else "<p>None.</p>\n"
+
+
+def terms(texts: Mapping[str, str]) -> str:
+    """The HTML of a description list of texts by name."""
+    lines = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>\n" for name, text in texts.items())
+    return f"<dl>\n{lines}</dl>\n"
+
+
+def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The HTML of a table of texts; the first cell of a row is its header."""
+    if not rows:
+        return "<p>None.</p>\n"
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
+    lines = "".join(
+        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>\n'
+        for first, *cells in rows
+    )
+    return (
+        f'<div class="table"><table>\n<caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>\n{lines}</tbody>\n</table></div>\n"
+    )

@@ -3,7 +3,7 @@
 import base64
 import functools
 
-from tfdml._core.pages import Card, cards, escape, listed
+from tfdml._core.pages import Card, cards, escape, listed, table, terms
 from tfdml._core.pages import page as report_page
 from tfdml.evaluation.report.comparison import interval_text, paired_differences, require_same_queries
 from tfdml.evaluation.report.figures import (
@@ -27,7 +27,7 @@ def page(evaluation, baselines, *, title="Evaluation", sentence=""):
     return report_page(
         title,
         _sections(evaluation, baselines, _pictures(evaluation)),
-        header=f"<p>{escape(f'{_first_neighbors(evaluation)} {sentence}')}</p>\n{_terms(evaluation.summary)}",
+        header=f"<p>{escape(f'{_first_neighbors(evaluation)} {sentence}')}</p>\n{terms(evaluation.summary)}",
         head_title=f"{title}: {evaluation.protocol}",
     )
 
@@ -50,13 +50,13 @@ def _sections(evaluation, baselines, pictures):
         "Classes most confused": _confusions(evaluation),
         "Nearest pairs": _duplicates(evaluation, pictures),
         "Suspected label errors": _suspects(evaluation, pictures),
-        "Conditions": _terms({"seed": str(evaluation.seed), **evaluation.environment}),
+        "Conditions": terms({"seed": str(evaluation.seed), **evaluation.environment}),
     }
 
 
 def _metrics(evaluation):
     rows = [(name, *_measured(mean)) for name, mean in evaluation.metrics.items()]
-    return _table("Means over the queries, in %", ("metric", "value", _INTERVAL), rows)
+    return table("Means over the queries, in %", ("metric", "value", _INTERVAL), rows)
 
 
 def _comparison(evaluation, name, baseline):
@@ -68,7 +68,7 @@ def _comparison(evaluation, name, baseline):
     caption = "Means in %, the mean difference of the same queries in points, and intervals over classes"
     heads = ("metric", THIS, "95% interval", name, "95% interval", "difference", "95% interval")
     rows = [[text.partition(":")[0] for text in row] for row in rows]  # why there is none stands in the first table
-    return f"<h3>{escape(name)}</h3>\n{_table(caption, heads, rows)}"
+    return f"<h3>{escape(name)}</h3>\n{table(caption, heads, rows)}"
 
 
 def _measured(mean):
@@ -146,7 +146,7 @@ def _confusions(evaluation):
         for error in evaluation.confusions
     ]
     caption = "Queries of a class whose first neighbor has another class"
-    return _table(caption, ("class", "taken for", "queries", "share"), rows)
+    return table(caption, ("class", "taken for", "queries", "share"), rows)
 
 
 def _duplicates(evaluation, pictures):
@@ -176,10 +176,11 @@ def _row(note, query, neighbors, pictures):
     """A query with its neighbors."""
     caption = f"<b>{escape(query.class_name)}</b><br>{escape(note)}"
     first = _example_card("query", query, caption, pictures[0])
-    return cards([first, *(_neighbor_card(neighbor, pictures[1]) for neighbor in neighbors)])
+    return cards([first, *(neighbor_card(neighbor, pictures[1]) for neighbor in neighbors)])
 
 
-def _neighbor_card(neighbor, pictures):
+def neighbor_card(neighbor, pictures):
+    """The card of a neighbor; `pictures` are data URIs by row."""
     kind, mark, word = ("right", "\u2713", "correct") if neighbor.relevant else ("wrong", "\u2717", "wrong")
     name = escape(neighbor.example.class_name)
     caption = f'<span class="mark" role="img" aria-label="{word}">{mark}</span> {neighbor.similarity:.3f}<br>{name}'
@@ -202,24 +203,3 @@ def _pictures(evaluation):
     if data is gallery:
         return (thumbnails(data, queries | neighbors),) * 2
     return thumbnails(data, queries), thumbnails(gallery, neighbors)
-
-
-def _terms(terms):
-    """A description list of names and texts."""
-    lines = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>\n" for name, text in terms.items())
-    return f"<dl>\n{lines}</dl>\n"
-
-
-def _table(caption, heads, rows):
-    """A table; the first cell of a row is its header."""
-    if not rows:
-        return "<p>None.</p>\n"
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
-    lines = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>\n'
-        for first, *cells in rows
-    )
-    return (
-        f'<div class="table"><table>\n<caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n'
-        f"<tbody>\n{lines}</tbody>\n</table></div>\n"
-    )

@@ -1,0 +1,275 @@
+"""Comparison of embeddings, whatever made them."""
+
+import contextlib
+import dataclasses
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml import datasets
+from tfdml import metrics as measures
+from tfdml._core.checks import as_ids, as_unmasked, as_vectors, require, require_metric
+from tfdml.evaluation.comparison.record import ModelComparison
+from tfdml.evaluation.comparison.statistics import Measurements, as_groups, compared, require_names, require_options
+from tfdml.evaluation.report.records import Example, Neighbor
+from tfdml.search import Exact
+from tfdml.search.nearest import without_self
+from tfdml.typing import Labels
+
+_RANKED = re.compile(r"(recall|precision|ndcg|map)@[1-9][0-9]*|recall@[0-9.]+%|r_precision|map@r|map|mrr")
+_VERIFICATION = ("auc", "eer", "tar@far=0.01", "fpr95")
+_CLUSTERING = ("nmi", "ami", "f1")
+_WHOLE = ("verification", "clustering")
+_VOTES = 5  # neighbors that vote in "knn"
+_PAIRS = 10_000  # drawn pairs of one class, and as many of any classes, in "verification"
+_NEIGHBORS = 5  # of a query on the page
+_PICTURE = 96  # pixels
+
+
+def compare(
+    embeddings: Mapping[str, npt.ArrayLike],
+    labels: Labels,
+    *,
+    gallery: Mapping[str, npt.ArrayLike] | None = None,
+    gallery_labels: Labels | None = None,
+    by: Mapping[str, Sequence[Any]] | None = None,
+    paths: Sequence[str] | None = None,
+    gallery_paths: Sequence[str] | None = None,
+    metrics: Sequence[str] = ("map@r", "recall@1", "r_precision", "mrr"),
+    metric: str = "cosine",
+    confidence: float = 0.95,
+    shown: int = 5,
+) -> ModelComparison:
+    """Compare embeddings of several models on one set: metrics with intervals, and tests of each pair of models.
+
+    Classes are resampled and not queries, since queries of one class share their relevant items. The models are
+    measured one after another, without a matrix of all similarities; a mapping that reads a file at each access keeps
+    one of them in memory.
+
+    See also: `compare_runs` for rankings with judgements, `compare_scores` for values that another tool measured.
+    docs/compare.md explains the tables.
+
+    Example: eight classes of two directions; `noisy` turns every second vector around.
+
+        >>> angles = np.repeat(np.arange(8.0), 2) + np.tile([0.0, 0.1], 8)
+        >>> exact = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        >>> noisy = np.where(np.arange(16)[:, None] % 2, -exact, exact)
+        >>> comparison = tfdml.evaluation.compare({"exact": exact, "noisy": noisy}, np.repeat(np.arange(8), 2))
+        >>> comparison.pairs[0].better, comparison.means["exact"]["recall@1"].value
+        ('exact', 1.0)
+        >>> print(comparison.save("comparison"))
+        comparison
+
+    Args:
+        embeddings: `(queries, dim)` floats by the name of the model; dims may differ between models.
+        labels: `(queries,)` integers or texts, the classes.
+        gallery: `(items, dim)` floats by the same names, to search in; None for each row against all other rows.
+        gallery_labels: `(items,)`, with `gallery`.
+        by: columns of one value per query, such as `{"camera": cameras}`: a table of the main metric for each value.
+        paths, gallery_paths: image files of the queries and of the gallery, for the pictures on the page.
+        metrics: names; the first one is the main metric, by which pairs and groups are compared. Of `retrieval`:
+            "recall@k" for any k, "precision@k", "ndcg@k", "map@k", "r_precision", "map@r", "map" and "mrr". "knn" is
+            the accuracy of a vote of 5 neighbors. "verification" (AUC, EER and others of drawn pairs) and "clustering"
+            (NMI, AMI, F1 of k-means) are numbers of the whole set, without an interval.
+        metric: "cosine", "dot" or "euclidean".
+        confidence: confidence of the intervals.
+        shown: number of queries of a pair of models that differ most.
+
+    Returns:
+        A record that prints as tables: `means`, `pairs`, `groups`, `per_query`; `save(folder)` writes a JSON file and a
+        page. With too few classes for an interval, the record says so. A single model has means and no pairs.
+
+    Raises:
+        ValueError: no models; vectors of another number than labels, with NaN, or all the same; labels of one class.
+            Errors name the model.
+    """
+    _require_metrics(metrics)
+    require_metric(metric)
+    require_options(confidence, shown)
+    require_names(embeddings, "embeddings")
+    is_complete = (gallery is None) == (gallery_labels is None) and (gallery is None or set(gallery) == set(embeddings))
+    expected = f"gallery_labels and a gallery of each of {', '.join(embeddings)}, or neither"
+    require(is_complete, f"a gallery of {', '.join(gallery or ()) or 'no model'}", expected)
+    classes = _as_classes(labels, gallery_labels)
+    groups = as_groups(by, len(classes.queries))
+    sets = _pictured(paths, classes.queries, "paths"), _pictured(gallery_paths, classes.items, "gallery_paths")
+    for name in embeddings:
+        _vectors(embeddings, gallery, name, classes)
+    values, wholes = {}, {}
+    notes: list[str] = []
+    for name in embeddings:
+        with _named(name, notes):
+            values[name], wholes[name] = _measured(
+                _vectors(embeddings, gallery, name, classes), classes, metrics, metric
+            )
+    comparison = compared(
+        Measurements(values, classes.queries, "classes", _names(paths, len(classes.queries)), wholes),
+        groups=groups,
+        confidence=confidence,
+        shown=shown,
+        notes=tuple(notes),
+        facts={"similarity": metric, "gallery": _gallery_text(classes)},
+        sets=(sets[0], sets[1] if classes.has_gallery else sets[0]),
+    )
+    rows = np.unique([row for pair in comparison.pairs for row in pair.queries]).astype(int)
+    item_names = _names(gallery_paths if classes.has_gallery else paths, len(classes.items))
+    neighbors = {
+        name: _neighbors(_vectors(embeddings, gallery, name, classes), rows, classes, item_names, metric)
+        for name in (embeddings if len(rows) else ())
+    }
+    return dataclasses.replace(comparison, neighbors=neighbors)
+
+
+class _Classes(NamedTuple):
+    """Class ids of queries and items; without a gallery the same array. `texts` are the labels by id, or None."""
+
+    queries: np.ndarray
+    items: np.ndarray
+    texts: np.ndarray | None
+
+    @property
+    def has_gallery(self):
+        """Whether the items are not the queries."""
+        return self.items is not self.queries
+
+    def text(self, label):
+        """A class as text."""
+        return str(label if self.texts is None else self.texts[label])
+
+
+def _as_classes(labels, gallery_labels):
+    both = [np.asarray(as_unmasked(ids, "labels")) for ids in (labels, gallery_labels) if ids is not None]
+    texts = None
+    if any(ids.dtype.kind in "UTO" and ids.ndim == 1 for ids in both):
+        texts, codes = np.unique(np.concatenate(both).astype(str), return_inverse=True)
+        both = np.split(codes, [len(both[0])])[: len(both)]
+    queries = as_ids(both[0], "labels")
+    classes = _Classes(queries, as_ids(both[1], "gallery_labels") if len(both) > 1 else queries, texts)
+    number = len(np.unique(classes.queries))
+    require(number > 1, f"labels of one class, {classes.text(queries[0])}", "at least two classes")
+    return classes
+
+
+def _require_metrics(names):
+    require(not isinstance(names, str) and len(names) > 0, f"metrics={names!r}", 'several names, such as ("map@r",)')
+    unknown = [name for name in names if not (_RANKED.fullmatch(name) or name in (*_WHOLE, "knn"))]
+    expected = "'recall@1', 'precision@5', 'ndcg@10', 'map@10', 'r_precision', 'map@r', 'map', 'mrr', 'knn', "
+    require(not unknown, f"metrics {unknown}", f"names such as {expected}'verification' and 'clustering'")
+    require(names[0] not in _WHOLE, f"{names[0]!r} as the first metric", "one that has a value for each query")
+
+
+def _vectors(embeddings, gallery, name, classes):
+    """The vectors of a model, of the queries and of the gallery; None without a gallery."""
+    sides = [
+        (embeddings, "embeddings", classes.queries),
+        *([] if gallery is None else [(gallery, "gallery", classes.items)]),
+    ]
+    matrices = []
+    for vectors, argument, ids in sides:
+        matrices.append(as_vectors(vectors[name], f"{argument}[{name!r}]"))
+        received = f"{argument}[{name!r}] with {len(matrices[-1]):,} rows"
+        require(len(matrices[-1]) == len(ids), received, f"{len(ids):,}, one for each label")
+    return matrices[0], matrices[1] if gallery is not None else None
+
+
+@contextlib.contextmanager
+def _named(name, notes):
+    """Put the name of a model before the errors inside; warnings become notes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield
+        except ValueError as error:
+            raise ValueError(f"embeddings[{name!r}]: {error}") from error
+    notes += [f"{name}: {warning.message}" for warning in caught]
+
+
+def _measured(vectors, classes, names, metric):
+    """The metrics of a model: values per query by name, and numbers of the whole set by name."""
+    queries, items = vectors
+    sides = {} if items is None else {"gallery": items, "gallery_labels": classes.items}
+    ranks = [name.removeprefix("recall@") for name in names if name.startswith("recall@")]
+    values = measures.retrieval(
+        queries,
+        classes.queries,
+        k=[int(rank) if rank.isdecimal() else rank for rank in ranks] or 1,
+        extra=[name for name in names if re.fullmatch(r"(precision|ndcg|map)@[0-9]+", name)],
+        metric=metric,
+        full_map="map" in names,
+        per_query=True,
+        **sides,
+    )
+    if "knn" in names:
+        votes = measures.knn_accuracy(queries, classes.queries, k=_VOTES, metric=metric, per_query=True, **sides)
+        values["knn"] = votes["accuracy"]
+    wholes = {}
+    if "verification" in names:
+        wholes |= _verification(queries, items, classes, metric)
+    if "clustering" in names:
+        scores = measures.clustering(queries, classes.queries, metric=metric)
+        wholes |= {name: scores[name] for name in _CLUSTERING}
+    return {name: values[name] for name in names if name not in _WHOLE}, wholes
+
+
+def _verification(queries, items, classes, metric):
+    """Verification metrics of drawn pairs, the same ones for every model."""
+    rng = np.random.default_rng(0)
+    query = rng.integers(len(queries), size=2 * _PAIRS)
+    order = np.argsort(classes.items, kind="stable")
+    ordered, label = classes.items[order], classes.queries[query[:_PAIRS]]
+    start, stop = np.searchsorted(ordered, label, "left"), np.searchsorted(ordered, label, "right")
+    positive = start + (rng.random(_PAIRS) * (stop - start)).astype(int)
+    item = np.concatenate([order[np.minimum(positive, len(order) - 1)], rng.integers(len(order), size=_PAIRS)])
+    if items is None:
+        query, item = query[query != item], item[query != item]
+    scores = measures.pair_scores(queries[query], (queries if items is None else items)[item], metric=metric)
+    numbers = measures.verification(scores, classes.queries[query] == classes.items[item])
+    return {name: numbers[name] for name in _VERIFICATION}
+
+
+def _neighbors(vectors, rows, classes, names, metric):
+    """The nearest items of some queries by row, of one model."""
+    queries, items = vectors
+    finds_itself = items is None
+    index = Exact(queries if items is None else items, metric=metric)
+    nearest, scores = index.search(queries[rows], min(_NEIGHBORS + finds_itself, len(classes.items)))
+    if finds_itself:
+        nearest, scores = without_self(nearest, scores, rows)
+    return {
+        int(row): tuple(
+            Neighbor(
+                Example(int(item), str(names[item]), classes.text(classes.items[item])),
+                round(float(score), 6),
+                bool(classes.items[item] == classes.queries[row]),
+            )
+            for item, score in zip(nearest[i], scores[i], strict=True)
+        )
+        for i, row in enumerate(rows)
+    }
+
+
+def _names(paths, count):
+    """A text for each row: its file, or its number."""
+    return np.arange(count).astype(str) if paths is None else np.asarray(paths, str)
+
+
+def _pictured(paths, ids, argument):
+    """A set of image files of which pictures are made; None without files."""
+    if paths is None:
+        return None
+    require(len(paths) == len(ids), f"{argument} with {len(paths):,} files", f"{len(ids):,}, one for each label")
+    missing = next((str(path) for path in paths if not Path(path).is_file()), None)
+    require(missing is None, f"{argument} with {missing!r}, which is no file", "files that are there")
+    load = datasets.Preprocessing(size=_PICTURE, fit="pad")
+    return datasets.LabeledSet(
+        paths=np.asarray(paths, str), labels=np.zeros(len(ids), int), class_names=("",), load=load
+    )
+
+
+def _gallery_text(classes):
+    return f"{len(classes.items):,} items" if classes.has_gallery else "all other rows"

@@ -1,0 +1,222 @@
+"""Comparison of rankings with judgements, and of scores that another tool measured."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._core.checks import require
+from tfdml.evaluation.comparison.record import ModelComparison
+from tfdml.evaluation.comparison.statistics import Measurements, compared, require_names, require_options
+from tfdml.typing import FilePath
+
+_NAME = re.compile(r"(recall|precision|ndcg|map)@([1-9][0-9]*)|map|mrr|ndcg")
+_LINES = {"run": (6, 4, float, "query Q0 document rank score tag"), "qrels": (4, 3, int, "query 0 document grade")}
+
+
+def compare_runs(
+    runs: Mapping[str, FilePath | Mapping[str, Mapping[str, float]]],
+    qrels: FilePath | Mapping[str, Mapping[str, int]],
+    *,
+    metrics: Sequence[str] = ("ndcg@10", "map", "mrr", "recall@100"),
+    confidence: float = 0.95,
+    shown: int = 5,
+) -> ModelComparison:
+    """Compare rankings of documents by judgements, with the statistics and the page of `compare` over queries.
+
+    As trec_eval: documents are ranked by their score as float32, those with the same score by their id, descending; a
+    document without a judgement is not relevant. With R documents of a grade above 0, and the ranks of those among
+    them that a query found,
+
+        recall@k = #{rank <= k} / R             precision@k = #{rank <= k} / k       mrr = 1 / the first rank, or 0
+        map = 1/R sum_i i / rank_i              map@k = the same for ranks up to k
+        ndcg@k = sum_{rank <= k} grade / log2(rank + 1), divided by its highest value; ndcg without k takes all ranks
+
+    This recall@k is not the one of `tfdml.metrics.retrieval`, which asks for one relevant item. A judged query that is
+    missing from a run has 0 in all metrics; a query of a run without a relevant document is left out; notes say both.
+
+    Example: the relevant document is first in one run, and second in the other, for each of two queries.
+
+        >>> qrels = {"q1": {"d1": 1}, "q2": {"d2": 1}}
+        >>> runs = {"bm25": {"q1": {"d1": 0.3, "d2": 0.9}, "q2": {"d1": 0.7, "d2": 0.1}}}
+        >>> runs["dense"] = {"q1": {"d1": 0.9, "d2": 0.3}, "q2": {"d1": 0.1, "d2": 0.7}}
+        >>> comparison = tfdml.evaluation.compare_runs(runs, qrels, metrics=("mrr",))
+        >>> {name: means["mrr"].value for name, means in comparison.means.items()}
+        {'bm25': 0.5, 'dense': 1.0}
+
+    Args:
+        runs: by the name of the model a file in TREC form, or dicts `{query: {document: score}}`.
+        qrels: a file in TREC form, or dicts `{query: {document: grade}}`; grades up to 0 are not relevant.
+        metrics: the first one is the main metric.
+        confidence, shown: as in `compare`.
+
+    Raises:
+        ValueError: a line of another form, a document twice for one query, a score that is not finite, a run without
+            any of the judged queries.
+
+    Source: trec_eval 9.0 (NIST) for the definitions; Järvelin and Kekäläinen, Cumulated Gain-based Evaluation of IR
+    Techniques, ACM TOIS, 2002.
+    """
+    require(not isinstance(metrics, str) and len(metrics) > 0, f"metrics={metrics!r}", 'several names: ("map",)')
+    unknown = [name for name in metrics if not _NAME.fullmatch(name)]
+    expected = "'ndcg@10', 'recall@100', 'precision@10', 'map@10', 'map', 'mrr' and 'ndcg'"
+    require(not unknown, f"metrics {unknown}", f"names such as {expected}")
+    require_options(confidence, shown)
+    require_names(runs, "runs")
+    judged = _as_dicts(qrels, "qrels", "qrels")
+    relevant = {query: grades for query, grades in judged.items() if max(grades.values(), default=0) > 0}
+    require(len(relevant) > 1, f"qrels with {len(relevant)} queries that have a relevant document", "two at least")
+    notes = _note("qrels", len(judged) - len(relevant), "queries without a relevant document are left out")
+    values = {}
+    for name in runs:
+        run = _as_dicts(runs[name], "run", f"runs[{name!r}]")
+        require(bool(run.keys() & relevant), f"runs[{name!r}] without any of the judged queries", "the ids of qrels")
+        notes += _note(name, len(run.keys() - judged.keys()), "queries without judgements are left out")
+        notes += _note(name, len(relevant.keys() - run.keys()), "judged queries are missing and count as 0")
+        rows = [_measured(run.get(query, {}), grades, metrics) for query, grades in relevant.items()]
+        values[name] = dict(zip(metrics, np.array(rows).T, strict=True))
+    queries = np.array(list(relevant))
+    return compared(
+        Measurements(values, np.arange(len(queries)), "queries", queries),
+        groups={},
+        confidence=confidence,
+        shown=shown,
+        notes=tuple(notes),
+        facts={"judgements": f"{sum(map(len, relevant.values())):,}"},
+    )
+
+
+def _note(name, number, text):
+    return [f"{name}: {number:,} {text}."] if number else []
+
+
+def _measured(scores, grades, names):
+    """The metrics of one query, from the scores and the grades of documents by id: a list of floats."""
+    ranking = sorted(scores, key=lambda document: (np.float32(scores[document]), document), reverse=True)
+    gains = np.array([max(grades.get(document, 0), 0) for document in ranking], np.float64)
+    ranks = np.flatnonzero(gains) + 1
+    ideal = np.sort([grade for grade in grades.values() if grade > 0])[::-1]
+    return [_value(*name.partition("@")[::2], gains, ranks, ideal) for name in names]
+
+
+def _value(measure, cutoff, gains, ranks, ideal):
+    """A metric of one query; `ranks` are those of the relevant documents, from 1, and `cutoff` is a text or empty."""
+    k = int(cutoff) if cutoff else math.inf
+    first = ranks[ranks <= k]
+    if measure == "recall":
+        return len(first) / len(ideal)
+    if measure == "precision":
+        return len(first) / k
+    if measure == "map":
+        return (np.arange(1, len(first) + 1) / first).sum() / len(ideal)
+    if measure == "mrr":
+        return 1 / first[0] if len(first) else 0.0
+    return _gain(gains, k) / _gain(ideal, k)
+
+
+def _gain(grades, k):
+    """The discounted gain of the first grades."""
+    first = grades[: min(k, len(grades))]
+    return (first / np.log2(np.arange(len(first)) + 2)).sum()
+
+
+def _as_dicts(source, kind, argument):
+    """Numbers by query and document, of dicts or of a file in TREC form."""
+    numbers = source if isinstance(source, Mapping) else _read(Path(source).expanduser(), kind)
+    for query, by_document in numbers.items():
+        require(isinstance(by_document, Mapping), f"{argument}[{query!r}] that is no dict", "numbers by document")
+        wrong = next((document for document, x in by_document.items() if not math.isfinite(x)), None)
+        require(wrong is None, f"{argument} with a number of {wrong!r} for {query!r} that is not finite", "numbers")
+    return numbers
+
+
+def _read(path, kind):
+    """A file in TREC form."""
+    length, column, number, form = _LINES[kind]
+    numbers: dict[str, dict[str, float]] = {}
+    for line, text in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
+        words = text.split()
+        where = f"{path.name}, line {line}: "
+        require(len(words) in (0, length), f"{where}{len(words)} words", f"{length}: {form}")
+        if not words:
+            continue
+        query, document = words[0], words[2]
+        require(document not in numbers.get(query, {}), f"{where}{document!r} again for {query!r}", "a document once")
+        try:
+            numbers.setdefault(query, {})[document] = number(words[column])
+        except ValueError as error:
+            raise ValueError(f"Received {where}{words[column]!r}, expected a number: {form}.") from error
+    return numbers
+
+
+def compare_scores(table: Mapping[str, npt.ArrayLike], *, confidence: float = 0.95, shown: int = 5) -> ModelComparison:
+    """Compare models by one score per query that any tool measured, with the statistics and the page of `compare`.
+
+    Queries are resampled; higher is better.
+
+    Example: six queries, of which `b` is worse at each.
+
+        >>> table = {"model": ["a"] * 6 + ["b"] * 6, "query": 2 * list("uvwxyz")}
+        >>> table["score"] = [0.9, 0.8, 0.7, 0.9, 0.8, 0.9, 0.5, 0.6, 0.5, 0.7, 0.6, 0.5]
+        >>> comparison = tfdml.evaluation.compare_scores(table)
+        >>> float(comparison.pairs[0].comparison.p), comparison.pairs[0].better
+        (0.03125, 'a')
+
+    Args:
+        table: columns "model", "query" and "score" of one length, such as a `pandas.DataFrame`.
+        confidence, shown: as in `compare`.
+
+    Raises:
+        ValueError: a missing column; a score that is not finite; a query twice or missing for a model; one query.
+    """
+    require_options(confidence, shown)
+    columns = _columns(table)
+    names, models = _unique(columns["model"])
+    texts, queries = _unique(columns["query"])
+    numbers = np.full((len(names), len(texts)), np.nan)
+    counts = np.zeros_like(numbers, int)
+    np.add.at(counts, (models, queries), 1)
+    for model, query in np.argwhere(counts != 1)[:1]:
+        received = f"query {texts[query]!r} {counts[model, query]} times for model {names[model]!r}"
+        require(False, received, "each query once for each model")
+    numbers[models, queries] = columns["score"]
+    return compared(
+        Measurements(
+            {name: {"score": row} for name, row in zip(names, numbers, strict=True)},
+            np.arange(len(texts)),
+            "queries",
+            np.array(texts),
+        ),
+        groups={},
+        confidence=confidence,
+        shown=shown,
+        facts={},
+        scale=1,
+    )
+
+
+def _columns(table):
+    """The columns of a table of scores, checked."""
+    missing = [name for name in ("model", "query", "score") if name not in table]
+    require(not missing, f"a table without {missing}", "the columns 'model', 'query' and 'score'")
+    columns: dict[str, Any] = {name: [str(text) for text in table[name]] for name in ("model", "query")}
+    try:
+        columns["score"] = np.asarray(table["score"], np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Received scores that are not numbers ({error}).") from error
+    lengths = {name: len(column) for name, column in columns.items()}
+    require(len(set(lengths.values())) == 1 and lengths["model"] > 0, f"columns of lengths {lengths}", "one length")
+    wrong = np.flatnonzero(~np.isfinite(columns["score"]))
+    received = f"a score that is not finite in row {wrong[0]}" if len(wrong) else ""
+    require(not len(wrong), received, "a number for each model and query")
+    return columns
+
+
+def _unique(texts):
+    """The different texts in their first order, and the number of each text among them."""
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    return list(numbers), np.array([numbers[text] for text in texts])

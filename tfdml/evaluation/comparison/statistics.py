@@ -1,0 +1,151 @@
+"""Means, intervals and tests of models that have a value for each of the same queries."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfdml import metrics
+from tfdml._core.checks import require
+from tfdml._core.environment import environment
+from tfdml.evaluation.comparison.record import Group, Mean, ModelComparison, Pair
+from tfdml.metrics.statistics.confidence import least_classes, mean_over_queries
+
+_MAX_GROUPS = 100  # values of one column of `by`
+
+
+class Measurements(NamedTuple):
+    """The values of the models.
+
+    `values` are `(queries,)` by model and metric, NaN where a query has none. `wholes` are the metrics that are one
+    number for all queries, by model. `labels` are `(queries,)` int64, the units that are resampled, and `unit` is their
+    noun. `names` are the texts of the queries.
+    """
+
+    values: Mapping[str, Mapping[str, np.ndarray]]
+    labels: np.ndarray
+    unit: str
+    names: np.ndarray
+    wholes: Mapping[str, Mapping[str, float]] = {}
+
+
+def require_names(models: Any, argument: str) -> None:
+    """Raise a ValueError unless the models are a mapping from names to at least one model."""
+    is_mapping = isinstance(models, Mapping)
+    require(is_mapping, f"{argument} of type {type(models).__name__}", 'models by name, such as {"a": a, "b": b}')
+    require(len(models) > 0, f"no {argument}", "at least one")
+    for name in models:
+        require(isinstance(name, str) and name.strip() != "", f"a model with the name {name!r}", "text")
+
+
+def require_options(confidence: float, shown: int) -> None:
+    """Raise a ValueError for a confidence or a number of shown queries that cannot be."""
+    require(0 < confidence < 1, f"confidence={confidence}", "a number between 0 and 1")
+    require(shown >= 0, f"shown={shown}", "a number of queries of at least 0")
+
+
+def as_groups(by: Mapping[str, Sequence[Any]] | None, count: int) -> dict[str, np.ndarray]:
+    """The columns of `by` as texts `(queries,)`."""
+    columns = {name: np.array([str(value) for value in column]) for name, column in (by or {}).items()}
+    for name, column in columns.items():
+        require(len(column) == count, f"by[{name!r}] with {len(column):,} values", f"{count:,}: one for each query")
+        number = len(np.unique(column))
+        expected = f"at most {_MAX_GROUPS}. Put them into fewer groups"
+        require(number <= _MAX_GROUPS, f"by[{name!r}] with {number:,} different values", expected)
+    return columns
+
+
+def compared(
+    measurements: Measurements,
+    *,
+    groups: Mapping[str, np.ndarray],
+    confidence: float,
+    shown: int,
+    **conditions: Any,
+) -> ModelComparison:
+    """The record of a comparison; the first metric is the main one. `conditions` are further fields of the record."""
+    values, labels, unit, names, wholes = measurements
+    main = next(iter(next(iter(values.values()))))
+    mains = {model: columns[main] for model, columns in values.items()}
+    has_value = ~np.isnan(next(iter(mains.values())))
+    units = len(np.unique(labels[has_value]))
+    received = f"values of {main} for {has_value.sum():,} queries of {units} {unit}"
+    require(units > 1, received, f"two {unit} at least, since {unit} are resampled")
+    whole = {model: {name: _without_interval(value) for name, value in wholes[model].items()} for model in wholes}
+    means = {
+        model: {name: _mean(column, labels, unit, confidence) for name, column in columns.items()}
+        | whole.get(model, {})
+        for model, columns in values.items()
+    }
+    pairs = _pairs(mains, labels, confidence, shown)
+    return ModelComparison(
+        main=main,
+        unit=unit,
+        confidence=confidence,
+        queries=int(has_value.sum()),
+        skipped=int((~has_value).sum()),
+        units=units,
+        means=means,
+        pairs=pairs,
+        groups=_groups(mains, groups, labels, unit, confidence),
+        query_names={row: str(names[row]) for pair in pairs for row in pair.queries},
+        environment=environment(),
+        per_query=values,
+        **conditions,
+    )
+
+
+def _mean(values, labels, unit, confidence):
+    """The `Mean` of values per query, at least one of which is not NaN."""
+    units = len(np.unique(labels[~np.isnan(values)]))
+    least = least_classes(confidence)
+    value = mean_over_queries(values, labels, "micro")
+    if units < least:
+        return Mean(value, np.nan, np.nan, f"{units} {unit}; a {100 * confidence:g}% interval needs {least}")
+    low, high = metrics.bootstrap_interval(values, labels, confidence=confidence)
+    return Mean(value, low, high, "")
+
+
+def _without_interval(value):
+    return Mean(value, np.nan, np.nan, "one number for all queries")
+
+
+def _pairs(mains, labels, confidence, shown):
+    """Each pair of models, with p-values corrected for all pairs."""
+    comparisons = [
+        metrics.paired_comparison(mains[first], mains[second], labels, names=(first, second), confidence=confidence)
+        for first, second in itertools.combinations(mains, 2)
+    ]
+    corrected = metrics.holm_correction([comparison.p for comparison in comparisons])
+    return tuple(
+        Pair(comparison, float(p), _most_different(*(mains[name] for name in comparison.names), shown))
+        for comparison, p in zip(comparisons, corrected, strict=True)
+    )
+
+
+def _most_different(first, second, shown):
+    """Rows of the queries on which two models differ, most first."""
+    differences = np.nan_to_num(np.abs(first - second))
+    order = np.argsort(-differences, kind="stable")[:shown]
+    return tuple(order[differences[order] > 0].tolist())
+
+
+def _groups(mains, groups, labels, unit, confidence):
+    """The means of the main metric for each value of each column; groups without a value of it are left out."""
+    has_value = ~np.isnan(next(iter(mains.values())))
+    rows = {
+        (name, value): np.flatnonzero((column == value) & has_value)
+        for name, column in groups.items()
+        for value in np.unique(column[has_value]).tolist()
+    }
+    return tuple(
+        Group(
+            by=name,
+            value=value,
+            queries=len(chosen),
+            units=len(np.unique(labels[chosen])),
+            means={model: _mean(x[chosen], labels[chosen], unit, confidence) for model, x in mains.items()},
+        )
+        for (name, value), chosen in rows.items()
+    )
