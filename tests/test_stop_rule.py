@@ -27,9 +27,8 @@ NAMES = {
     "a feature that its own page shows": """
         analysis.label_noise analysis.plot_pair_histogram callbacks.EmbeddingMetrics callbacks.PairDiagnostics
         callbacks.RefreshMinedPairs datasets.archives datasets.compose datasets.public.lfw_pairs evaluation.class_folds
-        export.ScannSearch export.next_version export.write_serving_config metrics.knn_accuracy
-        metrics.nearest_class_mean miners.compose models.PairMining networks.unfreeze search.hardest_triplets
-        search.upgrade
+        export.ScannSearch export.next_version export.write_serving_config metrics.nearest_class_mean miners.compose
+        models.PairMining networks.unfreeze search.hardest_triplets search.upgrade
     """,
 }
 # Options that nothing passes, by the reason for which they stay.
