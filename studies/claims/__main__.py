@@ -4,6 +4,7 @@ python -m studies.claims
 """
 
 from studies import pages, runner
+from studies.claims import relative
 from studies.claims.evidence import BOARDS, SETTINGS
 from studies.claims.headlines import COMPARISONS, HEADLINES, headline_evidence, on_board
 from studies.claims.papers import PAPERS
@@ -15,7 +16,7 @@ HEAD = ("where", "claim", "in the paper", "setting", "verdict", "effect", "rows"
 def tables():
     """Name to table, for each table of the page."""
     papers = {f"claims of {paper}": of_paper(claims) for paper, claims in PAPERS.items()}
-    return {"headlines": headlines(), "comparisons": comparisons(), **papers}
+    return {"headlines": headlines(), "comparisons": comparisons(), "relative": relative.table(), **papers}
 
 
 def headlines():

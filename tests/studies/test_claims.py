@@ -5,7 +5,7 @@ import pytest
 
 from studies import __main__ as command
 from studies.claims import __main__ as page
-from studies.claims import evidence, papers
+from studies.claims import evidence, papers, relative
 
 CLAIMS = [claim for claims in papers.PAPERS.values() for claim in claims]
 EVIDENCE = [one for claim in CLAIMS for one in claim.evidence]
@@ -14,6 +14,13 @@ EVIDENCE = [one for claim in CLAIMS for one in claim.evidence]
 def test_the_tables_of_the_page_are_those_of_the_committed_rows():
     text = page.PAGE.read_text()
     assert page.filled(text) == text
+
+
+def test_a_relative_improvement_is_the_mean_over_the_datasets_of_a_paper():
+    gains = [54.22 / 50.61, 69.18 / 59.00, 70.36 / 65.20]  # CUB-200-2011, Cars196, Stanford Online Products
+    improvement = relative.in_papers("weighted-contrastive", "balanced", "contrastive")
+    assert improvement == pytest.approx(np.mean(gains) - 1)
+    assert [relative.percent(share) for share in (improvement, -0.104, None)] == ["+11", "-10", ""]
 
 
 def test_the_studies_that_claims_name_are_there():
