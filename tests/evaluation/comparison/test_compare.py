@@ -153,6 +153,7 @@ def test_models_are_read_one_after_another(models):
             {"gallery": {"a": np.eye(9)}, "gallery_labels": LABELS[:9]},
             "embeddings['a']: Received embeddings of dim 24 and a gallery of dim 9.",
         ),
+        ({"gallery_paths": ["none.png"]}, "Received gallery_paths without a gallery, expected a gallery, or none."),
         ({"by": {"camera": [1]}}, "Received by['camera'] with 1 values, expected 24: one for each query."),
         ({"paths": ["none.png"] * 24}, "Received paths with 'none.png', which is no file, expected files"),
         ({"paths": ["none.png"]}, "Received paths with 1 files, expected 24, one for each label."),

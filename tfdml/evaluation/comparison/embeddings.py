@@ -95,6 +95,7 @@ def compare(
     is_complete = (gallery is None) == (gallery_labels is None) and (gallery is None or set(gallery) == set(embeddings))
     expected = f"gallery_labels and a gallery of each of {', '.join(embeddings)}, or neither"
     require(is_complete, f"a gallery of {', '.join(gallery or ()) or 'no model'}", expected)
+    require(gallery is not None or gallery_paths is None, "gallery_paths without a gallery", "a gallery, or none")
     classes = _as_classes(labels, gallery_labels)
     groups = as_groups(by, len(classes.queries))
     sets = _pictured(paths, classes.queries, "paths"), _pictured(gallery_paths, classes.items, "gallery_paths")
