@@ -55,10 +55,12 @@ def digits():
 
 
 def fashion(root):
-    """Pixels from 0 to 1 and labels of Fashion-MNIST, 2,000 of its test images: as `digits`."""
-    train, test = tfdml.datasets.idx(root)
+    """Pixels from 0 to 1 and labels of Fashion-MNIST, the first images of both parts: as `digits`."""
+    train, test = (
+        part.take(np.arange(count)) for part, count in zip(tfdml.datasets.idx(root), (10_000, 2_000), strict=True)
+    )
     x, z = ((each.images / 255).astype("float32") for each in (train, test))
-    return x, z[:2000], train.labels, test.labels[:2000]
+    return x, z, train.labels, test.labels
 
 
 def hidden(inputs):

@@ -23,6 +23,16 @@ def idx(
 ) -> tuple[LabeledSet, LabeledSet]:
     """MNIST and the sets that have its files: Fashion-MNIST, KMNIST and others with gray images and numbered classes.
 
+    Example: a miniature of two images, black and white.
+
+        >>> for part in ("train", "t10k"):
+        ...     for name, values in (("images-idx3", np.array([[[0]], [[255]]])), ("labels-idx1", np.array([0, 1]))):
+        ...         header = bytes([0, 0, 8, values.ndim]) + np.array(values.shape, ">u4").tobytes()
+        ...         np.frombuffer(header + values.astype("uint8").tobytes(), "uint8").tofile(f"{part}-{name}-ubyte")
+        >>> train, test = tfdml.datasets.idx(".", class_names=("black", "white"))
+        >>> train.images.ravel().tolist(), test.class_names
+        ([0, 255], ('black', 'white'))
+
     Args:
         root: the folder with the four files, compressed or not. The package `dataset-fashion-mnist` of Debian has them
             in /usr/share/datasets/fashion-mnist.
