@@ -140,7 +140,7 @@ def split_member(word: str) -> tuple[Path, str]:
     return Path(file if separator else word).expanduser(), member if separator else ""
 
 
-def named_files(words: Sequence[str], argument: str = "FILE") -> dict[str, str]:
+def named_files(words: Sequence[str]) -> dict[str, str]:
     """Files by the name of their model: NAME=FILE, or the name of the file without its suffix."""
     files: dict[str, str] = {}
     for word in words:
@@ -148,7 +148,7 @@ def named_files(words: Sequence[str], argument: str = "FILE") -> dict[str, str]:
         if not separator or split_member(word)[0].exists():
             name, file = split_member(word)[0].stem, word
         received = f"{files.get(name)} and {file}, both of which are called {name!r}"
-        _require(name not in files, argument, received, f"different names. Write NAME={file}")
+        _require(name not in files, "FILE", received, f"different names. Write NAME={file}")
         files[name] = file
     return files
 
@@ -170,8 +170,8 @@ def _require_compared(options):
         _require(not options.files, "--scores", "FILEs beside it", "the table alone")
     else:
         _require(len(options.files) > 0, "FILE", "none", "one file or more")
-    for argument, words in (("FILE", options.files), ("--gallery", options.gallery or [])):
-        files = named_files(words, argument).values() if argument == "FILE" else words
+    words = {"FILE": named_files(options.files).values(), "--gallery": options.gallery or ()}
+    for argument, files in words.items():
         _require_files(
             argument, [str(split_member(file)[0]) for file in files], Path.exists, "files of vectors or runs"
         )

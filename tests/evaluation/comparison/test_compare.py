@@ -136,7 +136,7 @@ def test_models_are_read_one_after_another(models):
         ({"embeddings": {"a": np.eye(24), "b": np.full((24, 2), np.nan)}}, "embeddings['b'] with a value that is NaN"),
         ({"embeddings": {"a": np.eye(24), "b": np.ones((24, 2))}}, "embeddings['b']: Received embeddings that are all"),
         ({"labels": np.zeros(24, int)}, "Received labels of one class, 0, expected at least two classes"),
-        ({"labels": np.arange(24)}, "0 queries of 0 classes, expected two classes at least, since classes are"),
+        ({"labels": np.arange(24)}, "Received 0 classes with values of map@r, expected two classes at least, since"),
         ({"metrics": "map@r"}, "Received metrics='map@r', expected several names"),
         ({"metrics": ("map@r", "recal@1")}, "Received metrics ['recal@1'], expected names such as 'recall@1'"),
         ({"metrics": ("clustering",)}, "Received 'clustering' as the first metric, expected one that has a value"),

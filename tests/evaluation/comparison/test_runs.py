@@ -127,17 +127,20 @@ def test_scores_are_paired_by_query():
     ("changed", "text"),
     [
         (
-            {"query": list("uvwwvv")},
-            "Received query 'u' 0 times for model 'b', expected each query once for each model.",
+            {"query": list("uvwwvx")},
+            "Received no score of query 'x' for model 'a', expected each query for each model.",
         ),
-        ({"query": list("uuwwvu")}, "Received query 'u' 2 times for model 'a', expected each query once"),
+        ({"query": list("uuwwvu")}, "Received query 'u' again for model 'a', expected each query once"),
         (
             {"query": list("uvw")},
             "Received columns of lengths {'model': 6, 'query': 3, 'score': 6}, expected one length",
         ),
-        ({"score": [1, 2, 3, 4, 5, math.nan]}, "Received a score that is not finite in row 5, expected a number for"),
-        ({"score": ["high"] * 6}, "Received scores that are not numbers"),
-        ({"model": list("abcdef"), "query": ["u"] * 6}, "expected two queries at least, since queries are resampled."),
+        ({"score": [1, 2, 3, 4, 5, math.nan]}, "Received score nan of query 'u' for model 'b', expected a number."),
+        ({"score": ["high"] * 6}, "Received score 'high' of query 'u' for model 'a', expected a number."),
+        (
+            {"model": list("abcdef"), "query": ["u"] * 6},
+            "Received 1 queries with values of score, expected two queries at least",
+        ),
     ],
 )
 def test_scores_that_do_not_fit_are_named(changed, text):

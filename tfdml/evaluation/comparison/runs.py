@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tfdml._core.checks import require
 from tfdml.evaluation.comparison.record import ModelComparison
@@ -15,7 +14,7 @@ from tfdml.evaluation.comparison.statistics import Measurements, compared, requi
 from tfdml.typing import FilePath
 
 _NAME = re.compile(r"(recall|precision|ndcg|map)@([1-9][0-9]*)|map|mrr|ndcg")
-_LINES = {"run": (6, 4, float, "query Q0 document rank score tag"), "qrels": (4, 3, int, "query 0 document grade")}
+_LINES = {"run": (6, 4, "query Q0 document rank score tag"), "qrels": (4, 3, "query 0 document grade")}
 
 
 def compare_runs(
@@ -136,7 +135,7 @@ def _as_dicts(source, kind, argument):
 
 def _read(path, kind):
     """A file in TREC form."""
-    length, column, number, form = _LINES[kind]
+    length, column, form = _LINES[kind]
     numbers: dict[str, dict[str, float]] = {}
     for line, text in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
         words = text.split()
@@ -146,14 +145,13 @@ def _read(path, kind):
             continue
         query, document = words[0], words[2]
         require(document not in numbers.get(query, {}), f"{where}{document!r} again for {query!r}", "a document once")
-        try:
-            numbers.setdefault(query, {})[document] = number(words[column])
-        except ValueError as error:
-            raise ValueError(f"Received {where}{words[column]!r}, expected a number: {form}.") from error
+        value = _as_number(words[column])
+        require(math.isfinite(value), f"{where}{words[column]!r}", f"a number: {form}")
+        numbers.setdefault(query, {})[document] = value
     return numbers
 
 
-def compare_scores(table: Mapping[str, npt.ArrayLike], *, confidence: float = 0.95, shown: int = 5) -> ModelComparison:
+def compare_scores(table: Mapping[str, Sequence[Any]], *, confidence: float = 0.95, shown: int = 5) -> ModelComparison:
     """Compare models by one score per query that any tool measured, with the statistics and the page of `compare`.
 
     Queries are resampled; higher is better.
@@ -174,23 +172,16 @@ def compare_scores(table: Mapping[str, npt.ArrayLike], *, confidence: float = 0.
         ValueError: a missing column; a score that is not finite; a query twice or missing for a model; one query.
     """
     require_options(confidence, shown)
-    columns = _columns(table)
-    names, models = _unique(columns["model"])
-    texts, queries = _unique(columns["query"])
-    numbers = np.full((len(names), len(texts)), np.nan)
-    counts = np.zeros_like(numbers, int)
-    np.add.at(counts, (models, queries), 1)
-    for model, query in np.argwhere(counts != 1)[:1]:
-        received = f"query {texts[query]!r} {counts[model, query]} times for model {names[model]!r}"
-        require(False, received, "each query once for each model")
-    numbers[models, queries] = columns["score"]
+    missing = [name for name in ("model", "query", "score") if name not in table]
+    require(not missing, f"a table without {missing}", "the columns 'model', 'query' and 'score'")
+    scores = _scores_by_model([str(model) for model in table["model"]], list(map(str, table["query"])), table["score"])
+    queries = list(dict.fromkeys(query for by_query in scores.values() for query in by_query))
+    for model, by_query in scores.items():
+        without = next((query for query in queries if query not in by_query), None)
+        require(without is None, f"no score of query {without!r} for model {model!r}", "each query for each model")
+    values = {model: {"score": np.array([by_query[query] for query in queries])} for model, by_query in scores.items()}
     return compared(
-        Measurements(
-            {name: {"score": row} for name, row in zip(names, numbers, strict=True)},
-            np.arange(len(texts)),
-            "queries",
-            np.array(texts),
-        ),
+        Measurements(values, np.arange(len(queries)), "queries", np.array(queries)),
         groups={},
         confidence=confidence,
         shown=shown,
@@ -199,24 +190,22 @@ def compare_scores(table: Mapping[str, npt.ArrayLike], *, confidence: float = 0.
     )
 
 
-def _columns(table):
-    """The columns of a table of scores, checked."""
-    missing = [name for name in ("model", "query", "score") if name not in table]
-    require(not missing, f"a table without {missing}", "the columns 'model', 'query' and 'score'")
-    columns: dict[str, Any] = {name: [str(text) for text in table[name]] for name in ("model", "query")}
+def _scores_by_model(models, queries, scores):
+    """The scores of three columns as dicts of query to score by model."""
+    lengths = {"model": len(models), "query": len(queries), "score": len(scores)}
+    require(len(set(lengths.values())) == 1 and len(models) > 0, f"columns of lengths {lengths}", "one length")
+    by_model: dict[str, dict[str, float]] = {}
+    for model, query, score in zip(models, queries, scores, strict=True):
+        by_query = by_model.setdefault(model, {})
+        require(query not in by_query, f"query {query!r} again for model {model!r}", "each query once for each model")
+        by_query[query] = _as_number(score)
+        require(math.isfinite(by_query[query]), f"score {score!r} of query {query!r} for model {model!r}", "a number")
+    return by_model
+
+
+def _as_number(text):
+    """A number; NaN for a text that is none."""
     try:
-        columns["score"] = np.asarray(table["score"], np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"Received scores that are not numbers ({error}).") from error
-    lengths = {name: len(column) for name, column in columns.items()}
-    require(len(set(lengths.values())) == 1 and lengths["model"] > 0, f"columns of lengths {lengths}", "one length")
-    wrong = np.flatnonzero(~np.isfinite(columns["score"]))
-    received = f"a score that is not finite in row {wrong[0]}" if len(wrong) else ""
-    require(not len(wrong), received, "a number for each model and query")
-    return columns
-
-
-def _unique(texts):
-    """The different texts in their first order, and the number of each text among them."""
-    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-    return list(numbers), np.array([numbers[text] for text in texts])
+        return float(text)
+    except ValueError:
+        return math.nan

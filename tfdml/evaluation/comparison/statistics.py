@@ -70,8 +70,7 @@ def compared(
     mains = {model: columns[main] for model, columns in values.items()}
     has_value = ~np.isnan(next(iter(mains.values())))
     units = len(np.unique(labels[has_value]))
-    received = f"values of {main} for {has_value.sum():,} queries of {units} {unit}"
-    require(units > 1, received, f"two {unit} at least, since {unit} are resampled")
+    require(units > 1, f"{units} {unit} with values of {main}", f"two {unit} at least, since {unit} are resampled")
     whole = {model: {name: _without_interval(value) for name, value in wholes[model].items()} for model in wholes}
     means = {
         model: {name: _mean(column, labels, unit, confidence) for name, column in columns.items()}
