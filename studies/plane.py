@@ -41,6 +41,8 @@ CIRCLE = {
     "ArcFace, margin 0.3": losses.ArcFaceLoss(classes=CLASSES, margin=0.3, scale=8.0),
     "margin loss": losses.MarginLoss(margin=0.1, boundary=0.4),
 }
+DIGITS = tuple("01234567")
+FASHION = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot")
 MARGINS = {
     "cross-entropy": losses.LargeMarginSoftmaxLoss(classes=10, margin=1),
     **{f"contrastive, margin {margin:g}": losses.ContrastiveLoss(negative_margin=margin) for margin in (0.5, 1, 2, 4)},
@@ -56,9 +58,8 @@ def digits():
 
 def fashion(root):
     """Pixels from 0 to 1 and labels of Fashion-MNIST, the first images of both parts: as `digits`."""
-    train, test = (
-        part.take(np.arange(count)) for part, count in zip(tfdml.datasets.idx(root), (10_000, 2_000), strict=True)
-    )
+    parts = tfdml.datasets.idx(root, class_names=FASHION)
+    train, test = (part.take(np.arange(count)) for part, count in zip(parts, (10_000, 2_000), strict=True))
     x, z = ((each.images / 255).astype("float32") for each in (train, test))
     return x, z, train.labels, test.labels
 
@@ -93,8 +94,8 @@ def trained(loss, x, y, *, on_circle, steps):
     return model
 
 
-def draw(path, panels, data, *, on_circle, steps):
-    """One panel per loss."""
+def draw(path, panels, data, *, on_circle, steps, names=DIGITS):
+    """One panel per loss, with the name of each class."""
     train, test, y, z = data
     figure, axes = plt.subplots(1, len(panels), figsize=(3.1 * len(panels), 3.5))
     for axis, (title, loss) in zip(axes, panels.items(), strict=True):
@@ -102,7 +103,7 @@ def draw(path, panels, data, *, on_circle, steps):
         found, tested = (model.predict(x, batch_size=256, verbose=0) for x in (train, test))
         accuracy = neighbors.KNeighborsClassifier(3).fit(found, y).score(tested, z)
         line = f"{title}\n{100 * accuracy:.1f}% by 3 neighbors"
-        (around if on_circle else scatter)(axis, tested, z)
+        (around if on_circle else scatter)(axis, tested, z, names)
         axis.set_title(line + (f", spread {spread(tested, z):.1f}°" if on_circle else ""), fontsize=9)
         axis.set_aspect("equal", adjustable="datalim")
         axis.set_xticks([])
@@ -112,33 +113,33 @@ def draw(path, panels, data, *, on_circle, steps):
     plt.close(figure)
 
 
-def scatter(axis, x, labels):
-    """Points, and the digit of each class at its median."""
-    for label, color in enumerate(COLORS[: labels.max() + 1]):
+def scatter(axis, x, labels, names):
+    """Points, and the name of each class at its median."""
+    for label, (name, color) in enumerate(zip(names, COLORS, strict=False)):
         members = x[labels == label]
         axis.plot(*members.T, ".", color=color, markersize=4, alpha=0.6)
-        text(axis, np.median(members, axis=0), label, color)
+        text(axis, np.median(members, axis=0), name, color)
     axis.plot(0, 0, "+", color="0.4", markersize=8)
 
 
-def around(axis, x, labels):
-    """A histogram of the angles of each class outside of the circle, and the digit of each class."""
+def around(axis, x, labels, names):
+    """A histogram of the angles of each class outside of the circle, and the name of each class."""
     angle = np.linspace(0, 2 * np.pi, 361)
     axis.plot(np.cos(angle), np.sin(angle), color="0.8", linewidth=1)
-    for label, color in enumerate(COLORS[: labels.max() + 1]):
+    for label, (name, color) in enumerate(zip(names, COLORS, strict=False)):
         members = x[labels == label]
         counts, edges = np.histogram(np.arctan2(members[:, 1], members[:, 0]), 180, (-np.pi, np.pi))
         middle, radius = (edges[1:] + edges[:-1]) / 2, 1 + 0.5 * np.sqrt(counts / len(members))
         for each in np.flatnonzero(counts):
             direction = np.array([np.cos(middle[each]), np.sin(middle[each])])
             axis.plot(*np.stack([direction, radius[each] * direction]).T, color=color, linewidth=2.2)
-        text(axis, 0.8 * center(members), label, color)
+        text(axis, 0.8 * center(members), name, color)
 
 
-def text(axis, position, label, color):
-    """The digit of a class in a box."""
+def text(axis, position, name, color):
+    """The name of a class in a box."""
     box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": color, "alpha": 0.85}
-    axis.text(*position, str(label), color=color, fontsize=9, ha="center", va="center", bbox=box)
+    axis.text(*position, name, color=color, fontsize=9 if len(name) == 1 else 7, ha="center", va="center", bbox=box)
 
 
 def center(x):
@@ -159,7 +160,9 @@ def main(arguments=None):
     parser.add_argument("--data", type=Path, help="the folder of the four files of Fashion-MNIST")
     given = parser.parse_args(arguments)
     if given.data:
-        draw(pages.IMAGES / "plane-margins.png", MARGINS, fashion(given.data), on_circle=False, steps=400)
+        draw(
+            pages.IMAGES / "plane-margins.png", MARGINS, fashion(given.data), on_circle=False, steps=400, names=FASHION
+        )
         return
     draw(pages.IMAGES / "plane-losses.png", PLANE, digits(), on_circle=False, steps=400)
     draw(pages.IMAGES / "plane-circle.png", CIRCLE, digits(), on_circle=True, steps=400)

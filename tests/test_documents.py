@@ -66,9 +66,9 @@ def short(code):
     return re.sub(r"\b(steps_per_epoch=|epochs=|steps = |trials=)\d+", r"\g<1>1", code)
 
 
-def small_network(*, input_shape, weights):
+def small_network(version, *, input_shape, weights):
     """Stands in for `efficientnet_lite`."""
-    pixels = keras.Input(input_shape)
+    pixels = keras.Input(input_shape or (224, 224, 3))
     return keras.Model(pixels, keras.layers.Conv2D(8, 3, strides=8)(pixels))
 
 
