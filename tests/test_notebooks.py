@@ -43,6 +43,19 @@ def test_noise_is_left_out():
     assert kept.metadata == {}
 
 
+def test_a_page_whose_text_alone_has_changed_keeps_the_outputs(tmp_path):
+    code = nbformat.v4.new_code_cell("1 + 1", outputs=[nbformat.v4.new_output("stream", text="2")], execution_count=1)
+    path = tmp_path / "old.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("old"), code]), path)
+    cells = [nbformat.v4.new_markdown_cell("new"), nbformat.v4.new_code_cell("1 + 1")]
+    kept = notebooks.with_kept_outputs(nbformat.v4.new_notebook(cells=cells), path)
+    assert [cell.source for cell in kept.cells] == ["new", "1 + 1"]
+    assert (kept.cells[1].outputs[0].text, kept.cells[1].execution_count) == ("2", 1)
+    cells[1].source = "1 + 2"
+    assert notebooks.with_kept_outputs(nbformat.v4.new_notebook(cells=cells), path) is None
+    assert notebooks.with_kept_outputs(nbformat.v4.new_notebook(cells=cells), tmp_path / "none.ipynb") is None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", notebooks.PAGES, **IDS)
 def test_a_notebook_runs(page, tmp_path, monkeypatch):

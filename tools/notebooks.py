@@ -1,6 +1,6 @@
 """Writes the notebooks of the tutorials, `docs/notebooks/*.ipynb`, from the pages in `docs/tutorials`.
 
-    python tools/notebooks.py             # made and run, with their pictures: ten minutes on two cores
+    python tools/notebooks.py             # made, and run where code has changed: ten minutes on two cores for all
     python tools/notebooks.py --check     # fails if a page has changed since its notebook was made
 
 Cells are the text and the Python blocks of a page, by jupytext. The first cell installs.
@@ -45,6 +45,19 @@ def executed(made, folder):
     return nbformat.from_dict({**running, "cells": [install, *map(_without_noise, running.cells[1:])]})
 
 
+def with_kept_outputs(made, path):
+    """The notebook in a file with the text of another one; None if its code is not the same."""
+    if not path.exists():
+        return None
+    old = nbformat.read(path, as_version=4)
+    code = iter(cell for cell in old.cells if cell.cell_type == "code")
+    sources_of_code = [[cell.source for cell in each.cells if cell.cell_type == "code"] for each in (old, made)]
+    if sources_of_code[0] != sources_of_code[1]:
+        return None
+    cells = [{**(next(code) if cell.cell_type == "code" else cell), "id": cell.id} for cell in made.cells]
+    return nbformat.from_dict({**old, "cells": cells})
+
+
 def _without_noise(cell):
     """A cell without messages of TensorFlow and times of execution."""
     cell.metadata = {}
@@ -85,8 +98,10 @@ def main():
     if options.check:
         raise SystemExit(f"run python tools/notebooks.py for {', '.join(p.name for p in changed)}" if changed else 0)
     for page in changed:
-        with tempfile.TemporaryDirectory() as folder:
-            made = executed(notebook(page), folder)
+        made = with_kept_outputs(notebook(page), path_of(page))
+        if made is None:
+            with tempfile.TemporaryDirectory() as folder:
+                made = executed(notebook(page), folder)
         path_of(page).parent.mkdir(exist_ok=True)
         nbformat.write(made, path_of(page))
         print(f"wrote {path_of(page).relative_to(DOCS.parent)}")
