@@ -1,0 +1,253 @@
+"""Fashion-MNIST, a set that others know: ten losses on classes that were not trained on.
+
+    python -m studies.fashion --data /usr/share/datasets/fashion-mnist   # half an hour of two cores; resumes
+    python -m studies.fashion --only-tables                              # the tables, from the kept rows
+    python -m studies.fashion --quick                                    # a smoke test on drawn images
+
+The package `dataset-fashion-mnist` of Debian has the files. Five classes are trained, and the images of t10k of the
+other five are the test, for both halves of the classes. Trials train three of the five classes and are measured on the
+t10k images of the other two.
+"""
+
+import argparse
+import functools
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import keras
+import numpy as np
+from keras import layers
+
+import tfdml
+from studies import pages, runner
+from studies.leaderboard.family import best
+from studies.leaderboard.methods import METHODS
+
+NAMES = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
+# The classes of the training; the others are the test.
+HALVES = {
+    "first": (0, 1, 2, 3, 4),
+    "last": (5, 6, 7, 8, 9),
+}
+COMPARED = (
+    "contrastive",
+    "triplet",
+    "semi-hard triplet",
+    "margin",
+    "multi-similarity",
+    "RAW",
+    "NT-Xent",
+    "proxy anchor",
+    "normalized softmax",
+    "ArcFace",
+)
+RATES = (0.003, 0.01)
+SEEDS = (1, 2, 3, 4, 5)
+IMAGES = 120  # in a batch
+ROWS, PAGE = pages.RESULTS / "fashion.csv", pages.ROOT / "docs" / "fashion-mnist.md"
+FOLDER = pages.ROOT / "runs" / "fashion"
+SCORES = {
+    "recall@1": "Recall@1",
+    "map@r": "MAP@R",
+    "one_shot": "5-way, 1 shot",
+    "five_shots": "5-way, 5 shots",
+    "eer": "equal error rate",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """The settings of one training run.
+
+    Attributes:
+        half: a key of `HALVES`.
+        loss: one of `COMPARED`.
+        settings: the settings of the loss, as `name value` texts.
+        learning_rate: highest learning rate of Adam.
+        seed: seed of the network and the batches; 0 for trials.
+        part: "validation" or "test".
+        steps: number of training steps.
+    """
+
+    half: str
+    loss: str
+    settings: tuple[tuple[str, float], ...]
+    learning_rate: float
+    seed: int = 0
+    part: str = "validation"
+    steps: int = 300
+
+
+def train(run, read):
+    """Train one run and return its scores on the part that it measures."""
+    begin = time.process_time()
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(run.seed)
+    trained, measured = parts(run, *read())
+    model = network()
+    loss = METHODS[run.loss].make(trained.labels, **dict(run.settings))
+    rate = keras.optimizers.schedules.CosineDecay(run.learning_rate, run.steps)
+    model.compile(keras.optimizers.Adam(rate), loss=loss, jit_compile=False)
+    classes = len(trained.class_names)
+    sampler = tfdml.samplers.GroupSampler(
+        classes_per_batch=classes, examples_per_class=IMAGES // classes, seed=run.seed
+    )
+    model.fit(sampler.batches(trained), steps_per_epoch=run.steps, shuffle=False, verbose=0)
+    return {
+        "run": asdict(run),
+        "scores": unseen(tfdml.models.embed(model, measured.images), measured.labels),
+        "core_seconds": round(time.process_time() - begin, 1),
+        "protocol": "fashion-mnist/five-and-five/exact-cosine/v1",
+        **tfdml.environment(),
+    }
+
+
+def parts(run, train, test):
+    """The trained and the measured part of a run."""
+    half = list(HALVES[run.half])
+    if run.part == "validation":
+        return train.select_classes(half[:3]), test.select_classes(half[3:])
+    others = [label for label in range(len(NAMES)) if label not in half]
+    return train.select_classes(half), test.select_classes(others)
+
+
+def network():
+    """Two convolutions and unit vectors of 64 dimensions."""
+    images = keras.Input((28, 28, 1), dtype="uint8")
+    x = layers.Rescaling(1 / 255)(images)
+    x = layers.Conv2D(32, 5, strides=2, padding="same", activation="relu")(x)
+    x = layers.Conv2D(64, 3, strides=2, padding="same", activation="relu")(x)
+    x = layers.Dense(64)(layers.Flatten()(x))
+    return tfdml.models.EmbeddingModel(images, layers.UnitNormalization()(x))
+
+
+def unseen(embeddings, labels):
+    """Retrieval, few-shot and verification scores of unseen classes."""
+    found = tfdml.metrics.retrieval(embeddings, labels, k=(1,), metric="cosine", full_map=False)
+    ways = len(np.unique(labels))
+    first, second = pairs(labels)
+    scores = tfdml.metrics.pair_scores(embeddings[first], embeddings[second])
+    decided = tfdml.metrics.verification(scores, labels[first] == labels[second])
+    return {
+        "recall@1": found["recall@1"],
+        "map@r": found["map@r"],
+        "one_shot": tfdml.metrics.few_shot(embeddings, labels, ways=ways, shots=1)["accuracy"],
+        "five_shots": tfdml.metrics.few_shot(embeddings, labels, ways=ways, shots=5)["accuracy"],
+        "eer": decided["eer"],
+    }
+
+
+def pairs(labels, number=3000):
+    """Rows of the first and of the second images of pairs: as many of one class as of two."""
+    first, second = np.random.default_rng(0).integers(len(labels), size=(2, 20 * number))
+    same = labels[first] == labels[second]
+    kept = np.concatenate([np.flatnonzero(each)[:number] for each in (same & (first != second), ~same)])
+    return first[kept], second[kept]
+
+
+def trials(half, loss, base):
+    """The four trials of a method on a half."""
+    return [
+        replace(base, half=half, loss=loss, learning_rate=rate, settings=tuple(settings.items()))
+        for rate, settings in METHODS[loss].trials(RATES)
+    ]
+
+
+def rows(options, losses=COMPARED, halves=tuple(HALVES)):
+    """One row per trial, and one per seed of the trial with the highest MAP@R of the validation part."""
+    groups = [trials(half, loss, options.base) for half in halves for loss in losses]
+    runner.finished([trial for group in groups for trial in group], options)
+    chosen = [best(group, options) for group in groups]
+    tested = [replace(run, part="test", seed=seed) for run in chosen for seed in options.seeds]
+    return [row_of(result) for result in runner.finished([run for group in groups for run in group] + tested, options)]
+
+
+def row_of(result):
+    """The row of a result, its settings as text."""
+    run = result["run"] | {"settings": ", ".join(f"{name} {value:g}" for name, value in result["run"]["settings"])}
+    scores = {key: result["scores"][key] for key in SCORES}
+    about = {key: result[key] for key in ("core_seconds", "protocol", "hardware", "versions")}
+    return run | scores | about
+
+
+def tables(found):
+    """Scores by method, the mean of both halves, and MAP@R by the half that is trained."""
+    tested = runner.where(found, part="test")
+    over_halves = {loss: means(tested, loss) for loss in COMPARED}
+    body = [
+        [loss, *(text(scores[key]) for key in SCORES)]
+        for loss, scores in sorted(over_halves.items(), key=lambda item: -item[1]["map@r"][0])
+    ]
+    by_half = [
+        [loss, *(runner.share(runner.where(tested, loss=loss, half=half), "map@r") for half in HALVES)]
+        for loss in COMPARED
+    ]
+    return {
+        "unseen classes": runner.markdown(["", *SCORES.values()], body),
+        "halves": runner.markdown(["MAP@R", *HALVES], by_half),
+    }
+
+
+def means(tested, loss):
+    """Score to its mean over halves and half of its 95% interval over seeds."""
+    made = {}
+    for key in SCORES:
+        by_seed = [
+            np.mean(
+                [100 * row[key] for half in HALVES for row in runner.where(tested, loss=loss, half=half, seed=seed)]
+            )
+            for seed in SEEDS
+        ]
+        low, high = tfdml.metrics.seed_interval(by_seed)
+        made[key] = (low + high) / 2, (high - low) / 2
+    return made
+
+
+def text(score):
+    """A mean and half of its interval."""
+    return f"{score[0]:.1f} ± {score[1]:.1f}"
+
+
+@functools.cache
+def read(root):
+    """The training set and t10k."""
+    return tfdml.datasets.idx(root, class_names=NAMES)
+
+
+def drawn():
+    """Two small sets of noise around an image of each class, for a smoke test."""
+    rng = np.random.default_rng(0)
+    means = rng.uniform(0, 255, (len(NAMES), 28, 28, 1))
+    labels = np.repeat(np.arange(len(NAMES)), 130)
+    images = (means[labels] / 2 + rng.uniform(0, 127, (len(labels), 28, 28, 1))).astype("uint8")
+    data = tfdml.datasets.LabeledSet(images=images, labels=labels, class_names=NAMES)
+    return data, data
+
+
+def main(arguments=None):
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m studies.fashion", description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, help="the folder of the four files")
+    parser.add_argument("--only-tables", action="store_true", help="train nothing")
+    parser.add_argument("--quick", action="store_true", help="ten steps on drawn images; writes nothing")
+    parser.add_argument("--workers", type=int, default=2, help="runs at the same time, one thread each")
+    given = parser.parse_args(arguments)
+    base = Run("", "", (), 0.0)
+    if given.quick:
+        made = runner.Options(
+            replace(base, steps=10), functools.partial(train, read=drawn), FOLDER / "quick", seeds=(1,), workers=1
+        )
+        print(len(rows(made, losses=("contrastive",), halves=("first",))), "rows")
+        return
+    if not given.only_tables:
+        if given.data is None:
+            parser.error("--data is missing: the folder of the four files of Fashion-MNIST.")
+        made = functools.partial(train, read=functools.partial(read, given.data))
+        runner.write_rows(ROWS, rows(runner.Options(base, made, FOLDER, seeds=SEEDS, workers=given.workers)))
+    found = runner.read_rows(ROWS)
+    PAGE.write_text(pages.filled(PAGE.read_text(), tables(found), "studies/fashion", found))
+
+
+if __name__ == "__main__":
+    main()
