@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -117,13 +118,17 @@ def compare(
         facts={"similarity": metric, "gallery": _gallery_text(classes)},
         sets=(sets[0], sets[1] if classes.has_gallery else sets[0]),
     )
-    rows = np.unique([row for pair in comparison.pairs for row in pair.queries]).astype(int)
-    item_names = _names(gallery_paths if classes.has_gallery else paths, len(classes.items))
-    neighbors = {
-        name: _neighbors(_vectors(embeddings, gallery, name, classes), rows, classes, item_names, metric)
-        for name in (embeddings if len(rows) else ())
-    }
+    names = _names(gallery_paths if classes.has_gallery else paths, len(classes.items))
+    vectors_of = functools.partial(_vectors, embeddings, gallery, classes=classes)
+    neighbors = _neighbors_of_pairs(comparison, vectors_of, classes, names, metric)
     return dataclasses.replace(comparison, neighbors=neighbors)
+
+
+def _neighbors_of_pairs(comparison, vectors_of, classes, names, metric):
+    """The nearest items, by model and row, of the queries on which two models differ most."""
+    rows = np.unique([row for pair in comparison.pairs for row in pair.queries]).astype(int)
+    models = comparison.means if len(rows) else ()
+    return {name: _neighbors(vectors_of(name), rows, classes, names, metric) for name in models}
 
 
 class _Classes(NamedTuple):
