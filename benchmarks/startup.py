@@ -19,7 +19,7 @@ from _report import RESULTS, hardware, print_table, today, versions, write_csv
 
 ROOT = Path(__file__).parents[1]
 COLUMNS = ["what", "processor_s", "wall_s", "repeats"]
-COMMAND = "import sys; from tfdml_command import main; sys.exit(main())"
+COMMAND = "import sys; from tfdml.__main__ import main; sys.exit(main())"
 WORDS = ["--help", "--version", "train --help", "train photos --out run --epoch-count 3"]
 BEYOND = """
 import time

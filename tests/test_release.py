@@ -95,7 +95,6 @@ def archives(tmp_path, monkeypatch):
     """A repository of one module and its archives: the wheel as it should be, and files to add to it."""
     (tmp_path / "tfdml").mkdir()
     (tmp_path / "tfdml" / "__init__.py").write_text('__version__ = "1.2.3"\n')
-    (tmp_path / "tfdml_command.py").write_text("")
     for name in check_release.SOURCES:
         (tmp_path / name).write_text("")
     (tmp_path / "CITATION.cff").write_text("version: 1.2.3\n")
@@ -108,7 +107,7 @@ def archives(tmp_path, monkeypatch):
         (tmp_path / "dist").mkdir(exist_ok=True)
         wheel, source = tmp_path / "dist" / "tfdml-1.2.3-py3-none-any.whl", tmp_path / "dist" / "tfdml-1.2.3.tar.gz"
         info = "tfdml-1.2.3.dist-info"
-        files = {name: (tmp_path / name).read_text() for name in ("tfdml/__init__.py", "tfdml_command.py")}
+        files = {name: (tmp_path / name).read_text() for name in ("tfdml/__init__.py",)}
         files |= {f"{info}/METADATA": "Version: 1.2.3\n", f"{info}/licenses/LICENSE": "", f"{info}/licenses/NOTICE": ""}
         with zipfile.ZipFile(wheel, "w") as archive:
             for name, text in (files | more).items():

@@ -19,10 +19,9 @@ from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parents[1]
-COMMAND = "tfdml_command.py"
 # The source archive has these, and nothing of savedmodels.
 SOURCES = {"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "CITATION.cff", "SECURITY.md", "setup.cfg", "Makefile"}
-PROGRAM = ROOT / "tests" / "programs" / "without_extras.py"
+PROGRAMS = ROOT / "tests" / "programs"
 
 
 def main():
@@ -59,7 +58,7 @@ def wheel_problems(wheel):
     with zipfile.ZipFile(wheel) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
     metadata = {name for name in contents if name.partition("/")[0].endswith(".dist-info")}
-    expected, names = tracked("tfdml", COMMAND), set(contents) - metadata
+    expected, names = tracked("tfdml"), set(contents) - metadata
     licenses = {PurePosixPath(name).name for name in metadata if "/licenses/" in name}
     return [
         *(f"{wheel.name} lacks {name}" for name in sorted(expected - names)),
@@ -76,7 +75,7 @@ def source_problems(source):
         links = [member.name for member in archive if not (member.isfile() or member.isdir())]
     contents = {name.partition("/")[2]: content for name, content in files.items()}
     made = {name for name in contents if name == "PKG-INFO" or name.startswith("tfdml.egg-info/")}
-    expected = SOURCES | tracked("tfdml", "tests", COMMAND)
+    expected = SOURCES | tracked("tfdml", "tests")
     return [
         *(f"{source.name} lacks {name}" for name in sorted(expected - set(contents))),
         *(f"{source.name} has {name}, which git does not track" for name in sorted(set(contents) - made - tracked())),
@@ -123,7 +122,7 @@ def version_problems(stated):
 
 
 def install_problems(python, wheel):
-    """The wheel works in an empty environment of a Python."""
+    """The wheel works in an empty environment of a Python, first without a backend and then with TensorFlow."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([python, "-m", "venv", folder], check=True)
         new = Path(folder) / "bin" / "python"
@@ -132,7 +131,9 @@ def install_problems(python, wheel):
             [new, "-m", "pip", "check"],
             [Path(folder) / "bin" / "tfdml", "--help"],
             [Path(folder) / "bin" / "tfdml", "--version"],
-            [new, PROGRAM],
+            [new, PROGRAMS / "without_keras.py"],
+            [new, "-m", "pip", "install", "--quiet", f"{wheel}[tensorflow]"],
+            [new, PROGRAMS / "without_extras.py"],
         ]
         return [f"{python}: {problem}" for command in commands for problem in described(command, folder)]
 

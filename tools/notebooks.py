@@ -17,7 +17,7 @@ from nbclient import NotebookClient
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGES = sorted((DOCS / "tutorials").glob("*.md"))
-INSTALL = '%pip install --quiet "tfdml[evaluation,plots]"\n%matplotlib inline'
+INSTALL = '%pip install --quiet "tfdml[tensorflow,evaluation,plots]"\n%matplotlib inline'
 
 
 def notebook(page):

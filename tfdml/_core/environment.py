@@ -19,15 +19,18 @@ def environment(*packages: str) -> dict[str, str]:
         '... keras 3... numpy ...'
 
     Args:
-        packages: further installed distributions, beside keras, numpy and, if it is installed, tensorflow.
+        packages: further installed distributions, beside numpy and, if they are installed, tensorflow and keras.
 
     Returns:
         dict of two strings: `hardware` (processor, cores available to this process, memory) and `versions`.
     """
-    has_tensorflow = "tensorflow" in sys.modules or any(importlib.metadata.distributions(name="tensorflow"))
-    names = dict.fromkeys(["tfdml", *(["tensorflow"] if has_tensorflow else []), "keras", "numpy", *packages])
+    names = dict.fromkeys(["tfdml", *filter(_is_there, ("tensorflow", "keras")), "numpy", *packages])
     versions = [f"python {platform.python_version()}", *(f"{name} {version(name)}" for name in names)]
     return {"hardware": _hardware(), "versions": ", ".join(versions)}
+
+
+def _is_there(name):
+    return sys.modules.get(name) is not None or any(importlib.metadata.distributions(name=name))
 
 
 def version(name: str) -> str:

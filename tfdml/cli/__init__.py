@@ -1,19 +1,21 @@
 """The command line: `tfdml embed`, `evaluate`, `search`, `serve`, `export`, `check` and others.
 
-A command declares its options in `parser`, and runs as a function of `commands`, which prints its results and returns
-the exit code. `commands` imports Keras: it is imported after the arguments were read, and once what they name is there.
+A command declares its options in `parser`, and runs as a function of `commands`, or of `compare`, which prints its
+results and returns the exit code. `commands` imports Keras: it is imported after the arguments were read, and once what
+they name is there.
 """
 
 import argparse
 import importlib
 import warnings
 from collections.abc import Sequence
+from types import ModuleType
 
 from tfdml.cli.names import require_names, require_packages
 from tfdml.cli.parser import new_parser
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError, fail, say
 
-__all__ = ["check_names", "main", "parse", "run"]
+__all__ = ["check_names", "commands_of", "main", "parse", "run"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,13 +44,17 @@ def check_names(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
+def commands_of(options: argparse.Namespace) -> ModuleType:
+    """The module of a command. All commands but the comparison import Keras."""
+    return importlib.import_module(f"tfdml.cli.{'compare' if options.command == 'compare' else 'commands'}")
+
+
 def run(options: argparse.Namespace) -> int:
     """Run a command. Exit code: 0 for success, 1 if a problem was found or a step failed, 2 for unusable arguments."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
         try:
-            commands = importlib.import_module("tfdml.cli.commands")
-            return getattr(commands, f"run_{options.command}")(options)
+            return getattr(commands_of(options), f"run_{options.command}")(options)
         except UsageError as error:
             return fail(error, EXIT_USAGE)
         except KeyboardInterrupt:

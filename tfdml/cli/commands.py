@@ -16,13 +16,19 @@ from tfdml._core.checksums import fingerprint, require_same_model
 from tfdml.cleaning.clean import remove_cache
 from tfdml.cleaning.findings import listed_files
 from tfdml.cli import inputs
-from tfdml.cli.names import named_files
 from tfdml.cli.parser import IMAGENET, LIMITS, MAX_NEIGHBORS
-from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, print_result, say, say_skipped, table_lines
-from tfdml.cli.vectors import Files, read_labels, read_table
+from tfdml.cli.printing import (
+    EXIT_FAILED,
+    EXIT_OK,
+    as_records,
+    as_usage_error,
+    print_result,
+    say,
+    say_skipped,
+    table_lines,
+)
 from tfdml.embedding.in_memory import embed, embed_loadable
 from tfdml.embedding.to_disk import write_embeddings
-from tfdml.evaluation.comparison.record import listed_files as files_of_comparison
 from tfdml.evaluation.report.records import plain
 from tfdml.training.settings import NAMES, is_training_run
 from tfdml.training.train import require_outside
@@ -34,7 +40,7 @@ SEARCHES = {"exact": export.ExactSearch, "partitioned": export.PartitionedSearch
 def run_train(options: argparse.Namespace) -> int:
     """Print the progress on stderr, and the files of the run."""
     if Path(options.set).is_dir():
-        with inputs.as_usage_error(f"--out {options.out}"):
+        with as_usage_error(f"--out {options.out}"):
             require_outside(options.out, options.set)
     boxes = options.box_columns is not None
     result = training.train(
@@ -85,47 +91,14 @@ def run_evaluate(options: argparse.Namespace) -> int:
     return EXIT_FAILED if skipped else EXIT_OK
 
 
-def run_compare(options: argparse.Namespace) -> int:
-    """Print the tables of a comparison, and write its page."""
-    if options.out is not None:
-        with inputs.as_usage_error(f"--out {options.out}"):
-            require_replaceable(options.out, files_of_comparison)
-    comparison = _comparison(options)
-    lines = table_lines(comparison)
-    if options.out is not None:
-        lines += ["", f"{comparison.save(options.out)}/index.html shows the queries that differ most"]
-    print_result(options, comparison.as_dict(), lines)
-    return EXIT_OK
-
-
-def _comparison(options):
-    """The comparison of embeddings, rankings or scores."""
-    settings = {name: value for name in ("confidence", "shown") if (value := getattr(options, name)) is not None}
-    if options.scores is not None:
-        with inputs.as_usage_error(f"--scores {options.scores}"):
-            table = read_table(options.scores, dict.fromkeys(("model", "query", "score"), "--scores"))
-        return evaluation.compare_scores(table, **settings)
-    settings |= {} if options.metrics is None else {"metrics": options.metrics}
-    files = named_files(options.files)
-    if options.qrels is not None:
-        return evaluation.compare_runs(files, options.qrels, **settings)
-    labels, paths, by = read_labels(options, "labels", options.by)
-    settings |= {} if options.metric is None else {"metric": options.metric}
-    if options.gallery is not None:
-        gallery_labels, gallery_paths, _ = read_labels(options, "gallery_labels", [])
-        gallery = Files(dict(zip(files, options.gallery, strict=True)), options.embedding_column)
-        settings |= {"gallery": gallery, "gallery_labels": gallery_labels, "gallery_paths": gallery_paths}
-    return evaluation.compare(Files(files, options.embedding_column), labels, by=by, paths=paths, **settings)
-
-
 def run_search(options: argparse.Namespace) -> int:
     """Print the neighbors of each image."""
     model, preprocessing = inputs.open_model(options.model, options.preprocessing)
     index, metadata_of = inputs.open_index(options.index, columns=bool(options.where))
-    with inputs.as_usage_error(f"INDEX={options.index!r}"):
+    with as_usage_error(f"INDEX={options.index!r}"):
         queries_model = fingerprint(model, preprocessing)
         require_same_model("queries", queries_model, "the index", index.fingerprint, other_model=options.other_model)
-    with inputs.as_usage_error(f"--where {options.where}"):
+    with as_usage_error(f"--where {options.where}"):
         where = _mask(options.where, index) if options.where else None
     images = inputs.read_images(options.images, preprocessing)
     k = min(MAX_NEIGHBORS, len(index) if where is None else int(where.sum())) if options.k is None else options.k
@@ -174,7 +147,7 @@ def run_serve(options: argparse.Namespace) -> int:
     from tfdml import serving  # needs the extra serving
     from tfdml.serving.run import listen
 
-    with inputs.as_usage_error(f"--host {options.host} --port {options.port}"):
+    with as_usage_error(f"--host {options.host} --port {options.port}"):
         listening = listen(options.host, options.port)
     with listening:
         model, preprocessing = inputs.open_model(options.model, options.preprocessing)
@@ -210,7 +183,7 @@ def _served_files(options, model, index, thumbnails):
 
 def _application(serving, options, model, preprocessing, index, thumbnails):
     """The server that the options describe."""
-    with inputs.as_usage_error(f"MODEL={options.model!r}"):
+    with as_usage_error(f"MODEL={options.model!r}"):
         limits = {name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None}
         return serving.application(
             model,
@@ -233,7 +206,7 @@ def run_export(options: argparse.Namespace) -> int:
     """Print the path of each format."""
     model, preprocessing, class_names = inputs.open_keras_model(options.model, options.preprocessing)
     index, search = inputs.open_index_or_run(options)[0], _search_to_export(options)
-    with inputs.as_usage_error(f"RUN={options.model!r}"):
+    with as_usage_error(f"RUN={options.model!r}"):
         require(index is not None or search is None, "-k, --search or --dtype without an index", "--index")
         require(options.runtime is None or "web" in options.to, "--runtime without --to web", "--to web")
     out = Path(options.out or f"{options.model.rstrip('/')}-exports")
@@ -277,14 +250,14 @@ def run_check(options: argparse.Namespace) -> int:
 
 def run_clean(options: argparse.Namespace) -> int:
     """Print the findings as a table; the page shows them."""
-    with inputs.as_usage_error(f"--out {options.out}"):
+    with as_usage_error(f"--out {options.out}"):
         for folder in options.folders:
             require_outside(options.out, folder)
         require_replaceable(options.out, listed_files)
-    with inputs.as_usage_error(f"FOLDER={' '.join(options.folders)!r}"):
+    with as_usage_error(f"FOLDER={' '.join(options.folders)!r}"):
         listed = [split for folder in options.folders for split in inputs.split_folders(Path(folder))]
     model, preprocessing = _model_of_clean(options)
-    with inputs.as_usage_error(f"FOLDER={' '.join(options.folders)!r}"):
+    with as_usage_error(f"FOLDER={' '.join(options.folders)!r}"):
         sets = {str(folder): inputs.open_folder(folder, preprocessing) for folder in listed}
     with only_writer(options.out, "out"):
         findings = _findings(options, model, sets)
@@ -322,11 +295,11 @@ def run_zoo(options: argparse.Namespace) -> int:
     """Print the list of the models, their cards, their metrics, or the differences of their files."""
     action = {"list": _list_models, "evaluate": _evaluate_models, "check": _check_models}[options.action]
     if options.names:
-        with inputs.as_usage_error("NAME"):
+        with as_usage_error("NAME"):
             for name in options.names:
                 folder_of(name, options.root)
         return action(options, options.names, ())
-    with inputs.as_usage_error(f"--root {options.root}"):
+    with as_usage_error(f"--root {options.root}"):
         listing = zoo.list_models(options.root)
     return action(options, listing.names, listing.unreadable)
 

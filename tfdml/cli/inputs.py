@@ -1,8 +1,7 @@
 """The models, sets, indexes and images that arguments name."""
 
 import argparse
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from tfdml import datasets, export, search, visualize
 from tfdml._core.checks import require
 from tfdml._core.json_files import read_json
 from tfdml.cli.names import is_table
-from tfdml.cli.printing import UsageError, say
+from tfdml.cli.printing import as_usage_error, say
 from tfdml.datasets.readers.image_folder import EXTENSIONS
 from tfdml.embedding.files import read_embeddings
 from tfdml.export.serving_config import newest_version
@@ -23,15 +22,6 @@ from tfdml.zoo.entries import EntryRef, load_reference
 
 Index = search.Exact | search.Scann | search.Faiss
 _SPLITS = ("train", "training", "validation", "valid", "val", "dev", "test", "testing", "query", "gallery")
-
-
-@contextlib.contextmanager
-def as_usage_error(argument: str) -> Iterator[None]:
-    """Turn the errors inside into a `UsageError` that names the argument."""
-    try:
-        yield
-    except Exception as error:  # of any library that reads files
-        raise UsageError(f"{argument}: {error}") from error
 
 
 def open_model(path: str, preprocessing_file: str | None) -> tuple[Embedder, datasets.Preprocessing]:

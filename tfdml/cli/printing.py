@@ -1,9 +1,10 @@
-"""Results on stdout, as lines or JSON; messages on stderr; exit codes."""
+"""Results on stdout, as lines or JSON; messages on stderr; exit codes; errors of an argument."""
 
 import argparse
+import contextlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tfdml._core.terminal import visible
@@ -13,6 +14,15 @@ EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
 class UsageError(Exception):
     """An argument that does not lead to a set, a model or an index."""
+
+
+@contextlib.contextmanager
+def as_usage_error(argument: str) -> Iterator[None]:
+    """Turn the errors inside into a `UsageError` that names the argument."""
+    try:
+        yield
+    except Exception as error:  # of any library that reads files
+        raise UsageError(f"{argument}: {error}") from error
 
 
 def print_result(options: argparse.Namespace, record: Any, lines: Iterable[str]) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from tfdml._core.checks import require
 from tfdml._core.optional import optional_import
-from tfdml.cli.inputs import as_usage_error
 from tfdml.cli.names import DELIMITERS, split_member
+from tfdml.cli.printing import as_usage_error
 from tfdml.embedding.files import read_embeddings
 
 _INDEXES = (".faiss", ".index")

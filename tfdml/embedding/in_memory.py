@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 
 from tfdml._core.checks import is_labeled_set, require_whole
@@ -174,6 +173,8 @@ def _embed_batch(model, x, size):
 
     On several replicas `predict_on_batch` gives the whole batch to each replica and returns the rows of all of them.
     """
+    import keras
+
     if keras.backend.backend() != "tensorflow":
         x = keras.tree.map_structure(np.asarray, x)  # other backends do not take the tensors of a tf.data set
     embeddings = model.predict_on_batch(x)

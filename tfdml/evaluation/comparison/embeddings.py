@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfdml import datasets
 from tfdml import metrics as measures
 from tfdml._core.checks import as_ids, as_unmasked, as_vectors, require, require_metric
 from tfdml.evaluation.comparison.record import ModelComparison
@@ -271,6 +270,8 @@ def _pictured(paths, ids, argument):
     require(len(paths) == len(ids), f"{argument} with {len(paths):,} files", f"{len(ids):,}, one for each label")
     missing = next((str(path) for path in paths if not Path(path).is_file()), None)
     require(missing is None, f"{argument} with {missing!r}, which is no file", "files that are there")
+    from tfdml import datasets  # needs TensorFlow, which a comparison without pictures does not
+
     load = datasets.Preprocessing(size=_PICTURE, fit="pad")
     return datasets.LabeledSet(
         paths=np.asarray(paths, str), labels=np.zeros(len(ids), int), class_names=("",), load=load

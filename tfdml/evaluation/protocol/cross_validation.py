@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tfdml import metrics, models
+from tfdml import metrics
 from tfdml._core.atomic import only_writer
 from tfdml._core.checks import require, require_one_of, require_whole
 from tfdml._core.json_files import read_json
 from tfdml._core.optional import optional_import
+from tfdml.embedding.in_memory import embed
 from tfdml.evaluation.protocol.final_test import TestResult, open_test
 from tfdml.evaluation.protocol.folds import Train, class_folds, derived_seed, train_seeded
 from tfdml.evaluation.protocol.trials import Trial, read_trials, write_trial
@@ -236,7 +237,7 @@ def measured_fold(train: Train, settings: Any, fold: tuple[Data, Data], seed: in
     """Train on the training classes of a fold, and measure on its validation classes."""
     training, validation = fold
     model = train_seeded(train, settings, training, seed)
-    return _fold_metrics(models.embed(model, validation), validation.labels)
+    return _fold_metrics(embed(model, validation), validation.labels)
 
 
 def _fold_metrics(embeddings, labels):

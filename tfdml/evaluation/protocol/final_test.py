@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 
-from tfdml import models
 from tfdml._core.atomic import atomic_write, only_writer
 from tfdml._core.checks import require, require_whole
 from tfdml._core.json_files import read_json
-from tfdml.datasets import require_disjoint
+from tfdml.embedding.in_memory import embed
 from tfdml.evaluation.protocol.folds import derived_seed, train_seeded
 from tfdml.evaluation.report.measurement import evaluate, means_with_intervals, values_per_query
 from tfdml.evaluation.report.queries_and_gallery import embedded_set
@@ -106,7 +104,9 @@ class _Run(NamedTuple):
 def open_test(search: Any, test: Data, runs: int, k: int | Sequence[int] | None) -> TestResult:
     """See `CrossValidation.open_test`; `search` is a `CrossValidation`."""
     require_whole("runs", runs, 1)
-    require_disjoint(search.data, test)
+    from tfdml import datasets
+
+    datasets.require_disjoint(search.data, test)
     folds = range(len(search.folds))
     model_files = [[_model_file(search, run, fold) for fold in folds] for run in range(1, runs + 1)]
     with only_writer(search.path / "opening", "path"):
@@ -135,7 +135,9 @@ def open_test(search: Any, test: Data, runs: int, k: int | Sequence[int] | None)
 
 def _measured_run(files, test, k):
     """The `_Run` of the models in these files."""
-    embeddings = [models.embed(keras.saving.load_model(file), test) for file in files]
+    import keras
+
+    embeddings = [embed(keras.saving.load_model(file), test) for file in files]
     concatenated = np.concatenate([l2_normalize(x) for x in embeddings], axis=1)
     return _Run(concatenated, [_values(x, test, k) for x in embeddings], _values(concatenated, test, k))
 

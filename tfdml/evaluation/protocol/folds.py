@@ -1,15 +1,17 @@
 """Folds of the training classes, and training with derived seeds per run and fold."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import keras
 import numpy as np
 
 from tfdml._core.checks import is_labeled_set, require, require_seed, require_whole
 from tfdml.typing import Data
 
-Train = Callable[[dict[str, Any], Any, int], keras.Model]  # of settings, labeled set and seed
+if TYPE_CHECKING:
+    import keras
+
+Train = Callable[[dict[str, Any], Any, int], "keras.Model"]  # of settings, labeled set and seed
 
 
 def class_folds(data: Data, folds: int = 4, *, seed: int = 0) -> tuple[tuple[Data, Data], ...]:
@@ -56,7 +58,9 @@ def derived_seed(*numbers: int) -> int:
     return int(np.random.SeedSequence([number % 2**64 for number in numbers]).generate_state(1)[0])
 
 
-def train_seeded(train: Train, settings: Mapping[str, Any], data: Data, seed: int) -> keras.Model:
+def train_seeded(train: Train, settings: Mapping[str, Any], data: Data, seed: int) -> "keras.Model":
     """Train a model by `train(settings, data, seed)`, with Keras, NumPy and Python seeded."""
+    import keras
+
     keras.utils.set_random_seed(seed)
     return train(dict(settings), data, seed)

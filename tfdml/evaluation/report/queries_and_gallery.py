@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfdml import models
 from tfdml._core.checks import as_ids, as_vectors, is_labeled_set, require
+from tfdml.embedding.in_memory import embed
 from tfdml.search.scores import l2_normalize
 from tfdml.typing import Data, Embedder, Labels
 
@@ -94,4 +94,4 @@ def _embeddings(model, data, batch_size):
         f"a model and data of type {type(data).__name__}",
         "a labeled set of tfdml.datasets, such as LabeledSet(images=, labels=, class_names=)",
     )
-    return models.embed(model, data, batch_size=batch_size)
+    return embed(model, data, batch_size=batch_size)

@@ -1,0 +1,39 @@
+"""What an import of tfdml brings: nothing of Keras before it is needed, and every class of a saved model afterwards."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NAMES = """
+import keras, tfdml
+registered = keras.saving.get_custom_objects()
+found = {name for name, thing in registered.items() if thing.__module__.split(".")[1] in tfdml._SAVED}
+assert {"tfdml>EmbeddingModel", "tfdml>ContrastiveLoss", "tfdml>Proxies"} <= found, found
+print(len(found))
+"""
+
+
+def run(program):
+    """The last line that a program prints, in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+def test_an_import_brings_neither_keras_nor_a_backend():
+    heavy = ("keras", "tensorflow", "jax", "torch", "scipy", "sklearn", "matplotlib")
+    assert run(f"import sys, tfdml\ntfdml.metrics, tfdml.search\nprint([n for n in {heavy} if n in sys.modules])") == "[]"
+
+
+def test_embeddings_are_compared_without_keras():
+    assert run((ROOT / "tests" / "programs" / "without_keras.py").read_text()) is not None
+
+
+@pytest.mark.slow
+def test_saved_models_find_their_classes_in_every_order_of_imports():
+    orders = ("import tfdml", "import keras, tfdml", "import tfdml.losses", "import tfdml\ntfdml.samplers")
+    deep = "from tfdml.losses.pairwise import contrastive"
+    assert len({run(order + NAMES) for order in (*orders, deep)}) == 1

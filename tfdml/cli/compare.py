@@ -1,0 +1,43 @@
+"""The command `tfdml compare`, which imports neither Keras nor TensorFlow."""
+
+import argparse
+
+from tfdml import evaluation
+from tfdml._core.atomic import require_replaceable
+from tfdml.cli.names import named_files
+from tfdml.cli.printing import EXIT_OK, as_usage_error, print_result, table_lines
+from tfdml.cli.vectors import Files, read_labels, read_table
+from tfdml.evaluation.comparison.record import listed_files
+
+
+def run_compare(options: argparse.Namespace) -> int:
+    """Print the tables of a comparison, and write its page."""
+    if options.out is not None:
+        with as_usage_error(f"--out {options.out}"):
+            require_replaceable(options.out, listed_files)
+    comparison = _comparison(options)
+    lines = table_lines(comparison)
+    if options.out is not None:
+        lines += ["", f"{comparison.save(options.out)}/index.html shows the queries that differ most"]
+    print_result(options, comparison.as_dict(), lines)
+    return EXIT_OK
+
+
+def _comparison(options):
+    """The comparison of embeddings, rankings or scores."""
+    settings = {name: value for name in ("confidence", "shown") if (value := getattr(options, name)) is not None}
+    if options.scores is not None:
+        with as_usage_error(f"--scores {options.scores}"):
+            table = read_table(options.scores, dict.fromkeys(("model", "query", "score"), "--scores"))
+        return evaluation.compare_scores(table, **settings)
+    settings |= {} if options.metrics is None else {"metrics": options.metrics}
+    files = named_files(options.files)
+    if options.qrels is not None:
+        return evaluation.compare_runs(files, options.qrels, **settings)
+    labels, paths, by = read_labels(options, "labels", options.by)
+    settings |= {} if options.metric is None else {"metric": options.metric}
+    if options.gallery is not None:
+        gallery_labels, gallery_paths, _ = read_labels(options, "gallery_labels", [])
+        gallery = Files(dict(zip(files, options.gallery, strict=True)), options.embedding_column)
+        settings |= {"gallery": gallery, "gallery_labels": gallery_labels, "gallery_paths": gallery_paths}
+    return evaluation.compare(Files(files, options.embedding_column), labels, by=by, paths=paths, **settings)
