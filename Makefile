@@ -176,6 +176,6 @@ PINNED := --universal --generate-hashes --no-header --quiet --output-file
 lock: .venv/installed
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile setup.cfg --extra dev --python-version 3.11 $(PINNED) requirements/dev.lock
-	$(BIN)/uv pip compile setup.cfg requirements/newest.in --extra plots --extra serving --extra tables --python-version 3.13 $(PINNED) requirements/newest.lock
+	$(BIN)/uv pip compile setup.cfg requirements/newest.in --extra tensorflow --extra plots --extra serving --extra tables --python-version 3.13 $(PINNED) requirements/newest.lock
 	$(BIN)/uv pip compile requirements/torch.in --constraint requirements/dev.lock --python-version 3.11 $(PINNED) requirements/torch.lock
 	$(BIN)/uv pip compile requirements/peers.in --constraint requirements/dev.lock --python-version 3.11 $(PINNED) requirements/peers.lock
