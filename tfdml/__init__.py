@@ -78,7 +78,7 @@ def __dir__() -> list[str]:
 
 
 def _import_saved(imported: ModuleType) -> None:
-    """Import all classes of saved models if Keras is there, and no other module of tfdml in the middle of its import."""
+    """Import all classes of saved models, if Keras is there and no other module of tfdml is just being imported."""
     others = [module for name, module in sys.modules.items() if name.startswith("tfdml.") and module is not imported]
     is_busy = any(getattr(module.__spec__, "_initializing", False) for module in others)
     if sys.modules.get("keras") is not None and not is_busy:

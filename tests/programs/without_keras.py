@@ -1,13 +1,9 @@
 """tfdml without Keras: compares embeddings, measures and searches them, and each other part says what to install.
 
-Runs where nothing but tfdml and its requirements is installed, and where the packages that it blocks are.
+Runs where nothing but tfdml and its requirements is installed.
 """
 
-import sys
 import tempfile
-
-for name in ("keras", "tensorflow", "jax", "torch", "sklearn"):
-    sys.modules[name] = None  # importing it is a ModuleNotFoundError
 
 import numpy as np
 
@@ -29,12 +25,7 @@ def main(folder):
     ids, _ = tfdml.search.Exact(near).search(near[:3], k=1)
     assert ids[:, 0].tolist() == [0, 1, 2]
     for name in set(tfdml.__all__) - WITHOUT_KERAS:
-        try:
-            getattr(tfdml, name)
-        except ImportError as error:
-            assert "pip install tfdml[" in str(error), error
-        else:
-            raise AssertionError(f"tfdml.{name} was imported without Keras.")
+        assert "pip install tfdml[" in answer(name), name
     for name, vectors in (("near", near), ("far", far)):
         np.save(f"{folder}/{name}.npy", vectors)
     with open(f"{folder}/labels.csv", "w") as file:
@@ -42,6 +33,15 @@ def main(folder):
     files = [f"{folder}/{name}" for name in ("near.npy", "far.npy", "labels.csv")]
     assert cli.main(["compare", *files[:2], "--labels", files[2]]) == 0
     assert cli.main(["zoo", "list"]) == 1
+
+
+def answer(name):
+    """What the import of a part of tfdml says."""
+    try:
+        getattr(tfdml, name)
+    except ImportError as error:
+        return str(error)
+    return "It was imported without Keras."
 
 
 if __name__ == "__main__":
