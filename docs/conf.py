@@ -7,6 +7,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 import tfdml  # noqa: E402
+from tools.addresses import addresses  # noqa: E402
 
 project = "tfdml"
 author = "the tfdml authors"
@@ -23,6 +24,7 @@ include_patterns = [
     "savedmodels/*/README.md",
     "README.md",
     "CHANGELOG.md",
+    "CODE_OF_CONDUCT.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
 ]
@@ -42,6 +44,7 @@ toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
 html_title = f"tfdml {version}"
+html_baseurl = addresses()["site"]
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["sortable.js"]

@@ -10,10 +10,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 import tfdml
 from tests.programs import without_extras
-from tools import check_release
+from tools import addresses, check_release
 
 ROOT = Path(tfdml.__file__).parents[1]
 SETUP = configparser.ConfigParser(inline_comment_prefixes=None)
@@ -126,6 +127,20 @@ def problems(wheel, source):
     return [*found[0], *found[1], *check_release.version_problems(stated)]
 
 
+def test_each_data_file_of_the_package_is_in_the_wheel():
+    patterns = SETUP["options.package_data"]
+    files = [path.relative_to(ROOT) for path in (ROOT / "tfdml").rglob("*.*") if path.suffix not in (".py", ".pyc")]
+    kept = {
+        path
+        for path in files
+        for package, words in patterns.items()
+        for word in words.split()
+        if path.match(f"{package.replace('.', '/')}/{word}")
+    }
+    assert len(files) > 10
+    assert set(files) - kept == set()
+
+
 def test_whole_archives_have_no_problems(archives):
     assert problems(*archives()) == []
 
@@ -136,6 +151,59 @@ def test_what_does_not_belong_into_a_wheel_is_named(archives):
     assert "has tests/test_a.py, which git does not track there" in listed
     assert "has 'tfdml/../x', which is outside of it" in listed
     assert "has tfdml/a.txt, which names a folder of this machine" in listed
+
+
+def test_a_description_that_links_into_the_repository_is_named(archives):
+    metadata = "Version: 1.2.3\n\nSee [install](docs/install.md) and [a page](https://example.org/a.md).\n"
+    listed = problems(*archives(**{"tfdml-1.2.3.dist-info/METADATA": metadata}))
+    assert listed == ["the description of tfdml-1.2.3-py3-none-any.whl links to docs/install.md"]
+
+
+PAGE = "![A map](docs/images/map.png) See [the map](docs/maps.md#all), [us](https://example.org), [below](#below)."
+
+
+@pytest.mark.parametrize(
+    ("repository", "page"),
+    [
+        ("", " See the map, [us](https://example.org), [below](#below)."),
+        (
+            "https://example.org/tfdml",
+            "![A map](https://example.org/tfdml/raw/main/docs/images/map.png) See "
+            "[the map](https://example.org/tfdml/blob/main/docs/maps.md#all), [us](https://example.org), "
+            "[below](#below).",
+        ),
+    ],
+)
+def test_links_of_the_long_description_are_absolute_or_their_text(repository, page):
+    assert addresses.long_description(PAGE, repository) == page
+    assert addresses.relative_links(PAGE) == ["docs/images/map.png", "docs/maps.md#all"]
+    assert addresses.relative_links(page) == []
+
+
+def test_all_that_states_an_address_follows_from_one_setting(tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[tool.addresses]\nrepository = "https://example.org/tfdml/"\nsite = ""\n')
+    found = addresses.addresses(tmp_path)
+    assert found == {"repository": "https://example.org/tfdml", "site": ""}
+    assert addresses.project_urls(**found) == {
+        "Source": "https://example.org/tfdml",
+        "Changelog": "https://example.org/tfdml/blob/main/CHANGELOG.md",
+        "Issues": "https://example.org/tfdml/issues",
+    }
+    stated = re.findall(r"^repository-code: (\S+)$", (ROOT / "CITATION.cff").read_text(), flags=re.MULTILINE)
+    assert stated == [page for page in [addresses.addresses()["repository"]] if page]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda path: path.name)
+def test_workflows_call_what_is_there(path):
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    content = yaml.safe_load(path.read_text())
+    steps = [step for job in content.get("jobs", {}).values() for step in job["steps"] if "run" in step]
+    assert bool(steps) == (path.parent.name == "workflows")
+    for word in (word for step in steps for word in step["run"].split()):
+        assert "/" not in word or word.startswith(".venv/") or (ROOT / word).is_file()
+    for step in steps:
+        if step["run"].startswith("make "):
+            assert set(step["run"].split()[1:]) <= set(targets)
 
 
 def test_files_that_are_missing_and_versions_that_differ_are_named(archives):

@@ -3,9 +3,9 @@
     python -m build --no-isolation && python tools/check_release.py
     python tools/check_release.py --install python3.11 python3.12 python3.13
 
-The first looks at their files, versions and metadata, and needs twine. The second also installs the wheel into an empty
-environment of each Python, without extras, and runs tests/programs/without_extras.py there, which needs a package index
-and 2 GB at a time. Prints what is wrong, and exits with 1 if anything is.
+The first looks at their files, versions, metadata and links, and needs twine. The second also installs the wheel into
+an empty environment of each Python and runs a program of tests/programs there, without extras and with TensorFlow. It
+needs a package index and 2 GB at a time. Prints what is wrong, and exits with 1 if anything is.
 """
 
 import argparse
@@ -19,6 +19,10 @@ from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tools.addresses import relative_links  # noqa: E402
+
 # The source archive has these, and nothing of savedmodels.
 SOURCES = {"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "CITATION.cff", "SECURITY.md", "setup.cfg", "Makefile"}
 PROGRAMS = ROOT / "tests" / "programs"
@@ -64,8 +68,15 @@ def wheel_problems(wheel):
         *(f"{wheel.name} lacks {name}" for name in sorted(expected - names)),
         *(f"{wheel.name} has {name}, which git does not track there" for name in sorted(names - expected)),
         *(f"{wheel.name} lacks the license {name}" for name in sorted({"LICENSE", "NOTICE"} - licenses)),
+        *(f"the description of {wheel.name} links to {target}" for target in relative_links(described_in(contents))),
         *path_problems(wheel, contents),
     ]
+
+
+def described_in(contents):
+    """The long description of a wheel."""
+    metadata = next(content for name, content in contents.items() if name.endswith(".dist-info/METADATA"))
+    return HeaderParser().parsestr(metadata.decode()).get_payload()
 
 
 def source_problems(source):

@@ -133,8 +133,10 @@ def test_wheels_of_tfdml_and_of_its_zoo_load_a_model_in_an_empty_folder(tmp_path
     """An environment with the libraries of this one, without its tfdml."""
     source = tmp_path / "source"
     shutil.copytree(ROOT / "tfdml", source / "tfdml", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "NOTICE", "setup.py"):
         shutil.copy(ROOT / name, source)
+    (source / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "addresses.py", source / "tools")
     wheels, empty = tmp_path / "wheels", tmp_path / "empty"
     run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", wheels, source, cwd=tmp_path)
     build_wheel(monkeypatch, "glyphs-2d", "glyphs-small", "--output", str(wheels))
