@@ -42,7 +42,8 @@ class MinedPairs(tf.Module):
             none. An example without a remaining negative keeps the negatives that it had.
         target: share of active triplets, those with d_ap + margin > d_an, above 0 and at most 1. Each refresh skips the
             smallest number of nearest negatives, for all examples the same, with which at most this share is active,
-            by an estimate from 1,000 triplets and before the rules of a guard. None: a refresh skips no negatives.
+            by an estimate from 1,000 triplets and before the rules of a guard. None: a refresh skips no negatives. The
+            search finds the skipped ones, too, so it is slowest for an untrained model, which skips most.
         margin: of these triplets, in the units of `tfdml.search.hardest_triplets`, which are 1 - s for "cosine".
 
     Attributes:
