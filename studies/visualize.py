@@ -23,6 +23,16 @@ def thumbnails(path, photos):
     tfdml.visualize.embedding_map(pixels(some), some).savefig(path, dpi=80)
 
 
+def domains(path):
+    """Outlines and filled characters of twenty classes by the zoo's two towers, with a marker for each domain."""
+    towers = tfdml.zoo.load("glyphs-sketches").towers
+    parts = tfdml.datasets.sketches(tfdml.datasets.glyphs()[1].select_classes(range(40, 60)))
+    embedded = [tfdml.models.embed(tower, part) for tower, part in zip(towers, parts, strict=True)]
+    images, sizes = np.concatenate([part.images for part in parts]), [len(part) for part in parts]
+    both = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], sizes), class_names=("outline", "filled"))
+    tfdml.visualize.embedding_map(np.concatenate(embedded), both, cells=0).savefig(path, dpi=80)
+
+
 def movie(path, glyphs, *, epochs):
     """Eight characters in two dimensions while a small network trains on them."""
     keras.utils.set_random_seed(0)
@@ -58,6 +68,7 @@ def main():
     photos = tfdml.datasets.photo_patches(splits=("validation",))[0]
     grid(pages.IMAGES / "visualize-grid.png", photos)
     thumbnails(pages.IMAGES / "visualize-map.png", photos)
+    domains(pages.IMAGES / "visualize-domains.png")
     movie(pages.IMAGES / "visualize-training.gif", tfdml.datasets.glyphs()[0].select_classes(range(8)), epochs=60)
 
 

@@ -73,6 +73,8 @@ class ClipSampler(tfdml.samplers.Sampler):
         batch_size: pairs in a batch; 8 in the paper.
         max_gap: T, the largest number of frames between the two.
         seed: any int64.
+        scales: factors of the side of the exemplar crops; rows 0, 1, ... of a batch have them in turn. The tracker of
+            the paper searches at the five scales `1.025 ** np.arange(-2.0, 3.0)`.
 
     Source: Bertinetto, Valmadre, Henriques, Vedaldi, Torr, Fully-Convolutional Siamese Networks for Object Tracking,
     ECCV 2016 workshops, section 2.4.
@@ -81,6 +83,11 @@ class ClipSampler(tfdml.samplers.Sampler):
     batch_size: int = 8
     max_gap: int = 100
     seed: int = 0
+    scales: Sequence[float] = (1.0,)
+
+    def __post_init__(self) -> None:
+        valid = len(self.scales) > 0 and all(scale > 0 for scale in self.scales)
+        require(valid, f"scales={self.scales}", "one or more factors above 0")
 
     def prepare(self, clips: Sequence[Clip]) -> ClipTable:
         """The usable frames of clips; a ValueError if there is none."""
@@ -125,14 +132,17 @@ class ClipSampler(tfdml.samplers.Sampler):
         maps = score_labels(POSITIONS, stride=stride, radius=2.0 * stride)
         labels, weights = (np.tile(each, (self.batch_size, 1, 1)) for each in maps)
 
-        def crops(*frames):
-            return [_crop_of(clips, offsets, int(row), sizes[0], size) for row, size in zip(frames, sizes, strict=True)]
+        def crops(number, *frames):
+            factors = self.scales[number % self.batch_size % len(self.scales)], sizes[1] / sizes[0]
+            return [
+                _crop_of(clips, offsets, int(row), *view) for row, *view in zip(frames, factors, sizes, strict=True)
+            ]
 
-        def load(exemplar, search):
-            pixels = tf.numpy_function(crops, [exemplar, search], [tf.uint8, tf.uint8])
+        def load(number, frames):
+            pixels = tf.numpy_function(crops, [number, *frames], [tf.uint8, tf.uint8])
             return tuple(tf.ensure_shape(image, (size, size, 3)) for image, size in zip(pixels, sizes, strict=True))
 
-        pairs = rows.unbatch().map(load, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        pairs = rows.unbatch().enumerate().map(load, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         batches = pairs.batch(self.batch_size, drop_remainder=True)
         return batches.map(lambda *images: (images, labels, weights)).prefetch(4)
 
@@ -149,10 +159,10 @@ def _neighbors(frames, max_gap):
     return np.stack([first, np.searchsorted(frames, frames + max_gap, side="right") - 1])
 
 
-def _crop_of(clips, offsets, row, exemplar_size, size):
-    """The crop of a frame around its box, in the scale of the exemplar."""
+def _crop_of(clips, offsets, row, factor, size):
+    """The crop of a frame around its box, with `factor` times the side of its context, brought to `size` pixels."""
     index = int(np.searchsorted(offsets, row, side="right")) - 1
     clip, frame = clips[index], row - int(offsets[index])
     image = as_frame(clip.image(frame))
     box = as_box(clip.boxes[frame], image, f"box of frame {frame} of clip {clip.name!r}")
-    return crop(image, box[:2] + box[2:] / 2, [crop_side(box) * size / exemplar_size], size)[0]
+    return crop(image, box[:2] + box[2:] / 2, [crop_side(box) * factor], size)[0]

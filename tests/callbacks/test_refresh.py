@@ -126,6 +126,46 @@ def test_another_seed_embeds_other_examples():
     assert set(rows[0]) != set(rows[2])
 
 
+def shares_of_active_triplets(target, refreshes):
+    """Share of active triplets of the mined pairs after each refresh of a training on 20 Gaussian classes."""
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(20), 10)
+    x = (generator.standard_normal((20, 16))[labels] + 1.5 * generator.standard_normal((200, 16))).astype("float32")
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((16,))
+    model = models.EmbeddingModel(inputs, keras.layers.Dense(8)(inputs))
+    model.compile(keras.optimizers.Adam(0.01), loss=losses.TripletLoss(margin=0.2))  # 2 (1 - s): twice the margin here
+    pairs = samplers.MinedPairs(labels, positives=2, negatives=5, target=target, margin=0.1)
+    shares = []
+
+    def measure(*_):
+        z = keras.utils.normalize(model.predict(x, verbose=0))
+        rows = np.arange(200)[:, None]
+        positive, negative = (1 - z @ z.T)[rows, pairs.positives], (1 - z @ z.T)[rows, pairs.negatives]
+        shares.append(np.mean(negative[:, None] < positive[:, :, None] + 0.1))
+
+    model.fit(
+        samplers.MinedSampler(anchors_per_batch=16, pairs=pairs).batches(x, labels),
+        steps_per_epoch=10,
+        epochs=refreshes,
+        shuffle=False,
+        verbose=0,
+        callbacks=[
+            callbacks.RefreshMinedPairs(x, labels, pairs=pairs),
+            keras.callbacks.LambdaCallback(on_epoch_begin=measure),
+        ],
+    )
+    return np.array(shares)
+
+
+@pytest.mark.slow
+def test_a_target_holds_the_share_of_active_triplets_while_a_model_trains():
+    shares = shares_of_active_triplets(0.5, 10)
+    assert len(shares) == 10
+    assert (abs(shares - 0.5) < 0.1).all()
+    assert (abs(shares_of_active_triplets(None, 10) - 0.5) > 0.1).any()
+
+
 @pytest.mark.slow
 def test_the_first_batch_is_drawn_after_the_first_refresh():
     centers, seen = Centers(), []

@@ -133,6 +133,23 @@ def test_crops_show_the_target_in_their_middle():
     np.testing.assert_array_equal(labels[0], score_labels(17, stride=4, radius=8)[0])
 
 
+def test_the_rows_of_a_batch_have_exemplars_of_all_scales_in_turn():
+    sampler = ClipSampler(batch_size=5, scales=(0.5, 1.0, 2.0))
+    (scaled, x), *_ = next(sampler.batches(CLIPS[:1], stride=4, start=3).as_numpy_iterator())
+    (z, same), *_ = next(ClipSampler(batch_size=5).batches(CLIPS[:1], stride=4, start=3).as_numpy_iterator())
+    np.testing.assert_array_equal(x, same)
+    np.testing.assert_array_equal(scaled[[1, 4]], z[[1, 4]])
+    # A crop of side 32 f on 63 pixels: three quarters of the square of 16 are white, 0.75 (63 / (2 f))^2 pixels.
+    white = (scaled.min(axis=3) > 200).sum(axis=(1, 2))
+    np.testing.assert_allclose(white, [2977, 744, 186, 2977, 744], rtol=0.15)
+
+
+@pytest.mark.parametrize("scales", [(), (1.0, 0.0)])
+def test_scales_that_are_no_factors_are_refused(scales):
+    with pytest.raises(ValueError, match=r"Received scales=.*, expected one or more factors above 0"):
+        ClipSampler(scales=scales)
+
+
 def test_wrong_clips_are_named():
     with pytest.raises(ValueError, match="clips without a usable frame"):
         ClipSampler().batches(CLIPS[1:2])

@@ -15,9 +15,9 @@ X = np.random.default_rng(1).standard_normal((len(LABELS), 3))
 ALONE = int(np.flatnonzero(LABELS == 1)[0])
 
 
-def refreshed(labels=LABELS, **options):
+def refreshed(labels=LABELS, x=X, **options):
     pairs = samplers.MinedPairs(labels, **{"positives": 2, "negatives": 3, **options})
-    pairs.refresh(X)
+    pairs.refresh(x)
     return pairs
 
 
@@ -56,6 +56,45 @@ def test_a_refresh_searches_with_what_it_is_given():
     pairs = samplers.MinedPairs(LABELS, metric="dot")
     pairs.refresh(X, index=make_index)
     assert made == ["dot"]
+
+
+def share_of_active(pairs, x, margin):
+    """Share of the triplets of the mined pairs with a distance d_ap + margin above d_an, by loops over anchors."""
+    active = []
+    for a in range(len(x)):
+        for p in pairs.positives.numpy()[a]:
+            if p >= 0:
+                limit = np.linalg.norm(x[a] - x[p]) + margin
+                active.append([np.linalg.norm(x[a] - x[n]) < limit for n in pairs.negatives.numpy()[a]])
+    return np.mean(active)
+
+
+@pytest.mark.parametrize("target", [0.75, 0.6, 0.45])
+def test_a_target_skips_as_few_negatives_as_make_at_most_that_share_active(target):
+    options = dict(x=2 * X + LABELS[:, None], positives=1, metric="euclidean")
+    pairs = refreshed(target=target, margin=0.1, **options)
+    assert share_of_active(pairs, options["x"], 0.1) <= target
+    fewer = refreshed(guard=search.FalseNegativeGuard(skip=pairs.rank - 1, candidates=3), **options)
+    assert share_of_active(fewer, options["x"], 0.1) > target
+    np.testing.assert_array_equal(pairs.negatives[:, 0], fewer.negatives[:, 1])
+
+
+def test_a_target_that_the_hardest_negatives_do_not_reach_skips_none_and_keeps_those_of_the_guard():
+    x, labels = np.array([[0.0], [0.1], [10.0], [10.1], [20.0], [20.1]]), [0, 0, 1, 1, 2, 2]
+    options = dict(positives=1, negatives=1, metric="euclidean", target=0.5)
+    for skip, expected in [(0, 2), (3, 5)]:
+        guard = search.FalseNegativeGuard(skip=skip, candidates=1)
+        pairs = samplers.MinedPairs(labels, margin=1.0, guard=guard, **options)
+        pairs.refresh(x)
+        assert (pairs.rank, pairs.negatives[0].numpy().tolist()) == (0, [expected])
+    pairs = samplers.MinedPairs(labels, margin=15.0, **options)  # d_an is 10 for four anchors, 20 for the others
+    pairs.refresh(x)
+    assert pairs.rank == 2
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean"])
+def test_a_target_of_1_skips_none(metric):
+    np.testing.assert_array_equal(refreshed(metric=metric, target=1.0).negatives, refreshed(metric=metric).negatives)
 
 
 @pytest.mark.slow
@@ -136,6 +175,8 @@ def test_embeddings_that_do_not_fit_are_refused_and_change_nothing(embeddings, m
         (LABELS, dict(positives=0), "Received positives=0, expected a whole number of at least 1"),
         (LABELS, dict(negatives=2.0), "Received negatives=2.0"),
         (LABELS, dict(seed=2**63), "Received seed=9223372036854775808"),
+        (LABELS, dict(target=0), "Received target=0"),
+        (LABELS, dict(margin=-1), "Received margin=-1, expected a distance of 0 or more"),
         (LABELS, dict(metric="manhattan"), "Received metric='manhattan', expected one of 'cosine', 'dot', 'euclidean'"),
     ],
 )

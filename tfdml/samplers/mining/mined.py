@@ -1,19 +1,22 @@
 """Batches of anchors with their hardest positives and negatives in the training set."""
 
-from dataclasses import dataclass
+from bisect import bisect_left
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._core.checks import require, require_metric, require_seed, require_whole
+from tfdml._core.checks import as_vectors, require, require_fraction, require_metric, require_seed, require_whole
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import class_table
 from tfdml.samplers.draws import random_bits, sample_without_replacement
 from tfdml.search.hard_pairs import FalseNegativeGuard, IndexBuilder, hardest_pairs, require_guard_or_none
+from tfdml.search.scores import l2_normalize
 
 _BLOCK = 8  # Steps drawn at once: few, so that new pairs reach the stream soon.
+_SAMPLE = 1_000  # Triplets that estimate a share; its standard deviation is 0.016 at most.
 
 
 class MinedPairs(tf.Module):
@@ -37,11 +40,20 @@ class MinedPairs(tf.Module):
         seed: seed of the draws before the first refresh, any int64.
         guard: `tfdml.search.FalseNegativeGuard` of every refresh, which leaves out probable false negatives; None for
             none. An example without a remaining negative keeps the negatives that it had.
+        target: share of active triplets, those with d_ap + margin > d_an, above 0 and at most 1. Each refresh skips the
+            smallest number of nearest negatives, for all examples the same, with which at most this share is active,
+            by an estimate from 1,000 triplets and before the rules of a guard. None: a refresh skips no negatives. The
+            search finds the skipped ones, too, so it is slowest for an untrained model, which skips most.
+        margin: of these triplets, in the units of `tfdml.search.hardest_triplets`, which are 1 - s for "cosine".
 
     Attributes:
         positives: variable `(examples, positives)` int64 row numbers, farthest first, padded with -1.
         negatives: variable `(examples, negatives)` int64 row numbers, nearest first, padded with -1.
         refreshes: variable, number of refreshes so far.
+        rank: number of nearest negatives that the last refresh skipped for the target.
+
+    Source: the target is after the adaptive controller of Harwood, Kumar, Carneiro, Reid, Drummond, Smart Mining for
+    Deep Metric Learning, ICCV 2017, which changes the hardness by a step; here the share gives the rank.
     """
 
     def __init__(
@@ -53,6 +65,8 @@ class MinedPairs(tf.Module):
         metric: Literal["cosine", "dot", "euclidean"] = "cosine",
         seed: int = 0,
         guard: FalseNegativeGuard | None = None,
+        target: float | None = None,
+        margin: float = 0.2,
     ):
         super().__init__()
         require_whole("positives", positives, 1)
@@ -60,13 +74,16 @@ class MinedPairs(tf.Module):
         require_seed(seed)
         require_metric(metric)
         require_guard_or_none(guard)
+        if target is not None:
+            require_fraction(target=target)
+        require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
         table = class_table(labels)
         require(
             len(table.ids) >= 2 and table.counts.max() >= 2,
             f"{len(table.rows)} labels of {len(table.ids)} classes",
             "two classes or more, one of them with two examples or more: there is no triplet",
         )
-        self.metric, self.guard = metric, guard
+        self.metric, self.guard, self.target, self.margin, self.rank = metric, guard, target, margin, 0
         self.classes = _class_index(table)
         generator = np.random.default_rng(int(seed) % 2**64)  # NumPy takes no negative seeds.
         random = _random_pairs(table, positives, negatives, generator)
@@ -93,11 +110,22 @@ class MinedPairs(tf.Module):
             f"({len(self.classes)}, dim): all examples of the training set, in the order of its labels",
         )
         counts = {"positives": self.positives.shape[1], "negatives": self.negatives.shape[1]}
-        hardest = hardest_pairs(embeddings, self.classes, metric=self.metric, index=index, guard=self.guard, **counts)
+        guard = self.guard if self.target is None else self._guard_of_target(as_vectors(embeddings, "embeddings"))
+        hardest = hardest_pairs(embeddings, self.classes, metric=self.metric, index=index, guard=guard, **counts)
         without_negatives = hardest.negatives[:, :1] < 0
         self.positives.assign(hardest.positives)
         self.negatives.assign(np.where(without_negatives, self.negatives.numpy(), hardest.negatives))
         self.refreshes.assign_add(1)
+
+    def _guard_of_target(self, x):
+        """The guard, which also skips the negatives that are too hard for the target; sets `rank`."""
+        generator = np.random.default_rng(int(self.refreshes))
+        nearer = _negatives_within(x, self.classes, self.positives.shape[1], self.margin, self.metric, generator)
+        count = self.negatives.shape[1]
+        most = max(0, len(x) - int(np.bincount(self.classes).max()) - count)  # Each example has `count` after them.
+        self.rank = bisect_left(range(most), -self.target, key=lambda rank: -_share_of_active(nearer, rank, count))
+        guard = self.guard or FalseNegativeGuard(candidates=count)
+        return replace(guard, skip=max(guard.skip, self.rank))
 
     def require_labels(self, labels: npt.ArrayLike) -> None:
         """Raise a ValueError unless these labels partition the examples into the same classes."""
@@ -186,6 +214,28 @@ def _random_choice(rows, bits):
     """A random one of the rows `(block, anchors, n)` of each anchor, `(block, anchors)`; rows of -1 are padding."""
     num_valid = tf.reduce_sum(tf.cast(rows >= 0, tf.int64), axis=-1)
     return tf.gather(rows, tf.math.floormod(bits, num_valid), batch_dims=2)
+
+
+def _share_of_active(nearer, rank, count):
+    """Share of active triplets whose negative is uniform among the `count` nearest after the first `rank`.
+
+    mean over triplets of min(1, max(0, nearer - rank) / count)
+    """
+    return np.clip((nearer - rank) / count, 0.0, 1.0).mean()
+
+
+def _negatives_within(x, classes, positives, margin, metric, generator):
+    """Number of negatives nearer than d_ap + margin, for random a and p of the `positives` farthest: `(sample,)`."""
+    x = l2_normalize(x) if metric == "cosine" else x
+    anchors = np.flatnonzero(np.bincount(classes)[classes] > 1)
+    nearer = []
+    for anchor in generator.permutation(anchors)[:_SAMPLE]:
+        d = np.linalg.norm(x - x[anchor], axis=1) if metric == "euclidean" else -(x @ x[anchor])
+        is_positive = classes == classes[anchor]
+        is_positive[anchor] = False
+        farthest = np.sort(d[is_positive])[-positives:]
+        nearer.append(np.count_nonzero(d[classes != classes[anchor]] < generator.choice(farthest) + margin))
+    return np.array(nearer)
 
 
 def _class_index(table):
