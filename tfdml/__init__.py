@@ -1,6 +1,6 @@
 """Deep metric learning for Keras 3 and TensorFlow: pairs, pair weights, losses.
 
-Subpackages are imported on first use. `metrics`, `search` and the comparisons of `evaluation` need NumPy alone.
+Subpackages are imported on first use. `metrics`, `search` and the comparisons of `evaluation` need no Keras.
 `pairs`, `layers`, `losses`, `addons`, `miners`, `importance`, `networks` and `models` run on any Keras backend; tfdml
 imports them as soon as Keras is imported, so that saved models find their classes. The others also need TensorFlow.
 

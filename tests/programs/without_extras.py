@@ -13,7 +13,6 @@ import keras
 import numpy as np
 
 import tfdml
-from tfdml.datasets.public import cars196
 
 EXTRAS = set(importlib.metadata.metadata("tfdml").get_all("Provides-Extra"))
 X = np.random.default_rng(0).normal(size=(24, 4)).astype("float32")
@@ -61,7 +60,6 @@ def calls(model, folder):
     tfdml.zoo.save(model, "small", data, **hub)
     return {
         "datasets.archives": ("tables", lambda: tfdml.datasets.archives(file(folder, "a.parquet"))),
-        "datasets.public.cars196": ("evaluation", lambda: cars196(file(folder, "cars_annos.mat").parent)),
         "datasets.face_points": ("faces", lambda: tfdml.datasets.face_points(np.zeros((1, 64, 64, 3), "uint8"))),
         "datasets.glyphs": ("plots", lambda: tfdml.datasets.glyphs()),
         "datasets.photo_patches": ("samples", lambda: tfdml.datasets.photo_patches()),
@@ -83,7 +81,6 @@ def calls(model, folder):
         "export.openvino": ("openvino", lambda: tfdml.export.openvino(model, folder / "openvino")),
         "export.web": ("onnx", lambda: tfdml.export.web(model, folder / "web")),
         "metrics.clustering": ("evaluation", lambda: tfdml.metrics.clustering(X, LABELS)),
-        "metrics.seed_interval": ("evaluation", lambda: tfdml.metrics.seed_interval([0.5, 0.6, 0.7])),
         "metrics.verification": ("evaluation", lambda: tfdml.metrics.verification(X[:, 0], np.arange(len(X)) % 2)),
         "models.efficientnet_lite": ("pretrained", lambda: tfdml.models.efficientnet_lite(weights="imagenet")),
         "models.from_backbone": ("hub", lambda: tfdml.models.from_backbone("vit_base_patch16_224_imagenet")),

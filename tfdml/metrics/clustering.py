@@ -129,8 +129,9 @@ def expected_mutual_information(a: np.ndarray, b: np.ndarray) -> float:
     Equal sizes are counted together, so the sum has at most 2N pairs i, j instead of classes x clusters. `a` and `b`
     are sizes `(classes,)` and `(clusters,)` of at least 1 with the sum N.
     """
+    from scipy import special
+
     total = int(np.sum(a))
-    special = optional_import("scipy.special", feature="clustering_scores", extra="evaluation")
     log_factorial = special.gammaln(np.arange(1, total + 2))
     pairs = itertools.product(_distinct(a), _distinct(b))
     return sum(m * n * _expected_of_sizes(size, other, total, log_factorial) for (size, m), (other, n) in pairs)

@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_vectors, require, require_whole
-from tfdml._core.optional import optional_import
 from tfdml.search import Exact
 from tfdml.search.blocks import MAX_BYTES, for_blocks
 from tfdml.search.nearest import nearest
@@ -127,9 +126,11 @@ def _largest_distances(x, max_bytes):
 
 def _encoded(x, neighbors, largest, k1):
     """v, the k-reciprocal encodings: a sparse matrix `(n, n)` whose rows sum to 1."""
+    from scipy import sparse
+
     near, half = _reciprocal(neighbors, k1), _reciprocal(neighbors, round(k1 / 2))
     scores = Gallery(x, "euclidean").scores()
-    blocks, sparse = [], _scipy_sparse()
+    blocks = []
     for rows in _slices(len(x), _ROWS):
         row, column = _expanded(near[rows], half).nonzero()
         d = np.square(scores.exact(rows.start + row, column), dtype=np.float64) / largest[rows.start + row]
@@ -159,13 +160,11 @@ def _averaged(encoded, neighbors):
 
 def _members(neighbors):
     """Lists of neighbors as a sparse matrix `(n, n)` of ones."""
+    from scipy import sparse
+
     starts = np.arange(0, neighbors.size + 1, neighbors.shape[1])
     ones, shape = np.ones(neighbors.size), (len(neighbors), len(neighbors))
-    return _scipy_sparse().csr_array((ones, neighbors.reshape(-1), starts), shape=shape)
-
-
-def _scipy_sparse():
-    return optional_import("scipy.sparse", feature="KReciprocalReranking", extra="evaluation")
+    return sparse.csr_array((ones, neighbors.reshape(-1), starts), shape=shape)
 
 
 def _jaccard(encoded, items):

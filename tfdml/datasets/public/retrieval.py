@@ -6,7 +6,6 @@ import pathlib
 import numpy as np
 
 from tfdml._core.checks import require
-from tfdml._core.optional import optional_import
 from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.public.files import Loader, as_columns, existing_paths, read_lists, require_counts, require_tree
@@ -215,9 +214,10 @@ def _require_same_ids(root, *tables):
 
 
 def _mat(folder, name, variable):
-    scipy = optional_import("scipy.io", feature="cars196", extra="evaluation")
+    from scipy import io
+
     require_tree((folder / name).is_file(), folder, f", which has no {name}", _CARS_TREE)
-    return np.ravel(scipy.loadmat(folder / name)[variable])
+    return np.ravel(io.loadmat(folder / name)[variable])
 
 
 def _text(cell):

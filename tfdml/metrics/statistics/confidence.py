@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, require, require_one_of
-from tfdml._core.optional import optional_import
 from tfdml.typing import Labels
 
 AVERAGES = ("micro", "macro")
@@ -103,8 +102,9 @@ def seed_interval(values: npt.ArrayLike, *, confidence: float = 0.95) -> tuple[f
         is_valid, f"values {values.tolist()}", "at least two finite numbers, one per training run. Train more seeds"
     )
     require(0 < confidence < 1, f"confidence={confidence}", "a number between 0 and 1")
-    stats = optional_import("scipy.stats", feature="seed_interval", extra="evaluation")
-    t = stats.t.ppf((1 + confidence) / 2, len(values) - 1)
+    from scipy import special
+
+    t = special.stdtrit(len(values) - 1, (1 + confidence) / 2)
     mean, half_width = float(values.mean()), float(t * values.std(ddof=1) / len(values) ** 0.5)
     return mean - half_width, mean + half_width
 
