@@ -96,7 +96,7 @@ def prepared(page, tmp_path, monkeypatch):
     if page.name == "training.md":
         monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
         monkeypatch.setenv("WANDB_SILENT", "true")
-    if page.name in ("photo-patches.md", "zoo.md"):
+    if page.name in ("photo-patches.md", "search.md", "zoo.md"):
         (tmp_path / "savedmodels").symlink_to(ROOT / "savedmodels")
         monkeypatch.setitem(sys.modules, "huggingface_hub", LocalHub(tmp_path / "cache"))
     if page.name in ("photos.md", "networks.md"):
