@@ -72,7 +72,7 @@ def others(dim, classes):
         "WeightedContrastiveLoss CosineContrastiveLoss CosineRegressionLoss DistanceLogisticLoss BinomialDevianceLoss "
         "InstanceLoss IntraPairVarianceLoss ThresholdConsistencyLoss DynamicSoftMarginLoss LMNNLoss HAP2SLoss PNPLoss "
         "GlobalLoss XingLoss CLIPLoss SigmoidLoss PrototypicalLoss CentroidTripletLoss CoupledClustersLoss "
-        "QuadrupletLoss PDDMLoss ClusteringLoss"
+        "QuadrupletLoss PDDMLoss ClusteringLoss MagnetLoss"
     )
     over_classes = (
         "NormalizedSoftmaxLoss CosFaceLoss ArcFaceLoss SubCenterArcFaceLoss SphereFaceLoss MagFaceLoss P2SGradLoss "

@@ -119,10 +119,13 @@ def scene(glyphs):
     return tuple(replace(data.take(each), protocol=protocol) for each in (queries, items))
 
 
-def trained(method, train, *, rate, steps, seed, loss=None):
-    """A network that returns embeddings, after training: of a classifier, or by a loss of P x K batches."""
+def trained(method, train, *, rate, steps, seed, loss=None, mined=None):
+    """A network that returns embeddings, after training: of a classifier, or by a loss of P x K batches.
+
+    `mined`, a `MinedPairs`, is for a loss of triplets, drawn from pairs of the whole set that are mined four times.
+    """
     keras.utils.set_random_seed(seed)
-    model = network()
+    model, callbacks = network(), []
     if method == "softmax":
         sampler = tfdml.samplers.UniformSampler(batch_size=72, seed=seed)
         logits = keras.layers.Dense(len(train.class_names))(keras.ops.relu(model.output))
@@ -130,10 +133,15 @@ def trained(method, train, *, rate, steps, seed, loss=None):
     else:
         sampler = tfdml.samplers.PKSampler(classes_per_batch=18, examples_per_class=4, seed=seed)
         whole, loss = model, loss or tfdml.losses.BatchHardTripletLoss(soft=True)
+    if mined is not None:
+        sampler = tfdml.samplers.MinedSampler(anchors_per_batch=24, pairs=mined, seed=seed)
+        callbacks = [tfdml.callbacks.RefreshMinedPairs(train, pairs=mined)]
+    epochs = 4 if callbacks else 1
     warmup = steps // 10
     schedule = keras.optimizers.schedules.CosineDecay(0.0, steps - warmup, warmup_target=rate, warmup_steps=warmup)
     whole.compile(keras.optimizers.Adam(schedule), loss=loss, jit_compile=False)
-    whole.fit(sampler.batches(train), steps_per_epoch=steps, shuffle=False, verbose=0)
+    options = {"epochs": epochs, "callbacks": callbacks, "shuffle": False, "verbose": 0}
+    whole.fit(sampler.batches(train), steps_per_epoch=steps // epochs, **options)
     return model
 
 

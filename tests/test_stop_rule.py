@@ -19,7 +19,7 @@ LINES = {"tfdml/**/*.py": 50_100, "tests/**/*.py": 48_000, "docs/**/*.md": 11_90
 # Names without a user, by the reason for which they stay.
 NAMES = {
     "a loss or a miner of a paper that no study compares": """
-        losses.CosineDistillationLoss losses.CosineRegressionLoss losses.RelationalAngleLoss
+        losses.CosineDistillationLoss losses.CosineRegressionLoss losses.MagnetLoss losses.RelationalAngleLoss
         losses.RelationalDistanceLoss losses.SimilarityPreservingLoss losses.WeightedContrastiveLoss
         losses.HingeSquared losses.uncertainty.Maximal miners.HardestNegativesOfBatch miners.ModeratePositives
         miners.SemiHardNegatives addons.NpairsLoss addons.NpairsMultilabelLoss

@@ -7,7 +7,8 @@ network, so that it sees fewer pairs.
     python -m recipes.patches                        # photo patches, seed 0
     python -m recipes.patches --loss hardest         # a descriptor of hardest-in-batch triplets, or contrastive
     python -m recipes.patches --hard-pairs           # the other networks learn from pairs that it confuses
-    python -m recipes.patches --networks 2ch siam    # networks of the paper, too, at the same number of pairs
+    python -m recipes.patches --networks 2ch siam    # networks of the paper, too, for the same time
+    python -m recipes.patches --networks "siam, mined pairs"    # the hardest pairs of each batch, by its own features
     python -m recipes.patches --data ROOT --train liberty --test notredame   # PhotoTourism, from its original files
     python -m recipes.patches --quick                # smoke test
 
@@ -32,7 +33,19 @@ from keras import layers, ops
 import tfdml
 from recipes import patches
 
-STEPS = {"descriptor": 350, "2-channel": 330}  # 3.5 minutes of one core each
+MINED = ", mined pairs"  # after the name of a siamese network, which then chooses among the pairs of its own features
+STEPS = {  # about three minutes of one core each
+    "descriptor": 350,
+    "2-channel": 330,
+    "2ch": 780,
+    "2ch-deep": 220,
+    "2ch-2stream": 310,
+    "siam": 480,
+    "pseudo-siam": 480,
+    "siam-2stream": 450,
+    f"siam{MINED}": 680,
+    f"siam-2stream{MINED}": 650,
+}
 LOSSES = {
     "multi-similarity": tfdml.losses.RAWLoss(),  # with its own mining
     "contrastive": tfdml.losses.ContrastiveLoss(miner=tfdml.miners.HardestNegatives()),
@@ -49,7 +62,7 @@ def main():
     train, test, pairs = phototour(options) if options.data else photo_patches(options.quick)
     results, miner = {"pixels": {"fpr95": rates(pixels(), test, pairs)}}, None
     for name in ["descriptor", "2-channel", *options.networks]:
-        steps = 2 if options.quick else options.steps.get(name, 200)
+        steps = 2 if options.quick else options.steps[name]
         model, seconds = trained(name, train, options.seed, steps, options.loss, miner, options.quick)
         results[name] = {"fpr95": rates(model, test, pairs), "processor_seconds": seconds}
         print(f"{name:14} FPR95 {100 * results[name]['fpr95']:.1f}%, trained in {seconds:.0f} s", flush=True)
@@ -72,13 +85,13 @@ def arguments():
     parser.add_argument("--test", default="notredame")
     parser.add_argument("--loss", choices=LOSSES, default="multi-similarity")
     parser.add_argument("--hard-pairs", action="store_true", help="pairs that the descriptor confuses, not random ones")
-    parser.add_argument("--networks", nargs="*", default=[], help="networks of the paper: see patch_networks")
+    parser.add_argument("--networks", nargs="*", default=[], choices=[*STEPS], help="networks of the paper")
     parser.add_argument("--steps", type=int, help="training steps of all networks; with --data 20,000 are a start")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("runs/patches"))
     parser.add_argument("--quick", action="store_true", help="few places, few pairs, a tiny trunk, two steps")
     options = parser.parse_args()
-    options.steps = dict.fromkeys([*STEPS, *options.networks], options.steps) if options.steps else STEPS
+    options.steps = dict.fromkeys(STEPS, options.steps) if options.steps else STEPS
     return options
 
 
@@ -114,23 +127,26 @@ def trained(name, train, seed, steps, loss="multi-similarity", miner=None, quick
     """A network after training, and its seconds of processor time. A `miner` is a descriptor that chooses its pairs."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
-    model, loss_function, rate = network(name, loss, quick)
+    model, loss_function, rate = network(name.removesuffix(MINED), loss, quick)
+    trainer = model
+    if name.endswith(MINED):
+        trainer = tfdml.models.PairMining(model, miner=tfdml.miners.HardestNegatives(), pairs_per_batch=64)
     warmup = max(1, steps // 10)
     rate = keras.optimizers.schedules.CosineDecay(0.0, max(1, steps - warmup), warmup_target=rate, warmup_steps=warmup)
-    model.compile(keras.optimizers.Adam(rate), loss=loss_function, jit_compile=False)
+    trainer.compile(keras.optimizers.Adam(rate), loss=loss_function, jit_compile=False)
     views = 4 if name == "descriptor" and loss != "hardest" and np.bincount(train.labels).min() >= 4 else 2
     counts = {"classes_per_batch": 64 // views, "examples_per_class": views}
     sampler = tfdml.samplers.GroupSampler(**counts, short_classes="drop", seed=seed)
     batches = turned(sampler, train, views)
-    if miner is not None:
+    if miner is not None and trainer is model:
         hard = tfdml.samplers.MinedPairs(train.labels, positives=3, negatives=20)
         hard.refresh(tfdml.models.embed(miner, train))
         triplets = turned(tfdml.samplers.MinedSampler(anchors_per_batch=32, pairs=hard, seed=seed), train, 3)
         batches = tfdml.samplers.input_pairs(triplets, pairing=tfdml.pairs.triplet_rows, pairs_per_batch=64, seed=seed)
-    elif name != "descriptor":
+    elif name != "descriptor" and trainer is model:
         batches = batches.map(lambda images, labels: pairs_of(images))
     begin = time.process_time()
-    model.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=0)
+    trainer.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=0)
     return model, time.process_time() - begin
 
 

@@ -1,5 +1,6 @@
-"""Product search: objects in scenes search a catalog of products."""
+"""Product search: objects in scenes search a catalog of products, and tiles of one photograph each other."""
 
 from recipes.product_search.painting import scenes
+from recipes.product_search.tiles import others, tiles
 
-__all__ = ["scenes"]
+__all__ = ["others", "scenes", "tiles"]

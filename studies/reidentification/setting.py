@@ -59,13 +59,13 @@ def options(folder, *, quick=False, workers=2):
 
 def train(run):
     """Train one run and return its results on the part that it measures, by refinement."""
-    from studies.reidentification.triplets import loss_of
+    from studies.reidentification.triplets import loss_of, mined_for
 
     begin = time.process_time()
     keras.backend.clear_session()
     training, measured = (characters.first_classes(_glyphs()[name], run.classes) for name in ("train", run.part))
-    loss = None if run.loss == "softmax" else loss_of(run)
-    model = recipe.trained(run.loss, training, rate=run.learning_rate, steps=run.steps, seed=run.seed, loss=loss)
+    fit = {"rate": run.learning_rate, "steps": run.steps, "seed": run.seed, "mined": mined_for(run, training.labels)}
+    model = recipe.trained(run.loss, training, loss=None if run.loss == "softmax" else loss_of(run), **fit)
     sides = recipe.scene(measured)
     x, q, g = (tfdml.models.embed(model, part.images) for part in (training, *sides))
     scores = [

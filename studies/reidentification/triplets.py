@@ -6,7 +6,8 @@ import tfdml
 from studies import runner
 from studies.reidentification import setting
 
-MARGINS = ("0.2", "1.0", "soft")
+MARGINS = ("0.1", "0.2", "0.5", "1.0", "soft")
+OFFLINE = "triplet, mined offline"  # OHM of the slides: batches are triplets of the hardest pairs of the training set
 RATES = (1e-3, 3e-3)
 EUCLIDEAN = {"distance": "euclidean"}
 
@@ -15,8 +16,13 @@ def _random(run, **options):
     return tfdml.losses.TripletLoss(negatives=tfdml.miners.RandomNegatives(seed=run.seed), **EUCLIDEAN, **options)
 
 
+def _of_rows(run, **options):
+    return tfdml.losses.TripletLoss(pairing=tfdml.pairs.triplet_rows, **EUCLIDEAN, **options)
+
+
 LOSSES = {
     "triplet": _random,
+    OFFLINE: _of_rows,
     "batch hard": lambda run, **options: tfdml.losses.BatchHardTripletLoss(**options),
     "batch hard, nonzero": lambda run, **options: tfdml.losses.BatchHardTripletLoss(normalize="active", **options),
     "batch all": lambda run, **options: tfdml.losses.TripletLoss(**EUCLIDEAN, **options),
@@ -24,12 +30,20 @@ LOSSES = {
     "lifted, all positives": lambda run, **options: tfdml.losses.GeneralizedLiftedLoss(**options),
     "lifted, one positive": lambda run, **options: tfdml.losses.LiftedStructureLoss(squared=False, **options),
 }
-SOFT = ("triplet", "batch hard", "batch all")  # elsewhere, all terms are above 0, or the margin is soft already
+# Elsewhere, all terms are above 0, or the margin is soft already.
+SOFT = ("triplet", OFFLINE, "batch hard", "batch all")
 
 
 def loss_of(run):
     """The loss of a run."""
     return LOSSES[run.loss](run, **({"soft": True} if run.margin == "soft" else {"margin": float(run.margin)}))
+
+
+def mined_for(run, labels):
+    """The pairs from which the triplets of a run are drawn; None for triplets of the batch."""
+    if run.loss != OFFLINE:
+        return None
+    return tfdml.samplers.MinedPairs(labels, metric="euclidean", seed=run.seed)
 
 
 def rows(options):
@@ -56,16 +70,17 @@ def rows(options):
 
 
 def tables(rows):
-    """mAP and rank-1 of each way of mining, by margins."""
+    """mAP and rank-1 of each way of mining, by the margins that have rows."""
     tested = [row | {"margin": str(row["margin"])} for row in runner.where(rows, part="test")]
+    margins = [margin for margin in MARGINS if runner.where(tested, margin=margin)]
     body = []
     for loss in LOSSES:
-        runs = runner.where(tested, loss=loss)
-        cells = [runner.where(runs, margin=margin) for margin in MARGINS]
-        rate = f"{runs[0]['learning_rate']:g}" if runs else ""
+        if not (runs := runner.where(tested, loss=loss)):
+            continue
+        cells = [runner.where(runs, margin=margin) for margin in margins]
         shares = [[setting.share(each, key) if each else "" for each in cells] for key in ("map", "cmc@1")]
-        body.append([loss, rate, *shares[0], *shares[1]])
-    head = ["", "learning rate", *(f"{key}, {margin_of(margin)}" for key in ("mAP", "rank-1") for margin in MARGINS)]
+        body.append([loss, f"{runs[0]['learning_rate']:g}", *shares[0], *shares[1]])
+    head = ["", "learning rate", *(f"{key}, {margin_of(margin)}" for key in ("mAP", "rank-1") for margin in margins)]
     return {"triplets": runner.markdown(head, body, rules=["---"] + ["---:"] * (len(head) - 1))}
 
 

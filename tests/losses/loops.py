@@ -677,6 +677,22 @@ def centroid_triplet(labels, x, margin=0.3, hard=False):
     return np.array(values)
 
 
+def magnet(labels, x, clusters_per_class=1, margin=1.0):
+    rows = range(len(x))
+    centers = {label: mean([x[r] for r in rows if labels[r] == label]) for label in labels}
+    d = [{label: distance_between(x[a], center, "squared") for label, center in centers.items()} for a in rows]
+    variance = max(sum(d[a][labels[a]] for a in rows) / max(len(x) - 1, 1), 1e-7)
+    values = []
+    for a in rows:
+        others = [label for label in centers if label // clusters_per_class != labels[a] // clusters_per_class]
+        if list(labels).count(labels[a]) == 1 or not others:
+            values.append(0.0)
+            continue
+        exponents = [-d[a][label] / (2 * variance) for label in others]
+        values.append(max(0, d[a][labels[a]] / (2 * variance) + margin + log_sum_exp(exponents)))
+    return np.array(values)
+
+
 def global_distances(labels, x, margin=0.4, weight=0.8):
     """NumPy's mean and variance of the squared distances of unit vectors, divided by 4."""
     x, d = unit(x), {True: [], False: []}

@@ -457,6 +457,10 @@ ROWS = {
     "centroid triplet, hard": row(
         losses.CentroidTripletLoss, loops.centroid_triplet, WITHIN, BRANCH, margin=1.0, hard=True
     ),
+    "magnet": row(losses.MagnetLoss, loops.magnet, WITHIN),
+    "magnet of two clusters a class": row(
+        losses.MagnetLoss, loops.magnet, WITHIN, BRANCH, clusters_per_class=2, margin=3.0
+    ),
     "prototypical": row(losses.PrototypicalLoss, loops.prototypical, SUPPORT_FIRST, WITHIN),
     "prototypical of two shots": row(losses.PrototypicalLoss, loops.prototypical, SUPPORT_FIRST, WITHIN, shots=2),
 }

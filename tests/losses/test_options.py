@@ -229,6 +229,8 @@ WRONG = [
     (lambda: losses.CoupledClustersLoss(margin=-1), "margin=-1"),
     (lambda: losses.PrototypicalLoss(shots=0), "shots=0"),
     (lambda: losses.CentroidTripletLoss(margin=-1), "margin=-1"),
+    (lambda: losses.MagnetLoss(margin=-1), "margin=-1"),
+    (lambda: losses.MagnetLoss(clusters_per_class=0), "clusters_per_class=0"),
     (lambda: losses.GlobalLoss(margin=2), "margin=2"),
     (lambda: losses.GlobalLoss(weight=-1), "weight=-1"),
     (lambda: losses.LMNNLoss(margin=-1), "margin=-1"),

@@ -21,6 +21,18 @@ def test_the_2_channel_network_errs_more_often_than_the_descriptor():
     assert min(pair_network) > max(descriptor)
 
 
+def test_the_table_has_the_networks_that_have_rows():
+    rows = runner.read_rows(patches.ROWS)
+    further = [{**row, "network": "siam, mined pairs"} for row in runner.where(rows, network="2-channel")]
+    lines = patches.networks_table(rows + further).splitlines()
+    assert len(lines) == len(patches.networks_table(rows).splitlines()) + 1
+    assert lines[-1].startswith("| siam, mined pairs | 27.9 ")
+    assert {name.removesuffix(", mined pairs") for name in patches.OF_PAPER if "mined" in name} == {
+        "siam",
+        "siam-2stream",
+    }
+
+
 def test_finished_runs_are_kept(tmp_path):
     made = []
 
@@ -41,6 +53,6 @@ def test_finished_runs_are_kept(tmp_path):
 def test_the_study_is_told_with_few_places_and_steps(tmp_path):
     patches.main(["--quick", "--output", str(tmp_path)])
     rows = runner.read_rows(tmp_path / "patches.csv")
-    assert [row["network"] for row in rows] == list(patches.NAMES)
+    assert [row["network"] for row in rows] == [*patches.NAMES, "siam, mined pairs"]
     assert [row["seed"] for row in runner.read_rows(tmp_path / "patches_stereo.csv")][-2:] == ["none", 0.0]
     assert (tmp_path / "stereo.png").exists()

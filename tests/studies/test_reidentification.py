@@ -34,9 +34,9 @@ def options(folder, **changes):
 
 @pytest.mark.parametrize("loss", triplets.LOSSES)
 def test_each_way_of_mining_has_a_finite_loss_for_its_margins(loss):
-    x = np.random.default_rng(0).standard_normal((8, 4)).astype("float32")
-    for margin in triplets.MARGINS if loss in triplets.SOFT else triplets.MARGINS[:2]:
-        value = float(triplets.loss_of(replace(RUN, loss=loss, margin=margin))(np.arange(8) // 2, x))
+    x = np.random.default_rng(0).standard_normal((12, 4)).astype("float32")
+    for margin in triplets.MARGINS if loss in triplets.SOFT else triplets.MARGINS[:-1]:
+        value = float(triplets.loss_of(replace(RUN, loss=loss, margin=margin))(np.arange(12) // 2, x))
         assert 0 < value < 20
 
 
@@ -47,7 +47,7 @@ def test_the_rate_of_the_highest_map_of_the_validation_characters_is_tested_with
         assert {row["seed"] for row in trials} == {0}
         best = max(trials, key=lambda row: row["map"])
         assert {row["learning_rate"] for row in tested} == {best["learning_rate"]}
-        assert len(tested) == 3 * (3 if loss in triplets.SOFT else 2)
+        assert len(tested) == 3 * (5 if loss in triplets.SOFT else 4)
         assert 0 not in {row["seed"] for row in tested}
 
 
@@ -97,6 +97,30 @@ def choice_rows(folder):
 
 def score(row):
     return row["map"]
+
+
+def test_the_table_has_the_margins_and_the_losses_that_have_rows(tmp_path):
+    rows = triplets.rows(options(tmp_path))
+    few = [row for row in rows if row["loss"] != triplets.OFFLINE and row["margin"] != "0.5"]
+    head, _, *lines = triplets.tables(few)["triplets"].splitlines()
+    assert "margin 0.2" in head
+    assert "margin 0.5" not in head
+    assert len(lines) == len(triplets.LOSSES) - 1
+    assert len(triplets.tables(rows)["triplets"].splitlines()) == 2 + len(triplets.LOSSES)
+
+
+@pytest.mark.slow
+def test_triplets_that_are_mined_offline_are_refreshed_in_training(monkeypatch):
+    made = []
+
+    def noted(run, labels, mined_for=triplets.mined_for):
+        made.append(mined_for(run, labels))
+        return made[-1]
+
+    monkeypatch.setattr(triplets, "mined_for", noted)
+    run = replace(RUN, steps=4, classes=24, part="validation", loss=triplets.OFFLINE, margin="0.1")
+    assert 0 < setting.train(run)["scores"][0]["map"] <= 1
+    assert made[0].refreshes.numpy() == 4  # before training, and after three of four epochs
 
 
 @pytest.mark.slow

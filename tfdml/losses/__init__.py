@@ -17,6 +17,7 @@ from tfdml.losses.clusters.center import CenterLoss
 from tfdml.losses.clusters.centroid_triplet import CentroidTripletLoss
 from tfdml.losses.clusters.clustering import ClusteringLoss
 from tfdml.losses.clusters.coupled_clusters import CoupledClustersLoss
+from tfdml.losses.clusters.magnet import MagnetLoss
 from tfdml.losses.clusters.prototypical import PrototypicalLoss
 from tfdml.losses.distillation.cosine_distillation import CosineDistillationLoss
 from tfdml.losses.distillation.relational import RelationalAngleLoss, RelationalDistanceLoss
@@ -99,6 +100,7 @@ __all__ = [
     "LargeMarginSoftmaxLoss",
     "LiftedStructureLoss",
     "MagFaceLoss",
+    "MagnetLoss",
     "ManifoldLoss",
     "MarginLoss",
     "MatryoshkaLoss",

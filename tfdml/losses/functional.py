@@ -19,6 +19,7 @@ from tfdml.losses.clusters.center import center as center
 from tfdml.losses.clusters.centroid_triplet import centroid_triplet as centroid_triplet
 from tfdml.losses.clusters.clustering import clustering as clustering
 from tfdml.losses.clusters.coupled_clusters import coupled_clusters as coupled_clusters
+from tfdml.losses.clusters.magnet import magnet as magnet
 from tfdml.losses.clusters.prototypical import prototypical as prototypical
 from tfdml.losses.distillation.cosine_distillation import cosine_distillation as cosine_distillation
 from tfdml.losses.distillation.relational import relational_angle as relational_angle

@@ -127,7 +127,8 @@ class QuadrupletLoss(PairLoss):
         >>> round(float(loss(labels, embeddings)), 4)
         1.5625
 
-    See also: `TripletLoss`, faster, if only the order of neighbors matters.
+    See also: `TripletLoss`, faster, if only the order of neighbors matters. The quadruplet-wise loss of Law, Thome,
+    Cord (ICCV 2013) is another one: its quadruplets are any two pairs of which one is to be nearer, without classes.
 
     Args:
         margin: how much farther a negative of the anchor must be than its positive, above 0.
