@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tfdml import datasets
 from tfdml import metrics as measures
-from tfdml._core.checks import as_ids, as_unmasked, as_vectors, require, require_metric
+from tfdml._core.checks import as_ids, as_readable, as_unmasked, as_vectors, require, require_metric
 from tfdml.evaluation.comparison.record import ModelComparison
 from tfdml.evaluation.comparison.statistics import Measurements, as_groups, compared, require_names, require_options
 from tfdml.evaluation.report.records import Example, Neighbor
@@ -89,7 +89,7 @@ def compare(
         ValueError: no models; vectors of another number than labels, with NaN, or all the same; labels of one class.
             Errors name the model.
     """
-    _require_metrics(metrics)
+    require_metrics(metrics)
     require_metric(metric)
     require_options(confidence, shown)
     require_names(embeddings, "embeddings")
@@ -149,7 +149,7 @@ class _Classes(NamedTuple):
 
 
 def _as_classes(labels, gallery_labels):
-    both = [np.asarray(as_unmasked(ids, "labels")) for ids in (labels, gallery_labels) if ids is not None]
+    both = [np.asarray(as_readable(as_unmasked(ids, "labels"))) for ids in (labels, gallery_labels) if ids is not None]
     texts = None
     if any(ids.dtype.kind in "UTO" and ids.ndim == 1 for ids in both):
         texts, codes = np.unique(np.concatenate(both).astype(str), return_inverse=True)
@@ -161,7 +161,8 @@ def _as_classes(labels, gallery_labels):
     return classes
 
 
-def _require_metrics(names):
+def require_metrics(names: Sequence[str]) -> None:
+    """Raise a ValueError unless these are names of metrics, of which the first one has a value for each query."""
     require(not isinstance(names, str) and len(names) > 0, f"metrics={names!r}", 'several names, such as ("map@r",)')
     unknown = [name for name in names if not (_RANKED.fullmatch(name) or name in (*_WHOLE, "knn"))]
     expected = "'recall@1', 'precision@5', 'ndcg@10', 'map@10', 'r_precision', 'map@r', 'map', 'mrr', 'knn', "
