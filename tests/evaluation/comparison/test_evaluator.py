@@ -54,7 +54,9 @@ def test_a_buffer_may_be_filled_again_after_an_update():
 
 def test_a_call_returns_prefixed_numbers_writes_rows_and_fills_the_model_card(tmp_path):
     """As a SequentialEvaluator of sentence-transformers 6.2 does it for a list of evaluators."""
-    evaluator = evaluation.EmbeddingEvaluator(WORDS, LABELS, name="dev", metrics=("mrr", "clustering"), metric="euclidean")
+    evaluator = evaluation.EmbeddingEvaluator(
+        WORDS, LABELS, name="dev", metrics=("mrr", "clustering"), metric="euclidean"
+    )
     model = Model(VECTORS)
     found = [evaluator(model, str(tmp_path / "eval"), epoch, 10) for epoch in (0.5, 1.0)]
     means = evaluation.compare({"a": VECTORS}, LABELS, metrics=("mrr", "clustering"), metric="euclidean").means["a"]
