@@ -118,6 +118,9 @@ def _compare(command):
         "names with commas between them, the first one for the pairs (default: map@r and others, or ndcg@10 and others)"
     )
     command.add_argument("--metrics", type=_names, metavar="NAMES", help=text)
+    command.add_argument(
+        "--against", metavar="NAME", help="a model; pairs of it with the others only (default: all pairs)"
+    )
     command.add_argument("--confidence", type=_positive_number, metavar="X", help="of the intervals (default: 0.95)")
     text = "queries of a pair that differ most, on the page (default: 5)"
     command.add_argument("--shown", type=_positive, metavar="N", help=text)
@@ -194,7 +197,7 @@ def _zoo(command):
     """List the models of the zoo with their numbers, measure them again, or compare their files with checksums."""
     text = "list, with NAMEs their cards; evaluate, again, and compare with the cards; check checksums"
     command.add_argument("action", choices=("list", "evaluate", "check"), help=text)
-    command.add_argument("names", metavar="NAME", nargs="*", help="models (default: all)")
+    command.add_argument("names", metavar="NAME", nargs="*", help="models (default: all pairs)")
     text = "folder or URL of the models (default: savedmodels, then installed packages)"
     command.add_argument("--root", metavar="ROOT", help=text)
 

@@ -47,6 +47,16 @@ def test_pairs_are_paired_comparisons_corrected_for_all_pairs(models, comparison
         assert differences[list(pair.queries)].tolist() == sorted(differences)[::-1][:3]
 
 
+def test_a_comparison_with_one_model_has_its_pairs_only(models, comparison):
+    found = evaluation.compare(models, LABELS, against="a")
+    assert [pair.comparison.names for pair in found.pairs] == [("b", "a"), ("c", "a")]
+    assert [pair.comparison.difference for pair in found.pairs] == [
+        -pair.comparison.difference for pair in comparison.pairs[:2]
+    ]
+    corrected = metrics.holm_correction([pair.comparison.p for pair in comparison.pairs[:2]])
+    assert [pair.corrected for pair in found.pairs] == corrected.tolist()
+
+
 def test_numbers_by_hand():
     """Of four rows on a line, `near` finds each classmate first; in `far` one of two classes finds it last."""
     near, far = np.array([[0.0], [1.0], [10.0], [11.0]]), np.array([[0.0], [1.0], [10.0], [-9.0]])
@@ -143,6 +153,7 @@ def test_models_are_read_one_after_another(models):
         ({"metrics": ("recall@99",)}, "embeddings['a']: Received k=99, but a query has 23 candidates."),
         ({"metric": "l2"}, "Received metric='l2', expected one of 'cosine', 'dot', 'euclidean'."),
         ({"confidence": 95}, "Received confidence=95, expected a number between 0 and 1."),
+        ({"against": "b"}, "Received against='b', expected one of a, or None."),
         ({"shown": -1}, "Received shown=-1, expected a number of queries of at least 0."),
         (
             {"gallery": {"b": np.eye(24)}, "gallery_labels": LABELS},

@@ -178,6 +178,10 @@ def test_a_comparison_with_one_model_has_its_pairs_only():
     p_values = [stats.ttest_rel(SEEDS["score"][start : start + 3], SEEDS["score"][3:6]).pvalue for start in (0, 6)]
     assert [pair.corrected for pair in found.pairs] == pytest.approx(sorted([2 * min(p_values), max(p_values)]))
     assert evaluation.compare_scores(SCORES, against="a").pairs[0].comparison.difference == 5
+    assert evaluation.compare_runs({"a": RUN, "b": RUN, "c": RUN}, QRELS, against="b").pairs[1].comparison.names == (
+        "c",
+        "b",
+    )
     with pytest.raises(ValueError, match=re.escape("Received against='d', expected one of a, b, c, or None.")):
         evaluation.compare_scores(SEEDS, against="d")
 

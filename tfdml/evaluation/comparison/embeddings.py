@@ -16,7 +16,14 @@ from tfdml import datasets
 from tfdml import metrics as measures
 from tfdml._core.checks import as_ids, as_readable, as_unmasked, as_vectors, require, require_metric
 from tfdml.evaluation.comparison.record import ModelComparison
-from tfdml.evaluation.comparison.statistics import Measurements, as_groups, compared, require_names, require_options
+from tfdml.evaluation.comparison.statistics import (
+    Measurements,
+    as_groups,
+    compared,
+    require_against,
+    require_names,
+    require_options,
+)
 from tfdml.evaluation.report.records import Example, Neighbor
 from tfdml.search import Exact
 from tfdml.search.nearest import without_self
@@ -43,6 +50,7 @@ def compare(
     gallery_paths: Sequence[str] | None = None,
     metrics: Sequence[str] = ("map@r", "recall@1", "r_precision", "mrr"),
     metric: str = "cosine",
+    against: str | None = None,
     confidence: float = 0.95,
     shown: int = 5,
 ) -> ModelComparison:
@@ -78,6 +86,7 @@ def compare(
             the accuracy of a vote of 5 neighbors. "verification" (AUC, EER and others of drawn pairs) and "clustering"
             (NMI, AMI, F1 of k-means) are numbers of the whole set, without an interval.
         metric: "cosine", "dot" or "euclidean".
+        against: a model with which each other one is compared; None for all pairs. Holm's p corrects for these pairs.
         confidence: confidence of the intervals.
         shown: number of queries of a pair of models that differ most.
 
@@ -93,6 +102,7 @@ def compare(
     require_metric(metric)
     require_options(confidence, shown)
     require_names(embeddings, "embeddings")
+    require_against(against, embeddings)
     is_complete = (gallery is None) == (gallery_labels is None) and (gallery is None or set(gallery) == set(embeddings))
     expected = f"gallery_labels and a gallery of each of {', '.join(embeddings)}, or neither"
     require(is_complete, f"a gallery of {', '.join(gallery or ()) or 'no model'}", expected)
@@ -114,6 +124,7 @@ def compare(
         groups=groups,
         confidence=confidence,
         shown=shown,
+        against=against,
         notes=tuple(notes),
         facts={"similarity": metric, "gallery": _gallery_text(classes)},
         sets=(sets[0], sets[1] if classes.has_gallery else sets[0]),

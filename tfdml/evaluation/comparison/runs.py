@@ -10,7 +10,13 @@ import numpy as np
 
 from tfdml._core.checks import require
 from tfdml.evaluation.comparison.record import ModelComparison
-from tfdml.evaluation.comparison.statistics import Measurements, compared, require_names, require_options
+from tfdml.evaluation.comparison.statistics import (
+    Measurements,
+    compared,
+    require_against,
+    require_names,
+    require_options,
+)
 from tfdml.typing import FilePath
 
 _NAME = re.compile(r"(recall|precision|ndcg|map)@([1-9][0-9]*)|map|mrr|ndcg")
@@ -22,6 +28,7 @@ def compare_runs(
     qrels: FilePath | Mapping[str, Mapping[str, int]],
     *,
     metrics: Sequence[str] = ("ndcg@10", "map", "mrr", "recall@100"),
+    against: str | None = None,
     confidence: float = 0.95,
     shown: int = 5,
 ) -> ModelComparison:
@@ -51,7 +58,7 @@ def compare_runs(
         runs: by the name of the model a file in TREC form, or dicts `{query: {document: score}}`.
         qrels: a file in TREC form, or dicts `{query: {document: grade}}`; grades up to 0 are not relevant.
         metrics: the first one is the main metric.
-        confidence, shown: as in `compare`.
+        against, confidence, shown: as in `compare`.
 
     Raises:
         ValueError: a line of another form, a document twice for one query, a score that is not finite, a run without
@@ -66,6 +73,7 @@ def compare_runs(
     require(not unknown, f"metrics {unknown}", f"names such as {expected}")
     require_options(confidence, shown)
     require_names(runs, "runs")
+    require_against(against, runs)
     judged = _as_dicts(qrels, "qrels", "qrels")
     relevant = {query: grades for query, grades in judged.items() if max(grades.values(), default=0) > 0}
     require(len(relevant) > 1, f"qrels with {len(relevant)} queries that have a relevant document", "two at least")
@@ -84,6 +92,7 @@ def compare_runs(
         groups={},
         confidence=confidence,
         shown=shown,
+        against=against,
         notes=tuple(notes),
         facts={"judgements": f"{sum(map(len, relevant.values())):,}"},
     )
@@ -171,8 +180,7 @@ def compare_scores(
 
     Args:
         table: columns "model", "query" or "seed", and "score" of one length, such as a `pandas.DataFrame`.
-        against: a model with which each other one is compared; None for all pairs. Holm's p corrects for these pairs.
-        confidence, shown: as in `compare`.
+        against, confidence, shown: as in `compare`.
 
     Raises:
         ValueError: a missing column; a score that is not finite; a query twice or missing for a model; one query.
@@ -185,6 +193,7 @@ def compare_scores(
     require(not missing, f"a table without {missing}", "the columns 'model', 'query' or 'seed', and 'score'")
     models, units = ([str(value) for value in table[name]] for name in ("model", unit))
     scores = _scores_by_model(models, units, table["score"], unit)
+    require_against(against, scores)
     names = list(dict.fromkeys(name for by_unit in scores.values() for name in by_unit))
     for model, by_unit in scores.items():
         without = next((name for name in names if name not in by_unit), None)

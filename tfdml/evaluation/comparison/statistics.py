@@ -41,6 +41,11 @@ def require_names(models: Any, argument: str) -> None:
         require(isinstance(name, str) and name.strip() != "", f"a model with the name {name!r}", "text")
 
 
+def require_against(against: str | None, models: Mapping[str, Any]) -> None:
+    """Raise a ValueError unless this is the name of a model, or None."""
+    require(against is None or against in models, f"against={against!r}", f"one of {', '.join(models)}, or None")
+
+
 def require_options(confidence: float, shown: int) -> None:
     """Raise a ValueError for a confidence or a number of shown queries that cannot be."""
     require(0 < confidence < 1, f"confidence={confidence}", "a number between 0 and 1")
@@ -74,7 +79,6 @@ def compared(
     values, labels, unit, names, wholes = measurements
     main = next(iter(next(iter(values.values()))))
     mains = {model: columns[main] for model, columns in values.items()}
-    require(against is None or against in mains, f"against={against!r}", f"one of {', '.join(mains)}, or None")
     has_value = ~np.isnan(next(iter(mains.values())))
     units = len(np.unique(labels[has_value]))
     require(units > 1, f"{units} {unit} with values of {main}", f"two {unit} at least, since {unit} are resampled")
