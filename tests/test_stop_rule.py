@@ -87,7 +87,6 @@ OPTIONS = {
         "distributed.search_shards": "model",
         "metrics.quantized_retrieval": "gallery",
         "metrics.reidentification": "max_bytes",
-        "metrics.seed_interval": "confidence",
         "miners.AdaptiveNegatives": "match",
         "miners.ModeratePositives": "distance",
         "pairs.Pairs": "counts",

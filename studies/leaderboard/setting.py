@@ -59,7 +59,7 @@ class Run:
 
 def options(folder, *, quick=False, workers=2):
     """The run of which all others are variations. The seeds of the test are not the seed of the trials."""
-    base, seeds = (Run(steps=20, classes=40), (1,)) if quick else (Run(), (1, 2, 3, 4, 5))
+    base, seeds = (Run(steps=20, classes=40), (1, 2)) if quick else (Run(), (1, 2, 3, 4, 5))
     return runner.Options(
         base, train, folder, seeds=seeds, quick=quick, workers=1 if quick else workers, train_seeds=train_seeds
     )

@@ -25,6 +25,7 @@ BASELINES = (
     "NT-Xent",
     "normalized softmax",
 )
+COLUMNS = {"model": "loss", "seed": "seed", "score": "map@r"}  # of `compare_scores`, in the rows of runs
 LEVEL = 0.05
 SHOWN = 20  # methods on the page
 FIGURE = "![MAP@R of each method on the four boards, with 95% intervals](images/leaderboard-summary.png)"
@@ -33,8 +34,8 @@ FIGURE = "![MAP@R of each method on the four boards, with 95% intervals](images/
 def rows(options):
     """One row per board and method: its mean scores, and its difference from the highest of the board.
 
-    Differences are paired by seeds, which stand for the same batches and the same initial weights. `p` is that of a
-    paired t-test against the highest MAP@R of the board, corrected by Holm for all methods of the board.
+    Differences are paired by seeds, which stand for the same batches and the same initial weights.
+    `tfdml.evaluation.compare_scores` compares each method with the highest MAP@R of the board.
     """
     tested = {name: runner.where(Family(name, losses).rows(options), part="test") for name, losses in FAMILIES.items()}
     return [row for board in setting.BOARDS for row in compared(board, tested)]
@@ -43,54 +44,40 @@ def rows(options):
 def compared(board, tested):
     """The rows of one board, of dicts of family to the rows of its test."""
     data, start = board
-    runs = {
-        (family, loss): runner.where(rows, data=data, start=start, loss=loss)
-        for family, rows in tested.items()
-        for loss in dict.fromkeys(row["loss"] for row in runner.where(rows, data=data, start=start))
+    families = {
+        row["loss"]: name for name, rows in tested.items() for row in runner.where(rows, data=data, start=start)
     }
-    scores = {key: np.array([row["map@r"] for row in rows]) for key, rows in runs.items()}
-    first = max(scores, key=lambda key: scores[key].mean())
-    others = [key for key in scores if key != first]
-    p_values = dict(
-        zip(
-            others,
-            tfdml.metrics.holm_correction([_p_value(scores[first] - scores[key]) for key in others]),
-            strict=True,
-        )
+    runs = {loss: runner.where(tested[family], data=data, start=start, loss=loss) for loss, family in families.items()}
+    all_runs = [row for same in runs.values() for row in same]
+    first = max(runs, key=lambda loss: np.mean([row["map@r"] for row in runs[loss]]))
+    comparison = tfdml.evaluation.compare_scores(
+        {name: [row[key] for row in all_runs] for name, key in COLUMNS.items()}, against=first, shown=0
     )
-    for (family, loss), values in scores.items():
-        mean, half = _rounded_interval(values)
-        behind, half_behind = _rounded_interval(scores[first] - values)
-        same = runs[family, loss]
+    pairs = {pair.comparison.names[0]: pair for pair in comparison.pairs}
+    for loss, same in runs.items():
+        mean, pair = comparison.means[loss]["score"], pairs.get(loss)
         yield {
             "data": data,
             "start": start,
-            "family": family,
+            "family": families[loss],
             "loss": loss,
             "learning_rate": same[0]["learning_rate"],
             "settings": same[0]["settings"],
-            "seeds": len(values),
+            "seeds": len(same),
             "recall@1": round(float(np.mean([row["recall@1"] for row in same])), 6),
             "nmi": "" if "" in (found := [row["nmi"] for row in same]) else round(float(np.mean(found)), 6),
-            "map@r": mean,
-            "map@r half": half,
-            "behind": behind,
-            "behind half": half_behind,
-            "p": round(float(p_values.get((family, loss), 1.0)), 6),
+            "map@r": round(mean.value, 6),
+            "map@r half": _half(mean),
+            "behind": 0.0 if pair is None else round(-pair.comparison.difference, 6),
+            "behind half": 0.0 if pair is None else _half(pair.comparison),
+            "p": 1.0 if pair is None else round(pair.corrected, 6),
             **{key: same[0][key] for key in ABOUT},
         }
 
 
-def _p_value(differences):
-    """Of a paired t-test; 1 for one seed, or for equal values."""
-    if len(differences) < 2 or not np.ptp(differences):
-        return 1.0
-    return float(stats.ttest_1samp(differences, 0).pvalue)
-
-
-def _rounded_interval(values):
-    """Mean and half of the 95% interval, to six decimals, which are the same on every processor."""
-    return tuple(round(value, 6) for value in setting.interval(list(values)))
+def _half(interval):
+    """Half of the width of an interval, to six decimals, which are the same on every processor."""
+    return round((interval.high - interval.low) / 2, 6)
 
 
 def tables(rows):

@@ -1,4 +1,4 @@
-"""Masked arrays are refused: a tensor would lose the mask."""
+"""Masked arrays are refused, since a tensor would lose the mask; tensors and columns of others are read."""
 
 from functools import partial
 
@@ -8,6 +8,7 @@ import pytest
 
 from tests.backend import BACKEND, numbers
 from tfdml import addons, importance, layers, losses, metrics, miners, models, pairs, samplers
+from tfdml._core.checks import as_ids, as_vectors
 from tfdml.importance.probabilities import group_probabilities, uniform_probabilities
 from tfdml.search import hard_pairs as offline
 
@@ -155,3 +156,15 @@ def test_labels_of_another_form_are_refused_with_a_command_that_makes_ids_of_the
     ids = eval(command, {"labels": labels, "np": np})
     assert ids.tolist()[:3] == [1, 0, 1]
     use(ids)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_vectors_and_ids_are_read_from_tensors(dtype):
+    tensor = keras.ops.convert_to_tensor(X, dtype)
+    expected = numbers(keras.ops.cast(tensor, "float32"))
+    if BACKEND == "torch":
+        tensor.requires_grad_()
+    vectors = as_vectors(tensor, "x")
+    assert vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors, expected)
+    np.testing.assert_array_equal(as_ids(keras.ops.convert_to_tensor(LABELS), "labels"), LABELS)

@@ -36,11 +36,13 @@ def run(tmp_path, monkeypatch, capsys):
 
 
 def test_the_tables_are_those_of_the_function(run):
-    code, out, err = run("compare a.npy other=both.npz::y --labels labels.csv --by camera --confidence 0.9 --shown 2")
+    options = "--by camera --confidence 0.9 --shown 2 --against a"
+    code, out, err = run(f"compare a.npy other=both.npz::y --labels labels.csv {options}")
     labels = [f"class {label}" for label in LABELS]
     by = {"camera": np.arange(24) % 2}
     vectors = {"a": run.vectors, "other": run.vectors[::-1]}
-    assert (code, out, err) == (0, f"{evaluation.compare(vectors, labels, by=by, confidence=0.9)}\n", "")
+    expected = evaluation.compare(vectors, labels, by=by, confidence=0.9, against="a")
+    assert (code, out, err) == (0, f"{expected}\n", "")
 
 
 @pytest.mark.parametrize("form", ["both.npz::x", "x.parquet", "x.parquet::v", "flat.faiss", "stored", "odd=name.npy"])

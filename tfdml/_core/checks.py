@@ -114,9 +114,23 @@ def as_unmasked(array: Any, name: str) -> Any:
     return np.ma.getdata(array) if isinstance(array, np.ma.MaskedArray) else array
 
 
+def as_readable(values: Any) -> Any:
+    """A tensor of PyTorch, or a column of a Hugging Face dataset, as an array; anything else unchanged.
+
+    NumPy refuses tensors with a gradient, of another device or in bfloat16, and reads such a column row by row.
+    """
+    if hasattr(values, "detach"):
+        tensor = values.detach().cpu()
+        return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+    if hasattr(getattr(values, "source", None), "with_format"):
+        return values.source.with_format("numpy")[values.column_name][:]
+    return values
+
+
 def as_vectors(vectors: npt.ArrayLike, name: str) -> np.ndarray:
     """Vectors `(n, dim)` as finite float32 with contiguous rows; the input itself if it already has this form."""
-    array = _as_float32(as_unmasked(vectors, name), name)
+    vectors = as_readable(as_unmasked(vectors, name))
+    array = _as_float32(vectors, name)
     if np.ndim(vectors) != 2 or array.shape[1] == 0:
         raise ValueError(
             f"Received {name} of shape {np.shape(vectors)}, expected (n, dim) with dim > 0. "
@@ -168,7 +182,7 @@ def as_ids(ids: npt.ArrayLike, name: str, count: int | None = None) -> np.ndarra
 
     `count` is the expected n; None for any n of at least 1.
     """
-    array = np.asarray(as_unmasked(ids, name))
+    array = np.asarray(as_readable(as_unmasked(ids, name)))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     _require_integers(array, name)

@@ -25,7 +25,8 @@ def run_compare(options: argparse.Namespace) -> int:
 
 def _comparison(options):
     """The comparison of embeddings, rankings or scores."""
-    settings = {name: value for name in ("confidence", "shown") if (value := getattr(options, name)) is not None}
+    given = {name: getattr(options, name) for name in ("against", "confidence", "shown")}
+    settings = {name: value for name, value in given.items() if value is not None}
     if options.scores is not None:
         with as_usage_error(f"--scores {options.scores}"):
             table = read_table(options.scores, dict.fromkeys(("model", "query", "score"), "--scores"))

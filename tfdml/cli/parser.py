@@ -118,6 +118,9 @@ def _compare(command):
         "names with commas between them, the first one for the pairs (default: map@r and others, or ndcg@10 and others)"
     )
     command.add_argument("--metrics", type=_names, metavar="NAMES", help=text)
+    command.add_argument(
+        "--against", metavar="NAME", help="a model; pairs of it with the others only (default: all pairs)"
+    )
     command.add_argument("--confidence", type=_positive_number, metavar="X", help="of the intervals (default: 0.95)")
     text = "queries of a pair that differ most, on the page (default: 5)"
     command.add_argument("--shown", type=_positive, metavar="N", help=text)

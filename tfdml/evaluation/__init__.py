@@ -1,6 +1,7 @@
 """Reports on a model, comparisons of several ones, and cross-validated search with a test that is opened once."""
 
 from tfdml.evaluation.comparison.embeddings import compare
+from tfdml.evaluation.comparison.evaluator import EmbeddingEvaluator
 from tfdml.evaluation.comparison.runs import compare_runs, compare_scores
 from tfdml.evaluation.protocol.cross_validation import CrossValidation, cross_validate
 from tfdml.evaluation.protocol.folds import class_folds
@@ -9,6 +10,7 @@ from tfdml.evaluation.report.records import Evaluation
 
 __all__ = [
     "CrossValidation",
+    "EmbeddingEvaluator",
     "Evaluation",
     "class_folds",
     "compare",

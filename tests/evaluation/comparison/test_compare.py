@@ -47,6 +47,16 @@ def test_pairs_are_paired_comparisons_corrected_for_all_pairs(models, comparison
         assert differences[list(pair.queries)].tolist() == sorted(differences)[::-1][:3]
 
 
+def test_a_comparison_with_one_model_has_its_pairs_only(models, comparison):
+    found = evaluation.compare(models, LABELS, against="a")
+    assert [pair.comparison.names for pair in found.pairs] == [("b", "a"), ("c", "a")]
+    assert [pair.comparison.difference for pair in found.pairs] == [
+        -pair.comparison.difference for pair in comparison.pairs[:2]
+    ]
+    corrected = metrics.holm_correction([pair.comparison.p for pair in comparison.pairs[:2]])
+    assert [pair.corrected for pair in found.pairs] == corrected.tolist()
+
+
 def test_numbers_by_hand():
     """Of four rows on a line, `near` finds each classmate first; in `far` one of two classes finds it last."""
     near, far = np.array([[0.0], [1.0], [10.0], [11.0]]), np.array([[0.0], [1.0], [10.0], [-9.0]])
@@ -143,6 +153,7 @@ def test_models_are_read_one_after_another(models):
         ({"metrics": ("recall@99",)}, "embeddings['a']: Received k=99, but a query has 23 candidates."),
         ({"metric": "l2"}, "Received metric='l2', expected one of 'cosine', 'dot', 'euclidean'."),
         ({"confidence": 95}, "Received confidence=95, expected a number between 0 and 1."),
+        ({"against": "b"}, "Received against='b', expected one of a, or None."),
         ({"shown": -1}, "Received shown=-1, expected a number of queries of at least 0."),
         (
             {"gallery": {"b": np.eye(24)}, "gallery_labels": LABELS},
@@ -197,3 +208,52 @@ def test_the_page_shows_pictures_of_readable_files(models, tmp_path):
     )
     assert f'alt="{paths[second]}"' in page
     assert f'<span class="name">{paths[first]}</span>' in page
+
+
+class Column:
+    """A column of a table of Arrow, as a dataset of Hugging Face `datasets` 5.2 returns it by `dataset[name]`."""
+
+    def __init__(self, source, column_name):
+        self.source, self.column_name = source, column_name
+
+    def __len__(self):
+        return len(self.source)
+
+    def __getitem__(self, key):
+        assert self.source.form == "numpy", "row by row, which is slow"
+        assert key == slice(None)
+        values = self.source.table[self.column_name].to_pylist()
+        try:
+            return np.array(values)
+        except ValueError:  # vectors of several lengths
+            return np.array([None, *map(np.array, values)], dtype=object)[1:]
+
+
+class Dataset:
+    """A dataset of such columns."""
+
+    def __init__(self, table, form=None):
+        self.table, self.form = table, form
+
+    def __len__(self):
+        return self.table.num_rows
+
+    def with_format(self, form):
+        return Dataset(self.table, form)
+
+    def __getitem__(self, name):
+        return Column(self, name)
+
+
+def test_columns_of_a_dataset_of_hugging_face_are_read_at_once(models, comparison):
+    import pyarrow
+
+    columns = {name: x.tolist() for name, x in models.items()}
+    data = Dataset(pyarrow.table(columns | {"shop": LABELS.tolist(), "text": [f"class {y}" for y in LABELS]}))
+    for labels in (data["shop"], data["text"]):
+        found = evaluation.compare({name: data[name] for name in models}, labels)
+        assert found.means == comparison.means
+        assert [pair.comparison for pair in found.pairs] == [pair.comparison for pair in comparison.pairs]
+    ragged = Dataset(pyarrow.table({"a": [[1.0, 2.0], *[[1.0]] * 23]}))
+    with pytest.raises(ValueError, match=re.escape("Received embeddings['a'] that are not a matrix of numbers")):
+        evaluation.compare({"a": ragged["a"]}, LABELS)

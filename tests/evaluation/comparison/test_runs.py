@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from tfdml import evaluation, metrics
 
@@ -148,3 +149,48 @@ def test_scores_that_do_not_fit_are_named(changed, text):
         evaluation.compare_scores(SCORES | changed)
     with pytest.raises(ValueError, match=r"a table without \['score'\], expected the columns"):
         evaluation.compare_scores({name: SCORES[name] for name in ("model", "query")})
+
+
+SEEDS = {"model": list("aaabbbccc"), "seed": [1, 2, 3] * 3, "score": [3.0, 2.0, 1.0, 9.0, 7.0, 5.0, 2.5, 2.0, 2.0]}
+
+
+def test_seeds_are_compared_by_students_paired_t_test():
+    """Of a minus b with differences -6, -5, -4: m = -5, s = 1, t = -8.66 with 2 degrees of freedom, where
+
+    P(|T| >= t) = 1 - t / sqrt(t^2 + 2), and the 0.975 quantile is 4.30265.
+    """
+    found = evaluation.compare_scores(SEEDS)
+    (first, *_), half = found.pairs, 4.30265 / np.sqrt(3)
+    assert (first.comparison.names, first.comparison.difference) == (("a", "b"), -5)
+    assert (first.comparison.low, first.comparison.high) == pytest.approx((-5 - half, -5 + half), rel=1e-5)
+    assert first.comparison.p == pytest.approx(1 - np.sqrt(75 / 77), rel=1e-6)
+    assert found.means["a"]["score"][:3] == pytest.approx((2, 2 - half, 2 + half), rel=1e-5)
+    corrected = metrics.holm_correction([pair.comparison.p for pair in found.pairs])
+    assert [pair.corrected for pair in found.pairs] == corrected.tolist()
+    assert first.better == "b"
+    assert str(found).startswith("3 seeds. With [95% interval over seeds].")
+    assert "score, differences of the same seeds" in str(found)
+
+
+def test_a_comparison_with_one_model_has_its_pairs_only():
+    found = evaluation.compare_scores(SEEDS, against="b")
+    assert [pair.comparison.names for pair in found.pairs] == [("a", "b"), ("c", "b")]
+    p_values = [stats.ttest_rel(SEEDS["score"][start : start + 3], SEEDS["score"][3:6]).pvalue for start in (0, 6)]
+    assert [pair.corrected for pair in found.pairs] == pytest.approx(sorted([2 * min(p_values), max(p_values)]))
+    assert evaluation.compare_scores(SCORES, against="a").pairs[0].comparison.difference == 5
+    assert evaluation.compare_runs({"a": RUN, "b": RUN, "c": RUN}, QRELS, against="b").pairs[1].comparison.names == (
+        "c",
+        "b",
+    )
+    with pytest.raises(ValueError, match=re.escape("Received against='d', expected one of a, b, c, or None.")):
+        evaluation.compare_scores(SEEDS, against="d")
+
+
+def test_equal_scores_of_seeds_are_not_told_apart(tmp_path):
+    found = evaluation.compare_scores({"model": list("aabb"), "seed": [1, 2, 1, 2], "score": [1, 2, 3, 4]})
+    assert (found.pairs[0].comparison.p, found.pairs[0].better) == (1, "")
+    page = (found.save(tmp_path / "out") / "index.html").read_text()
+    assert "<h2>Pairs</h2>" in page
+    assert "Queries" not in page
+    with pytest.raises(ValueError, match=r"Received 1 seeds with values of score, expected two seeds at least"):
+        evaluation.compare_scores({"model": ["a", "b"], "seed": [1, 1], "score": [1, 2]})

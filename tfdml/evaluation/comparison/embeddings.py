@@ -13,9 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml import metrics as measures
-from tfdml._core.checks import as_ids, as_unmasked, as_vectors, require, require_metric
+from tfdml._core.checks import as_ids, as_readable, as_unmasked, as_vectors, require, require_metric
 from tfdml.evaluation.comparison.record import ModelComparison
-from tfdml.evaluation.comparison.statistics import Measurements, as_groups, compared, require_names, require_options
+from tfdml.evaluation.comparison.statistics import (
+    Measurements,
+    as_groups,
+    compared,
+    require_against,
+    require_names,
+    require_options,
+)
 from tfdml.evaluation.report.records import Example, Neighbor
 from tfdml.search import Exact
 from tfdml.search.nearest import without_self
@@ -42,6 +49,7 @@ def compare(
     gallery_paths: Sequence[str] | None = None,
     metrics: Sequence[str] = ("map@r", "recall@1", "r_precision", "mrr"),
     metric: str = "cosine",
+    against: str | None = None,
     confidence: float = 0.95,
     shown: int = 5,
 ) -> ModelComparison:
@@ -77,6 +85,7 @@ def compare(
             the accuracy of a vote of 5 neighbors. "verification" (AUC, EER and others of drawn pairs) and "clustering"
             (NMI, AMI, F1 of k-means) are numbers of the whole set, without an interval.
         metric: "cosine", "dot" or "euclidean".
+        against: a model with which each other one is compared; None for all pairs. Holm's p corrects for these pairs.
         confidence: confidence of the intervals.
         shown: number of queries of a pair of models that differ most.
 
@@ -88,10 +97,11 @@ def compare(
         ValueError: no models; vectors of another number than labels, with NaN, or all the same; labels of one class.
             Errors name the model.
     """
-    _require_metrics(metrics)
+    require_metrics(metrics)
     require_metric(metric)
     require_options(confidence, shown)
     require_names(embeddings, "embeddings")
+    require_against(against, embeddings)
     is_complete = (gallery is None) == (gallery_labels is None) and (gallery is None or set(gallery) == set(embeddings))
     expected = f"gallery_labels and a gallery of each of {', '.join(embeddings)}, or neither"
     require(is_complete, f"a gallery of {', '.join(gallery or ()) or 'no model'}", expected)
@@ -113,6 +123,7 @@ def compare(
         groups=groups,
         confidence=confidence,
         shown=shown,
+        against=against,
         notes=tuple(notes),
         facts={"similarity": metric, "gallery": _gallery_text(classes)},
         sets=(sets[0], sets[1] if classes.has_gallery else sets[0]),
@@ -148,7 +159,7 @@ class _Classes(NamedTuple):
 
 
 def _as_classes(labels, gallery_labels):
-    both = [np.asarray(as_unmasked(ids, "labels")) for ids in (labels, gallery_labels) if ids is not None]
+    both = [np.asarray(as_readable(as_unmasked(ids, "labels"))) for ids in (labels, gallery_labels) if ids is not None]
     texts = None
     if any(ids.dtype.kind in "UTO" and ids.ndim == 1 for ids in both):
         texts, codes = np.unique(np.concatenate(both).astype(str), return_inverse=True)
@@ -160,7 +171,8 @@ def _as_classes(labels, gallery_labels):
     return classes
 
 
-def _require_metrics(names):
+def require_metrics(names: Sequence[str]) -> None:
+    """Raise a ValueError unless these are names of metrics, of which the first one has a value for each query."""
     require(not isinstance(names, str) and len(names) > 0, f"metrics={names!r}", 'several names, such as ("map@r",)')
     unknown = [name for name in names if not (_RANKED.fullmatch(name) or name in (*_WHOLE, "knn"))]
     expected = "'recall@1', 'precision@5', 'ndcg@10', 'map@10', 'r_precision', 'map@r', 'map', 'mrr', 'knn', "

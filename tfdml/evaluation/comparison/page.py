@@ -11,11 +11,12 @@ from tfdml.visualize.pictures import thumbnails
 def page(comparison):
     """The text of the page of a `ModelComparison`."""
     names = dict.fromkeys(group.by for group in comparison.groups)
+    of_seeds = comparison.unit == "seeds"
     sections = {
         "Models": _models(comparison),
         **({"Pairs": _pairs(comparison)} if comparison.pairs else {}),
         **{f"By {name}": _group(comparison, name) for name in names},
-        **({"Queries that differ most": _queries(comparison)} if comparison.pairs else {}),
+        **({"Queries that differ most": _queries(comparison)} if comparison.pairs and not of_seeds else {}),
         "Conditions": terms({**comparison.facts, **comparison.environment}),
     }
     header = "".join(f"<p>{escape(sentence)}</p>\n" for sentence in comparison.sentences)
@@ -24,13 +25,13 @@ def page(comparison):
 
 def _models(comparison):
     reasons = "".join(f"<p>{escape(reason)}</p>\n" for reason in comparison.reasons)
-    return table("Means over the queries", *comparison.table()) + reasons
+    return table(f"Means over the {comparison.compared}", *comparison.table()) + reasons
 
 
 def _pairs(comparison):
     text = (
-        f"Mean differences of {comparison.main} over the same queries. Holm's p corrects for all pairs; a model is"
-        " called better if its p is at most 1 - confidence and the interval does not contain 0."
+        f"Mean differences of {comparison.main} over the same {comparison.compared}. Holm's p corrects for these"
+        " pairs; a model is called better if its p is at most 1 - confidence and the interval does not contain 0."
     )
     return table(text, *comparison.table_of_pairs())
 
@@ -46,7 +47,7 @@ def _queries(comparison):
     best = max(comparison.means, key=lambda model: comparison.means[model][comparison.main].value)
     pairs = [pair for pair in comparison.pairs if best in pair.comparison.names]
     pictures = _pictures(comparison, pairs)
-    text = "The model with the highest mean and each other one: queries, and their nearest items by each of the two."
+    text = "The model with the highest mean and each one beside it in a pair: queries, and their nearest items by both."
     return f"<p>{text}</p>\n" + "".join(
         f"<h3>{escape(' and '.join(pair.comparison.names))}</h3>\n"
         + listed((_query(comparison, pair, row, pictures) for row in pair.queries), "queries")

@@ -59,7 +59,7 @@ class ModelComparison:
 
     Attributes:
         main: the metric of the pairs and of the groups.
-        unit: what is resampled, "classes" or "queries"; `units` is their number.
+        unit: what is resampled, "classes" or "queries", or "seeds", which are not; `units` is their number.
         confidence: confidence of the intervals.
         queries, skipped: numbers of queries with and without a value of the main metric.
         means: a record `value, low, high, reason` by model and metric.
@@ -99,7 +99,8 @@ class ModelComparison:
         """Tables of at most 100 columns."""
         lines = [*_wrapped(self.sentences), "", *_table_lines(*self.table()), *_wrapped(self.reasons)]
         if self.pairs:
-            lines += ["", f"{self.main}, differences of the same queries", *_table_lines(*self.table_of_pairs(_short))]
+            head = f"{self.main}, differences of the same {self.compared}"
+            lines += ["", head, *_table_lines(*self.table_of_pairs(_short))]
         for name in dict.fromkeys(group.by for group in self.groups):
             lines += ["", f"{self.main} by {name}", *_table_lines(*self.table_of_groups(name))]
         return "\n".join(lines)
@@ -107,9 +108,14 @@ class ModelComparison:
     __repr__ = __str__
 
     @property
+    def compared(self) -> str:
+        """The noun of what is compared: "queries" or "seeds"."""
+        return "queries" if self.unit == "classes" else self.unit
+
+    @property
     def sentences(self) -> list[str]:
         """The sizes, the conditions and the notes."""
-        sizes = f"{self.queries:,} queries" + (f" of {self.units:,} {self.unit}" if self.unit != "queries" else "")
+        sizes = f"{self.queries:,} {self.compared}" + (f" of {self.units:,} classes" if self.unit == "classes" else "")
         skipped = f", {self.skipped:,} more without a relevant item" if self.skipped else ""
         texts = "".join(f"; {name}: {text}" for name, text in self.facts.items())
         interval = f"[{100 * self.confidence:g}% interval over {self.unit}]"

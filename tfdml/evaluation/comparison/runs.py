@@ -10,7 +10,13 @@ import numpy as np
 
 from tfdml._core.checks import require
 from tfdml.evaluation.comparison.record import ModelComparison
-from tfdml.evaluation.comparison.statistics import Measurements, compared, require_names, require_options
+from tfdml.evaluation.comparison.statistics import (
+    Measurements,
+    compared,
+    require_against,
+    require_names,
+    require_options,
+)
 from tfdml.typing import FilePath
 
 _NAME = re.compile(r"(recall|precision|ndcg|map)@([1-9][0-9]*)|map|mrr|ndcg")
@@ -22,6 +28,7 @@ def compare_runs(
     qrels: FilePath | Mapping[str, Mapping[str, int]],
     *,
     metrics: Sequence[str] = ("ndcg@10", "map", "mrr", "recall@100"),
+    against: str | None = None,
     confidence: float = 0.95,
     shown: int = 5,
 ) -> ModelComparison:
@@ -51,7 +58,7 @@ def compare_runs(
         runs: by the name of the model a file in TREC form, or dicts `{query: {document: score}}`.
         qrels: a file in TREC form, or dicts `{query: {document: grade}}`; grades up to 0 are not relevant.
         metrics: the first one is the main metric.
-        confidence, shown: as in `compare`.
+        against, confidence, shown: as in `compare`.
 
     Raises:
         ValueError: a line of another form, a document twice for one query, a score that is not finite, a run without
@@ -66,6 +73,7 @@ def compare_runs(
     require(not unknown, f"metrics {unknown}", f"names such as {expected}")
     require_options(confidence, shown)
     require_names(runs, "runs")
+    require_against(against, runs)
     judged = _as_dicts(qrels, "qrels", "qrels")
     relevant = {query: grades for query, grades in judged.items() if max(grades.values(), default=0) > 0}
     require(len(relevant) > 1, f"qrels with {len(relevant)} queries that have a relevant document", "two at least")
@@ -84,6 +92,7 @@ def compare_runs(
         groups={},
         confidence=confidence,
         shown=shown,
+        against=against,
         notes=tuple(notes),
         facts={"judgements": f"{sum(map(len, relevant.values())):,}"},
     )
@@ -151,10 +160,15 @@ def _read(path, kind):
     return numbers
 
 
-def compare_scores(table: Mapping[str, Sequence[Any]], *, confidence: float = 0.95, shown: int = 5) -> ModelComparison:
-    """Compare models by one score per query that any tool measured, with the statistics and the page of `compare`.
+def compare_scores(
+    table: Mapping[str, Sequence[Any]], *, against: str | None = None, confidence: float = 0.95, shown: int = 5
+) -> ModelComparison:
+    """Compare models by scores that any tool measured, with the statistics and the page of `compare`.
 
-    Queries are resampled; higher is better.
+    With a column "query", queries are resampled. With a column "seed", models are methods that were trained with the
+    same seeds, and a score is the one of a training run: intervals are those of `tfdml.metrics.seed_interval`, and p
+    is the two-sided one of Student's paired t-test, which tells methods apart that a few runs of a sign-flip test
+    cannot: its p is not below 2 / 2^seeds. Higher is better.
 
     Example: six queries, of which `b` is worse at each.
 
@@ -165,41 +179,47 @@ def compare_scores(table: Mapping[str, Sequence[Any]], *, confidence: float = 0.
         (0.03125, 'a')
 
     Args:
-        table: columns "model", "query" and "score" of one length, such as a `pandas.DataFrame`.
-        confidence, shown: as in `compare`.
+        table: columns "model", "query" or "seed", and "score" of one length, such as a `pandas.DataFrame`.
+        against, confidence, shown: as in `compare`.
 
     Raises:
         ValueError: a missing column; a score that is not finite; a query twice or missing for a model; one query.
+
+    Source: Student, The Probable Error of a Mean, Biometrika, 1908.
     """
     require_options(confidence, shown)
-    missing = [name for name in ("model", "query", "score") if name not in table]
-    require(not missing, f"a table without {missing}", "the columns 'model', 'query' and 'score'")
-    scores = _scores_by_model([str(model) for model in table["model"]], list(map(str, table["query"])), table["score"])
-    queries = list(dict.fromkeys(query for by_query in scores.values() for query in by_query))
-    for model, by_query in scores.items():
-        without = next((query for query in queries if query not in by_query), None)
-        require(without is None, f"no score of query {without!r} for model {model!r}", "each query for each model")
-    values = {model: {"score": np.array([by_query[query] for query in queries])} for model, by_query in scores.items()}
+    unit = "seed" if "seed" in table and "query" not in table else "query"
+    missing = [name for name in ("model", unit, "score") if name not in table]
+    require(not missing, f"a table without {missing}", "the columns 'model', 'query' or 'seed', and 'score'")
+    models, units = ([str(value) for value in table[name]] for name in ("model", unit))
+    scores = _scores_by_model(models, units, table["score"], unit)
+    require_against(against, scores)
+    names = list(dict.fromkeys(name for by_unit in scores.values() for name in by_unit))
+    for model, by_unit in scores.items():
+        without = next((name for name in names if name not in by_unit), None)
+        require(without is None, f"no score of {unit} {without!r} for model {model!r}", f"each {unit} for each model")
+    values = {model: {"score": np.array([by_unit[name] for name in names])} for model, by_unit in scores.items()}
     return compared(
-        Measurements(values, np.arange(len(queries)), "queries", np.array(queries)),
+        Measurements(values, np.arange(len(names)), "seeds" if unit == "seed" else "queries", np.array(names)),
         groups={},
         confidence=confidence,
         shown=shown,
+        against=against,
         facts={},
         scale=1,
     )
 
 
-def _scores_by_model(models, queries, scores):
-    """The scores of three columns as dicts of query to score by model."""
-    lengths = {"model": len(models), "query": len(queries), "score": len(scores)}
+def _scores_by_model(models, units, scores, unit):
+    """The scores of three columns as dicts of the name of a query or seed to its score, by model."""
+    lengths = {"model": len(models), unit: len(units), "score": len(scores)}
     require(len(set(lengths.values())) == 1 and len(models) > 0, f"columns of lengths {lengths}", "one length")
     by_model: dict[str, dict[str, float]] = {}
-    for model, query, score in zip(models, queries, scores, strict=True):
-        by_query = by_model.setdefault(model, {})
-        require(query not in by_query, f"query {query!r} again for model {model!r}", "each query once for each model")
-        by_query[query] = _as_number(score)
-        require(math.isfinite(by_query[query]), f"score {score!r} of query {query!r} for model {model!r}", "a number")
+    for model, name, score in zip(models, units, scores, strict=True):
+        by_unit = by_model.setdefault(model, {})
+        require(name not in by_unit, f"{unit} {name!r} again for model {model!r}", f"each {unit} once for each model")
+        by_unit[name] = _as_number(score)
+        require(math.isfinite(by_unit[name]), f"score {score!r} of {unit} {name!r} for model {model!r}", "a number")
     return by_model
 
 

@@ -9,7 +9,9 @@ import numpy as np
 from tfdml import metrics
 from tfdml._core.checks import require
 from tfdml._core.environment import environment
+from tfdml._core.optional import optional_import
 from tfdml.evaluation.comparison.record import Group, Mean, ModelComparison, Pair
+from tfdml.metrics.statistics.comparison import Comparison
 from tfdml.metrics.statistics.confidence import least_classes, mean_over_queries
 
 _MAX_GROUPS = 100  # values of one column of `by`
@@ -20,7 +22,7 @@ class Measurements(NamedTuple):
 
     `values` are `(queries,)` by model and metric, NaN where a query has none. `wholes` are the metrics that are one
     number for all queries, by model. `labels` are `(queries,)` int64, the units that are resampled, and `unit` is their
-    noun. `names` are the texts of the queries.
+    noun; each "query" is a training run where it is "seeds". `names` are the texts of the queries.
     """
 
     values: Mapping[str, Mapping[str, np.ndarray]]
@@ -37,6 +39,11 @@ def require_names(models: Any, argument: str) -> None:
     require(len(models) > 0, f"no {argument}", "at least one")
     for name in models:
         require(isinstance(name, str) and name.strip() != "", f"a model with the name {name!r}", "text")
+
+
+def require_against(against: str | None, models: Mapping[str, Any]) -> None:
+    """Raise a ValueError unless this is the name of a model, or None."""
+    require(against is None or against in models, f"against={against!r}", f"one of {', '.join(models)}, or None")
 
 
 def require_options(confidence: float, shown: int) -> None:
@@ -62,9 +69,13 @@ def compared(
     groups: Mapping[str, np.ndarray],
     confidence: float,
     shown: int,
+    against: str | None = None,
     **conditions: Any,
 ) -> ModelComparison:
-    """The record of a comparison; the first metric is the main one. `conditions` are further fields of the record."""
+    """The record of a comparison; the first metric is the main one. `conditions` are further fields of the record.
+
+    With `against`, a name, its pairs are the only ones.
+    """
     values, labels, unit, names, wholes = measurements
     main = next(iter(next(iter(values.values()))))
     mains = {model: columns[main] for model, columns in values.items()}
@@ -77,7 +88,8 @@ def compared(
         | whole.get(model, {})
         for model, columns in values.items()
     }
-    pairs = _pairs(mains, labels, confidence, shown)
+    chosen = ((name, against) for name in mains if name != against) if against else itertools.combinations(mains, 2)
+    pairs = _pairs(mains, chosen, labels, unit, confidence, shown)
     return ModelComparison(
         main=main,
         unit=unit,
@@ -98,6 +110,8 @@ def compared(
 def _mean(values, labels, unit, confidence):
     """The `Mean` of values per query, at least one of which is not NaN."""
     units = len(np.unique(labels[~np.isnan(values)]))
+    if unit == "seeds":
+        return Mean(float(values.mean()), *metrics.seed_interval(values, confidence=confidence), "")
     least = least_classes(confidence)
     value = mean_over_queries(values, labels, "micro")
     if units < least:
@@ -110,16 +124,35 @@ def _without_interval(value):
     return Mean(value, np.nan, np.nan, "one number for all queries")
 
 
-def _pairs(mains, labels, confidence, shown):
-    """Each pair of models, with p-values corrected for all pairs."""
+def _pairs(mains, chosen, labels, unit, confidence, shown):
+    """The chosen pairs of models, with p-values corrected for all of them."""
     comparisons = [
-        metrics.paired_comparison(mains[first], mains[second], labels, names=(first, second), confidence=confidence)
-        for first, second in itertools.combinations(mains, 2)
+        _over_seeds(mains, names, confidence)
+        if unit == "seeds"
+        else metrics.paired_comparison(*(mains[name] for name in names), labels, names=names, confidence=confidence)
+        for names in chosen
     ]
     corrected = metrics.holm_correction([comparison.p for comparison in comparisons])
     return tuple(
         Pair(comparison, float(p), _most_different(*(mains[name] for name in comparison.names), shown))
         for comparison, p in zip(comparisons, corrected, strict=True)
+    )
+
+
+def _over_seeds(mains, names, confidence):
+    """The difference of two models over seeds: Student's interval and paired test; p is 1 for equal differences."""
+    stats = optional_import("scipy.stats", feature="a comparison over seeds", extra="evaluation")
+    differences = mains[names[0]] - mains[names[1]]
+    low, high = metrics.seed_interval(differences, confidence=confidence)
+    return Comparison(
+        names=names,
+        difference=float(differences.mean()),
+        low=low,
+        high=high,
+        p=float(stats.ttest_1samp(differences, 0).pvalue) if np.ptp(differences) else 1.0,
+        confidence=confidence,
+        queries=len(differences),
+        classes=len(differences),
     )
 
 

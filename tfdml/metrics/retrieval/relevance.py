@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfdml._core.checks import as_ids, as_unmasked, require
+from tfdml._core.checks import as_ids, as_readable, as_unmasked, require
 
 
 class Relevance:
@@ -134,7 +134,7 @@ def _as_flags(flags, name, count):
 
 def as_rows(labels, name, count):
     """Labels of any form as an array with one entry per row."""
-    array = np.asarray(as_unmasked(labels, name))
+    array = np.asarray(as_readable(as_unmasked(labels, name)))
     shape = array.shape[:1]
     require(shape == (count,), f"{name} of shape {array.shape}", f"({count}, ...): one entry per row")
     return array
