@@ -65,7 +65,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _missing(room: str, package: str) -> str:
-    """What to install for a subpackage whose package is not there."""
+    """The text of the error for a package of a subpackage that is not installed."""
     chosen = os.environ.get("KERAS_BACKEND", "tensorflow")
     extra = next((name for name in (package, chosen) if name in _BACKENDS), "tensorflow")
     is_choice = room in _SAVED and package in _BACKENDS
