@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from studies import runner, stamps
+from studies import pages, runner, stamps
 
 
 def test_drawings_and_signs_are_left_out_and_another_version_is_an_error(tmp_path):
@@ -76,6 +76,14 @@ def test_the_rate_with_the_highest_map_at_r_is_repeated_with_every_seed_and_the_
         "recall@1 by object": " ".join(str(float(x) + 0.25) for x in frozen["recall@1 by object"].split())
     }
     assert stamps.gain([better], [frozen]).startswith("+25.0 [")
+
+
+def test_the_table_of_the_page_is_of_the_committed_rows():
+    rows, page = runner.read_rows(stamps.ROWS), stamps.PAGE.read_text()
+    assert pages.filled(page, stamps.tables(rows), "studies/stamps", rows) == page
+    tested = runner.where(rows, part="test")
+    assert len(tested) == len(stamps.NETWORKS) * (1 + len(stamps.RATES) * len(stamps.SEEDS))
+    assert {row["protocol"] for row in tested} == {"stamps/object-disjoint/exact-cosine/v1"}
 
 
 @pytest.mark.slow
