@@ -58,9 +58,9 @@ class Run:
 
 def train(run, read):
     """Train a run, and return its scores on its part, per query."""
+    data = read()
     begin = time.process_time()
     keras.utils.clear_session()
-    data = read()
     if run.way == UNTRAINED:
         model, row = things.network(run.quick, backbone=run.network, dim=None), {"trained": 0.0}
     else:
@@ -208,7 +208,7 @@ def by_object(row):
 
 
 def seconds(runs):
-    """Mean core seconds of runs, with the drawing of images."""
+    """Mean core seconds of training and measuring runs."""
     return np.mean([row["core_seconds"] for row in runs])
 
 
@@ -241,13 +241,8 @@ def main(arguments=None):
     parser.add_argument("--workers", type=int, default=2, help="runs at the same time, one thread each")
     given = parser.parse_args(arguments)
     if given.quick:
-        small = runner.Options(
-            Run(steps=2, quick=True),
-            functools.partial(train, read=parts_of_shapes),
-            FOLDER / "quick",
-            seeds=(1,),
-            workers=1,
-        )
+        made = functools.partial(train, read=parts_of_shapes)
+        small = runner.Options(Run(steps=2, quick=True), made, FOLDER / "quick", seeds=(1,), workers=1)
         print(len(rows(small, NETWORKS[:1])), "rows")
         return
     if not given.only_tables:

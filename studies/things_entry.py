@@ -11,7 +11,6 @@ photographs that nobody trained on. Results and networks are kept under `runs/th
 """
 
 import argparse
-import functools
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -114,7 +113,7 @@ def fitting(data, model):
     return replace(data, images=np.round(means).astype("uint8"))
 
 
-def test(run, parts, seeds=SEEDS):
+def test(run, parts, seeds):
     """Rows of the seeds of a run and of the networks beside it."""
     runs = [replace(run, seed=seed) for seed in seeds]
     runner.finished(runs, options(run))
@@ -195,7 +194,7 @@ def main(arguments=None):
             parser.error("--stamps is missing: the folder stamps of the package tuxpaint-stamps-default.")
         (photos,) = things.things(("test",), views=scores.VIEWS)
         parts = {"things": photos, "stamps": stamps.parts(given.stamps)["test"]}
-        runner.write_rows(ROWS, test(run, parts))
+        runner.write_rows(ROWS, test(run, parts, SEEDS))
         save(run, photos, next(result for result in results if result["run"] == asdict(run)))
     rows = runner.read_rows(ROWS)
     PAGE.write_text(pages.filled(PAGE.read_text(), {"things": table(rows)}, "studies/things_entry", rows))
