@@ -311,11 +311,15 @@ def contact_sheet(path, data, columns=12):
     Image.fromarray(pixels).reduce(2).save(path)
 
 
-def network(quick=False, *, dim=DIM, normalize=True):
-    """EfficientNetLite0 with weights of ImageNet, or a tiny network with random ones; a head of `dim` numbers."""
+def network(quick=False, *, backbone="EfficientNetLite0", dim=DIM, normalize=True):
+    """A network of a backbone, or a tiny one with random weights; a head of `dim` numbers.
+
+    A backbone is a network of Keras, or a name, which stands for one with the weights of ImageNet.
+    """
     options = {"dim": dim, "normalize": normalize, "freeze_batch_norm": True}
     if not quick:
-        return tfdml.models.from_backbone("EfficientNetLite0", input_shape=(SIDE, SIDE, 3), **options)
+        shape = {"input_shape": (SIDE, SIDE, 3)} if isinstance(backbone, str) else {}
+        return tfdml.models.from_backbone(backbone, **shape, **options)
     images = keras.Input((SIDE, SIDE, 3))
     x = keras.layers.AveragePooling2D(16)(keras.layers.Rescaling(1 / 255)(images))
     for name in ("block1", "block2"):
@@ -323,16 +327,16 @@ def network(quick=False, *, dim=DIM, normalize=True):
     return tfdml.models.from_backbone(keras.Model(images, x), **options)
 
 
-def trained(way, train, *, rate, steps=STEPS, seed=0, quick=False):
+def trained(way, train, *, rate, backbone="EfficientNetLite0", steps=STEPS, seed=0, quick=False):
     """A network after training, and a dict: shares of weights that were trained, and the seconds of processor time."""
     keras.utils.set_random_seed(seed)
-    begin, model = time.process_time(), network(quick)
-    backbone = model.get_layer("backbone")
-    weights, head = backbone.count_params(), model.count_params() - backbone.count_params()
+    begin, model = time.process_time(), network(quick, backbone=backbone)
+    below = model.get_layer("backbone")
+    weights, head = below.count_params(), model.count_params() - below.count_params()
     examples, learner = train.images, model
     if way == "linear head":  # features are computed once
         tfdml.networks.freeze(model)
-        examples = tfdml.models.embed(network(quick, dim=None, normalize=False), train)
+        examples = tfdml.models.embed(network(quick, backbone=backbone, dim=None, normalize=False), train)
         features = keras.Input(examples.shape[1:])
         learner = tfdml.models.EmbeddingModel(
             features, keras.layers.UnitNormalization()(model.get_layer("embedding")(features))
@@ -344,7 +348,7 @@ def trained(way, train, *, rate, steps=STEPS, seed=0, quick=False):
     learner.compile(keras.optimizers.Adam(schedule), loss=tfdml.losses.MultiSimilarityLoss(), jit_compile=False)
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=8, examples_per_class=4, seed=seed)
     learner.fit(sampler.batches(examples, train.labels), steps_per_epoch=steps, shuffle=False, verbose=0)
-    tuned = sum(math.prod(weight.shape) for weight in backbone.trainable_weights)
+    tuned = sum(math.prod(weight.shape) for weight in below.trainable_weights)
     shares = {"trained": tuned / weights, "trained_with_head": (tuned + head) / (weights + head)}
     return model, {**shares, "core_seconds": time.process_time() - begin}
 
