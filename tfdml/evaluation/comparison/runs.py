@@ -154,7 +154,7 @@ def _read(path, kind):
 def compare_scores(table: Mapping[str, Sequence[Any]], *, confidence: float = 0.95, shown: int = 5) -> ModelComparison:
     """Compare models by one score per query that any tool measured, with the statistics and the page of `compare`.
 
-    Queries are resampled; higher is better.
+    The intervals are over queries; higher is better.
 
     Example: six queries, of which `b` is worse at each.
 

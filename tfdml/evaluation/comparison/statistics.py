@@ -9,6 +9,7 @@ import numpy as np
 from tfdml import metrics
 from tfdml._core.checks import require
 from tfdml._core.environment import environment
+from tfdml.evaluation.comparison.intervals import detectable, interval_of_mean, paired_comparison
 from tfdml.evaluation.comparison.record import Group, Mean, ModelComparison, Pair
 from tfdml.metrics.statistics.confidence import least_classes, mean_over_queries
 
@@ -19,7 +20,7 @@ class Measurements(NamedTuple):
     """The values of the models.
 
     `values` are `(queries,)` by model and metric, NaN where a query has none. `wholes` are the metrics that are one
-    number for all queries, by model. `labels` are `(queries,)` int64, the units that are resampled, and `unit` is their
+    number for all queries, by model. `labels` are `(queries,)` int64, the units of the intervals, and `unit` is their
     noun. `names` are the texts of the queries.
     """
 
@@ -70,7 +71,7 @@ def compared(
     mains = {model: columns[main] for model, columns in values.items()}
     has_value = ~np.isnan(next(iter(mains.values())))
     units = len(np.unique(labels[has_value]))
-    require(units > 1, f"{units} {unit} with values of {main}", f"two {unit} at least, since {unit} are resampled")
+    require(units > 1, f"{units} {unit} with values of {main}", f"two {unit} at least, since intervals are over {unit}")
     whole = {model: {name: _without_interval(value) for name, value in wholes[model].items()} for model in wholes}
     means = {
         model: {name: _mean(column, labels, unit, confidence) for name, column in columns.items()}
@@ -102,8 +103,7 @@ def _mean(values, labels, unit, confidence):
     value = mean_over_queries(values, labels, "micro")
     if units < least:
         return Mean(value, np.nan, np.nan, f"{units} {unit}; a {100 * confidence:g}% interval needs {least}")
-    low, high = metrics.bootstrap_interval(values, labels, confidence=confidence)
-    return Mean(value, low, high, "")
+    return Mean(value, *interval_of_mean(values, labels, confidence), "")
 
 
 def _without_interval(value):
@@ -113,14 +113,20 @@ def _without_interval(value):
 def _pairs(mains, labels, confidence, shown):
     """Each pair of models, with p-values corrected for all pairs."""
     comparisons = [
-        metrics.paired_comparison(mains[first], mains[second], labels, names=(first, second), confidence=confidence)
+        paired_comparison(mains[first], mains[second], labels, (first, second), confidence)
         for first, second in itertools.combinations(mains, 2)
     ]
     corrected = metrics.holm_correction([comparison.p for comparison in comparisons])
+    level = (1 - confidence) / max(1, len(comparisons))  # of the first step of Holm's correction
     return tuple(
-        Pair(comparison, float(p), _most_different(*(mains[name] for name in comparison.names), shown))
+        _pair(comparison, float(p), [mains[name] for name in comparison.names], labels, level, shown)
         for comparison, p in zip(comparisons, corrected, strict=True)
     )
+
+
+def _pair(comparison, corrected, values, labels, level, shown):
+    smallest = np.nan if np.isnan(comparison.low) else detectable(*values, labels, level)
+    return Pair(comparison, corrected, _most_different(*values, shown), smallest)
 
 
 def _most_different(first, second, shown):
