@@ -2,6 +2,7 @@
 
 import json
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -176,6 +177,18 @@ def test_models_are_read_one_after_another(models):
 def test_bad_input_is_named_at_the_call(changed, text):
     with pytest.raises(ValueError, match=re.escape(text)):
         evaluation.compare(**{"embeddings": {"a": np.eye(24)}, "labels": LABELS, **changed})
+
+
+def test_a_nan_in_a_mapped_file_is_named_by_its_row_without_a_copy(tmp_path):
+    x = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (100_000, 40))
+    x[70_001, 3] = np.nan
+    labels = np.arange(100_000) // 2
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"embeddings\['a'\] with a value that is NaN, .* \(first in row 70001\)"):
+        evaluation.compare({"a": x}, labels)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < x.nbytes / 4  # the labels and a block of rows
 
 
 def test_a_column_of_many_values_is_refused(models):
