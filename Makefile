@@ -108,6 +108,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/jpeg_pixels.py
 	$(BIN)/python benchmarks/caches.py
 	$(BIN)/python benchmarks/retrieval.py
+	$(BIN)/python benchmarks/compare.py --no-peers
 	$(BIN)/python benchmarks/ranks.py
 	$(BIN)/python benchmarks/search_on_disk.py
 	$(BIN)/python benchmarks/search.py

@@ -44,6 +44,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("robust", [], {"graph_ms", "xla_ms"}),
         ("clustering", [], {"seconds", "nmi", "ami", "f1"}),
         ("ranks", [], {"way", "seconds", "cpu_seconds"}),
+        ("compare", ["--no-peers"], {"work", "way", "seconds", "over_first", "peak_mib"}),
         ("fit", [], {"ours_ms", "softmax_ms", "ours_over_softmax"}),
         ("steps_per_execution", [], {"backend", "steps_1_ms", "steps_8_ms", "saved"}),
         ("devices", [], {"divided", "processes", "devices", "ms", "over_one"}),

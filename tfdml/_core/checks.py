@@ -12,6 +12,7 @@ from tfdml.typing import Data
 
 METRICS = ("cosine", "dot", "euclidean")
 INT64 = np.iinfo(np.int64)
+_CHECKED_NUMBERS = 2**20  # at the same time
 
 
 def require(condition: bool, received: str, expected: str) -> None:
@@ -155,12 +156,16 @@ def _as_float32(array, name):
 
 
 def _require_finite(array, name):
-    if not np.isfinite(array).all():
-        row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
-        raise ValueError(
-            f"Received {name} with a value that is NaN, infinite or too large for float32 (first in row {row}). "
-            "Look for a diverged model or a division by zero."
-        )
+    """Raise a ValueError for a matrix with a number that is not finite, without a copy of it or of a mask."""
+    step = max(1, _CHECKED_NUMBERS // array.shape[1])
+    for start in range(0, len(array), step):
+        is_finite = np.isfinite(array[start : start + step])
+        if not is_finite.all():
+            row = start + int(np.flatnonzero(~is_finite.all(axis=1))[0])
+            raise ValueError(
+                f"Received {name} with a value that is NaN, infinite or too large for float32 (first in row {row}). "
+                "Look for a diverged model or a division by zero."
+            )
 
 
 def are_all_the_same(vectors: np.ndarray) -> bool:

@@ -2,12 +2,14 @@
 
 import json
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tfdml import evaluation, metrics
+from tfdml.evaluation.comparison import intervals
 
 LABELS = np.repeat(np.arange(8), 3)
 
@@ -31,13 +33,13 @@ def test_means_and_intervals_are_those_of_the_metrics(models, comparison):
         assert list(comparison.means[model]) == ["map@r", "recall@1", "r_precision", "mrr"]
         for name, mean in comparison.means[model].items():
             assert mean.value == values[name].mean()
-            assert mean[1:3] == metrics.bootstrap_interval(values[name], LABELS)
+            assert mean[1:3] == intervals.interval_of_mean(values[name], LABELS, 0.95)
 
 
 def test_pairs_are_paired_comparisons_corrected_for_all_pairs(models, comparison):
     values = {model: metrics.retrieval(x, LABELS, k=1, per_query=True)["map@r"] for model, x in models.items()}
     names = [("a", "b"), ("a", "c"), ("b", "c")]
-    expected = [metrics.paired_comparison(values[i], values[j], LABELS, names=(i, j)) for i, j in names]
+    expected = [intervals.paired_comparison(values[i], values[j], LABELS, (i, j), 0.95) for i, j in names]
     assert [pair.comparison for pair in comparison.pairs] == expected
     corrected = metrics.holm_correction([each.p for each in expected])
     assert [pair.corrected for pair in comparison.pairs] == corrected.tolist()
@@ -57,6 +59,17 @@ def test_a_comparison_with_one_model_has_its_pairs_only(models, comparison):
     assert [pair.corrected for pair in found.pairs] == corrected.tolist()
 
 
+def test_the_smallest_difference_of_80_percent_power_is_the_median_of_the_pairs(models, comparison, tmp_path):
+    mains = {model: values["map@r"] for model, values in comparison.per_query.items()}
+    smallest = [pair.detectable for pair in comparison.pairs]
+    assert smallest == [intervals.detectable(mains[i], mains[j], LABELS, 0.05 / 3) for i, j in ("ab", "ac", "bc")]
+    text = f"a difference of map@r of {100 * np.median(smallest):.1f} points is seen with 80% power"
+    assert text in " ".join(str(comparison).split())
+    assert text in (comparison.save(tmp_path / "out") / "index.html").read_text()
+    (pair,) = evaluation.compare({name: models[name] for name in "ab"}, LABELS).pairs
+    assert pair.detectable == intervals.detectable(mains["a"], mains["b"], LABELS, 0.05)
+
+
 def test_numbers_by_hand():
     """Of four rows on a line, `near` finds each classmate first; in `far` one of two classes finds it last."""
     near, far = np.array([[0.0], [1.0], [10.0], [11.0]]), np.array([[0.0], [1.0], [10.0], [-9.0]])
@@ -65,7 +78,8 @@ def test_numbers_by_hand():
     assert found.means["far"]["mrr"].value == np.mean([1, 1, 1 / 3, 1 / 3])
     assert found.means["far"]["map@r"].value == 0.5
     (pair,) = found.pairs
-    assert (pair.comparison.difference, pair.comparison.p, pair.queries) == (pytest.approx(1 / 3), 1.0, (2, 3))
+    assert (pair.comparison.difference, pair.comparison.p) == pytest.approx((1 / 3, 0.5))  # the smallest p of 2 classes
+    assert pair.queries == (2, 3)
     ids = [[neighbor.example.row for neighbor in found.neighbors[model][3]] for model in found.means]
     assert ids == [[2, 1, 0], [0, 1, 2]]
 
@@ -84,6 +98,7 @@ def test_too_few_classes_are_said_in_place_of_an_interval(models):
     assert "No interval: 3 classes; a 95% interval needs 6." in str(few)
     assert "nan" not in str(few) + json.dumps(few.as_dict(), allow_nan=False)
     assert [pair.better for pair in few.pairs] == ["", "", ""]
+    assert "power" not in str(few)
 
 
 def test_other_metrics_are_measured_by_name(models):
@@ -122,7 +137,7 @@ def test_tables_have_at_most_100_columns(models):
     names = ("map@r", "recall@1", "recall@2", "mrr", "map", "r_precision")
     lines = str(evaluation.compare(many, LABELS, metrics=names, by={"camera": LABELS % 2})).split("\n")
     assert max(map(len, lines)) <= 100
-    assert sum(line.startswith("a-with") for line in lines) == 5  # three blocks of metrics, two pairs
+    assert sum(line.startswith("a-with") for line in lines) == 4  # two blocks of metrics, two pairs
 
 
 def test_models_are_read_one_after_another(models):
@@ -173,6 +188,18 @@ def test_models_are_read_one_after_another(models):
 def test_bad_input_is_named_at_the_call(changed, text):
     with pytest.raises(ValueError, match=re.escape(text)):
         evaluation.compare(**{"embeddings": {"a": np.eye(24)}, "labels": LABELS, **changed})
+
+
+def test_a_nan_in_a_mapped_file_is_named_by_its_row_without_a_copy(tmp_path):
+    x = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (100_000, 40))
+    x[70_001, 3] = np.nan
+    labels = np.arange(100_000) // 2
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"embeddings\['a'\] with a value that is NaN, .* \(first in row 70001\)"):
+        evaluation.compare({"a": x}, labels)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < x.nbytes / 4  # the labels and a block of rows
 
 
 def test_a_column_of_many_values_is_refused(models):

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tfdml import evaluation, metrics
+from tfdml import evaluation
+from tfdml.evaluation.comparison import intervals
 
 QRELS = {"q1": {"a": 2, "b": 1, "c": 0, "z": 1}, "q2": {"a": 0, "b": 3}}
 RUN = {"q1": {"c": 0.9, "a": 0.8, "x": 0.7, "b": 0.6}, "q2": {"a": 0.5, "b": 0.5, "c": 0.5}}
@@ -70,7 +71,7 @@ def test_pairs_are_over_queries():
     x, y = (found.per_query[model]["mrr"] for model in "xy")
     assert (x.tolist(), y.tolist()) == ([1.0] * 12, [0.5] * 12)
     (pair,) = found.pairs
-    assert pair.comparison == metrics.paired_comparison(x, y, np.arange(12), names=("x", "y"))
+    assert pair.comparison == intervals.paired_comparison(x, y, np.arange(12), ("x", "y"), 0.95)
     assert (pair.better, pair.queries, found.query_names) == ("x", (0,), {0: "q0"})
     assert "12 queries; judgements: 12. In %, with [95% interval over queries]." in str(found)
 

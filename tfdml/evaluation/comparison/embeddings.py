@@ -55,7 +55,7 @@ def compare(
 ) -> ModelComparison:
     """Compare embeddings of several models on one set: metrics with intervals, and tests of each pair of models.
 
-    Classes are resampled and not queries, since queries of one class share their relevant items. The models are
+    Classes and not queries are the units of intervals and tests: queries of one class share relevant items. Models are
     measured one after another, without a matrix of all similarities; a mapping that reads a file at each access keeps
     one of them in memory.
 

@@ -33,7 +33,8 @@ def _pairs(comparison):
         f"Mean differences of {comparison.main} over the same {comparison.compared}. Holm's p corrects for these"
         " pairs; a model is called better if its p is at most 1 - confidence and the interval does not contain 0."
     )
-    return table(text, *comparison.table_of_pairs())
+    power = "".join(f"<p>{escape(sentence)}</p>\n" for sentence in comparison.power)
+    return table(text, *comparison.table_of_pairs()) + power
 
 
 def _group(comparison, name):

@@ -28,11 +28,16 @@ class Mean(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two models: their paired difference, p corrected by Holm for all pairs, and the queries that differ most."""
+    """Two models: their paired difference, p corrected by Holm for all pairs, and the queries that differ most.
+
+    `detectable` is the smallest difference with 80% power at the first step of Holm's correction; NaN with too few
+    classes for an interval.
+    """
 
     comparison: Comparison
     corrected: float
     queries: tuple[int, ...]
+    detectable: float
 
     @property
     def better(self) -> str:
@@ -59,13 +64,13 @@ class ModelComparison:
 
     Attributes:
         main: the metric of the pairs and of the groups.
-        unit: what is resampled, "classes" or "queries", or "seeds", which are not; `units` is their number.
+        unit: what the intervals are over, "classes", "queries" or "seeds"; `units` is their number.
         confidence: confidence of the intervals.
         queries, skipped: numbers of queries with and without a value of the main metric.
         means: a record `value, low, high, reason` by model and metric.
-        pairs: for each pair of models `comparison`, as `tfdml.metrics.paired_comparison` returns it, `corrected`, its p
-            by `tfdml.metrics.holm_correction` over all pairs, `better`, a name or "", and `queries`, the rows of the
-            queries that differ most.
+        pairs: for each pair of models `comparison`, a record as `tfdml.metrics.paired_comparison` returns, `corrected`,
+            its p by `tfdml.metrics.holm_correction` over all pairs, `better`, a name or "", `queries`, the rows of the
+            queries that differ most, and `detectable`, the smallest difference that is seen with 80% power.
         groups: for each value of each column `by, value, queries, units, means`.
         facts: conditions of the measurement, as texts by name.
         query_names: text of each query that `pairs` list, by row.
@@ -100,7 +105,7 @@ class ModelComparison:
         lines = [*_wrapped(self.sentences), "", *_table_lines(*self.table()), *_wrapped(self.reasons)]
         if self.pairs:
             head = f"{self.main}, differences of the same {self.compared}"
-            lines += ["", head, *_table_lines(*self.table_of_pairs(_short))]
+            lines += ["", head, *_table_lines(*self.table_of_pairs(_short)), *_wrapped(self.power)]
         for name in dict.fromkeys(group.by for group in self.groups):
             lines += ["", f"{self.main} by {name}", *_table_lines(*self.table_of_groups(name))]
         return "\n".join(lines)
@@ -128,6 +133,19 @@ class ModelComparison:
         means = [mean for by_metric in self.means.values() for mean in by_metric.values()]
         means += [mean for group in self.groups for mean in group.means.values()]
         return [f"No interval: {reason}." for reason in dict.fromkeys(mean.reason for mean in means) if reason]
+
+    @property
+    def power(self) -> list[str]:
+        """How small a difference these classes show, a sentence; none with too few of them, or equal models."""
+        smallest = [pair.detectable for pair in self.pairs if pair.detectable > 0]
+        if not smallest:
+            return []
+        unit = " points" if self.scale == 100 else ""
+        test = f"Holm over {len(self.pairs):,} pairs, their median" if len(self.pairs) > 1 else "one pair"
+        return [
+            f"With {self.units:,} {self.unit} that vary like these, a difference of {self.main} of "
+            f"{self.value_text(np.median(smallest))}{unit} is seen with 80% power ({test})."
+        ]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Heads and rows of the models."""
@@ -212,7 +230,7 @@ def _pair_as_dict(pair):
     comparison = pair.comparison
     numbers = {name: plain(getattr(comparison, name)) for name in ("difference", "low", "high", "p")}
     corrected = {"corrected": pair.corrected, "better": pair.better, "queries": list(pair.queries)}
-    return {"models": list(comparison.names), **numbers, **corrected}
+    return {"models": list(comparison.names), **numbers, **corrected, "detectable": plain(pair.detectable)}
 
 
 def _short(name, width=_NAME):

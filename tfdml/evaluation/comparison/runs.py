@@ -165,10 +165,10 @@ def compare_scores(
 ) -> ModelComparison:
     """Compare models by scores that any tool measured, with the statistics and the page of `compare`.
 
-    With a column "query", queries are resampled. With a column "seed", models are methods that were trained with the
-    same seeds, and a score is the one of a training run: intervals are those of `tfdml.metrics.seed_interval`, and p
-    is the two-sided one of Student's paired t-test, which tells methods apart that a few runs of a sign-flip test
-    cannot: its p is not below 2 / 2^seeds. Higher is better.
+    With a column "query", the intervals are over queries. With a column "seed", models are methods that were trained
+    with the same seeds, and a score is the one of a training run: intervals are those of
+    `tfdml.metrics.seed_interval`, and p is the two-sided one of Student's paired t-test, without the lower bound
+    2 / 2^seeds of a test by signs. Higher is better.
 
     Example: six queries, of which `b` is worse at each.
 

@@ -9,7 +9,7 @@ import numpy as np
 from tfdml import metrics
 from tfdml._core.checks import require
 from tfdml._core.environment import environment
-from tfdml._core.optional import optional_import
+from tfdml.evaluation.comparison.intervals import detectable, interval_of_mean, paired_comparison
 from tfdml.evaluation.comparison.record import Group, Mean, ModelComparison, Pair
 from tfdml.metrics.statistics.comparison import Comparison
 from tfdml.metrics.statistics.confidence import least_classes, mean_over_queries
@@ -21,7 +21,7 @@ class Measurements(NamedTuple):
     """The values of the models.
 
     `values` are `(queries,)` by model and metric, NaN where a query has none. `wholes` are the metrics that are one
-    number for all queries, by model. `labels` are `(queries,)` int64, the units that are resampled, and `unit` is their
+    number for all queries, by model. `labels` are `(queries,)` int64, the units of the intervals, and `unit` is their
     noun; each "query" is a training run where it is "seeds". `names` are the texts of the queries.
     """
 
@@ -81,7 +81,7 @@ def compared(
     mains = {model: columns[main] for model, columns in values.items()}
     has_value = ~np.isnan(next(iter(mains.values())))
     units = len(np.unique(labels[has_value]))
-    require(units > 1, f"{units} {unit} with values of {main}", f"two {unit} at least, since {unit} are resampled")
+    require(units > 1, f"{units} {unit} with values of {main}", f"two {unit} at least, since intervals are over {unit}")
     whole = {model: {name: _without_interval(value) for name, value in wholes[model].items()} for model in wholes}
     means = {
         model: {name: _mean(column, labels, unit, confidence) for name, column in columns.items()}
@@ -116,8 +116,7 @@ def _mean(values, labels, unit, confidence):
     value = mean_over_queries(values, labels, "micro")
     if units < least:
         return Mean(value, np.nan, np.nan, f"{units} {unit}; a {100 * confidence:g}% interval needs {least}")
-    low, high = metrics.bootstrap_interval(values, labels, confidence=confidence)
-    return Mean(value, low, high, "")
+    return Mean(value, *interval_of_mean(values, labels, confidence), "")
 
 
 def _without_interval(value):
@@ -129,19 +128,21 @@ def _pairs(mains, chosen, labels, unit, confidence, shown):
     comparisons = [
         _over_seeds(mains, names, confidence)
         if unit == "seeds"
-        else metrics.paired_comparison(*(mains[name] for name in names), labels, names=names, confidence=confidence)
+        else paired_comparison(*(mains[name] for name in names), labels, names, confidence)
         for names in chosen
     ]
     corrected = metrics.holm_correction([comparison.p for comparison in comparisons])
+    level = (1 - confidence) / max(1, len(comparisons))  # of the first step of Holm's correction
     return tuple(
-        Pair(comparison, float(p), _most_different(*(mains[name] for name in comparison.names), shown))
+        _pair(comparison, float(p), [mains[name] for name in comparison.names], labels, level, shown)
         for comparison, p in zip(comparisons, corrected, strict=True)
     )
 
 
 def _over_seeds(mains, names, confidence):
     """The difference of two models over seeds: Student's interval and paired test; p is 1 for equal differences."""
-    stats = optional_import("scipy.stats", feature="a comparison over seeds", extra="evaluation")
+    from scipy import stats
+
     differences = mains[names[0]] - mains[names[1]]
     low, high = metrics.seed_interval(differences, confidence=confidence)
     return Comparison(
@@ -154,6 +155,11 @@ def _over_seeds(mains, names, confidence):
         queries=len(differences),
         classes=len(differences),
     )
+
+
+def _pair(comparison, corrected, values, labels, level, shown):
+    smallest = np.nan if np.isnan(comparison.low) else detectable(*values, labels, level)
+    return Pair(comparison, corrected, _most_different(*values, shown), smallest)
 
 
 def _most_different(first, second, shown):

@@ -1,0 +1,216 @@
+"""`tfdml.evaluation.compare` beside one matrix product, and `compare_runs` beside what computes the same measures.
+
+`embeddings`: one model and ten models, leave-one-out, with their intervals and tests, and the product of all rows with
+all rows in float32. The models are files that are read by memory map. `runs`: MAP, MRR and nDCG@10 of rankings, with
+the same values in ranx, pytrec_eval and torchmetrics; their times are without intervals and tests. Each way runs in a
+process of its own, in turns, so that its peak memory can be measured. Times leave out imports and the making of the
+data.
+
+    python benchmarks/compare.py            # half an hour of two cores
+    python benchmarks/compare.py --quick    # small sizes; --no-peers leaves the other libraries out
+"""
+
+import argparse
+import datetime
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from _report import RESULTS, hardware, peak_mib, print_table, require_peers, versions, write_csv
+from retrieval import make_data, product
+
+SIZES = {
+    "embeddings": {"rows": 60_000, "dim": 512, "classes": 11_316},
+    "runs": {"queries": 5_000, "documents": 100},
+}
+QUICK = {
+    "embeddings": {"rows": 2_000, "dim": 32, "classes": 380},
+    "runs": {"queries": 50, "documents": 20},
+}
+PEERS = ("ranx", "pytrec_eval", "torchmetrics")
+COLUMNS = ["work", "way", "seconds", "over_first", "peak_mib", "map", "mrr", "ndcg@10"]
+
+
+class Files(dict):
+    """Vectors of files by name, read by memory map at each access."""
+
+    def path(self, name):
+        """The file of one model."""
+        return super().__getitem__(name)
+
+    def __getitem__(self, name):
+        """The vectors of one model."""
+        return np.load(self.path(name), mmap_mode="r")
+
+
+def embeddings(models, rows, dim, classes):
+    """A function that compares so many models; without models, one that multiplies."""
+    x, labels = make_data(rows, dim, classes)
+    if not models:
+        return partial(product, x, labels)
+    folder = tempfile.TemporaryDirectory()
+    paths, rng = Files(), np.random.default_rng(1)
+    for model in map(str, range(models)):
+        paths[model] = Path(folder.name) / f"{model}.npy"
+        noise = rng.standard_normal(x.shape, dtype="float32")
+        np.save(paths.path(model), x + np.float32(0.01 * int(model)) * noise)
+    return partial(_compared, paths, labels, folder)
+
+
+def _compared(paths, labels, folder):
+    import tfdml
+
+    with folder:
+        found = tfdml.evaluation.compare(paths, labels)
+    assert len(found.pairs) == len(paths) * (len(paths) - 1) // 2
+    return {}
+
+
+def runs(way, queries, documents):
+    """A function that returns the measures of a run in which each query has a few relevant documents."""
+    rng = np.random.default_rng(0)
+    scores = rng.standard_normal((queries, documents), dtype="float32")
+    relevant = rng.random((queries, documents)) < 0.1
+    relevant[:, 0] = True
+    scores += relevant + 10  # torchmetrics ignores documents whose score is not above 0
+    qrels = {f"q{i}": {f"d{j}": 1 for j in np.flatnonzero(row)} for i, row in enumerate(relevant)}
+    run = {f"q{i}": {f"d{j}": float(score) for j, score in enumerate(row)} for i, row in enumerate(scores)}
+    return {"tfdml": _tfdml, "pytrec_eval": _pytrec_eval, "ranx": _ranx}.get(way, _torchmetrics)(
+        run, qrels, scores, relevant
+    )
+
+
+def _tfdml(run, qrels, scores, relevant):
+    import tfdml
+
+    def call():
+        found = tfdml.evaluation.compare_runs({"run": run}, qrels, metrics=("map", "mrr", "ndcg@10"))
+        return {name: mean.value for name, mean in found.means["run"].items()}
+
+    return call
+
+
+def _pytrec_eval(run, qrels, scores, relevant):
+    import pytrec_eval
+
+    names = {"map": "map", "recip_rank": "mrr", "ndcg_cut_10": "ndcg@10"}
+
+    def call():
+        found = pytrec_eval.RelevanceEvaluator(qrels, {"map", "recip_rank", "ndcg_cut.10"}).evaluate(run)
+        return {ours: np.mean([values[theirs] for values in found.values()]) for theirs, ours in names.items()}
+
+    return call
+
+
+def _ranx(run, qrels, scores, relevant):
+    import ranx
+
+    def call():
+        found = ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), ["map", "mrr", "ndcg@10"])
+        return {name: float(value) for name, value in found.items()}
+
+    return call
+
+
+def _torchmetrics(run, qrels, scores, relevant):
+    import torch
+    from torchmetrics import retrieval
+
+    indexes = torch.arange(len(scores)).repeat_interleave(scores.shape[1])
+    flat = torch.from_numpy(scores).reshape(-1), torch.from_numpy(relevant).reshape(-1)
+
+    def call():
+        measures = {
+            "map": retrieval.RetrievalMAP(),
+            "mrr": retrieval.RetrievalMRR(),
+            "ndcg@10": retrieval.RetrievalNormalizedDCG(top_k=10),
+        }
+        for measure in measures.values():
+            measure.update(*flat, indexes=indexes)
+        return {name: float(measure.compute()) for name, measure in measures.items()}
+
+    return call
+
+
+WAYS = {"embeddings": {"matrix product alone": 0, "one model": 1, "ten models": 10}}
+WAYS["runs"] = {way: way for way in ("tfdml", *PEERS)}
+
+
+def measure(work, way, size):
+    """Measures, seconds and memory of one way."""
+    make = {"embeddings": embeddings, "runs": runs}[work]
+    make(WAYS[work][way], **QUICK[work])()  # imports, thread pools, compilation
+    call = make(WAYS[work][way], **size)
+    begin = time.perf_counter()
+    found = call()
+    row = {"seconds": time.perf_counter() - begin, "peak_mib": peak_mib()}
+    return row | {name: float(value) for name, value in found.items()}
+
+
+def run(work, way, size):
+    """What `measure` returns, in a new process."""
+    command = [sys.executable, __file__, "--measure", json.dumps({"work": work, "way": way, "size": size})]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{way} failed:\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def rows_of(work, size, ways, repeats):
+    """A row per way: medians of times and memory over alternating processes, and its measures."""
+    found = {way: [] for way in ways}
+    for _ in range(repeats):
+        for way in ways:
+            found[way].append(run(work, way, size))
+    first = statistics.median(one["seconds"] for one in found[ways[0]])
+    for way, all_of in found.items():
+        middle = {name: statistics.median(one[name] for one in all_of) for name in ("seconds", "peak_mib")}
+        values = {name: all_of[0].get(name, "") for name in ("map", "mrr", "ndcg@10")}
+        for name, value in values.items():
+            if value != "" and abs(value - found[ways[0]][0][name]) > 1e-6:
+                raise SystemExit(f"{name}: {ways[0]} {found[ways[0]][0][name]}, {way} {value}; they should agree.")
+        yield {"work": work, "way": way, **size, **middle, "over_first": middle["seconds"] / first, **values}
+
+
+def main():
+    """Measure every way and write the table."""
+    options = parse()
+    if options.measure:
+        print(json.dumps(measure(**json.loads(options.measure))))
+        return
+    if options.peers:
+        require_peers(*PEERS)
+    about = {
+        "hardware": hardware(),
+        "versions": versions(*(("ranx", "pytrec-eval-terrier", "torchmetrics") if options.peers else ())),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+    }
+    rows = []
+    for work, size in (QUICK if options.quick else SIZES).items():
+        ways = [way for way in WAYS[work] if options.peers or way not in PEERS]
+        rows += [row | about for row in rows_of(work, size, ways, 1 if options.quick else options.repeats)]
+    columns = list(dict.fromkeys(name for row in rows for name in row if name not in about)) + list(about)
+    rows = [{column: row.get(column, "") for column in columns} for row in rows]
+    print_table(rows, COLUMNS)
+    write_csv(options.output, rows)
+
+
+def parse():
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--no-peers", dest="peers", action="store_false")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--output", default=RESULTS / "compare.csv")
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

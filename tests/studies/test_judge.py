@@ -1,0 +1,85 @@
+"""The study of intervals and tests: its scores vary as they should, and its numbers are those of `compare`."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from studies import judge, pages, runner
+from tfdml import metrics
+from tfdml.evaluation.comparison import intervals
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def test_the_moments_of_values_by_hand():
+    """Class means 1 and 0.5 with the variances 0 and 0.5 of two queries each."""
+    found = judge.moments(np.array([1, 1, 1, 0, np.nan]), np.array([0, 0, 2, 2, 2]))
+    assert found == pytest.approx({"mean": 0.75, "between": (0.125 - 0.125) ** 0.5, "within": 0.25**0.5})
+
+
+def test_the_covariance_is_that_of_two_shares_of_a_normal_plane():
+    both = stats.multivariate_normal.cdf([0.4, 0.4], cov=[[1, 0.3], [0.3, 1]])
+    mean = stats.norm.cdf(0.4)
+    assert judge.covariance_of(mean, 0.3) == pytest.approx(both - mean**2, abs=1e-5)
+
+
+@pytest.mark.parametrize(("is_binary", "within", "scattered"), [(False, 0.04, 0.03), (True, 0.7 * 0.3 - 0.05, 0.1)])
+def test_drawn_values_vary_as_they_should(rng, is_binary, within, scattered):
+    shares = judge.latent_of(0.7, 0.05, within, 0.01, scattered, is_binary=is_binary)
+    assert sum(shares[1:]) == pytest.approx(1)
+    sums = judge.draw_sums(rng, np.full(40_000, 2), shares, [0.7, 0.7])
+    assert sums.mean() / 2 == pytest.approx(0.7, abs=0.01)
+    for values, between, inside in ((sums[:, 0], 0.05, within), (sums[:, 0] - sums[:, 1], 0.01, scattered)):
+        assert np.var(values / 2) == pytest.approx(between + inside / 2, rel=0.05)
+
+
+def test_intervals_and_p_are_those_of_compare(rng):
+    sizes = judge.draw_sizes(rng, 30, "long tail")[None]
+    labels = np.repeat(np.arange(30), sizes[0])
+    a, b = rng.random((2, len(labels)))
+    sums = [np.bincount(labels, values)[None] for values in (a, a - b)]
+    means, differences = judge.intervals_of_means(sums[0], sizes), judge.intervals_of_differences(sums[1], sizes)
+    assert means["logit"][:, 0] == pytest.approx(intervals.interval_of_mean(a, labels, 0.95))
+    assert means["bootstrap"][:, 0] == pytest.approx(metrics.bootstrap_interval(a, labels))
+    found = intervals.paired_comparison(a, b, labels, ("a", "b"), 0.95)
+    assert differences["kish"][:, 0] == pytest.approx((found.low, found.high))
+    assert judge.p_of_differences(sums[1], sizes)[0] == pytest.approx(found.p)
+    both = np.stack([np.bincount(labels, values) for values in (a, b)], axis=1)
+    assert judge.least_p(both, sizes[0]) == pytest.approx(found.p)
+
+
+def test_sure_means_have_the_interval_of_compare():
+    sizes = np.full((2, 8), 3)
+    bounds = judge.intervals_of_means(sizes * np.array([[1], [0]]), sizes)["logit"]
+    labels = np.repeat(np.arange(8), 3)
+    for column, values in enumerate((np.ones(24), np.zeros(24))):
+        assert bounds[:, column] == pytest.approx(intervals.interval_of_mean(values, labels, 0.95))
+
+
+def test_long_tailed_sizes_are_log_uniform(rng):
+    sizes = judge.draw_sizes(rng, 20_000, "long tail")
+    assert (sizes.min(), sizes.max()) == (2, 99)
+    assert np.mean(sizes < 10) == pytest.approx(np.log(5) / np.log(50), abs=0.02)
+
+
+def test_the_tables_of_the_page_are_those_of_the_committed_rows():
+    rows, page = runner.read_rows(judge.ROWS), judge.PAGE.read_text()
+    assert pages.filled(page, judge.tables(rows), "studies/judge", rows) == page
+    assert {row["classes"] for row in rows} >= {5, 10, 20, 50, 100}
+
+
+def test_the_committed_rows_reach_the_goals():
+    """Three standard errors of 1,000 sets are 2 points: 95% intervals hold 93 to 97% of them, but for chance."""
+    for row in runner.read_rows(judge.ROWS):
+        if row["classes"] >= 20:
+            assert 0.92 <= row["mean logit"] <= 0.98
+            assert 0.93 <= row["difference kish"] <= 0.97
+        assert max(row[f"false {models}"] for models in judge.FAMILIES) <= 0.05 + 0.02
+
+
+def test_a_quick_run_prints_a_row(capsys):
+    judge.main(["--quick"])
+    assert "'mean logit'" in capsys.readouterr().out
