@@ -26,9 +26,9 @@ NAMES = {
     """,
     "a feature that its own page shows": """
         analysis.label_noise analysis.plot_pair_histogram callbacks.EmbeddingMetrics callbacks.PairDiagnostics
-        callbacks.RefreshMinedPairs datasets.archives datasets.compose datasets.public.lfw_pairs evaluation.class_folds
+        datasets.archives datasets.compose datasets.public.lfw_pairs evaluation.class_folds
         export.ScannSearch export.next_version export.write_serving_config metrics.nearest_class_mean miners.compose
-        models.PairMining networks.unfreeze search.hardest_triplets search.upgrade
+        networks.unfreeze search.hardest_triplets search.upgrade
     """,
 }
 # Options that nothing passes, by the reason for which they stay.
@@ -75,7 +75,6 @@ OPTIONS = {
         "addons.TripletSemiHardLoss": "name",
         "layers.Mahalanobis": "initializer",
         "layers.Proxies": "initializer",
-        "models.PairMining": "name",
     },
     "an option that all of its family have": {
         "analysis.pair_histogram": "match",
