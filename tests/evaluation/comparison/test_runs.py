@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tfdml import evaluation
+from tfdml import evaluation, metrics
 from tfdml.evaluation.comparison import intervals
 
 QRELS = {"q1": {"a": 2, "b": 1, "c": 0, "z": 1}, "q2": {"a": 0, "b": 3}}
