@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tfdml import evaluation, metrics
+from tfdml.evaluation.comparison.intervals import interval_of_mean
 
 LABELS = np.repeat(np.arange(8), 3)
 WORDS = [f"text {row}" for row in range(24)]
@@ -37,7 +38,7 @@ def test_batches_give_the_means_and_intervals_of_the_whole(labels):
     expected = {}
     for name in ("map@r", "recall@1", "r_precision", "mrr"):
         values = metrics.retrieval(VECTORS, LABELS, k=1, per_query=True)[name]
-        low, high = metrics.bootstrap_interval(values, LABELS)
+        low, high = interval_of_mean(values, LABELS, 0.95)
         expected |= {name: values.mean(), f"{name}_low": low, f"{name}_high": high}
     assert numbers == expected
     assert {type(value) for value in numbers.values()} == {float}

@@ -35,7 +35,7 @@ class EmbeddingEvaluator:
         >>> evaluator.update(embeddings[:6], labels[:6])
         >>> evaluator.update(embeddings[6:], labels[6:])
         >>> evaluator.compute()
-        {'recall@1': 1.0, 'recall@1_low': 1.0, 'recall@1_high': 1.0}
+        {'recall@1': 1.0, 'recall@1_low': 0.630..., 'recall@1_high': 1.0}
 
     Args:
         inputs: texts or others that `model.encode` takes; None for batches.
