@@ -312,14 +312,10 @@ def contact_sheet(path, data, columns=12):
 
 
 def network(quick=False, *, backbone="EfficientNetLite0", dim=DIM, normalize=True):
-    """A network of a backbone, or a tiny one with random weights; a head of `dim` numbers.
-
-    A backbone is a network of Keras, or a name, which stands for one with the weights of ImageNet.
-    """
+    """A network with weights of ImageNet, or a tiny one with random weights; a head of `dim` numbers."""
     options = {"dim": dim, "normalize": normalize, "freeze_batch_norm": True}
     if not quick:
-        shape = {"input_shape": (SIDE, SIDE, 3)} if isinstance(backbone, str) else {}
-        return tfdml.models.from_backbone(backbone, **shape, **options)
+        return tfdml.models.from_backbone(backbone, input_shape=(SIDE, SIDE, 3), **options)
     images = keras.Input((SIDE, SIDE, 3))
     x = keras.layers.AveragePooling2D(16)(keras.layers.Rescaling(1 / 255)(images))
     for name in ("block1", "block2"):

@@ -1,6 +1,6 @@
 """The models of savedmodels: trained on training classes, chosen on validation classes, tested once.
 
-Claim: nine models of less than 5 MB each, by one command; savedmodels/README.md has their numbers. A model takes one to
+Claim: ten models of less than 5 MB each, by one command; savedmodels/README.md has their numbers. A model takes one to
 six minutes of processor time.
 
     python recipes/zoo.py glyphs-nt-xent             # trains one model, or several, and writes their entries
@@ -8,8 +8,8 @@ six minutes of processor time.
     python recipes/zoo.py --choose glyphs-2d         # its trials, on validation classes, for a third of the steps
     python recipes/zoo.py --quick                    # smoke test: 40 classes, 4 steps, two models, in runs/zoo/quick
 
-Trained networks are kept in `runs/zoo`; delete one to train it again. The trials are in results/zoo_choice.csv. The
-tenth model, `things`, is trained by `python -m studies.things_entry`.
+Trained networks are kept in `runs/zoo`; delete one to train it again. The trials are in
+results/zoo_choice.csv.
 """
 
 import argparse
@@ -84,6 +84,7 @@ RUNS = {
     "glyphs-nt-xent": GLYPHS,
     "glyphs-multi-similarity": replace(GLYPHS, loss="multi-similarity"),
     "glyphs-semi-hard-triplet": replace(GLYPHS, loss="semi-hard triplet", option="margin", value=0.5),
+    "glyphs-contrastive": replace(GLYPHS, loss="contrastive", option="negative_margin", value=0.5),
     "glyphs-small": SMALL,
     "glyphs-2d": replace(SMALL, loss="NCA", dim=2, learning_rate=3e-2),
     "glyphs-sketches": Run(
@@ -104,6 +105,7 @@ SUMMARIES = {
     "glyphs-nt-xent": "Images of characters, gray: finds the same character in another typeface.",
     "glyphs-multi-similarity": "As glyphs-nt-xent, by the multi-similarity loss.",
     "glyphs-semi-hard-triplet": "As glyphs-nt-xent, by the semi-hard triplet loss.",
+    "glyphs-contrastive": "As glyphs-nt-xent, by the contrastive loss.",
     "glyphs-small": "As glyphs-nt-xent, a fifth of its size, with 32 numbers per image.",
     "glyphs-2d": "Characters as points of the plane, for pictures of what a network learns.",
     "glyphs-sketches": "Two towers with the same weights: outlines of characters find filled ones of other designs.",
@@ -117,6 +119,8 @@ CHOICES = {
     "on validation classes, results/glyphs_choice.csv.",
     "glyphs-semi-hard-triplet": "The margin: the better of two on validation classes at both learning rates, with "
     "another network, results/leaderboard/batch.csv. The rest as glyphs-nt-xent.",
+    "glyphs-contrastive": "The margin: the better of two on validation classes at both learning rates, with another "
+    "network, results/leaderboard/batch.csv. The rest as glyphs-nt-xent.",
     "glyphs-small": "All settings but the size of the network as glyphs-nt-xent, without trials.",
     "glyphs-2d": "The loss and the learning rate: the best of five trials on validation classes, "
     "results/zoo_choice.csv.",
