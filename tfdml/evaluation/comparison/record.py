@@ -159,8 +159,8 @@ class ModelComparison:
             [
                 " - ".join(map(name_of, pair.comparison.names)),
                 self._cell(pair.comparison, pair.comparison.difference, "+"),
-                f"{pair.comparison.p:.2g}",
-                f"{pair.corrected:.2g}",
+                _p_text(pair.comparison.p),
+                _p_text(pair.corrected),
                 name_of(pair.better) if pair.better else "not told apart",
             ]
             for pair in self.pairs
@@ -231,6 +231,10 @@ def _pair_as_dict(pair):
     numbers = {name: plain(getattr(comparison, name)) for name in ("difference", "low", "high", "p")}
     corrected = {"corrected": pair.corrected, "better": pair.better, "queries": list(pair.queries)}
     return {"models": list(comparison.names), **numbers, **corrected, "detectable": plain(pair.detectable)}
+
+
+def _p_text(p):
+    return f"{p:.2g}" if p >= 1e-4 else "<0.0001"
 
 
 def _short(name, width=_NAME):
