@@ -16,13 +16,16 @@ SAMPLINGS = ("random", "semi-hard", "distance weighted")
 def rows(options):
     """One row per run."""
     runs = [
-        replace(
-            options.base, loss=loss, mining=mining, boundary="learned" if loss == "margin" else options.base.boundary
-        )
+        replace(options.base, loss=loss, mining=mining, boundary=boundary_of(loss, options))
         for loss in runner.some(LOSSES, options)
         for mining in runner.some(SAMPLINGS, options)
     ]
     return runner.results(runs, options)
+
+
+def boundary_of(loss, options):
+    """A boundary of each class for the margin loss; other losses have none, and keep the setting."""
+    return "learned" if loss == "margin" else options.base.boundary
 
 
 def tables(rows):
