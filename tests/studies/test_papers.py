@@ -108,7 +108,7 @@ def test_every_published_run_of_mining_has_a_loss():
     runs = {
         (row["loss"], row["mining"], row["boundary"]) for rows in standins.published("mining").values() for row in rows
     }
-    assert len(runs) == 38
+    assert len(runs) == 36
     for loss, mining_, boundary in runs:
         learned = boundary.startswith("learned")
         run = mining_setting.Run(loss, mining_, k=8, boundary=boundary if learned else float(boundary))
