@@ -172,7 +172,7 @@ def _as_classes(labels, gallery_labels):
 
 
 def require_metrics(names: Sequence[str]) -> None:
-    """Raise a ValueError unless these are names of metrics, of which the first one has a value for each query."""
+    """Raise a ValueError unless these are names of metrics and the first one has a value for each query."""
     require(not isinstance(names, str) and len(names) > 0, f"metrics={names!r}", 'several names, such as ("map@r",)')
     unknown = [name for name in names if not (_RANKED.fullmatch(name) or name in (*_WHOLE, "knn"))]
     expected = "'recall@1', 'precision@5', 'ndcg@10', 'map@10', 'r_precision', 'map@r', 'map', 'mrr', 'knn', "

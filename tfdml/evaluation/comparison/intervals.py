@@ -64,7 +64,7 @@ def paired_comparison(
 ) -> Comparison:
     """The mean difference of two models on the same queries, with its interval and p.
 
-    The degrees of freedom are 1 / H - 1: differences vary by the query more than by the class. p is that of the t test,
+    The degrees of freedom are 1 / H - 1: differences vary by the query more than by the class. p is from the t test,
     but at least 2 / 2^C, the smallest that C classes allow where a difference and its negative are as likely.
     """
     mean, error, shares = _estimate(a - b, labels)

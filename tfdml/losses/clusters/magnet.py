@@ -11,7 +11,7 @@ from tfdml.pairs import Pairs, squared
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.blocks import batch_rows, batch_sum, num_anchors_of_batch
 
-# A smaller variance is that of rounding, or of embeddings that are all equal.
+# A smaller variance comes from rounding, or from embeddings that are all equal.
 _LEAST_VARIANCE = 1e-7
 
 
