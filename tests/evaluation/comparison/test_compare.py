@@ -121,9 +121,8 @@ def test_a_gallery_is_searched_and_a_query_without_a_class_in_it_is_skipped(mode
     expected = metrics.retrieval(models["a"], LABELS, k=1, gallery=gallery["a"], gallery_labels=LABELS[3:])
     assert found.means["a"]["map@r"].value == expected["map@r"]
     assert (found.queries, found.skipped) == (21, 3)
-    assert "21 queries of 7 classes, 3 more without a relevant item; similarity: cosine; gallery: 21 items" in str(
-        found
-    )
+    sizes = "21 queries of 7 classes, 3 more without a relevant item; similarity: cosine; gallery: 21 items"
+    assert sizes in " ".join(str(found).split())
 
 
 def test_a_warning_of_a_model_is_a_note():

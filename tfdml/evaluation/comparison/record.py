@@ -15,7 +15,7 @@ from tfdml.metrics.statistics.comparison import Comparison
 from tfdml.typing import Data, FilePath
 
 _RECORD, _PAGE = "comparison.json", "index.html"
-_WIDTH, _NAME = 100, 18  # characters of a line, and of a name of a model
+_WIDTH, _PROSE, _NAME = 100, 88, 18  # characters of a line of a table, of one of text, and of a name of a model
 
 
 class Mean(NamedTuple):
@@ -245,7 +245,7 @@ def _short(name, width=_NAME):
 
 def _wrapped(texts):
     """The texts as lines."""
-    return [line for text in texts for line in textwrap.wrap(text, _WIDTH)]
+    return [line for text in texts for line in textwrap.wrap(text, _PROSE)]
 
 
 def _table_lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
