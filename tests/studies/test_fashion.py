@@ -27,18 +27,28 @@ def test_settings_are_chosen_on_classes_that_are_neither_trained_nor_tested(half
     assert classes(test) == set(NAMES) - classes(whole)
 
 
+def test_a_classifier_is_chosen_on_the_last_images_of_each_class_and_never_sees_them():
+    other = DATA.take(np.arange(50))
+    trained, validation = fashion.parts(fashion.Run(fashion.ALL, "", (), 0.1), DATA, other)
+    assert np.bincount(validation.labels).tolist() == [100] * 10
+    assert not np.intersect1d(trained.images, validation.images).size
+    assert validation.images.min() == 1000
+    again, test = fashion.parts(fashion.Run(fashion.ALL, "", (), 0.1, part="test"), DATA, other)
+    assert (len(again), test) == (len(trained), other)
+
+
 def measured(run):
     """A result whose numbers are decided by its settings."""
     score = zlib.crc32(runner.name_of(run).encode()) % 1000 / 1000
-    scores = dict.fromkeys(fashion.SCORES, score)
+    scores = dict.fromkeys(("recall@1", "map@r") if run.half == fashion.ALL else fashion.SCORES, score)
     about = {"core_seconds": 1.0, "protocol": "p", "hardware": "h", "versions": "v"}
     return {"run": asdict(run), "scores": scores, **about}
 
 
 def test_the_trial_with_the_highest_map_at_r_is_repeated_with_every_seed(tmp_path):
     options = runner.Options(fashion.Run("", "", (), 0.0), measured, tmp_path, seeds=(1, 2), workers=1)
-    rows = fashion.rows(options, losses=("triplet",), halves=("first", "last"))
-    for half in ("first", "last"):
+    rows = fashion.rows(options, losses=("triplet",), halves=("first", fashion.ALL))
+    for half in ("first", fashion.ALL):
         trials = runner.where(rows, half=half, part="validation")
         assert [trial["seed"] for trial in trials] == [0] * 4
         best = max(trials, key=lambda row: row["map@r"])
@@ -52,11 +62,13 @@ def test_the_trial_with_the_highest_map_at_r_is_repeated_with_every_seed(tmp_pat
 def test_the_tables_of_the_page_are_those_of_the_committed_rows():
     rows, page = runner.read_rows(fashion.ROWS), fashion.PAGE.read_text()
     assert pages.filled(page, fashion.tables(rows), "studies/fashion", rows) == page
-    assert len(runner.where(rows, part="test")) == len(fashion.HALVES) * len(fashion.COMPARED) * len(fashion.SEEDS)
+    assert len(runner.where(rows, part="test")) == (len(fashion.HALVES) + 1) * len(fashion.COMPARED) * len(
+        fashion.SEEDS
+    )
 
 
 @pytest.mark.slow
-def test_a_quick_run_measures_unseen_classes(tmp_path, monkeypatch, capsys):
+def test_a_quick_run_measures_unseen_classes_and_classifiers(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(fashion, "FOLDER", tmp_path)
     fashion.main(["--quick"])
-    assert "5 rows" in capsys.readouterr().out
+    assert "10 rows" in capsys.readouterr().out
