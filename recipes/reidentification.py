@@ -146,14 +146,18 @@ def trained(method, train, *, rate, steps, seed, loss=None, mined=None):
 
 
 def network():
-    """Two convolutions of standardized images, and a dense layer to 128 numbers."""
+    """Features of an image, and a dense layer to 128 numbers."""
     images = keras.Input((32, 32, 1), dtype="uint8")
+    return tfdml.models.EmbeddingModel(images, keras.layers.Dense(128)(features_of(images)))
+
+
+def features_of(images):
+    """Two convolutions of standardized images of 32 x 32 pixels, flat."""
     x = keras.ops.cast(images, "float32")
     x = keras.layers.LayerNormalization(axis=(1, 2, 3), center=False, scale=False)(x)
     x = keras.layers.Conv2D(16, 5, strides=2, padding="same", activation="relu")(x)
     x = keras.layers.Conv2D(32, 3, padding="same", activation="relu")(keras.layers.MaxPooling2D()(x))
-    x = keras.layers.Flatten()(keras.layers.MaxPooling2D()(x))
-    return tfdml.models.EmbeddingModel(images, keras.layers.Dense(128)(x))
+    return keras.layers.Flatten()(keras.layers.MaxPooling2D()(x))
 
 
 def measured(settings, x, query, q, gallery, g, metric="cosine"):
@@ -232,13 +236,17 @@ def vehicles(size, train, batches):
     """The two-branch network: all of it, and its embedding; its two losses, and batches with two targets."""
     images = keras.Input((*size, 3))
     outputs = vehicle_network(images, num_models=250, trunk=None if size[0] == 224 else tiny(size))
+    whole, model = (tfdml.models.EmbeddingModel(images, output) for output in (outputs, outputs["embedding"]))
+    return whole, model, *two_losses(train, batches, tfdml.losses.CoupledClustersLoss())
+
+
+def two_losses(train, batches, loss):
+    """The losses of the two outputs, softmax over models and `loss` of vehicles, and batches with both targets."""
     by_model = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
     models = np.zeros(len(train.class_names), "int64")
     models[train.labels] = -1 if train.models is None else train.models  # -1 is ignored
     batches = batches.map(lambda x, y: (x, {"model": tf.gather(models, y), "embedding": y}))
-    loss = {"model": by_model, "embedding": tfdml.losses.CoupledClustersLoss()}
-    whole, model = (tfdml.models.EmbeddingModel(images, output) for output in (outputs, outputs["embedding"]))
-    return whole, model, loss, batches
+    return {"model": by_model, "embedding": loss}, batches
 
 
 def tiny(size):

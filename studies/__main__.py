@@ -3,7 +3,7 @@
     python -m studies mining                   # an hour on two cores; resumes where it was stopped
     python -m studies importance_sampling      # three hours on two cores, without all_pairs, which takes hours more
     python -m studies leaderboard              # eight hours on one core
-    python -m studies reidentification         # a quarter of an hour on one core
+    python -m studies reidentification         # half an hour on one core
     python -m studies verification             # six minutes of processor time
     python -m studies mining weights top_k     # some of the studies
     python -m studies mining --quick           # smoke test of the training runs, in runs/quick

@@ -388,8 +388,17 @@ SAMPLING_MATTERS = (
 )
 
 # Slides
-MARGINS = [{"part": "test", "margin": margin} for margin in (0.2, 1.0, "soft")]
-HARD, ALL_TRIPLETS, GIVEN = named("loss", "batch hard", "batch all", "triplet")
+MARGINS = [{"part": "test", "margin": margin} for margin in (0.1, 0.2, 0.5, 1.0, "soft")]
+HARD, ALL_TRIPLETS, GIVEN, OFFLINE = named("loss", "batch hard", "batch all", "triplet", "triplet, mined offline")
+WITHOUT_SOFT = named(
+    "loss", "batch hard, nonzero", "batch all, nonzero", "lifted, all positives", "lifted, one positive"
+)
+ONLINE = [
+    *(effect for loss in (HARD, ALL_TRIPLETS) for effect in over(MARGINS, loss, OFFLINE)),
+    *(effect for loss in WITHOUT_SOFT for effect in over(MARGINS[:-1], loss, OFFLINE)),
+]
+BRANCHES = [{"part": "test", "network": network} for network in ("two branches", "one branch")]
+CLUSTERS = named("loss", "coupled clusters", "triplets")
 SLIDES = (
     Claim(
         "mining",
@@ -402,6 +411,22 @@ SLIDES = (
         "batch hard is better than one negative for each positive (MAP)",
         (study(GLYPHS, "reidentification triplets", over(MARGINS, HARD, GIVEN), key="map"),),
         "+17.4 to +24.3",
+    ),
+    Claim(
+        "mining",
+        "all online mining is better than offline mining (MAP)",
+        (study(GLYPHS, "reidentification triplets", ONLINE, key="map"),),
+        "-0.9 to +48.5",
+    ),
+    Claim(
+        "vehicles",
+        "two branches, of the model and of the vehicle, are better than one (CMC@1)",
+        (study(GLYPHS, "reidentification vehicles", over(CLUSTERS, *BRANCHES), key="cmc@1"),),
+    ),
+    Claim(
+        "vehicles",
+        "coupled clusters are better than triplets (CMC@1)",
+        (study(GLYPHS, "reidentification vehicles", over(BRANCHES, *CLUSTERS), key="cmc@1"),),
     ),
     Claim(
         "losses",

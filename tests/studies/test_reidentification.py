@@ -11,7 +11,7 @@ import pytest
 from recipes import reidentification as recipe
 from studies import __main__ as command
 from studies import pages, reidentification, runner
-from studies.reidentification import choice, setting, triplets
+from studies.reidentification import choice, setting, triplets, vehicles
 
 FOLDER = pages.RESULTS / "reidentification"
 RUN = setting.Run()
@@ -30,6 +30,13 @@ def invented(run):
 
 def options(folder, **changes):
     return replace(setting.options(folder, workers=1), train=invented, **changes)
+
+
+def driven(run):
+    """Numbers of a vehicle network that the settings decide."""
+    number = zlib.crc32(runner.name_of(run).encode()) % 1000 / 1000
+    about = {"core_seconds": 1.0, "protocol": run.part, "hardware": "2 cores", "versions": "1.0"}
+    return {"run": asdict(run), "scores": dict.fromkeys(["cmc@1", "cmc@5", "map"], number), **about}
 
 
 @pytest.mark.parametrize("loss", triplets.LOSSES)
@@ -82,6 +89,7 @@ def test_a_gain_is_paired_by_seeds():
 
 def test_a_quick_run_leaves_rows_and_a_page_of_tables(tmp_path, monkeypatch):
     monkeypatch.setattr(setting, "train", invented)
+    monkeypatch.setattr(vehicles, "train", driven)
     command.main(["reidentification", "--quick", "--output", str(tmp_path)])
     for name in reidentification.STUDIES:
         rows = list(csv.DictReader((tmp_path / f"{name}.csv").read_text().splitlines()))
@@ -139,3 +147,55 @@ def test_the_settings_of_the_recipe_are_the_chosen_ones():
         chosen_rate, settings = choice.chosen(rows, method)
         assert chosen_rate == rate
         assert settings == recipe.CHOSEN[method]
+
+
+def test_vehicles_of_the_same_models_are_trained_chosen_and_tested():
+    train, validation, test = (vehicles.vehicles(part, 60) for part in vehicles.PARTS)
+    names = [set(part.class_names) for part in (train, validation, test)]
+    assert [len(names[0] & names[1]), len(names[0] & names[2]), len(names[1] & names[2])] == [0, 0, 0]
+    assert len(names[0]) > len(names[1]) + len(names[2])
+    assert len(set(test.models) & set(train.models)) > 0.8 * len(set(test.models))
+    for part in (train, validation, test):
+        models = [name.split(",")[0] for name in part.class_names]
+        assert len({(models[label], model) for label, model in zip(part.labels, part.models, strict=True)}) == len(
+            set(part.models)
+        )
+
+
+def test_the_rate_of_the_highest_rank_1_of_the_validation_vehicles_is_tested_with_other_seeds(tmp_path, monkeypatch):
+    monkeypatch.setattr(vehicles, "train", driven)
+    rows = vehicles.rows(options(tmp_path))
+    for network in vehicles.NETWORKS:
+        for loss in vehicles.LOSSES:
+            trials, tested = (
+                runner.where(rows, network=network, loss=loss, part=part) for part in ("validation", "test")
+            )
+            assert [row["seed"] for row in trials] == [0] * 3
+            best = max(trials, key=lambda row: row["cmc@1"])
+            assert [(row["learning_rate"], row["seed"]) for row in tested] == [
+                (best["learning_rate"], seed) for seed in (1, 2, 3, 4, 5)
+            ]
+
+
+def test_networks_and_losses_are_compared_by_seeds():
+    """Seeds differ by 10 points, clusters gain 2, the second branch 3."""
+    rows = [
+        {"network": network, "loss": loss, "part": "test", "cmc@1": (10 * seed + 3 * two + 2 * clusters) / 100}
+        for two, network in enumerate(vehicles.NETWORKS)
+        for clusters, loss in enumerate(vehicles.LOSSES)
+        for seed in (1, 2, 3)
+    ]
+    _, _, *lines = vehicles.tables(rows)["vehicles"].splitlines()
+    assert lines == [
+        "| one branch | 20.0 ± 24.8 | 22.0 ± 24.8 | 2.0 ± 0.0 |",
+        "| two branches | 23.0 ± 24.8 | 25.0 ± 24.8 | 2.0 ± 0.0 |",
+        "| two above one | 3.0 ± 0.0 | 3.0 ± 0.0 | |",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", vehicles.NETWORKS)
+def test_a_vehicle_network_learns(network):
+    few = vehicles.Run(network, learning_rate=0.01, steps=30, classes=30, part="validation")
+    untrained, trained = (vehicles.train(replace(few, steps=steps))["scores"]["cmc@1"] for steps in (1, 30))
+    assert trained > untrained + 0.05
