@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 CODE = ("recipes", "studies", "benchmarks", "tools")
 OF_EVERY_LOSS = {"pairing", "miner", "importance", "match", "anchors_per_block", "name", "reduction", "dtype"}
 # The most lines of each kind. A change that needs more raises its number, and its commit says why.
-LINES = {"tfdml/**/*.py": 50_700, "tests/**/*.py": 49_000, "docs/**/*.md": 12_400}
+LINES = {"tfdml/**/*.py": 50_850, "tests/**/*.py": 49_400, "docs/**/*.md": 12_500}
 
 
 # Names without a user, by the reason for which they stay.
@@ -26,9 +26,9 @@ NAMES = {
     """,
     "a feature that its own page shows": """
         analysis.label_noise analysis.plot_pair_histogram callbacks.EmbeddingMetrics callbacks.PairDiagnostics
-        datasets.archives datasets.compose datasets.public.lfw_pairs evaluation.class_folds export.ScannSearch
-        export.next_version export.write_serving_config metrics.nearest_class_mean miners.compose networks.unfreeze
-        search.hardest_triplets search.upgrade
+        datasets.archives datasets.compose datasets.huggingface datasets.public.lfw_pairs evaluation.class_folds
+        export.ScannSearch export.next_version export.write_serving_config metrics.nearest_class_mean miners.compose
+        networks.unfreeze search.hardest_triplets search.upgrade
     """,
 }
 # Options that nothing passes, by the reason for which they stay.
@@ -80,6 +80,7 @@ OPTIONS = {
         "analysis.pair_histogram": "match",
         "callbacks.RefreshCenters": "every",
         "callbacks.RefreshMinedPairs": "index",
+        "datasets.huggingface": "image label load",
         "datasets.public.casia_webface": "load",
         "datasets.public.lfw": "load",
         "datasets.public.mini_imagenet": "load",

@@ -10,6 +10,7 @@ from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.photo_patches.patches import photo_patches
 from tfdml.datasets.photo_patches.photographs import photograph
 from tfdml.datasets.readers.archives import archives
+from tfdml.datasets.readers.huggingface import huggingface
 from tfdml.datasets.readers.idx_files import idx
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, verification_pairs
@@ -29,6 +30,7 @@ __all__ = [
     "face_points",
     "folder",
     "glyphs",
+    "huggingface",
     "idx",
     "outlines",
     "photo_patches",

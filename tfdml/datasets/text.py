@@ -55,6 +55,19 @@ def class_name_of(value: Any, option: str) -> str:
     return str(int(value))
 
 
+def numbered_classes(labels: list[Any], names: Sequence[str] | None) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Labels of a library as indices into names: its own numbers and names, or text and numbers, which are sorted."""
+    kinds = {type(label).__name__ for label in labels} - {"int", "str", "bytes"}
+    require(not kinds, f"labels of type {', '.join(kinds)}", "classes, text or whole numbers. Name another label=")
+    if names is not None:
+        return np.array(labels, np.int64), tuple(names)
+    texts = [label.decode("utf-8", "surrogateescape") if isinstance(label, bytes) else label for label in labels]
+    unique, numbers = np.unique(
+        [class_name(text) if isinstance(text, str) else text for text in texts], return_inverse=True
+    )
+    return numbers, tuple(map(str, unique.tolist()))
+
+
 def require_short(what: str, text: str) -> None:
     """Raise a ValueError unless a name has at most 4,096 characters."""
     received = f"{what} of {len(text):,} characters ({text[:40]!r}...)"

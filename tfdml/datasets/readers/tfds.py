@@ -12,7 +12,7 @@ from tfdml._core.optional import optional_import
 from tfdml._core.terminal import show_progress
 from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.text import class_name
+from tfdml.datasets.text import numbered_classes
 
 _LABELS_AT_ONCE = 256
 
@@ -61,7 +61,7 @@ def tfds(
     features = records.dataset_info.features
     _require_feature(features, "image", image, library.features.Image)
     _require_feature(features, "label", label, library.features.FeatureConnector)
-    labels, names = _numbered(_labels(records, label), features[label])
+    labels, names = numbered_classes(_labels(records, label), getattr(features[label], "names", None))
     load = Preprocessing(size=224) if load is None else load
     return LabeledSet(
         source=_Images(records, image),
@@ -108,16 +108,3 @@ def _labels(records, name):
         labels += [np.asarray(record[name]).item() for record in records.__getitems__(rows)]
         show_progress("labels read", len(labels), len(records))
     return labels
-
-
-def _numbered(labels, feature):
-    """Labels as indices into names, and the names."""
-    kinds = {type(label).__name__ for label in labels} - {"int", "str", "bytes"}
-    require(not kinds, f"labels of type {', '.join(kinds)}", "classes, text or whole numbers. Name another label=")
-    if hasattr(feature, "names"):
-        return np.array(labels, np.int64), tuple(feature.names)
-    texts = [label.decode("utf-8", "surrogateescape") if isinstance(label, bytes) else label for label in labels]
-    names, numbers = np.unique(
-        [class_name(text) if isinstance(text, str) else text for text in texts], return_inverse=True
-    )
-    return numbers, tuple(map(str, names.tolist()))
