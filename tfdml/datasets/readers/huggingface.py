@@ -60,7 +60,7 @@ class _Images:
         return len(self.records)
 
     def fingerprint(self, portable: bool) -> str:
-        """What the library says of the content of the dataset."""
+        """The name that the library gives to the content of the dataset."""
         return f"{self.records._fingerprint} {self.name}"
 
     def __getitem__(self, row: int) -> bytes:
