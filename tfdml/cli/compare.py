@@ -29,7 +29,7 @@ def _comparison(options):
     settings = {name: value for name, value in given.items() if value is not None}
     if options.scores is not None:
         with as_usage_error(f"--scores {options.scores}"):
-            table = read_table(options.scores, dict.fromkeys(("model", "query", "score"), "--scores"))
+            table = read_table(options.scores, dict.fromkeys(("model", "score"), "--scores"), ("query", "seed"))
         return evaluation.compare_scores(table, **settings)
     settings |= {} if options.metrics is None else {"metrics": options.metrics}
     files = named_files(options.files)

@@ -101,7 +101,7 @@ def _compare(command):
     source.add_argument("--labels", metavar="TABLE", help=".csv, .tsv or .parquet table with a row for each vector")
     source.add_argument("--qrels", metavar="QRELS", help="judgements in TREC form")
     source.add_argument(
-        "--scores", metavar="TABLE", help="table with the columns model, query and score; without FILEs"
+        "--scores", metavar="TABLE", help="table with the columns model, query or seed, and score; without FILEs"
     )
     command.add_argument("--label-column", default="label", metavar="NAME", help="column of a table (default: label)")
     command.add_argument("--path-column", metavar="NAME", help="column of a table, image files for the page")

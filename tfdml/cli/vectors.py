@@ -87,12 +87,13 @@ def _read_index(path):
     return index.reconstruct_n(0, index.ntotal)
 
 
-def read_table(path: str, columns: Mapping[str, str]) -> dict[str, np.ndarray]:
+def read_table(path: str, columns: Mapping[str, str], optional: Sequence[str] = ()) -> dict[str, np.ndarray]:
     """Columns of a .csv, .tsv or .parquet table as texts; `columns` are their names and the options that name them."""
     table = _read_parquet(path) if path.endswith(".parquet") else _read_text(path)
     missing = ", ".join(f"{column!r} ({option})" for column, option in columns.items() if column not in table)
     require(not missing, f"a table without {missing}", f"some of {', '.join(table)}")
-    return {column: np.array([str(value) for value in table[column]]) for column in columns}
+    read = [*columns, *(column for column in optional if column in table)]
+    return {column: np.array([str(value) for value in table[column]]) for column in read}
 
 
 def read_labels(
