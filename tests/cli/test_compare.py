@@ -121,7 +121,7 @@ def test_rankings_and_scores_are_compared_and_written(run, tmp_path):
         ("both.npz --labels labels.csv", 1, "both, both.npz: Received 2 arrays: x, y, expected one, or its name"),
         ("labels.csv --labels labels.csv", 1, "Received a file that ends in '.csv', expected .npy, .npz, .parquet"),
         ("a.npy --labels labels.csv --path-column file", 1, "Received paths with '0.png', which is no file"),
-        ("--scores labels.csv", 2, "--scores labels.csv: Received a table without 'model' (--scores), 'score' (--scores)"),
+        ("--scores labels.csv", 2, "--scores labels.csv: Received a table without 'model' (--scores), 'score'"),
         ("bm25.run --qrels bm25.run", 1, "Received bm25.run, line 1: 6 words, expected 4: query 0 document grade."),
     ],
 )
