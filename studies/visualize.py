@@ -4,6 +4,7 @@ python -m studies.visualize    # draws docs/images/visualize-*.png and visualize
 """
 
 import keras
+import matplotlib.pyplot as plt
 import numpy as np
 from keras import layers
 
@@ -21,6 +22,23 @@ def thumbnails(path, photos):
     """A map of 1,000 photo patches by centered pixels."""
     some = photos.take(np.random.default_rng(0).permutation(len(photos))[:1000])
     tfdml.visualize.embedding_map(pixels(some), some).savefig(path, dpi=80)
+
+
+def shares(path, photos):
+    """Two views of each of four places, with the shares of their places in the similarity."""
+    model = tfdml.zoo.load("photo-patches-imagenet")
+    figure, axes = plt.subplots(2, 4, figsize=(8, 4), layout="constrained")
+    for column, label in zip(axes.T, (5, 20, 40, 60), strict=True):
+        rows = np.flatnonzero(photos.labels == label)[:2]
+        maps = tfdml.visualize.similarity_map(model, *photos.images[rows])
+        column[0].set_title(f"cosine {maps[0].sum():.2f}", fontsize=9)
+        most = max(abs(each).max() for each in maps)
+        for axis, row, each in zip(column, rows, maps, strict=True):
+            axis.imshow(photos.images[row])
+            axis.imshow(each, "coolwarm", alpha=0.5, vmin=-most, vmax=most, extent=(0, 64, 64, 0))
+            axis.axis("off")
+    figure.savefig(path, dpi=80)
+    plt.close(figure)
 
 
 def domains(path):
@@ -68,6 +86,7 @@ def main():
     photos = tfdml.datasets.photo_patches(splits=("validation",))[0]
     grid(pages.IMAGES / "visualize-grid.png", photos)
     thumbnails(pages.IMAGES / "visualize-map.png", photos)
+    shares(pages.IMAGES / "visualize-shares.png", photos)
     domains(pages.IMAGES / "visualize-domains.png")
     movie(pages.IMAGES / "visualize-training.gif", tfdml.datasets.glyphs()[0].select_classes(range(8)), epochs=60)
 

@@ -1,0 +1,125 @@
+"""Which places of two images make them similar."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._core.checks import require
+
+if TYPE_CHECKING:
+    import keras
+
+
+def similarity_map(model: keras.Model, a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """The cosine similarity of two images as a sum over the places of either image.
+
+    A network makes a map of features f, pools it, and applies layers to the result: z(f). With the gradient of the
+    similarity s = z(f) z(g) / (|z(f)| |z(g)|) at constant norms, the share of a place is
+
+        h = sum over channels of f ds/df, and the same part of what is left of s at all places
+
+    so that each map sums up to s. Average, maximum and generalized-mean pooling, or none, with linear layers behind it
+    leave only the bias of these layers; the maps are then the exact sum over pairs of places. Other layers, such as an
+    activation, leave more, and the shares are those of the gradient. A negative share makes the images less similar.
+
+    Example: images of two pixels, which are averaged.
+
+        >>> inputs = keras.Input((1, 2, 2))
+        >>> model = keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(inputs))
+        >>> a, b = np.array([[[3, 0], [0, 4]]], "uint8"), np.array([[[1, 1], [1, 1]]], "uint8")
+        >>> for shares in tfdml.visualize.similarity_map(model, a, b):  # (3 + 4) / (5 * 2^(1/2))
+        ...     print(shares.round(2))
+        [[0.42 0.57]]
+        [[0.49 0.49]]
+
+    Args:
+        model: a functional Keras model of images and one output `(batch, dim)`, which has one map of features
+            `(batch, height, width, channels)` behind which all maps are pooled.
+        a, b: images `(height, width, channels)` as the model takes them.
+
+    Returns:
+        The shares of `a` and of `b`, each `(height, width)` float32 of the map of features.
+
+    Raises:
+        ValueError: a model without such a map, or images of another shape.
+
+    Source: Stylianou, Souvenir, Pless, Visualizing Deep Similarity Networks, WACV 2019, section 3, for average pooling.
+    """
+    from tfdml._core.backends import vector_jacobian
+
+    to_map, to_vector = _parts(model)
+    maps = [to_map(_as_batch(model, name, image)) for name, image in (("a", a), ("b", b))]
+    vectors = [to_vector(features) for features in maps]
+    x, y = (_as_numpy(vector)[0] for vector in vectors)
+    norms = max(float(np.linalg.norm(x) * np.linalg.norm(y)), 1e-12)
+
+    def shares(features, other):
+        (gradient,) = vector_jacobian(to_vector, [features], other / norms)
+        share = (_as_numpy(features) * _as_numpy(gradient)).sum(axis=-1)[0]
+        return (share + (x @ y / norms - share.sum()) / share.size).astype(np.float32)
+
+    return shares(maps[0], vectors[1]), shares(maps[1], vectors[0])
+
+
+def _parts(model: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The model up to its last map, and from there to the vector before it is normalized."""
+    import keras
+
+    output = model.outputs[0]
+    while isinstance(output._keras_history.operation, keras.layers.UnitNormalization):
+        (output,) = _inputs_of(output)
+    require(len(output.shape) == 2, f"a model with an output of shape {output.shape}", "(batch, dim)")
+    return _parts_before(output, model)
+
+
+def _parts_before(output, model):
+    """The parts of a model before and behind the last map on the way to one of its tensors, also inside of layers."""
+    import keras
+
+    ends, tensors = {}, [output]
+    while tensors:
+        tensor = tensors.pop()
+        earlier = _inputs_of(tensor)
+        is_of_maps = isinstance(tensor._keras_history.operation, keras.Model) and any(
+            len(x.shape) == 4 for x in earlier
+        )
+        if len(tensor.shape) == 4 or is_of_maps:
+            ends[id(tensor)] = tensor
+        else:
+            tensors += earlier
+    require(len(ends) == 1, f"a model with {len(ends)} maps of features before its output", "one that it pools")
+    (end,) = ends.values()
+    behind = functools.partial(keras.Model(end, output), training=False)
+    if len(end.shape) == 4:
+        return functools.partial(keras.Model(model.inputs, end), training=False), behind
+    inner = end._keras_history.operation
+    to_map, to_end = _parts_before(inner.outputs[0], inner)
+    start = keras.Model(model.inputs, _inputs_of(end))
+    return lambda image: to_map(start(image, training=False)), lambda features: behind(to_end(features))
+
+
+def _inputs_of(tensor):
+    """The tensors from which a layer computed a tensor; none for an input."""
+    layer, number, _ = tensor._keras_history
+    return layer._inbound_nodes[number].input_tensors
+
+
+def _as_batch(model, name, image):
+    """A batch of one image."""
+    import keras
+
+    image = np.asarray(image)
+    shape = tuple(model.inputs[0].shape[1:])
+    require(image.shape == shape, f"{name} of shape {image.shape}", f"{shape}, one image as the model takes it")
+    return keras.ops.convert_to_tensor(image[None], dtype=model.inputs[0].dtype)
+
+
+def _as_numpy(tensor):
+    import keras
+
+    return keras.ops.convert_to_numpy(tensor).astype(np.float64)
