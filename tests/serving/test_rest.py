@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 
 import numpy as np
 import pytest
@@ -137,6 +138,52 @@ def test_a_search_has_files_and_items_with_ten_neighbors_and_no_filter_by_defaul
 def test_another_search_is_refused_with_a_reason(options, reason):
     with pytest.raises(RefusedError, match=reason):
         search({"instances": [B64], **options})
+
+
+URL = f"data:image/png;base64,{B64['b64']}"
+
+
+@pytest.mark.parametrize(
+    ("request_", "number", "as_base64"),
+    [
+        ({"input": URL}, 1, False),
+        ({"input": [URL, URL], "model": "m", "dimensions": 8, "encoding_format": "base64", "user": "u"}, 2, True),
+        (json.dumps({"input": [URL]}).replace("/", "\\/").encode(), 1, False),  # as PHP writes it
+    ],
+)
+def test_images_to_embed_come_as_data_urls(request_, number, as_base64):
+    body = request_ if isinstance(request_, bytes) else json.dumps(request_).encode()
+    assert rest.read_embeddings(body, "m", 8, LIMITS) == ([b"file"] * number, as_base64)
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "reason"),
+    [
+        ({}, 400, "Received nothing, expected a list of at least one image"),
+        ({"input": []}, 400, "Received no images"),
+        ({"input": [URL] * 4}, 413, "more than 3 images"),
+        ({"input": [URL, "a cat"]}, 400, 'Image 1: Received a text, expected an image as "data:image/png;base64,'),
+        ({"input": "https://example.org/cat.png"}, 400, "Image 0: Received a text, expected an image"),
+        ({"input": [7]}, 400, "Image 0: Received a number, expected an image"),
+        ({"input": URL[:-4] + "!!"}, 400, "Image 0: Received b64 that is not base64"),
+        ({"input": URL, "model": "n"}, 400, "Received another model, expected 'm'"),
+        ({"input": URL, "dimensions": 4}, 400, "Received another dimensions, expected 8"),
+        ({"input": URL, "encoding_format": ["float"]}, 400, "another encoding_format, expected 'float' or 'base64'"),
+    ],
+)
+def test_another_request_for_embeddings_is_refused_with_a_reason(request_, status, reason):
+    with pytest.raises(RefusedError, match=re.escape(reason)) as caught:
+        rest.read_embeddings(json.dumps(request_).encode(), "m", 8, LIMITS)
+    assert caught.value.status == status
+
+
+def test_embeddings_are_numbers_or_float32_in_base64():
+    vectors = [np.array([0.5, -2.0], "float32"), np.array([1.0, 0.1], "float32")]
+    plain, encoded = (json.loads(rest.embeddings("m", vectors, as_base64)) for as_base64 in (False, True))
+    assert (plain["object"], plain["model"], [row["index"] for row in plain["data"]]) == ("list", "m", [0, 1])
+    assert plain["data"][0] == {"object": "embedding", "index": 0, "embedding": [0.5, -2.0]}
+    assert encoded["data"][0]["embedding"] == "AAAAPwAAAMA="  # 3f000000 and c0000000, lowest byte first
+    np.testing.assert_array_equal(np.frombuffer(base64.b64decode(encoded["data"][1]["embedding"]), "<f4"), vectors[1])
 
 
 def test_metadata_and_status_have_the_form_of_tensorflow_serving():

@@ -126,6 +126,16 @@ async def test_files_and_pixels_are_embedded_in_their_order(client):
     assert await answer(client, "/v1/models/model/versions/1:predict", pixels) == (200, {"outputs": [[1, 2]]})
 
 
+@served()
+async def test_clients_of_language_models_get_embeddings_of_data_urls(client):
+    urls = [f"data:image/jpeg;base64,{file(content)['b64']}" for content in (b"ab", b"cd")]
+    status, found = await answer(client, "/v1/embeddings", {"model": "model", "input": urls})
+    assert (status, [row["embedding"] for row in found["data"]]) == (200, [[97, 98], [99, 100]])
+    bad = f"data:image/jpeg;base64,{file(b'bad')['b64']}"
+    status, found = await answer(client, "/v1/embeddings", {"input": [urls[0], bad]})
+    assert (status, found) == (400, {"error": "Image 1: Received no image, expected one."})
+
+
 def test_the_rest_client_of_the_page_is_answered_as_by_tensorflow_serving(serve):
     page = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
     names = {}

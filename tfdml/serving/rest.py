@@ -1,8 +1,11 @@
-"""Requests and answers in the REST form of TensorFlow Serving. A request of another form is a `RefusedError`.
+"""Requests and answers in the REST form of TensorFlow Serving, and embeddings in the form of language models.
+
+A request of another form is a `RefusedError`.
 
 Source: TensorFlow Serving, RESTful API, https://www.tensorflow.org/tfx/serving/api_rest.
 """
 
+import base64
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -28,6 +31,7 @@ _K = 10
 _ITEMS = 12  # random items
 _NOTHING = Raw(b"")
 _DIGITS = re.compile("[0-9]{1,19}")
+_DATA_URL = re.compile(rb'"data:image\\?/[a-z0-9.+-]{1,40};base64,')  # JSON may have a backslash before a slash
 _FORMS = {"instances": "predictions", "inputs": "outputs"}
 _TYPES = {"string": "DT_STRING", "uint8": "DT_UINT8", "float32": "DT_FLOAT", "float16": "DT_HALF", "int64": "DT_INT64"}
 
@@ -66,6 +70,30 @@ def read_search(
     where = _read_where(request["where"], limits) if "where" in request else {}
     queries = read_images(request.get("instances", _NOTHING), _read_query, limits)
     return queries, k, json.dumps(where, sort_keys=True)
+
+
+def read_embeddings(body: bytes, name: str, dim: int, limits: Limits) -> tuple[list[bytes], bool]:
+    """Read the JSON of `/v1/embeddings`: `input` is one image or several, as data URLs; nothing is fetched.
+
+        {"model": "animals", "input": ["data:image/png;base64,..."], "encoding_format": "base64"}
+
+    Returns contents of files, and whether the embeddings are wanted in base64. Other names are ignored.
+    """
+    request = read_object(body)
+    for key, value in (("model", name), ("dimensions", dim)):
+        _require(key not in request or _plain(request[key]) == value, f"another {key}", repr(value))
+    form = _plain(request["encoding_format"]) if "encoding_format" in request else "float"
+    _require(form in ("float", "base64"), "another encoding_format", "'float' or 'base64'")
+    rows = request.get("input", _NOTHING)
+    rows = Raw(b"[" + bytes(rows) + b"]") if kind_of(rows) == "a text" else rows
+    return read_images(rows, _read_data_url, limits), form == "base64"
+
+
+def embeddings(name: str, vectors: list[np.ndarray], as_base64: bool) -> bytes:
+    """The answer of `/v1/embeddings`: lists of numbers, or float32, lowest byte first, in base64."""
+    values = [base64.b64encode(x.astype("<f4").tobytes()) if as_base64 else x for x in vectors]
+    data = [{"object": "embedding", "index": row, "embedding": value} for row, value in enumerate(values)]
+    return as_json({"object": "list", "data": data, "model": name, "usage": {"prompt_tokens": 0, "total_tokens": 0}})
 
 
 def read_items(query: Mapping[str, str], limits: Limits) -> tuple[int, int | None]:
@@ -163,6 +191,13 @@ def _read_query(row):
     values = read_object(row) if kind_of(row) == "an object" else {}
     item = [name for name in ("id", "row") if name in values]
     return (item[0], _plain(values[item[0]])) if item else read_file(row)
+
+
+def _read_data_url(row):
+    start = _DATA_URL.match(bytes(memoryview(row)[:100]))
+    if start is None:
+        raise RefusedError(400, f'Received {_shown(row)}, expected an image as "data:image/png;base64,...".')
+    return read_base64(Raw(b'"' + memoryview(row)[start.end() :]))
 
 
 def _read_where(where, limits):

@@ -132,6 +132,7 @@ class _Server:
         model = f"/v1/models/{self._name}"
         version = f"{model}/versions/{self._version}"
         routes = [web.get("/healthz", self.health), web.get("/metrics", self.metrics)]
+        routes += [web.post("/v1/embeddings", self.embeddings)]
         for address in (model, version):
             routes += [web.get(address, self.status), web.get(f"{address}/metadata", self.metadata)]
             routes += [web.post(f"{address}:predict", self.predict)]
@@ -178,6 +179,13 @@ class _Server:
         results = await self._results(signature.pixels, images)
         rows = [signature.marked(row) for row in results] if signature.marks else _all_good(results)
         return await self._json(rest.answer, form, rows)
+
+    async def embeddings(self, request):
+        """Embeddings of images, in the form that clients of language models ask for."""
+        facts = self._name, self._embedder.dim, self._limits
+        images, as_base64 = await self._parsed(request, rest.read_embeddings, *facts)
+        vectors = [row[EMBEDDING] for row in _all_good(await self._results(PIXELS, images))]
+        return await self._json(rest.embeddings, self._name, vectors, as_base64)
 
     async def index(self, request):
         index = self._records or self._model_index
