@@ -12,8 +12,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-_WEIGHTS = "model.weights.h5"  # in the archive that Keras writes
-
 
 def are_exact_in_half(arrays: Iterable[np.ndarray]) -> bool:
     """Whether there are float32 arrays, and float16 holds each value of them exactly."""
@@ -41,21 +39,18 @@ def shared_graph(network: keras.Model) -> Callable[..., Any]:
 
 
 def halve_weights(path: Path) -> None:
-    """Write a file of `model.save` again, compressed and with weights in float16, where all are exact in it.
-
-    Keras casts them to the type of the model's variables when it loads the file.
-    """
+    """Write a file of `model.save` again, compressed, in float16 if all weights are exact; Keras casts them on load."""
     with zipfile.ZipFile(path) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
     halved = io.BytesIO()
-    with h5py.File(io.BytesIO(contents[_WEIGHTS])) as weights, h5py.File(halved, "w") as target:
+    with h5py.File(io.BytesIO(contents["model.weights.h5"])) as weights, h5py.File(halved, "w") as target:
         arrays: list[np.ndarray] = []
         weights.visititems(lambda _, item: arrays.append(item[()]) if isinstance(item, h5py.Dataset) else None)
         if not are_exact_in_half(arrays):
             return
         _copy_halved(weights, target)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in (contents | {_WEIGHTS: halved.getvalue()}).items():
+        for name, content in (contents | {"model.weights.h5": halved.getvalue()}).items():
             archive.writestr(name, content)
 
 
