@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.zoo.cards import write_entry
 from tests.zoo.conftest import DATA, IMAGES, made, trained  # noqa: F401
 from tests.zoo.test_entries import flip
 from tfdml import cli, evaluation, models, zoo
-from tfdml.zoo import reproduction as evaluating
+from tfdml.zoo.sets import SETS
 
 pytestmark = pytest.mark.slow  # the entries of the fixture take seconds
 
@@ -24,7 +25,7 @@ def run(made, tmp_path, monkeypatch, capsys):  # noqa: F811
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(tf.io.encode_png(pixels).numpy())
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(evaluating._SETS, DATA.protocol, lambda: (DATA, None))
+    monkeypatch.setitem(SETS, DATA.protocol, lambda: (DATA, None))
 
     def command(*words):
         code = cli.main(words)
@@ -44,6 +45,11 @@ def test_models_are_listed_with_their_cards(run):
 def test_models_are_measured_again(run, tmp_path):
     code, out, _ = run("zoo", "evaluate", "squares")
     assert (code, out) == (0, f"{zoo.evaluate('squares')}\n")
+    shutil.rmtree(tmp_path / "savedmodels" / "pair")
+    write_entry(tmp_path / "savedmodels", "of-others", data="photos/exact-cosine/v1")
+    code, found, said = run("zoo", "evaluate")
+    assert (code, found) == (0, out)
+    assert "of-others: skipped. tfdml.zoo.evaluate('of-others', data=)" in said
     card = tmp_path / "savedmodels" / "squares" / "model.json"
     content = json.loads(card.read_text())
     content["metrics"]["mrr"]["value"] -= 0.01

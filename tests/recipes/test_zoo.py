@@ -23,7 +23,9 @@ def test_it_trains_models_and_writes_entries_that_load(tmp_path, monkeypatch, ca
     assert (card.dimension, card.classes) == (2, 40)
     assert card.protocol == "glyphs/class-disjoint/exact-euclidean/v1/first-40-classes"
     assert card.training["data"] == "glyphs/class-disjoint-train/exact-cosine/v1/first-40-classes"
-    assert zoo.load("glyphs-sketches", root=root).towers[0].output.shape == (None, 64)
+    model = zoo.load("glyphs-sketches", root=root)
+    assert model.towers[0].output.shape == (None, 64)
+    assert all((weight == weight.astype("float16")).all() for weight in model.get_weights())
 
 
 @pytest.mark.slow

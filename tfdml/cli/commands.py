@@ -33,6 +33,7 @@ from tfdml.evaluation.report.records import plain
 from tfdml.training.settings import NAMES, is_training_run
 from tfdml.training.train import require_outside
 from tfdml.zoo.paths import folder_of
+from tfdml.zoo.sets import SETS
 
 SEARCHES = {"exact": export.ExactSearch, "partitioned": export.PartitionedSearch}
 
@@ -318,11 +319,20 @@ def _list_models(options, names, unreadable):
 
 
 def _evaluate_models(options, names, unreadable):
+    names = names if options.names else [name for name in names if _has_set(name, options.root)]
     results = [zoo.evaluate(name, root=options.root) for name in names]
     lines = [line for result in results for line in table_lines(result)]
     print_result(options, [result.as_dict() for result in results], lines)
     _say_unreadable(unreadable)
     return EXIT_OK if all(result.agrees for result in results) and not unreadable else EXIT_FAILED
+
+
+def _has_set(name, root):
+    """Whether the package has the set of a card; a line says so if not."""
+    has_set = zoo.card(name, root=root).data in SETS
+    if not has_set:
+        say(f"{name}: skipped. tfdml.zoo.evaluate({name!r}, data=) measures it on a labeled set that you pass.")
+    return has_set
 
 
 def _check_models(options, names, unreadable):

@@ -63,7 +63,8 @@ def saved_model(
     return `"error"`: `(batch,)` strings, empty for a valid image, otherwise the reason; the embedding and the scores of
     an invalid image are zero, its ids -1 or empty.
 
-    Only the graph from the model's input to its output is written, without the optimizer and the layers of a loss.
+    Only the graph from the model's input to its output is written, without the optimizer and the layers of a loss. If
+    float16 holds all float32 weights exactly, the file stores them in float16; each request casts them to float32.
     `tf.saved_model.load` loads the folder even if neither tfdml nor Keras is installed. `path` holds a complete model
     at all times. Beside the settings named below, `assets.extra` holds the versions of the packages (`versions.json`),
     the `tfdml.models.fingerprint` of model and preprocessing (`fingerprint.json`), facts about the search

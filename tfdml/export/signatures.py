@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfdml.datasets import Preprocessing
 from tfdml.export.graph_index import GraphIndex
+from tfdml.export.half import shared_graph
 from tfdml.networks.lora import merge_lora
 
 PAIR_INPUTS = ("a", "b")
@@ -28,13 +29,13 @@ def archive_of(
     network = keras.Model(model.inputs, model.outputs)
     shape = preprocessing.shape
     archive = keras.export.ExportArchive()
-    answers = _answers(graph_index, threshold)
+    answers, graph = _answers(graph_index, threshold), shared_graph(network)
     for (pixel_name, file_name), answer in answers.items():
-        answer_pixels = _for_pixels(network, answer)
+        answer_pixels = _for_pixels(network, graph, answer)
         archive.add_endpoint(pixel_name, answer_pixels, [tf.TensorSpec((None, *shape), "uint8", name="images")])
         archive.add_endpoint(file_name, _for_files(answer_pixels, preprocessing, on_error), _file_inputs(preprocessing))
     inputs = [tf.TensorSpec((None, *shape), network.inputs[0].dtype, name="images")]
-    archive.add_endpoint("embed", _for_pixels(network, _embedding), inputs)
+    archive.add_endpoint("embed", _for_pixels(network, graph, _embedding), inputs)
     return archive, [*itertools.chain(*answers), "embed"]
 
 
@@ -45,7 +46,7 @@ def pair_archive_of(
     model = merge_lora(model)
     network = keras.Model(model.inputs, model.outputs)
     archive = keras.export.ExportArchive()
-    score = _pair_scores(network)
+    score = _pair_scores(network, shared_graph(network))
     files = [tf.TensorSpec((None,), "string", name=name) for name in PAIR_INPUTS]
     archive.add_endpoint("serving_default", score, _pair_inputs(preprocessing.shape, ["uint8", "uint8"]))
     archive.add_endpoint("serve_bytes", _for_pair_files(score, preprocessing, on_error), files)
@@ -67,11 +68,12 @@ def pixel_function(
     """
     model = merge_lora(model)
     network = keras.Model(model.inputs, model.outputs)
+    graph = lambda *inputs: network(list(inputs), training=False)  # noqa: E731
     if len(network.inputs) == 2:
-        function, inputs = _pair_scores(network, allow_empty), _pair_inputs(shape, ["uint8", "uint8"])
+        function, inputs = _pair_scores(network, graph, allow_empty), _pair_inputs(shape, ["uint8", "uint8"])
     else:
         answer = lambda embeddings: _all_answers(embeddings, graph_index, threshold)  # noqa: E731
-        function = _for_pixels(network, answer, allow_empty)
+        function = _for_pixels(network, graph, answer, allow_empty)
         inputs = [tf.TensorSpec((None, *shape), "uint8", name="images")]
     return tf.function(function, input_signature=inputs)
 
@@ -89,14 +91,14 @@ def _pair_inputs(shape, dtypes):
     return [tf.TensorSpec((None, *shape), dtype, name=name) for name, dtype in zip(PAIR_INPUTS, dtypes, strict=True)]
 
 
-def _pair_scores(network, allow_empty=True):
+def _pair_scores(network, graph, allow_empty=True):
     def score(a, b):
         batch = tf.shape(a)[0]
         rows = [
             tf.cast(_with_a_row(images) if allow_empty else images, placeholder.dtype)
             for images, placeholder in zip((a, b), network.inputs, strict=True)
         ]
-        output = network(rows, training=False)
+        output = graph(*rows)
         return {"score": tf.cast(output[0] if isinstance(output, list) else output, "float32")[:batch]}
 
     return score
@@ -132,11 +134,11 @@ def _file_inputs(preprocessing):
     return files + ([tf.TensorSpec((None, 4), "float32", name="boxes")] if preprocessing.boxes else [])
 
 
-def _for_pixels(network, answer, allow_empty=True):
+def _for_pixels(network, graph, answer, allow_empty=True):
     def answer_pixels(images):
         batch = tf.shape(images)[0]
         rows = _with_a_row(images) if allow_empty else images
-        output = network(tf.cast(rows, network.inputs[0].dtype), training=False)
+        output = graph(tf.cast(rows, network.inputs[0].dtype))
         embeddings = tf.cast(output[0] if isinstance(output, list) else output, "float32")
         return {name: output[:batch] for name, output in answer(embeddings).items()}
 

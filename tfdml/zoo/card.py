@@ -12,6 +12,7 @@ from tfdml._core.terminal import visible
 from tfdml.datasets import Preprocessing
 from tfdml.evaluation.report.records import Measured, plain
 from tfdml.zoo.front_matter import front_matter
+from tfdml.zoo.sets import SETS
 
 FILE = "model.json"
 RUN_RECIPE = "tfdml train"  # of a card that a training run wrote
@@ -223,7 +224,8 @@ def _load_text(card):
 
 
 def _numbers_text(card):
-    again = "" if card.recipe == RUN_RECIPE else f"`tfdml zoo evaluate {card.name}` measures them again. "
+    call = f"tfdml zoo evaluate {card.name}" if card.data in SETS else f'tfdml.zoo.evaluate("{card.name}", data=...)'
+    again = "" if card.recipe == RUN_RECIPE else f"`{call}` measures them again. "
     return (
         f"Protocol `{card.protocol}`: {card.queries:,} queries of {card.classes:,} classes, {card.items:,} items, "
         f"intervals by bootstrap over classes. {again}Measured with "

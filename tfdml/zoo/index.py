@@ -16,9 +16,9 @@ _ALIGNED = "<<<>>><<"
 _HEAD = ["model", "what it is for", "data", "dimension", "weights", "MB", "Recall@1", "MAP@R"]
 _PAGE = """# Models
 
-Written by `tfdml.zoo.save`: do not edit. `tfdml.zoo.load(NAME)` loads one, `tfdml zoo evaluate NAME` measures it again,
-`tfdml zoo check NAME` compares its files with their checksums. Numbers are in %, on the set in the column "data";
-numbers on different sets cannot be compared. Each model has a page with all numbers, intervals and limits.
+Written by `tfdml.zoo.save`: do not edit. `tfdml.zoo.load(NAME)` loads one, `tfdml zoo check NAME` compares its files
+with their checksums. Numbers are in %, on the set in the column "data"; numbers on different sets cannot be compared.
+Each model has a page with all numbers, intervals and limits, and the call that measures them again.
 
 """
 

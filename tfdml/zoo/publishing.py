@@ -14,6 +14,7 @@ from tfdml.datasets import Preprocessing
 from tfdml.evaluation.report.measurement import Measurement, protocol_of
 from tfdml.evaluation.report.records import Evaluation, Measured
 from tfdml.export import saved_model
+from tfdml.export.half import halve_weights
 from tfdml.models import EmbeddingModel, TwoTowers
 from tfdml.typing import Data, FilePath
 from tfdml.zoo.card import FILE, TOWERS, Card, read_card, write_card
@@ -48,7 +49,8 @@ def save(
     The entry is the folder `root/name`: `1`, a SavedModel as `tfdml.export.saved_model` writes it (for two towers
     `query/1` and `gallery/1`); `model.keras`, the network without the state of the optimizer and the loss;
     `model.json`, the card; `README.md`, its page; and `SHA256SUMS`. The folder is written under a temporary name and
-    renamed, so `root/name` is a complete entry at all times. Then the table in `root/README.md` is written.
+    renamed, so `root/name` is a complete entry at all times. Then the table in `root/README.md` is written. If float16
+    holds all weights exactly, `1` and `model.keras` store them so, and the network computes with float32 as before.
 
     See also: `push`, which uploads an entry, and `tfdml.export.saved_model` for a model without a card.
 
@@ -100,6 +102,7 @@ def _write_entry(folder, model, preprocessing, entries):
     folder.mkdir()
     write_saved_models(folder, model, preprocessing)
     bare(model).save(folder / MODEL)
+    halve_weights(folder / MODEL)
     entries = entries | entries_of_model(model, preprocessing) | {"sizes": file_sizes(folder)} | environment()
     write_card(folder, Card(**entries))
     write_checksums(folder)

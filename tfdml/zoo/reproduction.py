@@ -1,14 +1,13 @@
 """Metrics of a model, and the metrics of a card measured again."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import keras
 import numpy as np
 
-from tfdml import datasets
 from tfdml._core.checks import require, require_metric
 from tfdml._core.environment import environment
 from tfdml._core.terminal import visible
@@ -19,16 +18,11 @@ from tfdml.typing import Data, FilePath
 from tfdml.zoo.card import Card, Timing
 from tfdml.zoo.entries import opened
 from tfdml.zoo.paths import undamaged_folder_of
+from tfdml.zoo.sets import SETS
 
 TOLERANCE = 0.001
 _SEED = 0  # of the bootstrap
 _TIMED_BATCHES, _TIMED_BATCH_SIZE = 5, 32
-_GLYPHS = "glyphs/class-disjoint/exact-cosine/v1"
-_SETS: dict[str, Callable[[], tuple[Any, ...]]] = {
-    _GLYPHS: lambda: (datasets.glyphs()[1], None),
-    f"{_GLYPHS}/outlines-against-other-designs": lambda: datasets.sketches(datasets.glyphs()[1]),
-    "photo-patches/photograph-disjoint/exact-cosine/v1": lambda: (*datasets.photo_patches(splits=("test",)), None),
-}
 
 
 @dataclass(frozen=True)
@@ -101,9 +95,9 @@ def evaluate(
         The `metrics`, measured again, their largest `difference` from the `card`, and whether it `agrees`, as a table.
     """
     model, card = opened(undamaged_folder_of(name, root))
-    has_data = data is not None or card.data in _SETS
+    has_data = data is not None or card.data in SETS
     require(has_data, f"{name!r}, measured on {card.data!r}, without data", "data=, the labeled set with this protocol")
-    queries, items = (data, gallery) if data is not None else _SETS[card.data]()
+    queries, items = (data, gallery) if data is not None else SETS[card.data]()
     protocol = protocol_of(queries, has_gallery=items is not None)
     expected = f"{card.data!r}, the protocol of the card"
     require(protocol == card.data, f"data with the protocol {protocol!r}", expected)
