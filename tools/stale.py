@@ -106,7 +106,7 @@ def _code(text):
 
 def record(root, name, day):
     """What the manifest notes of a file of results."""
-    code = {room: digest(root, room) for room in rooms_of(root, name)}
+    code = {room: digest(root, room) for room in sorted(rooms_of(root, name))}
     return {"sha256": _hash(root, name), "measured": day, "code": code}
 
 

@@ -22,7 +22,7 @@ def test_the_2_channel_network_errs_more_often_than_the_descriptor():
 
 
 def test_the_table_has_the_networks_that_have_rows():
-    rows = runner.read_rows(patches.ROWS)
+    rows = [row for row in runner.read_rows(patches.ROWS) if row["network"] in patches.NAMES]
     further = [{**row, "network": "siam, mined pairs"} for row in runner.where(rows, network="2-channel")]
     lines = patches.networks_table(rows + further).splitlines()
     assert len(lines) == len(patches.networks_table(rows).splitlines()) + 1
