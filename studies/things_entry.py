@@ -1,4 +1,4 @@
-"""The entry `things` of the zoo: EfficientNetLite0, of which all weights were tuned on photos of things.
+"""The entry `things` of the zoo: EfficientNetLite0 with all weights tuned on photos of things.
 
     python -m studies.things_entry --stamps FOLDER   # three seeds, both tests, the entry and the table of docs/zoo.md
     python -m studies.things_entry --only-table      # the table, from the kept rows

@@ -25,7 +25,7 @@ def similarity_map(model: keras.Model, a: npt.ArrayLike, b: npt.ArrayLike) -> tu
 
     so that each map sums up to s. Average, maximum and generalized-mean pooling, or none, with linear layers behind it
     leave only the bias of these layers; the maps are then the exact sum over pairs of places. Other layers, such as an
-    activation, leave more, and the shares are those of the gradient. A negative share makes the images less similar.
+    activation, leave more, and the shares follow the gradient. A negative share makes the images less similar.
 
     Example: images of two pixels, which are averaged.
 
