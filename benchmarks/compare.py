@@ -1,10 +1,10 @@
 """`tfdml.evaluation.compare` beside one matrix product, and `compare_runs` beside what computes the same measures.
 
 `embeddings`: one model and ten models, leave-one-out, with their intervals and tests, and the product of all rows with
-all rows in float32. The models are files that are read by memory map. `runs`: MAP, MRR and nDCG@10 of rankings, with
-the same values in ranx, pytrec_eval and torchmetrics; their times are without intervals and tests. Each way runs in a
-process of its own, in turns, so that its peak memory can be measured. Times leave out imports and the making of the
-data.
+all rows in float32. The models are files that are read by memory map, and differ by noise of the same size. `runs`:
+MAP, MRR and nDCG@10 of rankings, with the same values in ranx, pytrec_eval and torchmetrics; their times are without
+intervals and tests. Each way runs in a process of its own, in turns, so that its peak memory can be measured. Times
+leave out imports and the making of the data.
 
     python benchmarks/compare.py            # half an hour of two cores
     python benchmarks/compare.py --quick    # small sizes; --no-peers leaves the other libraries out
@@ -58,8 +58,7 @@ def embeddings(models, rows, dim, classes):
     paths, rng = Files(), np.random.default_rng(1)
     for model in map(str, range(models)):
         paths[model] = Path(folder.name) / f"{model}.npy"
-        noise = rng.standard_normal(x.shape, dtype="float32")
-        np.save(paths.path(model), x + np.float32(0.01 * int(model)) * noise)
+        np.save(paths.path(model), x + np.float32(0.02) * rng.standard_normal(x.shape, dtype="float32"))
     return partial(_compared, paths, labels, folder)
 
 
