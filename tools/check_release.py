@@ -9,6 +9,7 @@ needs a package index and 2 GB at a time. Prints what is wrong, and exits with 1
 """
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -151,7 +152,8 @@ def install_problems(python, wheel):
 
 def described(command, folder):
     """Run a command; returns its last lines if it fails, and prints them otherwise."""
-    done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True)
+    surroundings = os.environ | {"TFDML_CACHE": str(Path(folder) / "cache")}  # a full cache needs no extra
+    done = subprocess.run(list(map(str, command)), cwd=folder, env=surroundings, capture_output=True, text=True)
     if done.returncode == 0:
         print(done.stdout.strip())
         return []
