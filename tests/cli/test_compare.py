@@ -129,3 +129,16 @@ def test_an_error_is_one_line(run, words, code, text):
     found, out, err = run(f"compare {words}")
     assert (found, out, err.count("\n")) == (code, "", 1)
     assert text in err
+
+
+def test_drift_prints_what_has_moved_and_its_exit_code_says_so(run, tmp_path):
+    days = [f"2026-03-{day:02}" for day in range(1, 15) for _ in range(5)]
+    for name, first, shift in (("march", 0, 0.0), ("same", 35, 0.001), ("april", 35, -0.2)):
+        rows = [f"{days[first + i]}T10:00:00Z,{0.8 + shift + 0.01 * (i % 4)}\n" for i in range(35)]
+        (tmp_path / f"{name}.csv").write_text(f"time,score\n{''.join(rows)}")
+    code, out, err = run("drift march.csv same.csv --json")
+    assert (code, err, json.loads(out)["moved"]) == (0, "", [])
+    code, out, _ = run("drift march.csv april.csv --confidence 0.99")
+    assert code == 1
+    assert out.splitlines()[-1] == "Moved: score."
+    assert run("drift march.csv labels.csv")[0] == 2

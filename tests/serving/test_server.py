@@ -67,9 +67,10 @@ def serve(monkeypatch):
     monkeypatch.setattr(Quick, "go", threading.Event())
     index = search.Exact(VECTORS, np.array(["a", "b", "c", "d"]), metadata=COLUMNS)
 
-    def run(story, *, index=index, version=1, thumbnails=None, **limits):
+    def run(story, *, index=index, version=1, thumbnails=None, log=None, **limits):
         async def told():
-            options = {"version": version, "index": index, "thumbnails": thumbnails, "limits": serving.Limits(**limits)}
+            options = {"version": version, "index": index, "thumbnails": thumbnails, "log": log}
+            options["limits"] = serving.Limits(**limits)
             app = serving.application(None, Preprocessing(size=2), **options)
             async with TestClient(TestServer(app)) as client:
                 try:
@@ -308,6 +309,27 @@ async def test_another_method_is_told_the_right_one_and_addresses_of_clients_are
     assert counted['tfdml_requests_total{route="unknown",status="404"}'] == "2.0"
     assert counted['tfdml_request_seconds_count{route="unknown"}'] == "3.0"
     assert "nothing" not in str(counted)
+
+
+def test_searches_of_files_are_logged_and_counted_by_the_score_of_their_nearest(serve, tmp_path):
+    log, cosine = tmp_path / "searches.csv", float(VECTORS[1] @ [7, 7]) / np.linalg.norm(VECTORS[1]) / np.sqrt(98)
+
+    async def story(client):
+        body = {"instances": [file(b"\x00\x07"), {"id": "a"}, file(b"\x07\x07")], "where": {"label": ["x", "y"]}}
+        assert (await answer(client, SEARCH, body))[0] == 200
+        assert (await answer(client, SEARCH, body | {"where": {"label": "none"}}))[0] == 200
+        found = await numbers(client)
+        assert (found["tfdml_search_best_score_count"], found["tfdml_searches_unknown_total"]) == ("2.0", "0.0")
+
+    for _ in range(2):
+        serve(story, log=log)
+    times, scores, unknown = zip(*(line.split(",") for line in log.read_text().splitlines()), strict=True)
+    assert (times[0], scores[0], unknown) == ("time", "score", ("unknown", "", "", "", ""))
+    np.testing.assert_allclose([float(score) for score in scores[1:]], 2 * [1, cosine], rtol=1e-5)
+    assert {time[10:11] + time[-6:] for time in times[1:]} == {"T+00:00"}
+    log.write_text("id,label\n")
+    with pytest.raises(ValueError, match="one that a server has written"):
+        serve(story, log=log)
 
 
 @served()

@@ -45,8 +45,8 @@ def check_names(options: argparse.Namespace) -> int:
 
 
 def commands_of(options: argparse.Namespace) -> ModuleType:
-    """The module of a command. All commands but the comparison import Keras."""
-    return importlib.import_module(f"tfdml.cli.{'compare' if options.command == 'compare' else 'commands'}")
+    """The module of a command. All commands but `compare` and `drift` import Keras."""
+    return importlib.import_module(f"tfdml.cli.{'compare' if options.command in ('compare', 'drift') else 'commands'}")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -196,6 +196,7 @@ def _application(serving, options, model, preprocessing, index, thumbnails):
             limits=serving.Limits(**limits),
             batch_size=options.batch_size,
             other_model=options.other_model,
+            log=options.log,
         )
 
 

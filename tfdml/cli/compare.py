@@ -1,11 +1,11 @@
-"""The command `tfdml compare`, which imports neither Keras nor TensorFlow."""
+"""The commands `tfdml compare` and `tfdml drift`, which import neither Keras nor TensorFlow."""
 
 import argparse
 
 from tfdml import evaluation
 from tfdml._core.atomic import require_replaceable
 from tfdml.cli.names import named_files
-from tfdml.cli.printing import EXIT_OK, as_usage_error, print_result, table_lines
+from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_usage_error, print_result, table_lines
 from tfdml.cli.vectors import Files, read_labels, read_table
 from tfdml.evaluation.comparison.record import listed_files
 
@@ -21,6 +21,19 @@ def run_compare(options: argparse.Namespace) -> int:
         lines += ["", f"{comparison.save(options.out)}/index.html shows the queries that differ most"]
     print_result(options, comparison.as_dict(), lines)
     return EXIT_OK
+
+
+def run_drift(options: argparse.Namespace) -> int:
+    """Print what has moved between two stretches of searches; the exit code is 1 if anything has."""
+    tables = []
+    for argument in (options.reference, options.log):
+        with as_usage_error(argument):
+            tables.append(read_table(argument, {"time": "TABLE"}, None))
+    settings = {} if options.confidence is None else {"confidence": options.confidence}
+    with as_usage_error(f"{options.reference} {options.log}"):
+        found = evaluation.drift(*tables, **settings)
+    print_result(options, found.as_dict(), table_lines(found))
+    return EXIT_FAILED if found.moved else EXIT_OK
 
 
 def _comparison(options):

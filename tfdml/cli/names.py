@@ -199,5 +199,7 @@ _CHECKS = {
     "gallery_labels": lambda options: _require_files("--gallery-labels", [options.gallery_labels]),
     "qrels": lambda options: _require_files("--qrels", [options.qrels]),
     "scores": lambda options: _require_files("--scores", [options.scores]),
+    "reference": lambda options: _require_files("REFERENCE LOG", [options.reference, options.log]),
+    "log": lambda options: _require_files("--log", [str(Path(options.log).parent)], Path.is_dir, "a file in a folder"),
     "port": _require_free_port,
 }

@@ -127,6 +127,14 @@ def _compare(command):
     command.add_argument("--out", metavar="OUT", help="folder to write: comparison.json and index.html")
 
 
+def _drift(command):
+    """Tell whether searches have moved: means of days of a reference and of later days."""
+    text = ".csv, .tsv or .parquet table with the column time, and numbers, such as serve --log writes"
+    command.add_argument("reference", metavar="REFERENCE", help=text)
+    command.add_argument("log", metavar="LOG", help="the same of later days")
+    command.add_argument("--confidence", type=_positive_number, metavar="X", help="of the intervals (default: 0.95)")
+
+
 def _search(command):
     """Find the neighbors of images in an index."""
     command.add_argument("model", metavar="MODEL", help=MODEL)
@@ -146,6 +154,8 @@ def _serve(command):
     command.add_argument("--name", help="name of the model in addresses (default: the name of RUN, else model)")
     command.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
     command.add_argument("--port", type=_port, default=8501, help="port, 0 for a free one (default: 8501)")
+    text = "table, .csv, to which each searched image adds a line: time, score, unknown; for tfdml drift"
+    command.add_argument("--log", metavar="FILE", help=text)
     _declare_other_model(command)
     _declare_preprocessing(command, batch_size=32)
     for name, text in LIMITS.items():
@@ -207,6 +217,7 @@ COMMANDS = {
     "embed": (_embed, "tfdml embed photos embeddings.parquet --model run"),
     "evaluate": (_evaluate, "tfdml evaluate run photos --html report.html"),
     "compare": (_compare, "tfdml compare old.npy new.npy --labels labels.csv"),
+    "drift": (_drift, "tfdml drift march.csv april.csv"),
     "search": (_search, "tfdml search run run/index photo.jpg"),
     "serve": (_serve, "tfdml serve run"),
     "export": (_export, "tfdml export run --to onnx,web"),

@@ -87,12 +87,16 @@ def _read_index(path):
     return index.reconstruct_n(0, index.ntotal)
 
 
-def read_table(path: str, columns: Mapping[str, str], optional: Sequence[str] = ()) -> dict[str, np.ndarray]:
-    """Columns of a .csv, .tsv or .parquet table as texts; `columns` are their names and the options that name them."""
+def read_table(path: str, columns: Mapping[str, str], optional: Sequence[str] | None = ()) -> dict[str, np.ndarray]:
+    """Columns of a .csv, .tsv or .parquet table as texts; `columns` are their names and the options that name them.
+
+    Those of `optional` are read where they are there; None for all.
+    """
     table = _read_parquet(path) if path.endswith(".parquet") else _read_text(path)
     missing = ", ".join(f"{column!r} ({option})" for column, option in columns.items() if column not in table)
     require(not missing, f"a table without {missing}", f"some of {', '.join(table)}")
-    read = [*columns, *(column for column in optional if column in table)]
+    others = table if optional is None else optional
+    read = dict.fromkeys([*columns, *(column for column in others if column in table)])
     return {column: np.array([str(value) for value in table[column]]) for column in read}
 
 

@@ -1,8 +1,9 @@
-"""Reports on a model, comparisons of several ones, and cross-validated search with a test that is opened once."""
+"""Reports on a model, comparisons, drift of searches, and cross-validation with a test that is opened once."""
 
 from tfdml.evaluation.comparison.embeddings import compare
 from tfdml.evaluation.comparison.evaluator import EmbeddingEvaluator
 from tfdml.evaluation.comparison.runs import compare_runs, compare_scores
+from tfdml.evaluation.drift import drift
 from tfdml.evaluation.protocol.cross_validation import CrossValidation, cross_validate
 from tfdml.evaluation.protocol.folds import class_folds
 from tfdml.evaluation.report.measurement import evaluate
@@ -17,6 +18,7 @@ __all__ = [
     "compare_runs",
     "compare_scores",
     "cross_validate",
+    "drift",
     "evaluate",
 ]
 

@@ -1,25 +1,80 @@
-"""Prometheus metrics of a server."""
+"""Prometheus metrics of a server, and the table of its searches."""
+
+import datetime
+import warnings
+from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, exposition
 
+from tfdml._core.checks import require
+from tfdml.typing import FilePath
+
 _IMAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_SCORES = tuple(number / 20 for number in range(-20, 21))  # of cosines
+_HEADER = b"time,score,unknown\n"
 
 
 class Monitor:
-    """Counters of one server: requests by route and status, images by result, "embedded" or "refused", and times."""
+    """Counters of one server: requests by route and status, images by result, "embedded" or "refused", and times.
+
+    Searches of images are counted by the score of the nearest item, and appended to the table `log`.
+    """
 
     CONTENT_TYPE = exposition.CONTENT_TYPE_PLAIN_0_0_4
 
-    def __init__(self) -> None:
+    def __init__(self, log: FilePath | None = None) -> None:
+        self._log = None if log is None else _SearchLog(log)
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         self.requests = Counter("tfdml_requests", "Requests answered", ["route", "status"], registry=registry)
         self.seconds = Histogram("tfdml_request_seconds", "Time of a request", ["route"], registry=registry)
         self.active = Gauge("tfdml_requests_active", "Requests being answered", registry=registry)
         self.images = Counter("tfdml_images", "Images by result", ["result"], registry=registry)
+        score = "Score of the nearest item of an image"
+        self.best_score = Histogram("tfdml_search_best_score", score, buckets=_SCORES, registry=registry)
+        self.unknown = Counter("tfdml_searches_unknown", "Searched images below the threshold", registry=registry)
         self.batch_images = Histogram("tfdml_batch_images", "Images of a batch", buckets=_IMAGES, registry=registry)
         self.batch_seconds = Histogram("tfdml_batch_seconds", "Time of a batch", registry=registry)
+
+    def count_searches(self, scores: Sequence[float], threshold: float | None) -> None:
+        """Count searches of images by the score of the nearest item; below a threshold, the image is unknown."""
+        for score in scores:
+            self.best_score.observe(score)
+            self.unknown.inc(threshold is not None and score < threshold)
+        if self._log is not None and scores:
+            self._log.append(scores, threshold)
 
     def text(self) -> bytes:
         """All metrics in the text format of Prometheus."""
         return exposition.generate_latest(self._registry)
+
+
+class _SearchLog:
+    """A table that `tfdml drift` reads, and to which lines are appended, each time by one call of the system.
+
+    A line that cannot be written, because the disk is full, is lost with a warning; no request fails for it. A file
+    that is moved away begins anew.
+    """
+
+    def __init__(self, path):
+        self._path, self._has_failed = path, False
+        self._write(b"")
+        with open(path, "rb") as file:
+            begin = file.read(len(_HEADER))
+        require(begin == _HEADER, f"the file {str(path)!r}", "a new file, or one that a server has written")
+
+    def append(self, scores, threshold):
+        """A line for each score."""
+        time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        unknown = [int(score < threshold) if threshold is not None else "" for score in scores]
+        lines = "".join(f"{time},{score:.6g},{mark}\n" for score, mark in zip(scores, unknown, strict=True))
+        try:
+            self._write(lines.encode())
+        except OSError as error:
+            if not self._has_failed:
+                warnings.warn(f"{self._path}: searches are not logged: {error}", stacklevel=2)
+            self._has_failed = True
+
+    def _write(self, lines):
+        with open(self._path, "ab", buffering=0) as file:
+            file.write(lines if file.tell() else _HEADER + lines)

@@ -25,6 +25,7 @@ from tfdml.serving.middleware import LIMITS, Middleware
 from tfdml.serving.monitoring import Monitor
 from tfdml.serving.signatures import EMBEDDING, PIXELS
 from tfdml.typing import Embedder as ImageModel
+from tfdml.typing import FilePath
 
 _NAMES = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _PICTURE_SIDE = 192  # pixels
@@ -47,6 +48,7 @@ def application(
     limits: Limits | None = None,
     batch_size: int = 32,
     other_model: bool = False,
+    log: FilePath | None = None,
 ) -> web.Application:
     """The server of a model, as an application of aiohttp.
 
@@ -73,6 +75,7 @@ def application(
         limits: limits of requests; None for `Limits()`.
         batch_size: maximum number of images that the model embeds at the same time, of all requests together.
         other_model: whether an index that states another model, or another preprocessing, is taken.
+        log: a table, `.csv`, to which each searched image adds a line for `tfdml drift`; None: none.
 
     Raises:
         ValueError: a model that does not embed images of `preprocessing`, an index of another dim or of another model,
@@ -81,7 +84,7 @@ def application(
     require(re.fullmatch(_NAMES, name) is not None, f"name={name!r}", "letters, digits, dots, hyphens and underscores")
     require_whole("version", version, 0)
     limits = limits or Limits()
-    embedder, monitor = Embedder(model, preprocessing, limits), Monitor()
+    embedder, monitor = Embedder(model, preprocessing, limits), Monitor(log)
     require(index is not None or not thumbnails, "thumbnails without index", "index, whose ids they have")
     text = _fingerprint(model, preprocessing)
     require_same_model("a server", text, "the index", getattr(index, "fingerprint", None), other_model=other_model)
@@ -201,15 +204,23 @@ class _Server:
         vectors = [next(embeddings) if row < 0 else self._records.vector(row) for row in rows]
         pairs = zip(vectors, rows, strict=True)
         searches = [Query(vector=vector, k=k, where=where, excluded_row=row) for vector, row in pairs]
-        return await self._json(rest.as_json, {"neighbors": await self._search(searches)})
+        neighbors = await self._search(searches)
+        await self._count_searches([found for found, row in zip(neighbors, rows, strict=True) if row < 0])
+        return await self._json(rest.as_json, {"neighbors": neighbors})
 
     async def search_in_model(self, request):
         """Neighbors of the images of a request in the index inside the model."""
         queries, k, where = await self._parsed(request, rest.read_search, self._limits, self._max_neighbors)
         self._model_index.require_files(queries, where)
         outputs = _all_good(await self._results(SEARCH, queries))
-        neighbors_of, as_json = self._model_index.neighbors, rest.as_json
-        return await self._json(lambda: as_json({"neighbors": [neighbors_of(row, k) for row in outputs]}))
+        neighbors = await self._in_pool("json", lambda: [self._model_index.neighbors(row, k) for row in outputs])
+        await self._count_searches(neighbors)
+        return await self._json(rest.as_json, {"neighbors": neighbors})
+
+    async def _count_searches(self, neighbors):
+        """Count the nearest neighbor of each image; the filter of an image without any let nothing pass."""
+        scores = [found[0]["score"] for found in neighbors if found]
+        await self._in_pool("json", self._monitor.count_searches, scores, self.threshold)
 
     @property
     def _max_neighbors(self):

@@ -82,6 +82,22 @@ def paired_comparison(
     )
 
 
+def difference_of_means(
+    a: np.ndarray, b: np.ndarray, units: tuple[np.ndarray, np.ndarray], confidence: float
+) -> tuple[float, float, float]:
+    """The interval of the mean of b minus the mean of a, values of other queries and other units, and p.
+
+    Welch's degrees of freedom, of those of both means, 1 / H - 1. p is at least 2 / 2^U for U units of both.
+    """
+    estimates = [_estimate(*side) for side in zip((a, b), units, strict=True)]
+    error = np.hypot(*(estimate.error for estimate in estimates))
+    weights = [estimate.error**4 / (1 / (estimate.shares**2).sum() - 1) for estimate in estimates]
+    degrees = error**4 / sum(weights) if error > 0 else 1.0
+    difference, half = estimates[1].mean - estimates[0].mean, _quantile(degrees, (1 + confidence) / 2) * error
+    p = _p(difference, error, degrees, sum(len(estimate.shares) for estimate in estimates))
+    return difference - half, difference + half, p
+
+
 def _p(mean, error, degrees, classes):
     from scipy import special
 

@@ -102,12 +102,12 @@ class ModelComparison:
 
     def __str__(self) -> str:
         """Tables of at most 100 columns."""
-        lines = [*_wrapped(self.sentences), "", *_table_lines(*self.table()), *_wrapped(self.reasons)]
+        lines = [*_wrapped(self.sentences), "", *table_lines(*self.table()), *_wrapped(self.reasons)]
         if self.pairs:
             head = f"{self.main}, differences of the same {self.compared}"
-            lines += ["", head, *_table_lines(*self.table_of_pairs(_short)), *_wrapped(self.power)]
+            lines += ["", head, *table_lines(*self.table_of_pairs(_short)), *_wrapped(self.power)]
         for name in dict.fromkeys(group.by for group in self.groups):
-            lines += ["", f"{self.main} by {name}", *_table_lines(*self.table_of_groups(name))]
+            lines += ["", f"{self.main} by {name}", *table_lines(*self.table_of_groups(name))]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -248,7 +248,7 @@ def _wrapped(texts):
     return [line for text in texts for line in textwrap.wrap(text, _PROSE)]
 
 
-def _table_lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def table_lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """A table as lines; columns that do not fit into a line follow below, with the first column again."""
     table = [[_short(first, 2 * _NAME + 3), *cells] for first, *cells in ([*map(_short, heads)], *rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]

@@ -1,0 +1,28 @@
+"""The study of drift: what it draws, and the table of its committed rows."""
+
+import numpy as np
+import pytest
+
+from studies import drift, pages, runner
+
+
+@pytest.mark.parametrize("level", drift.LEVELS)
+def test_a_stream_has_its_shift_and_its_weekends(level):
+    rng = np.random.default_rng(0)
+    before, now = drift.draw(rng, level, 700, 0.05)
+    assert now["score"].mean() - before["score"].mean() == pytest.approx(-0.05, abs=0.005)
+    assert len(np.unique(before["time"])) == 700
+    is_weekend = (before["time"] - np.datetime64("2026-03-02")).astype(int) % 7 >= 5
+    falls = before["score"][~is_weekend].mean() - before["score"][is_weekend].mean()
+    assert falls == pytest.approx(drift.WEEKEND if level == "weekends" else 0, abs=0.003)
+    np.testing.assert_array_equal(before["unknown"], before["score"] < -drift.UNKNOWN)
+
+
+def test_the_table_of_the_page_is_of_the_committed_rows():
+    rows, page = runner.read_rows(drift.ROWS), drift.PAGE.read_text()
+    assert pages.filled(page, {"alarms": drift.table(rows)}, "studies/drift", rows) == page
+
+
+def test_a_quick_run_prints_a_row(capsys):
+    drift.main(["--quick"])
+    assert "'alarms': 1.0" in capsys.readouterr().out
