@@ -57,6 +57,7 @@ def test_a_model_is_served_on_this_machine_alone(serve):
         "limits": serving.Limits(),
         "batch_size": 32,
         "other_model": False,
+        "log": None,
     }
 
 

@@ -31,9 +31,9 @@ def run_drift(options: argparse.Namespace) -> int:
             tables.append(read_table(argument, {"time": "TABLE"}, None))
     settings = {} if options.confidence is None else {"confidence": options.confidence}
     with as_usage_error(f"{options.reference} {options.log}"):
-        found = evaluation.drift(*tables, **settings)
-    print_result(options, found.as_dict(), table_lines(found))
-    return EXIT_FAILED if found.moved else EXIT_OK
+        drift = evaluation.drift(*tables, **settings)
+    print_result(options, drift.as_dict(), table_lines(drift))
+    return EXIT_FAILED if drift.moved else EXIT_OK
 
 
 def _comparison(options):

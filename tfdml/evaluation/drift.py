@@ -32,7 +32,7 @@ class Shift(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
-    """What `drift` found; prints as a table.
+    """The columns of searches that have moved, and those that have not; prints as a table.
 
     Attributes:
         shifts: a `Shift` for each column.
@@ -57,8 +57,8 @@ class Drift:
         sizes = [f"{searches:,} of {days} days" for searches, days in zip(self.searches, self.days, strict=True)]
         heads = ["mean of", "reference", "current", f"difference [{100 * self.confidence:g}% interval]", "Holm p"]
         rows = [[x.column, f"{x.reference:.4g}", f"{x.current:.4g}", x.interval, f"{x.p:.2g}"] for x in self.shifts]
-        found = f"Moved: {', '.join(self.moved)}." if self.moved else "Nothing moved."
-        return "\n".join([f"Searches: {sizes[0]}, now {sizes[1]}.", *table_lines(heads, rows), found])
+        sentence = f"Moved: {', '.join(self.moved)}." if self.moved else "Nothing moved."
+        return "\n".join([f"Searches: {sizes[0]}, now {sizes[1]}.", *table_lines(heads, rows), sentence])
 
 
 def drift(
@@ -98,11 +98,11 @@ def drift(
     require(_TIME in reference and len(columns) > 0, f"columns {sorted(reference)}", "time, and numbers such as score")
     before, now = _numbers(reference, columns, "reference"), _numbers(current, columns, "current stretch")
     days = before[_TIME], now[_TIME]
-    found = [difference_of_means(before[column], now[column], days, confidence) for column in columns]
-    corrected = metrics.holm_correction([p for _, _, p in found])
+    tests = [difference_of_means(before[column], now[column], days, confidence) for column in columns]
+    corrected = metrics.holm_correction([p for _, _, p in tests])
     shifts = tuple(
         Shift(column, float(np.nanmean(before[column])), float(np.nanmean(now[column])), low, high, float(p))
-        for column, (low, high, _), p in zip(columns, found, corrected, strict=True)
+        for column, (low, high, _), p in zip(columns, tests, corrected, strict=True)
     )
     return Drift(
         shifts=shifts,
@@ -116,17 +116,17 @@ def drift(
 def _numbers(table, columns, name):
     """The columns as float64, and `time` as days."""
     try:
-        found = {_TIME: np.array([str(time)[:10] for time in table[_TIME]], "datetime64[D]")}
-        found |= {column: np.array([_number(value) for value in table[column]]) for column in columns}
+        numbers = {_TIME: np.array([str(time)[:10] for time in table[_TIME]], "datetime64[D]")}
+        numbers |= {column: np.array([_number(value) for value in table[column]]) for column in columns}
     except (TypeError, ValueError) as error:
         received = f"a {name} that has other values than times and numbers ({error})"
         raise ValueError(f"Received {received}. Leave other columns out.") from error
-    lengths = {column: len(values) for column, values in found.items()}
+    lengths = {column: len(values) for column, values in numbers.items()}
     require(len(set(lengths.values())) == 1, f"columns of {lengths} rows in the {name}", "one length")
     for column in columns:
-        days = len(np.unique(found[_TIME][~np.isnan(found[column])]))
+        days = len(np.unique(numbers[_TIME][~np.isnan(numbers[column])]))
         require(days > 1, f"{column!r} on {days} days of the {name}", "two days or more, better a week")
-    return found
+    return numbers
 
 
 def _number(value):

@@ -205,7 +205,7 @@ class _Server:
         pairs = zip(vectors, rows, strict=True)
         searches = [Query(vector=vector, k=k, where=where, excluded_row=row) for vector, row in pairs]
         neighbors = await self._search(searches)
-        await self._count_searches([found for found, row in zip(neighbors, rows, strict=True) if row < 0])
+        await self._count_searches([nearest for nearest, row in zip(neighbors, rows, strict=True) if row < 0])
         return await self._json(rest.as_json, {"neighbors": neighbors})
 
     async def search_in_model(self, request):
@@ -219,7 +219,7 @@ class _Server:
 
     async def _count_searches(self, neighbors):
         """Count the nearest neighbor of each image; the filter of an image without any let nothing pass."""
-        scores = [found[0]["score"] for found in neighbors if found]
+        scores = [nearest[0]["score"] for nearest in neighbors if nearest]
         await self._in_pool("json", self._monitor.count_searches, scores, self.threshold)
 
     @property
