@@ -55,7 +55,7 @@ class Drift:
     def __str__(self) -> str:
         """A table, and a sentence."""
         sizes = [f"{searches:,} of {days} days" for searches, days in zip(self.searches, self.days, strict=True)]
-        heads = ["mean of", "reference", "current", f"difference [{100 * self.confidence:g}% interval]", "Holm p"]
+        heads = ["mean of", "reference", "current", f"difference [{100 * self.confidence:g}%]", "Holm p"]
         rows = [[x.column, f"{x.reference:.4g}", f"{x.current:.4g}", x.interval, f"{x.p:.2g}"] for x in self.shifts]
         sentence = f"Moved: {', '.join(self.moved)}." if self.moved else "Nothing moved."
         return "\n".join([f"Searches: {sizes[0]}, now {sizes[1]}.", *table_lines(heads, rows), sentence])
