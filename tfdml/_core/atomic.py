@@ -149,19 +149,20 @@ def read_whole(path: str | os.PathLike, read: Callable[[Path], T]) -> T:
     failed: object = ...
     while True:
         folder = recovered(path)
-        before = _version(folder)
+        before = version_of(folder)
         try:
             result = read(folder)
         except Exception:
-            if _version(folder) == before == failed:  # the first time, it may have been set aside and put back
+            if version_of(folder) == before == failed:  # the first time, it may have been set aside and put back
                 raise
             failed = before
         else:
-            if _version(folder) == before:
+            if version_of(folder) == before:
                 return result
 
 
-def _version(path):
+def version_of(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file or folder is replaced; None where there is none."""
     try:
         status = path.stat()
     except OSError:
@@ -186,7 +187,7 @@ def _workspaces(path):
     """Folders of all writers of `path`, dead or alive, the most recent first."""
     pattern = re.compile(rf"\.partial-\d+-[0-9a-f]{{8}}-{re.escape(path.name)}")
     workspaces = [workspace for workspace in path.parent.glob(".partial-*") if pattern.fullmatch(workspace.name)]
-    return sorted(workspaces, key=lambda workspace: (_version(workspace) or (0, 0, 0))[-1], reverse=True)
+    return sorted(workspaces, key=lambda workspace: (version_of(workspace) or (0, 0, 0))[-1], reverse=True)
 
 
 def _open_lock(workspace):

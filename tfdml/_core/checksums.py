@@ -186,19 +186,23 @@ def require_same_model(items: str, model: Any, owner: str, expected: str | None,
     `expected` is the fingerprint of the model of their `owner`, such as "the index".
     """
     received = None if other_model or expected is None else as_fingerprint(model)
-    if received is None or expected is None:
+    if received is None or expected is None or is_same_model(received, expected):
         return
     (own_model, pixels), (expected_model, expected_pixels) = _parts_of(received), _parts_of(expected)
     is_same = own_model == expected_model
-    if is_same and (None in (pixels, expected_pixels) or pixels == expected_pixels):
-        return
     names = (pixels, expected_pixels) if is_same else (own_model, expected_model)
     kind = "preprocessing" if is_same else "model"
     raise ValueError(
         f"Received {items} of {kind} {names[0][:12]} (fingerprint {received}), expected those of {kind} "
-        f"{names[1][:12]}, as of {owner} (fingerprint {expected}). Embed them again with one model, upgrade the index "
-        "(tfdml.search.upgrade), or pass other_model=True (--other-model) if both are compatible."
+        f"{names[1][:12]}, as of {owner} (fingerprint {expected}). Embed them again with one model (tfdml migrate), "
+        "upgrade the index (tfdml.search.upgrade), or pass other_model=True (--other-model) if both are compatible."
     )
+
+
+def is_same_model(one: str, other: str) -> bool:
+    """Whether two fingerprints are of one model, and of one preprocessing if both state theirs."""
+    (one_model, one_pixels), (other_model, other_pixels) = _parts_of(one), _parts_of(other)
+    return one_model == other_model and (None in (one_pixels, other_pixels) or one_pixels == other_pixels)
 
 
 def _parts_of(text):

@@ -28,7 +28,7 @@ def write_index(path: FilePath, write: Callable[[Path], dict[str, Any]]) -> None
     index at `path` is replaced. If the folder holds any other file, it is left unchanged and a FileExistsError names
     the file.
     """
-    with atomic_write(path, _files_of_index) as folder:
+    with atomic_write(path, files_of_index) as folder:
         folder.mkdir()
         (folder / _MANIFEST).write_text(json.dumps({"format": _FORMAT, **write(folder)}, indent=1))
         write_checksums(folder)
@@ -71,7 +71,7 @@ def _parsed(folder):
     return manifest
 
 
-def _files_of_index(folder):
+def files_of_index(folder: Path) -> frozenset[str]:
     """Names of the files of the index in a folder; empty for a folder of another kind."""
     try:
         _parsed(folder)

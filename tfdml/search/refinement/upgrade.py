@@ -2,6 +2,8 @@
 
 from typing import Any, TypeVar
 
+import numpy as np
+
 from tfdml._core.checks import require
 from tfdml._core.checksums import require_same_model
 from tfdml.search.index.base import Index
@@ -37,11 +39,11 @@ def upgrade(index: AnyIndex, adapter: Adapter, *, other_model: bool = False) -> 
     received = f"an adapter for metric={adapter.metric!r}"
     require(adapter.metric == index.metric, received, f"one for {index.metric!r}, as the index: pass it to learn")
     require_same_model("an index", index, "the adapter", adapter.old_model, other_model=other_model)
+    return rebuilt(index, adapter(index.vectors), index.metadata, adapter.new_model)
+
+
+def rebuilt(index: AnyIndex, vectors: np.ndarray, metadata: Any, model: str | None) -> AnyIndex:
+    """An index of the same class, settings, ids and order, with other vectors `(n, dim)`, metadata and model."""
     settings: dict[str, Any] = {name: getattr(index, name) for name in index.settings if name not in Index.settings}
-    options: dict[str, Any] = {
-        "metric": index.metric,
-        "metadata": index.metadata,
-        "max_bytes": index.max_bytes,
-        "model": adapter.new_model,
-    }
-    return type(index)(adapter(index.vectors), index.ids, **options, **settings)
+    options: dict[str, Any] = {"metric": index.metric, "max_bytes": index.max_bytes}
+    return type(index)(vectors, index.ids, metadata=metadata, model=model, **options, **settings)

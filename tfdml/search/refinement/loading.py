@@ -1,0 +1,82 @@
+"""Indexes from their folders, during a migration, too."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from tfdml._core.atomic import read_whole, version_of
+from tfdml._core.checks import require
+from tfdml._core.checksums import as_fingerprint, is_same_model, require_same_model
+from tfdml.search.approximate.faiss import Faiss
+from tfdml.search.approximate.scann import Scann
+from tfdml.search.exact import Exact
+from tfdml.search.index import shards
+from tfdml.search.index.files import read_manifest
+from tfdml.typing import FilePath
+
+
+def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exact | Scann | Faiss:
+    """Read an index that `Exact.save`, `Scann.save` or `Faiss.save` wrote, as the class that wrote it.
+
+    Every file is compared with its checksum, and vectors are memory-mapped. The shards of
+    `tfdml.distributed.build_index` are read as one index of their class, whose ids follow each other. While another
+    process saves to the folder, the result is either the old or the new index. While `migrate` embeds the index again,
+    the result is the index of `model`: the old one, or the one that answers queries of the new model.
+
+    Example:
+
+        >>> index = tfdml.search.Exact([[1.0, 0.0], [0.0, 1.0]], ids=["left", "right"])
+        >>> index.save("products")
+        >>> tfdml.search.load("products").search([[0.0, 2.0]], k=1)[0].tolist()
+        [['right']]
+
+    Args:
+        path: folder of the index.
+        model: the model of later queries: a Keras model, a model of `tfdml.export.load`, or a
+            `tfdml.models.fingerprint`; None: not stated, and not compared.
+        other_model: whether an index of another model is loaded.
+
+    Raises:
+        ValueError: the index or a shard, by name, lacks files or is damaged; an index of another model.
+    """
+    stated = as_fingerprint(model)
+    index = read_whole(path, read_index)
+    if stated is not None and not _is_of(index, stated):
+        index = _migrating(path, stated) or read_whole(path, read_index)  # a migration that has ended meanwhile
+    require_same_model("queries", stated, f"the index in {str(path)!r}", index.fingerprint, other_model=other_model)
+    return index
+
+
+def read_index(folder: Path) -> Exact | Scann | Faiss:
+    """As `load`, from a folder that no other process writes to at the same time."""
+    if (folder / shards.MANIFEST).is_file():
+        return shards.read_shards(folder, read_index)
+    classes: dict[str, type[Exact] | type[Scann] | type[Faiss]] = {"exact": Exact, "scann": Scann, "faiss": Faiss}
+    kind = read_manifest(folder)["kind"]
+    require(kind in classes, f"an index of kind {kind!r}", f"one of {', '.join(map(repr, classes))}")
+    return classes[kind].read(folder)
+
+
+def migration_of(path: FilePath) -> Path:
+    """The folder beside an index in which its migration has its files; `index` in it answers the new model."""
+    folder = Path(os.path.realpath(Path(path).expanduser()))
+    return folder.with_name(f"{folder.name}.migrating")
+
+
+def versions_of(path: FilePath) -> tuple[Any, Any]:
+    """What changes when an index, or what its migration has put out, is replaced."""
+    return version_of(Path(path).expanduser()), version_of(migration_of(path) / "index")
+
+
+def _is_of(index, model):
+    """Whether an index states a model."""
+    return index.fingerprint is not None and is_same_model(index.fingerprint, model)
+
+
+def _migrating(path, model):
+    """The index that a migration to a model has put out; None without one."""
+    try:
+        index = read_whole(migration_of(path) / "index", read_index)
+    except FileNotFoundError:
+        return None
+    return index if _is_of(index, model) else None

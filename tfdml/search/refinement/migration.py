@@ -1,0 +1,289 @@
+"""Migration of an index to a new model: its items are embedded again while it answers."""
+
+import json
+import math
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdml._core.atomic import atomic_write, only_writer, read_whole, version_of
+from tfdml._core.checks import are_all_the_same, require, require_whole
+from tfdml._core.checksums import as_fingerprint, is_same_model, require_same_model
+from tfdml._core.json_files import read_json
+from tfdml._core.memory_maps import read_arrays
+from tfdml._core.optional import optional_import
+from tfdml.search.exact import Exact
+from tfdml.search.index import shards
+from tfdml.search.index.files import files_of_index
+from tfdml.search.index.ids import Ids
+from tfdml.search.refinement.adapters import LinearAdapter
+from tfdml.search.refinement.loading import migration_of, read_index
+from tfdml.search.refinement.upgrade import rebuilt
+from tfdml.typing import FilePath
+
+_RUN, _INDEX, _FORMAT = "run.json", "index", "tfdml.migration/1"
+_ORIGIN, _EMBEDDED, _ADAPTED = "vector", "embedded", "adapted"  # the column that says which vector an item has
+_COUNTS = "asked"
+_GROWTH = 1.25  # An index is put out each time when this many times as many items are embedded.
+_HELD_BACK = 10  # Each tenth item is not used to learn the adapter.
+_MAX_QUERIES = 1_000
+
+Embed = Callable[[np.ndarray, Any], npt.ArrayLike]
+
+
+class Progress(NamedTuple):
+    """The state of a migration: items that are embedded again, that cannot be embedded, and all; see `migrate`."""
+
+    embedded: int
+    gone: int
+    items: int
+    recall: float
+    seconds_left: float
+
+    def __str__(self) -> str:
+        measured = "" if np.isnan(self.recall) else f", adapter finds {self.recall:.1%} of held-back items first"
+        gone = f", {self.gone:,} cannot be embedded" if self.gone else ""
+        left = time.strftime("%H:%M:%S", time.gmtime(self.seconds_left))
+        return f"{self.embedded:,} of {self.items:,} items embedded again{gone}{measured}, {left} left"
+
+
+def migrate(path: FilePath, embed: Embed, *, model: Any, batch_size: int = 256) -> Iterator[Progress]:
+    """Embed the items of an index again by a new model, while the index answers queries of both models.
+
+    * `load(path, model=new)` returns an index of the new model from the first batch on: vectors that are not embedded
+      again are mapped by a `LinearAdapter`, so that all vectors are in the space of the new model. Its column `vector`
+      says "embedded" or "adapted". The adapter is learned again each time when a quarter more items are embedded.
+      `load(path)`, and `load(path, model=old)`, return the old index, until the new one replaces it in one step.
+    * Items come in the order of the column `asked` of the metadata, if there is one, large numbers first, and then
+      newest first.
+    * A call after an interrupt or a kill resumes after the last batch: the folder `path + ".migrating"` has the new
+      vectors until the end. Items that were added, updated or removed in the index at `path` meanwhile are followed.
+    * Items that cannot be embedded keep adapted vectors, and the column `vector`. A later call tries them again until
+      the migration ends.
+    * Memory holds the old and the new vectors; the disk needs room for three copies of the new ones.
+
+    See also: `upgrade` for an index whose examples are gone, `tfdml migrate` for an index with a column `path`.
+
+    Example:
+
+        >>> old = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [0.8, -0.6]])
+        >>> new = old[:, ::-1] * [1.0, -1.0]  # the new model turns by a right angle
+        >>> tfdml.search.Exact(old, model="old").save("products")
+        >>> for progress in tfdml.search.migrate("products", lambda ids, _: new[ids], model="new", batch_size=3):
+        ...     index = tfdml.search.load("products", model="new")
+        ...     print(progress.embedded, index.metadata["vector"].to_pylist() if index.metadata else "all embedded")
+        3 ['adapted', 'embedded', 'embedded', 'embedded']
+        4 all embedded
+
+    Args:
+        path: folder of an index that `Exact.save`, `Scann.save` or `Faiss.save` wrote.
+        embed: function from ids `(n,)` and their rows of the metadata, a `pyarrow.Table` or None, to embeddings of the
+            new model, `(n, new_dim)`; a row with NaN for an item that cannot be embedded.
+        model: the new model, as for an index.
+        batch_size: number of items that are embedded and written at the same time.
+
+    Returns:
+        An iterator of the progress after each batch: `embedded`, `gone` and `items` are numbers of items. `recall` is
+        the share of items (each tenth, at most 1,000) that their new vector finds first, if the index has adapted
+        vectors of these, and the adapter was not learned on them; NaN before it is measured. `seconds_left` is
+        estimated. The migration ends with the iterator.
+
+    Raises:
+        BlockingIOError: another process migrates the index.
+        FileNotFoundError: there is no index.
+        ValueError: an index of the new model; an unfinished migration to another model; none of the first items can be
+            embedded; embeddings of another shape.
+    """
+    path = Path(os.path.realpath(Path(path).expanduser()))
+    fingerprint = as_fingerprint(model)
+    require_whole("batch_size", batch_size, 1)
+    if fingerprint is None:
+        raise ValueError("Received model=None, expected the new model, its fingerprint, or a text that names it.")
+    work = _Work(migration_of(path), fingerprint)
+    work.require_same_run()
+    index = read_whole(path, _read_single)
+    is_done = index.fingerprint is not None and is_same_model(index.fingerprint, fingerprint)
+    received = f"an index of the model {fingerprint[:12]}, to which it is migrated"
+    require(not is_done or work.folder.exists(), received, "an index of another model. There is nothing to do")
+    _require_free_column(index)
+    return _steps(path, work, embed, batch_size)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The folder of a migration: its model, new vectors in files, and the index that answers the new model."""
+
+    folder: Path
+    model: str
+
+    def has_begun(self):
+        return (self.folder / _RUN).is_file()
+
+    def require_same_run(self):
+        """Raise an error for a folder of another migration, or of something else."""
+        if self.has_begun():
+            found = read_json(self.folder / _RUN)
+            received = f"an unfinished migration to the model {str(found.get('model'))[:12]} in {str(self.folder)!r}"
+            expected = f"one to {self.model[:12]}. Finish that one, or remove the folder"
+            require(found == {"format": _FORMAT, "model": self.model}, received, expected)
+        elif self.folder.exists() and any(file.name[0] != "." for file in self.folder.iterdir()):
+            received = f"Received {str(self.folder)!r}, a folder of something else"
+            raise FileExistsError(f"{received}, expected a free name for the files of the migration. Move it.")
+
+    def begin(self):
+        if not self.has_begun():
+            with atomic_write(self.folder / _RUN) as new:
+                new.write_text(json.dumps({"format": _FORMAT, "model": self.model}))
+
+    def files(self):
+        return sorted(self.folder.glob("[0-9]*.npz"))
+
+    def remove(self):
+        """Remove the folder, its run last, since it says what the other files are."""
+        for file in self.files():
+            file.unlink()
+        shutil.rmtree(self.folder)
+
+    def write(self, ids, old, new):
+        """Keep the new vectors of items, with their ids and old vectors: another old vector is another item."""
+        number = int(self.files()[-1].stem) + 1 if self.files() else 0
+        with atomic_write(self.folder / f"{number:09}.npz") as file:
+            np.savez(file, ids=ids, old=old, new=new)
+
+    def vectors(self, index, old):
+        """The new vectors of the items, `(n, new_dim)`, NaN where there is none; None if there are no files."""
+        new, ids = None, Ids(index.ids)
+        for batch in map(read_arrays, self.files()):
+            rows = ids.find(batch["ids"])
+            rows = np.where((old[rows] == batch["old"]).all(axis=1), rows, -1)
+            new = np.full((len(old), batch["new"].shape[1]), np.nan, np.float32) if new is None else new
+            new[rows[rows >= 0]] = batch["new"][rows >= 0]
+        return new
+
+
+def _steps(path, work, embed, batch_size):
+    """Rounds over the items without a new vector, until a round ends with the index that it began with."""
+    with only_writer(work.folder, "path"):
+        work.begin()
+        while True:
+            version, index = version_of(path), read_whole(path, _read_single)
+            if index.fingerprint is not None and is_same_model(index.fingerprint, work.model):
+                break  # an earlier call was ended after the exchange
+            yield from _round(index, index.vectors, work, embed, batch_size)
+            if version_of(path) == version:
+                with atomic_write(path, files_of_index) as new:
+                    os.replace(work.folder / _INDEX, new)
+                break
+        work.remove()
+
+
+def _round(index, old, work, embed, batch_size):
+    """Embed all items of an index that have no new vector; at the end, the index of the work is that of all items."""
+    new = work.vectors(index, old)
+    pending = _order(index, np.arange(len(old)) if new is None else np.flatnonzero(~_is_known(new)))
+    began, put_out, recall = time.monotonic(), 0, math.nan
+    for start in range(0, max(1, len(pending)), batch_size):
+        rows = pending[start : start + batch_size]
+        new = _embedded_again(index, old, new, rows, embed, work) if len(rows) else new
+        known, left = int(_is_known(new).sum()), len(pending) - start - len(rows)
+        if known >= _GROWTH * put_out or not left:
+            put_out, recall = known, _put_out(index, old, new, work, recall, is_last=not left)
+        seconds = (time.monotonic() - began) / max(1, start + len(rows)) * left
+        yield Progress(known, len(old) - known - left, len(old), recall, seconds)
+
+
+def _order(index, rows):
+    """Rows of an index, those that are asked for most first, then the newest."""
+    table = index.metadata
+    asked = np.zeros(len(rows))
+    if table is not None and _COUNTS in table.column_names:
+        asked = table[_COUNTS].fill_null(0).to_numpy()[rows]
+    return rows[np.lexsort((-rows, -asked))]
+
+
+def _embedded_again(index, old, new, rows, embed, work):
+    """The new vectors, with those of some rows, which are kept in a file before."""
+    table = index.metadata
+    vectors = embed(index.ids[rows], None if table is None else table.take(rows))
+    require_same_model("new vectors", getattr(vectors, "fingerprint", None), "the migration", work.model)
+    vectors = np.asarray(vectors, np.float32)
+    received = f"new vectors of shape {vectors.shape} of {len(rows)} items"
+    require(vectors.ndim == 2 and len(vectors) == len(rows), received, f"({len(rows)}, dim) from embed")
+    loaded = np.isfinite(vectors).all(axis=1)
+    expected = "at least one. Look at the files and the model; nothing was changed"
+    require(new is not None or bool(loaded.any()), f"{len(rows)} items, none of which can be embedded", expected)
+    new = np.full((len(old), vectors.shape[1]), np.nan, np.float32) if new is None else new
+    if loaded.any():
+        require(vectors.shape[1] == new.shape[1], received, f"dim {new.shape[1]}, as of the earlier ones")
+        work.write(index.ids[rows[loaded]], old[rows[loaded]], vectors[loaded])
+        new[rows[loaded]] = vectors[loaded]
+    return new
+
+
+def _put_out(index, old, new, work, recall, is_last):
+    """Write the index that answers the new model; the measured recall, or the earlier one.
+
+    It is not written while too few items are embedded to learn an adapter.
+    """
+    known = _is_known(new)
+    held_back = known & (np.arange(len(new)) % _HELD_BACK == 0)
+    learned = known & ~held_back
+    vectors, table = new, _with_origin(index.metadata, None)
+    if not known.all():
+        can_learn = learned.sum() > 1 and not are_all_the_same(old[learned])
+        expected = "more, to learn an adapter for the others. Put their images back"
+        require(can_learn or not is_last, f"{known.sum():,} of {len(new):,} items that can be embedded", expected)
+        if not can_learn:
+            return recall
+        adapted = LinearAdapter.learn(old[learned], new[learned], metric=index.metric)(old)
+        vectors, table = np.where(known[:, None], new, adapted), _with_origin(index.metadata, known)
+        recall = _recall(vectors, adapted, new, np.flatnonzero(held_back)[-_MAX_QUERIES:], index.metric)
+    rebuilt(index, vectors, table, work.model).save(work.folder / _INDEX)
+    return recall
+
+
+def _recall(vectors, adapted, new, rows, metric):
+    """The share of rows whose new vector finds their adapted vector first among the vectors; NaN without rows."""
+    if not len(rows):
+        return math.nan
+    gallery = vectors.copy()
+    gallery[rows] = adapted[rows]
+    ids, _ = Exact(gallery, metric=metric).search(new[rows], 1)
+    return float(np.mean(ids[:, 0] == rows))
+
+
+def _with_origin(table, known):
+    """Metadata with a column that says which vectors are embedded, `(n,)` bool; None: without the column."""
+    if table is not None and _ORIGIN in table.column_names:
+        table = table.drop_columns(_ORIGIN)
+    if known is None:
+        return None if table is None or not table.column_names else table
+    pyarrow = optional_import("pyarrow", feature="A migration", extra="tables")
+    origin = pyarrow.array(np.where(known, _EMBEDDED, _ADAPTED))
+    return pyarrow.table({_ORIGIN: origin}) if table is None else table.append_column(_ORIGIN, origin)
+
+
+def _require_free_column(index):
+    """Raise a ValueError for a column of another meaning with the name of that of a migration."""
+    table = index.metadata
+    if table is not None and _ORIGIN in table.column_names:
+        others = set(table[_ORIGIN].unique().to_pylist()) - {_EMBEDDED, _ADAPTED}
+        require(not others, f"metadata with a column {_ORIGIN!r}", f"another name, since a migration adds {_ORIGIN!r}")
+
+
+def _is_known(new):
+    return ~np.isnan(new[:, 0])
+
+
+def _read_single(folder):
+    """An index that is no folder of shards."""
+    is_single = not (folder / shards.MANIFEST).is_file()
+    require(is_single, f"{str(folder)!r}, an index of shards", "one index. Migrate its shards, or build it again")
+    return read_index(folder)
