@@ -386,3 +386,82 @@ def test_one_image_per_class_is_an_error_in_evaluate(run, here):
 def test_the_module_is_the_command(here):
     done = subprocess.run([sys.executable, "-m", "tfdml", "--version"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"tfdml {tfdml.__version__}\n")
+
+
+class Rotated(Blocks):
+    """Another model: the parts in another order."""
+
+    fingerprint = "rotated"
+
+    def predict_on_batch(self, x):
+        return super().predict_on_batch(x)[:, [1, 2, 3, 0]]
+
+
+@pytest.fixture
+def migrating(run, monkeypatch):
+    """The same with an index of the photos, and the model `rotated` beside the model `model`."""
+    opened = inputs.open_model
+    monkeypatch.setattr(
+        inputs, "open_model", lambda path, view: (Rotated(), decode) if path == "rotated" else opened(path, view)
+    )
+    Path("rotated").mkdir()
+    paths = [str(path) for path in sorted(Path("photos").rglob("*.png"))]
+    search.Exact(embedded(), metadata={"path": paths}, model="blocks").save("index")
+    return run
+
+
+def test_migrate_embeds_the_images_of_an_index_again(migrating):
+    before = [migrating(f"search {model} index {Path('photos/class-0/01.png')}")[0] for model in ("model", "rotated")]
+    assert before == [0, 2]
+    code, printed, errors = migrating("migrate index --to rotated --batch-size 10")
+    assert (code, printed) == (0, "24 items of index embedded again, 0 gone\n")
+    assert "tfdml: 10 of 24 items embedded again, Recall@1 " in errors
+    index = search.load("index", model="rotated")
+    expected = search.Exact(Rotated().predict_on_batch(np.stack(sorted_photos())))
+    np.testing.assert_allclose(index.vectors, expected.vectors, atol=1e-6)
+    assert index.metadata.column_names == ["path"]
+    after = [migrating(f"search {model} index {Path('photos/class-0/01.png')}")[0] for model in ("model", "rotated")]
+    assert after == [2, 0]
+    code, _, errors = migrating("migrate index --to rotated")
+    assert code == 2
+    assert "an index of the model rotated, to which it is migrated, expected an index of another model" in errors
+
+
+def sorted_photos():
+    return [decode(str(path)) for path in sorted(Path("photos").rglob("*.png"))]
+
+
+def test_migrate_keeps_adapted_vectors_of_images_that_are_gone(migrating):
+    Path("photos/class-2/09.png").unlink()
+    Path("photos/class-2/08.png").write_bytes(b"no image")
+    code, printed, _ = migrating("migrate index --to rotated --batch-size 10 --json")
+    assert (code, json.loads(printed)) == (1, {"index": "index", "embedded": 22, "gone": 2})
+    found = search.load("index").metadata["vector"].to_pylist()
+    assert [row for row, origin in enumerate(found) if origin == "adapted"] == [8, 9]
+
+
+def test_migrate_names_an_index_without_paths_and_a_model_of_other_outputs(migrating, monkeypatch):
+    search.Exact(embedded(), model="blocks").save("plain")
+    code, _, errors = migrating("migrate plain --to rotated")
+    assert code == 2
+    assert "INDEX='plain': Received an index without a column 'path', expected paths of the images" in errors
+    monkeypatch.setattr(Rotated, "predict_on_batch", lambda self, x: np.zeros((len(x), 2, 2)))
+    code, _, errors = migrating("migrate index --to rotated")
+    assert code == 1
+    assert "a model of outputs" in errors
+    assert search.load("index").fingerprint == "blocks"
+
+
+def test_a_server_follows_the_index_of_its_model_through_a_migration(migrating):
+    states = search.migrate("index", lambda ids, _: embedded()[ids][:, [1, 2, 3, 0]], model="rotated", batch_size=12)
+    old, new = (inputs.newer_index("index", model) for model in ("blocks", "rotated"))
+    assert (old(), new()) == (None, None)
+    next(states)
+    assert old().fingerprint == "blocks"
+    assert new().metadata["vector"].to_pylist().count("embedded") == 12
+    assert (old(), new()) == (None, None)
+    list(states)
+    assert new().metadata.column_names == ["path"]
+    with pytest.raises(ValueError, match="queries of model blocks"):
+        old()
+    assert (old(), new()) == (None, None)

@@ -54,6 +54,7 @@ def test_a_model_is_served_on_this_machine_alone(serve):
         "version": 1,
         "index": None,
         "thumbnails": None,
+        "newer": None,
         "limits": serving.Limits(),
         "batch_size": 32,
         "other_model": False,

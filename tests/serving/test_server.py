@@ -67,9 +67,9 @@ def serve(monkeypatch):
     monkeypatch.setattr(Quick, "go", threading.Event())
     index = search.Exact(VECTORS, np.array(["a", "b", "c", "d"]), metadata=COLUMNS)
 
-    def run(story, *, index=index, version=1, thumbnails=None, log=None, **limits):
+    def run(story, *, index=index, version=1, thumbnails=None, log=None, newer=None, **limits):
         async def told():
-            options = {"version": version, "index": index, "thumbnails": thumbnails, "log": log}
+            options = {"version": version, "index": index, "thumbnails": thumbnails, "log": log, "newer": newer}
             options["limits"] = serving.Limits(**limits)
             app = serving.application(None, Preprocessing(size=2), **options)
             async with TestClient(TestServer(app)) as client:
@@ -649,3 +649,43 @@ def test_a_server_runs_until_the_process_is_told_to_end_and_answers_requests_tha
     serving.run(app, listening)
     asking.join()
     assert statuses == [200] * 5
+
+
+def test_a_newer_index_is_taken_over_while_requests_are_in_flight(serve, monkeypatch):
+    monkeypatch.setattr(module, "_SECONDS_BETWEEN_LOOKS", 0.01)
+    versions = [None, search.Exact(VECTORS[:, ::-1], ["new a", "new b", "new c", "new d"]), None]
+
+    async def story(client):
+        first = asyncio.create_task(answer(client, SEARCH, {"images": [file(b"slow")], "k": 4}))
+        while versions:
+            await asyncio.sleep(0.01)
+        second = asyncio.create_task(answer(client, SEARCH, {"images": [file(b"xy")], "k": 4}))
+        await asyncio.sleep(0.05)
+        Quick.go.set()
+        for task, ids in ((first, {"a", "b", "c", "d"}), (second, {"new a", "new b", "new c", "new d"})):
+            status, content = await task
+            assert (status, {item["id"] for item in content["neighbors"][0]}) == (200, ids)
+        assert (await answer(client, "/v1/models/model/index", method="get"))[1]["filters"] == {}
+
+    serve(story, newer=lambda: versions.pop(0) if versions else None)
+
+
+def test_a_newer_index_that_fails_is_a_warning_and_the_earlier_one_stays(serve, monkeypatch):
+    monkeypatch.setattr(module, "_SECONDS_BETWEEN_LOOKS", 0.01)
+    versions = [ValueError("damaged"), search.Exact(np.eye(3)), None]
+
+    def newer():
+        version = versions.pop(0) if versions else None
+        if isinstance(version, Exception):
+            raise version
+        return version
+
+    async def story(client):
+        while versions:
+            await asyncio.sleep(0.01)
+        status, content = await answer(client, SEARCH, {"images": [file(b"xy")], "k": 4})
+        assert (status, {item["id"] for item in content["neighbors"][0]}) == (200, {"a", "b", "c", "d"})
+
+    with pytest.warns(UserWarning, match="keeps its index, since the newer version fails") as warned:
+        serve(story, newer=newer)
+    assert [str(each.message).partition("fails: ")[2][:21] for each in warned] == ["damaged", "Received an index of "]

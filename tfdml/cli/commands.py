@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml import cleaning, datasets, evaluation, export, training, zoo
+from tfdml import cleaning, datasets, evaluation, export, search, training, zoo
 from tfdml._core.atomic import only_writer, require_replaceable
 from tfdml._core.checks import require
 from tfdml._core.checksums import fingerprint, require_same_model
@@ -30,6 +30,7 @@ from tfdml.cli.printing import (
 from tfdml.embedding.in_memory import embed, embed_loadable
 from tfdml.embedding.to_disk import write_embeddings
 from tfdml.evaluation.report.records import plain
+from tfdml.search.refinement.migration import Progress
 from tfdml.training.settings import NAMES, is_training_run
 from tfdml.training.train import require_outside
 from tfdml.zoo.paths import folder_of
@@ -95,9 +96,9 @@ def run_evaluate(options: argparse.Namespace) -> int:
 def run_search(options: argparse.Namespace) -> int:
     """Print the neighbors of each image."""
     model, preprocessing = inputs.open_model(options.model, options.preprocessing)
-    index, metadata_of = inputs.open_index(options.index, columns=bool(options.where))
+    queries_model = fingerprint(model, preprocessing)
+    index, metadata_of = inputs.open_index(options.index, queries_model, columns=bool(options.where))
     with as_usage_error(f"INDEX={options.index!r}"):
-        queries_model = fingerprint(model, preprocessing)
         require_same_model("queries", queries_model, "the index", index.fingerprint, other_model=options.other_model)
     with as_usage_error(f"--where {options.where}"):
         where = _mask(options.where, index) if options.where else None
@@ -143,6 +144,26 @@ def _mask(conditions, index):
     return mask
 
 
+def run_migrate(options: argparse.Namespace) -> int:
+    """Print the progress on stderr, a line for each percent, and how many items are embedded or gone."""
+    model, preprocessing = inputs.open_model(options.model, options.preprocessing)
+    with as_usage_error(f"INDEX={options.index!r}"):
+        table = search.load(options.index).metadata
+        expected = "paths of the images, or tfdml.search.migrate with images of your own"
+        require(table is not None and "path" in table.column_names, "an index without a column 'path'", expected)
+        embed = inputs.embedder_of_paths(model, preprocessing, options.batch_size)
+        settings = {"model": fingerprint(model, preprocessing), "batch_size": options.batch_size}
+        states = search.migrate(options.index, embed, **settings)
+    state, percent = Progress(len(table), 0, len(table), 1.0, 0.0), -1
+    for state in states:
+        if 100 * state.embedded // state.items > percent:
+            percent = 100 * state.embedded // state.items
+            say(str(state))
+    record = {"index": options.index, "embedded": state.embedded, "gone": state.gone}
+    print_result(options, record, [f"{state.embedded:,} items of {options.index} embedded again, {state.gone:,} gone"])
+    return EXIT_FAILED if state.gone else EXIT_OK
+
+
 def run_serve(options: argparse.Namespace) -> int:
     """Print the addresses, and answer requests until an interrupt."""
     from tfdml import serving  # needs the extra serving
@@ -152,9 +173,13 @@ def run_serve(options: argparse.Namespace) -> int:
         listening = listen(options.host, options.port)
     with listening:
         model, preprocessing = inputs.open_model(options.model, options.preprocessing)
-        index, thumbnails = inputs.open_index_or_run(options)
+        is_known = hasattr(model, "fingerprint") or hasattr(model, "weights")
+        served = fingerprint(model, preprocessing) if is_known else None
+        index, thumbnails = inputs.open_index_or_run(options, served)
         options.name = options.name or name_of_run(options.model)
-        application = _application(serving, options, model, preprocessing, index, thumbnails)
+        folder = options.index or (None if index is None else str(Path(options.model) / "index"))
+        newer = None if folder is None else inputs.newer_index(folder, served)
+        application = _application(serving, options, model, preprocessing, index, thumbnails, newer)
         url = _url(options.host, listening.getsockname()[1])
         has_page = index is not None or "search" in getattr(model, "signatures", ())
         record = {"model": f"{url}v1/models/{options.name}", "page": url if has_page else None}
@@ -182,7 +207,7 @@ def _served_files(options, model, index, thumbnails):
     }
 
 
-def _application(serving, options, model, preprocessing, index, thumbnails):
+def _application(serving, options, model, preprocessing, index, thumbnails, newer):
     """The server that the options describe."""
     with as_usage_error(f"MODEL={options.model!r}"):
         limits = {name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None}
@@ -193,6 +218,7 @@ def _application(serving, options, model, preprocessing, index, thumbnails):
             version=model.version if isinstance(model, export.LoadedModel) else 1,
             index=index,
             thumbnails=thumbnails,
+            newer=newer,
             limits=serving.Limits(**limits),
             batch_size=options.batch_size,
             other_model=options.other_model,
@@ -207,13 +233,13 @@ def _url(host, port):
 def run_export(options: argparse.Namespace) -> int:
     """Print the path of each format."""
     model, preprocessing, class_names = inputs.open_keras_model(options.model, options.preprocessing)
-    index, search = inputs.open_index_or_run(options)[0], _search_to_export(options)
+    index, searched = inputs.open_index_or_run(options)[0], _search_to_export(options)
     with as_usage_error(f"RUN={options.model!r}"):
-        require(index is not None or search is None, "-k, --search or --dtype without an index", "--index")
+        require(index is not None or searched is None, "-k, --search or --dtype without an index", "--index")
         require(options.runtime is None or "web" in options.to, "--runtime without --to web", "--to web")
     out = Path(options.out or f"{options.model.rstrip('/')}-exports")
     settings = {"preprocessing": preprocessing, "class_names": class_names, "threshold": options.threshold}
-    settings |= {"index": index, "search": search, "other_model": options.other_model}
+    settings |= {"index": index, "search": searched, "other_model": options.other_model}
     writers = {
         "savedmodel": lambda path: export.saved_model(model, path, on_error="skip", **settings),
         "onnx": lambda path: export.onnx(model, path, **settings),

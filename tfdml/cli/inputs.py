@@ -15,7 +15,9 @@ from tfdml.cli.names import is_table
 from tfdml.cli.printing import as_usage_error, say
 from tfdml.datasets.readers.image_folder import EXTENSIONS
 from tfdml.embedding.files import read_embeddings
+from tfdml.embedding.in_memory import embed_blocks
 from tfdml.export.serving_config import newest_version
+from tfdml.search.refinement.loading import versions_of
 from tfdml.training.settings import is_training_run, require_no_run
 from tfdml.typing import Embedder
 from tfdml.zoo.entries import EntryRef, load_reference
@@ -61,10 +63,15 @@ def open_keras_model(
         return model, preprocessing or own_preprocessing, read_json(names, list) if names.is_file() else None
 
 
-def open_index_or_run(options: argparse.Namespace) -> tuple[Index | None, visualize.Thumbnails | None]:
-    """The index that INDEX names, else the index of a run with its thumbnails; None for what there is not."""
+def open_index_or_run(
+    options: argparse.Namespace, model: str | None = None
+) -> tuple[Index | None, visualize.Thumbnails | None]:
+    """The index that INDEX names, else the index of a run with its thumbnails; None for what there is not.
+
+    During a migration, it is the index of the model of this fingerprint.
+    """
     if options.index is not None:
-        return open_index_with_metadata(options.index), None
+        return open_index_with_metadata(options.index, model), None
     index, thumbnails = Path(options.model) / "index", Path(options.model) / "thumbnails.npz"
     with as_usage_error(f"MODEL={options.model!r}"):
         if not is_training_run(options.model) or not index.is_dir():
@@ -168,10 +175,12 @@ def is_of_another_split(reason: str) -> bool:
     return reason.startswith("split ")
 
 
-def open_index(path: str, *, columns: bool = False) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
+def open_index(
+    path: str, model: str | None = None, *, columns: bool = False
+) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
     """An index or embeddings, and a function from an id to metadata, to which `columns` adds labels and paths."""
     if columns or _is_index(path):
-        return (index := open_index_with_metadata(path)), lambda id: _metadata_of_item(index, id)
+        return (index := open_index_with_metadata(path, model)), lambda id: _metadata_of_item(index, id)
     with as_usage_error(f"INDEX={path!r}"):
         embeddings = read_embeddings(path)
         return search.Exact(embeddings.embeddings, embeddings.rows, model=embeddings), lambda row: _metadata_of_row(
@@ -179,11 +188,40 @@ def open_index(path: str, *, columns: bool = False) -> tuple[Any, Callable[[Any]
         )
 
 
-def open_index_with_metadata(path: str) -> Index:
+def newer_index(path: str, model: str | None) -> Callable[[], Index | None]:
+    """Function that returns the index of a model once its folder, or a migration, has another version; else None."""
+    seen = versions_of(path)
+
+    def newer():
+        nonlocal seen
+        before, seen = seen, versions_of(path)
+        return None if seen == before else search.load(path, model=model)
+
+    return newer
+
+
+def embedder_of_paths(
+    model: Embedder, preprocessing: datasets.Preprocessing, batch_size: int
+) -> Callable[[np.ndarray, Any], np.ndarray]:
+    """Function that embeds items of an index by the files in their column `path`; NaN where one cannot be read."""
+
+    def embed(ids, metadata):
+        paths = np.array([path or "" for path in metadata["path"].to_pylist()])
+        images = datasets.LabeledSet(paths=paths, labels=np.zeros(len(ids), int), class_names=("",), load=preprocessing)
+        blocks = list(embed_blocks(model, images, batch_size))
+        vectors = np.full((len(ids), blocks[0][0].shape[1] if blocks else 1), np.nan, np.float32)
+        for embeddings, rows in blocks:
+            vectors[rows] = embeddings
+        return vectors
+
+    return embed
+
+
+def open_index_with_metadata(path: str, model: str | None = None) -> Index:
     """An index; labels and paths of embeddings become its metadata."""
     with as_usage_error(f"INDEX={path!r}"):
         if _is_index(path):
-            return search.load(path)
+            return search.load(path, model=model, other_model=True)  # compared later
         embeddings = read_embeddings(path)
         columns = {} if embeddings.paths is None else {"path": embeddings.paths}
         if embeddings.labels is not None:

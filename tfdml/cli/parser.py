@@ -147,6 +147,14 @@ def _search(command):
     _declare_preprocessing(command)
 
 
+def _migrate(command):
+    """Embed the images of an index again by a new model, while it answers. A later call resumes."""
+    text = "what tfdml.search saved, with a column path; INDEX.migrating has the new vectors until the end"
+    command.add_argument("index", metavar="INDEX", help=text)
+    command.add_argument("--to", required=True, dest="model", metavar="MODEL", help=MODEL)
+    _declare_preprocessing(command)
+
+
 def _serve(command):
     """Answer requests over HTTP, with a page for neighbors."""
     command.add_argument("model", metavar="MODEL", help=MODEL)
@@ -219,6 +227,7 @@ COMMANDS = {
     "compare": (_compare, "tfdml compare old.npy new.npy --labels labels.csv"),
     "drift": (_drift, "tfdml drift march.csv april.csv"),
     "search": (_search, "tfdml search run run/index photo.jpg"),
+    "migrate": (_migrate, "tfdml migrate products --to run"),
     "serve": (_serve, "tfdml serve run"),
     "export": (_export, "tfdml export run --to onnx,web"),
     "check": (_check, "tfdml check photos"),

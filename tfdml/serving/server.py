@@ -3,7 +3,8 @@
 import asyncio
 import re
 import time
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from importlib.resources import files
@@ -29,6 +30,7 @@ from tfdml.typing import FilePath
 
 _NAMES = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _PICTURE_SIDE = 192  # pixels
+_SECONDS_BETWEEN_LOOKS = 1.0  # for a newer index
 _MAX_PICTURES = 2_000  # of about 10 kB each
 _PAGE = {
     "": ("page.html", "text/html"),
@@ -45,6 +47,7 @@ def application(
     version: int = 1,
     index: Any = None,
     thumbnails: Mapping[Any, bytes] | None = None,
+    newer: Callable[[], Any] | None = None,
     limits: Limits | None = None,
     batch_size: int = 32,
     other_model: bool = False,
@@ -72,6 +75,9 @@ def application(
         index: an index of `tfdml.search` for neighbors; None for the index inside the model, if it has one.
         thumbnails: JPEGs of items of `index` by id, such as `tfdml.visualize.Thumbnails.load(...)`; None for pictures
             of the files in its column `path`.
+        newer: function that returns a newer version of `index`, or None, called each second in a thread: requests that
+            come after it are answered by the newer index, requests in flight by the earlier one. An error is a warning,
+            and the earlier index stays. `tfdml serve` follows the folder of its index; None for an index that stays.
         limits: limits of requests; None for `Limits()`.
         batch_size: maximum number of images that the model embeds at the same time, of all requests together.
         other_model: whether an index that states another model, or another preprocessing, is taken.
@@ -87,14 +93,20 @@ def application(
     embedder, monitor = Embedder(model, preprocessing, limits), Monitor(log)
     require(index is not None or not thumbnails, "thumbnails without index", "index, whose ids they have")
     text = _fingerprint(model, preprocessing)
-    require_same_model("a server", text, "the index", getattr(index, "fingerprint", None), other_model=other_model)
-    records = None if index is None else _index_records(index, thumbnails, embedder.dim)
+
+    def records_of(index):
+        require_same_model("a server", text, "the index", getattr(index, "fingerprint", None), other_model=other_model)
+        return None if index is None else _index_records(index, thumbnails, embedder.dim)
+
+    records = records_of(index)
     server = _Server(embedder, records, model_index(model), (name, str(version), text), limits, batch_size, monitor)
     server.threshold = getattr(model, "threshold", None)
     middleware = Middleware(limits, monitor)
     app = web.Application(middlewares=[middleware.answer, middleware.limit], client_max_size=limits.max_body)
     app[LIMITS] = limits
     app.add_routes(server.routes())
+    if newer is not None:
+        app.cleanup_ctx.append(partial(server.follow, lambda: records_of(newer())))
     app.on_cleanup.append(server.close)
     return app
 
@@ -120,7 +132,7 @@ class _Server:
     """
 
     def __init__(self, embedder, records, model_index, names, limits, batch_size, monitor):
-        self._embedder, self._records, self._model_index, self._limits = embedder, records, model_index, limits
+        self._embedder, self._model_index, self._limits = embedder, model_index, limits
         self._name, self._version, self._fingerprint = names
         self._monitor, self._began, self.threshold = monitor, None, None
         self._pools = {use: ThreadPoolExecutor(1, use) for use in ("model", "json", "pictures")}
@@ -128,7 +140,8 @@ class _Server:
             name: Batcher(partial(self._answer_batch, name), batch_size, self._pools["model"])
             for name in {signature.pixels for signature in embedder.signatures.values()}
         }
-        self._search = Batcher(records, batch_size, self._pools["model"])
+        self._take_over = lambda records: (records, Batcher(records, batch_size, self._pools["model"]))
+        self._records, self._search = self._take_over(records)
         self._picture = lru_cache(_MAX_PICTURES)(lambda path: embedder.picture(path, _PICTURE_SIDE))
 
     def routes(self):
@@ -151,6 +164,23 @@ class _Server:
     def _page_routes(self, model):
         page = [web.get(f"/{address}", self._file(*file)) for address, file in _PAGE.items()]
         return [*page, web.get(f"{model}/index", self.index)]
+
+    async def follow(self, newer_records, app):
+        """Take newer versions of the index over, until the server ends."""
+        following = asyncio.create_task(self._follow(newer_records))
+        yield
+        following.cancel()
+
+    async def _follow(self, newer_records):
+        while True:
+            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+            try:
+                records = await asyncio.to_thread(newer_records)
+            except Exception as error:  # each damage fails in its own way
+                warnings.warn(f"The server keeps its index, since the newer version fails: {error}", stacklevel=1)
+            else:
+                if records is not None:
+                    self._records, self._search = self._take_over(records)
 
     async def close(self, app):
         """Ends the threads once their current work is done."""
@@ -198,13 +228,14 @@ class _Server:
     async def search(self, request):
         """Neighbors of the images and items of a request."""
         queries, k, where = await self._parsed(request, rest.read_search, self._limits)
-        rows = await self._in_pool("json", self._records.rows, queries)
+        records, search = self._records, self._search  # of one version of the index
+        rows = await self._in_pool("json", records.rows, queries)
         files = [query for query in queries if isinstance(query, bytes)]
         embeddings = iter([row[EMBEDDING] for row in _all_good(await self._results(PIXELS, files))])
-        vectors = [next(embeddings) if row < 0 else self._records.vector(row) for row in rows]
+        vectors = [next(embeddings) if row < 0 else records.vector(row) for row in rows]
         pairs = zip(vectors, rows, strict=True)
         searches = [Query(vector=vector, k=k, where=where, excluded_row=row) for vector, row in pairs]
-        neighbors = await self._search(searches)
+        neighbors = await search(searches)
         await self._count_searches([nearest for nearest, row in zip(neighbors, rows, strict=True) if row < 0])
         return await self._json(rest.as_json, {"neighbors": neighbors})
 
@@ -234,19 +265,21 @@ class _Server:
 
     async def thumbnail(self, request):
         """The thumbnail of an id."""
-        row = await self._in_pool("json", self._records.row_of_text, request.match_info["id"])
-        thumbnail = await self._thumbnail(row)
+        records = self._records
+        row = await self._in_pool("json", records.row_of_text, request.match_info["id"])
+        thumbnail = await self._thumbnail(records, row)
         if thumbnail is None:
             raise RefusedError(404, "Received an id without a thumbnail, expected one with a thumbnail.")
         return _image("image/jpeg", thumbnail)
 
     async def picture(self, request):
         """A small picture of a row of the index: its thumbnail, or that of its file."""
-        row = self._records.row("row", int(request.match_info["row"]))
-        thumbnail = await self._thumbnail(row)
+        records = self._records
+        row = records.row("row", int(request.match_info["row"]))
+        thumbnail = await self._thumbnail(records, row)
         if thumbnail is not None:
             return _image("image/jpeg", thumbnail)
-        path = self._records.path(row)
+        path = records.path(row)
         if path is None:
             raise RefusedError(404, "Received a row of an index without paths, expected an index of files.")
         try:
@@ -255,9 +288,9 @@ class _Server:
             raise RefusedError(404, "Received a row whose file is gone or damaged, expected an image file.") from error
         return _image(kind, content)
 
-    async def _thumbnail(self, row):
+    async def _thumbnail(self, records, row):
         try:
-            return await self._in_pool("pictures", self._records.thumbnail, row)
+            return await self._in_pool("pictures", records.thumbnail, row)
         except ValueError as error:
             raise RefusedError(404, "Received an item whose thumbnail is damaged, expected another item.") from error
 

@@ -120,11 +120,9 @@ def test_a_kill_before_any_file_operation_loses_and_doubles_nothing(tmp_path):
 
         search.load(copy / "index")  # whole, of the old or of the new model
         kept = sum(len(np.load(file)["ids"]) for file in (copy / "index.migrating").glob("0*.npz"))
-        try:
+        if (copy / "index.migrating").exists() or search.load(copy / "index").fingerprint == "old":
             list(migrate(copy / "index", embed, model="new", batch_size=40))
-            assert len(embedded) == len(set(embedded)) <= 60 - kept
-        except ValueError as error:
-            assert "There is nothing to do" in str(error)
+        assert len(embedded) == len(set(embedded)) <= 60 - kept
         assert_migrated(copy / "index", range(60))
         shutil.rmtree(copy)
 
@@ -212,7 +210,7 @@ def test_what_cannot_be_migrated_is_refused_at_the_call(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"expected a folder with index\.json"):
         migrate(tmp_path / "index", new_of, model="new")
     saved(tmp_path / "index")
-    with pytest.raises(ValueError, match="an index of the model old, to which it is migrated, .* nothing to do"):
+    with pytest.raises(ValueError, match=r"an index of the model old, to which it is migrated, .* nothing to do"):
         migrate(tmp_path / "index", new_of, model="old")
     with pytest.raises(ValueError, match="model=None, expected the new model"):
         migrate(tmp_path / "index", new_of, model=None)
@@ -220,10 +218,10 @@ def test_what_cannot_be_migrated_is_refused_at_the_call(tmp_path):
         migrate(tmp_path / "index", new_of, model="new", batch_size=0)
     states = migrate(tmp_path / "index", new_of, model="new", batch_size=50)
     next(states)
-    with pytest.raises(BlockingIOError, match="which process .* writes now"):
+    with pytest.raises(BlockingIOError, match=r"which process .* writes now"):
         list(migrate(tmp_path / "index", new_of, model="new"))
     states.close()
-    with pytest.raises(ValueError, match="an unfinished migration to the model new .*, expected one to third"):
+    with pytest.raises(ValueError, match=r"an unfinished migration to the model new .*, expected one to third"):
         migrate(tmp_path / "index", new_of, model="third")
     (tmp_path / "index.migrating" / "run.json").write_text(json.dumps({"model": "new"}))
     with pytest.raises(ValueError, match="an unfinished migration"):
@@ -255,6 +253,6 @@ def test_embeddings_of_another_shape_are_refused(vectors, message, tmp_path):
 
 def test_an_index_of_an_unknown_model_can_be_migrated(tmp_path):
     search.Exact(OLD).save(tmp_path / "index")
-    for state in migrate(tmp_path / "index", lambda ids, _: NEW[ids], model="new", batch_size=150):
+    for _ in migrate(tmp_path / "index", lambda ids, _: NEW[ids], model="new", batch_size=150):
         assert search.load(tmp_path / "index", model="new").fingerprint == "new"
-    assert (state.embedded, search.load(tmp_path / "index").metadata) == (200, None)
+    assert search.load(tmp_path / "index").metadata is None

@@ -48,7 +48,7 @@ class Progress(NamedTuple):
     seconds_left: float
 
     def __str__(self) -> str:
-        measured = "" if np.isnan(self.recall) else f", adapter finds {self.recall:.1%} of held-back items first"
+        measured = "" if math.isnan(self.recall) else f", Recall@1 {self.recall:.1%}"
         gone = f", {self.gone:,} cannot be embedded" if self.gone else ""
         left = time.strftime("%H:%M:%S", time.gmtime(self.seconds_left))
         return f"{self.embedded:,} of {self.items:,} items embedded again{gone}{measured}, {left} left"
@@ -91,9 +91,9 @@ def migrate(path: FilePath, embed: Embed, *, model: Any, batch_size: int = 256) 
 
     Returns:
         An iterator of the progress after each batch: `embedded`, `gone` and `items` are numbers of items. `recall` is
-        the share of items (each tenth, at most 1,000) that their new vector finds first, if the index has adapted
-        vectors of these, and the adapter was not learned on them; NaN before it is measured. `seconds_left` is
-        estimated. The migration ends with the iterator.
+        the estimated share of items that their own new vector finds first: all that are embedded, and of the others as
+        many as of held-back items (each tenth, at most 1,000), on which no adapter is learned; NaN before it is
+        measured. `seconds_left` is estimated. The migration ends with the iterator.
 
     Raises:
         BlockingIOError: another process migrates the index.
@@ -235,8 +235,9 @@ def _put_out(index, old, new, work, recall, is_last):
     known = _is_known(new)
     held_back = known & (np.arange(len(new)) % _HELD_BACK == 0)
     learned = known & ~held_back
-    vectors, table = new, _with_origin(index.metadata, None)
-    if not known.all():
+    if known.all():
+        vectors, table, recall = new, _with_origin(index.metadata, None), 1.0
+    else:
         can_learn = learned.sum() > 1 and not are_all_the_same(old[learned])
         expected = "more, to learn an adapter for the others. Put their images back"
         require(can_learn or not is_last, f"{known.sum():,} of {len(new):,} items that can be embedded", expected)
@@ -244,7 +245,8 @@ def _put_out(index, old, new, work, recall, is_last):
             return recall
         adapted = LinearAdapter.learn(old[learned], new[learned], metric=index.metric)(old)
         vectors, table = np.where(known[:, None], new, adapted), _with_origin(index.metadata, known)
-        recall = _recall(vectors, adapted, new, np.flatnonzero(held_back)[-_MAX_QUERIES:], index.metric)
+        found = _recall(vectors, adapted, new, np.flatnonzero(held_back)[-_MAX_QUERIES:], index.metric)
+        recall = float(known.mean() + (1 - known.mean()) * found)
     rebuilt(index, vectors, table, work.model).save(work.folder / _INDEX)
     return recall
 
