@@ -75,7 +75,7 @@ def test_embeddings_come_back_with_rows_paths_and_labels(name, files, small_bloc
     found = models.read_embeddings(tmp_path / name)
     np.testing.assert_array_equal(found.embeddings, files.examples().reshape(40, -1))
     assert found.embeddings.dtype == np.float32
-    assert isinstance(found.embeddings, np.memmap) == (name == "out")
+    assert isinstance(found.embeddings.base, np.memmap) == (name == "out")
     assert found.rows.tolist() == list(range(40))
     assert len(found) == 40
     assert found.paths.tolist() == files.paths.tolist()

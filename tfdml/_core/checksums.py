@@ -179,6 +179,12 @@ def as_fingerprint(model: Any) -> str | None:
     return None if is_unknown else fingerprint(model)
 
 
+def stated_model(model: Any, vectors: Any) -> Any:
+    """The model that an argument states; if it is None, the fingerprint of vectors that know it, else None."""
+    own = getattr(vectors, "fingerprint", None)
+    return own if model is None and isinstance(own, str) else model
+
+
 def require_same_model(items: str, model: Any, owner: str, expected: str | None, *, other_model: bool = False) -> None:
     """Raise a ValueError if two models differ, or two preprocessings of one model.
 

@@ -16,6 +16,7 @@ from tfdml._core.json_files import parsed_json, read_json
 from tfdml._core.memory_maps import map_array
 from tfdml._core.terminal import as_cells, from_cells
 from tfdml.embedding.in_memory import Problem
+from tfdml.embedding.vectors import of_model
 from tfdml.typing import Examples, FilePath
 
 _EMBEDDINGS, _EXAMPLES, _SKIPPED = "embeddings.npy", "examples.csv", "skipped.csv"
@@ -57,7 +58,7 @@ def read_embeddings(path: FilePath) -> Embeddings:
     Returns:
         A record whose length is n, the number of embeddings. Row i of every column is embedding i:
 
-        * `embeddings`: `(n, dim)` float32; a memory map where they are in a folder.
+        * `embeddings`: `(n, dim)` float32, which know their model; of a memory map where they are in a folder.
         * `rows`: `(n,)` int64, row numbers in the set that was embedded.
         * `paths`: `(n,)` str, the files, or the names of a source of the set; None where it has none.
         * `labels`: `(n,)` int64, indices into `class_names`; None for an array without labels.
@@ -267,7 +268,7 @@ def _embeddings(embeddings, columns, skipped, fingerprint):
     require(is_matrix, f"{embeddings.dtype} of shape {embeddings.shape}", f"float32 of shape ({shape[0]}, dim)")
     names, labels = np.unique(columns.get("label", np.empty(0, str)), return_inverse=True)
     return Embeddings(
-        embeddings=embeddings,
+        embeddings=of_model(embeddings, fingerprint),
         rows=np.array(columns["row"], np.int64),
         paths=np.array(columns["path"]) if "path" in columns else None,
         labels=labels.astype(np.int64) if "label" in columns else None,

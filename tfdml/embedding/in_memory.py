@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdml._core.checks import is_labeled_set, require_whole
+from tfdml._core.checksums import fingerprint
 from tfdml._core.terminal import show_progress
+from tfdml.embedding.vectors import Vectors, of_model
 from tfdml.typing import Embedder, Examples
 
 _BATCHES_PER_BLOCK = 16
@@ -18,7 +20,7 @@ _PATIENCE = 5.0  # seconds without a progress bar
 Problem = tuple[int, str, str]
 
 
-def embed(model: Embedder, data: Examples, *, batch_size: int = 256) -> np.ndarray:
+def embed(model: Embedder, data: Examples, *, batch_size: int = 256) -> Vectors:
     """Embeddings of all examples of a set.
 
     See also: `write_embeddings` for sets whose embeddings exceed the memory.
@@ -38,10 +40,13 @@ def embed(model: Embedder, data: Examples, *, batch_size: int = 256) -> np.ndarr
         batch_size: number of examples embedded at the same time.
 
     Returns:
-        `(examples, dim)`, in the order of the set. The array does not know its model: pass `model=` to an index, to
-        `add` and to `search` to have vectors of another model refused.
+        `(examples, dim)`, in the order of the set: a NumPy array with the `fingerprint` of the model and, if the set
+        has one, of its preprocessing; None for a model without weights. Indexes refuse vectors of another model. Rows
+        and stacks keep it, results of arithmetic do not. It takes the sha256 of the weights once per call.
     """
-    return embedder(data, batch_size)(model).embeddings
+    embeddings = np.asarray(embedder(data, batch_size)(model).embeddings)
+    is_known = hasattr(model, "weights") or isinstance(getattr(model, "fingerprint", None), str)
+    return of_model(embeddings, fingerprint(model, getattr(data, "load", None)) if is_known else None)
 
 
 class Embedded(NamedTuple):

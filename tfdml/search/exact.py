@@ -37,8 +37,8 @@ class Exact(Index):
         metadata: columns with one row per vector: a `pyarrow.Table`, a `pandas.DataFrame` or a dict of lists.
         max_bytes: bytes that a search may use in addition to the index and the results.
         model: the model of the vectors: a Keras model, a model of `tfdml.export.load`, the result of
-            `tfdml.models.read_embeddings`, or a `tfdml.models.fingerprint`; None: not stated. If it is stated, vectors
-            and queries of another stated model are refused.
+            `tfdml.models.read_embeddings`, or a `tfdml.models.fingerprint`; None: that of vectors which know it, as
+            results of `tfdml.models.embed`, else unknown. An index of a model refuses vectors and queries of others.
     """
 
     kind: ClassVar[str] = "exact"

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tfdml._core.atomic import read_whole
 from tfdml._core.checks import as_vectors, require, require_metric
-from tfdml._core.checksums import as_fingerprint, require_same_model
+from tfdml._core.checksums import as_fingerprint, require_same_model, stated_model
 from tfdml.search.blocks import MAX_BYTES
 from tfdml.search.index.files import read_manifest, write_index
 from tfdml.search.index.ids import Ids, as_item_ids
@@ -56,8 +56,8 @@ class Index:
         model: Any = None,
     ):
         require_metric(metric)
+        self.fingerprint = as_fingerprint(stated_model(model, vectors))
         vectors = as_vectors(vectors, "vectors")
-        self.fingerprint = as_fingerprint(model)
         self.metric, self.dim, self.max_bytes = metric, vectors.shape[1], max_bytes
         item_ids = Ids(as_item_ids(ids, len(vectors)))
         self._items = Items((Segment(self._gallery(vectors), item_ids, as_table(metadata, len(vectors))),))
@@ -114,10 +114,10 @@ class Index:
             vectors: `(m, dim)` floats, finite.
             ids: `(m,)` ids of the kind of the index, not in it yet.
             metadata: the columns of the index, in any order, for these vectors.
-            model: the model of the vectors, as in the constructor; None: not stated, and not compared.
+            model: the model of the vectors, as in the constructor; None: that of vectors which know it.
             other_model: whether to accept vectors of another model.
         """
-        self._require_model("vectors", model, other_model)
+        self._require_model("vectors", stated_model(model, vectors), other_model)
         matrix = self._as_vectors(vectors)
         new_ids = self._as_new_ids(ids, len(matrix))
         table = as_rows_of(as_table(metadata, len(matrix)), self._metadata_example)
@@ -147,7 +147,7 @@ class Index:
             metadata: as in `add`; None keeps it.
             model, other_model: as in `add`.
         """
-        self._require_model("vectors", model, other_model)
+        self._require_model("vectors", stated_model(model, vectors), other_model)
         updated = self._as_existing_ids(ids)
         if len(updated):
             old = self._items.take(updated)
@@ -180,7 +180,7 @@ class Index:
                 the order of the index, with `Scann` in any order.
             scores: `(q, k)` float32. Cosine and dot product fall along a row; Euclidean distances rise.
         """
-        self._require_model("queries", model, other_model)
+        self._require_model("queries", stated_model(model, queries), other_model)
         return self._search(self._neighbors, queries, k, where)
 
     def save(self, path: FilePath) -> None:

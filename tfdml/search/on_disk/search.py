@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_vectors, require_metric, require_whole
+from tfdml._core.checksums import stated_model
 from tfdml.search.blocks import MAX_BYTES, in_threads, slices, thread_count
 from tfdml.search.nearest import merged, nearest
 from tfdml.search.on_disk.shards import Shards, blocks_of, require_one_model
@@ -48,7 +49,7 @@ def search_on_disk(
         k: number of neighbors, 1 to the number of vectors.
         metric: "cosine", "dot" or "euclidean".
         max_bytes: bytes for the blocks and their scores, in addition to the queries and the results.
-        model: the model of the queries, as for `Exact`; None: not stated, and not compared. Parquet files that
+        model: the model of the queries, as for `Exact`. Parquet files that
             `tfdml.models.write_embeddings` wrote state the model of their vectors.
         other_model: whether queries and shards may be of different models.
 
@@ -61,7 +62,7 @@ def search_on_disk(
     """
     require_metric(metric)
     if not other_model:
-        require_one_model(shards, model)
+        require_one_model(shards, stated_model(model, queries))
     queries = as_vectors(queries, "queries")
     size = min(_ROWS, max_bytes // (2 * thread_count() * _VECTOR_BYTES * queries.shape[1]))
     rows = min(len(queries), max_bytes // (2 * thread_count() * _SCORE_BYTES * max(1, size)))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import as_vectors, require, require_metric, require_positive, require_whole
-from tfdml._core.checksums import as_fingerprint
+from tfdml._core.checksums import as_fingerprint, stated_model
 from tfdml._core.json_files import parsed_json
 from tfdml._core.memory_maps import read_arrays
 from tfdml.search.blocks import slices
@@ -170,12 +170,13 @@ class LinearAdapter(Adapter):
             ridge: weight of the ridge, as a share of the mean variance of the old embeddings; above 0.
             orthogonal: a rotation in place of ridge regression; for "euclidean" with a shift.
             old_model, new_model: both models: Keras models, models of `tfdml.export.load`, results of
-                `tfdml.models.read_embeddings` or fingerprints; None: not stated.
+                `tfdml.models.read_embeddings` or fingerprints; None: those of embeddings that know it.
         """
+        models = {"old_model": stated_model(old_model, old), "new_model": stated_model(new_model, new)}
         x, y = _as_pairs(old, new, metric)
         require_positive(ridge=ridge)
         projection, offset = _rotation(x, y, metric) if orthogonal else _ridge(x, y, ridge)
-        models = {"old_model": as_fingerprint(old_model), "new_model": as_fingerprint(new_model)}
+        models = {name: as_fingerprint(model) for name, model in models.items()}
         return cls(metric=metric, **models, projection=projection, offset=offset)
 
 
