@@ -104,7 +104,7 @@ def run_search(options: argparse.Namespace) -> int:
         where = _mask(options.where, index) if options.where else None
     images = inputs.read_images(options.images, preprocessing)
     k = min(MAX_NEIGHBORS, len(index) if where is None else int(where.sum())) if options.k is None else options.k
-    ids, scores = index.search(embed(model, images, batch_size=options.batch_size), k, where=where)
+    ids, scores = index.search(embed(model, images, batch_size=options.batch_size), k, where=where, other_model=True)
     records = [
         {
             "image": path,
