@@ -96,8 +96,7 @@ def kills(options):
     random, count, kept, ended = np.random.default_rng(0), 3_000, 0, 0
     old, new = (random.standard_normal((count, dim)).astype("float32") for dim in (32, 48))
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "index"
-        killed = 0
+        path, killed = Path(folder) / "index", 0
         while killed < 100:
             if not path.exists():
                 tfdml.search.Exact(old, model="old").save(path)
@@ -106,7 +105,7 @@ def kills(options):
                 for _ in tfdml.search.migrate(path, lambda rows, _: new[rows], model="new", batch_size=100):
                     pass
                 os._exit(0)
-            time.sleep(random.uniform(0, 0.25))
+            time.sleep(random.uniform(0, 1.0))
             os.kill(process, signal.SIGKILL)
             was_killed = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) < 0
             killed += was_killed
@@ -119,6 +118,10 @@ def kills(options):
                 ended += 1
                 shutil.rmtree(path)
                 shutil.rmtree(f"{path}.migrating", ignore_errors=True)
+        if path.exists():
+            list(tfdml.search.migrate(path, lambda rows, _: new[rows], model="new"))
+            expected, found = tfdml.search.Exact(new).vectors, tfdml.search.load(path).vectors
+            np.testing.assert_allclose(found, expected, atol=1e-6)
     print(f"{killed} kills in {ended} migrations, {kept} of which left every item once, with the vector of one model")
 
 
@@ -161,7 +164,7 @@ async def _load(folder, requests):
 
             async def ask(number):
                 nonlocal failed
-                body = {"images": [{"b64": files[number % 64]}], "k": 10}
+                body = {"instances": [{"b64": files[number % 64]}], "k": 10}
                 async with session.post(f"{url}:search", json=body) as response:
                     content = await response.json()
                     if response.status != 200:

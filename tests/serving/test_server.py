@@ -656,10 +656,10 @@ def test_a_newer_index_is_taken_over_while_requests_are_in_flight(serve, monkeyp
     versions = [None, search.Exact(VECTORS[:, ::-1], ["new a", "new b", "new c", "new d"]), None]
 
     async def story(client):
-        first = asyncio.create_task(answer(client, SEARCH, {"images": [file(b"slow")], "k": 4}))
+        first = asyncio.create_task(answer(client, SEARCH, {"instances": [file(b"slow")], "k": 4}))
         while versions:
             await asyncio.sleep(0.01)
-        second = asyncio.create_task(answer(client, SEARCH, {"images": [file(b"xy")], "k": 4}))
+        second = asyncio.create_task(answer(client, SEARCH, {"instances": [file(b"xy")], "k": 4}))
         await asyncio.sleep(0.05)
         Quick.go.set()
         for task, ids in ((first, {"a", "b", "c", "d"}), (second, {"new a", "new b", "new c", "new d"})):
@@ -683,7 +683,7 @@ def test_a_newer_index_that_fails_is_a_warning_and_the_earlier_one_stays(serve, 
     async def story(client):
         while versions:
             await asyncio.sleep(0.01)
-        status, content = await answer(client, SEARCH, {"images": [file(b"xy")], "k": 4})
+        status, content = await answer(client, SEARCH, {"instances": [file(b"xy")], "k": 4})
         assert (status, {item["id"] for item in content["neighbors"][0]}) == (200, {"a", "b", "c", "d"})
 
     with pytest.warns(UserWarning, match="keeps its index, since the newer version fails") as warned:
