@@ -162,7 +162,7 @@ def read_whole(path: str | os.PathLike, read: Callable[[Path], T]) -> T:
 
 
 def version_of(path: Path) -> tuple[int, int, int] | None:
-    """What changes when a file or folder is replaced; None where there is none."""
+    """Numbers that change when a file or folder is replaced; None where there is none."""
     try:
         status = path.stat()
     except OSError:

@@ -181,8 +181,8 @@ def as_fingerprint(model: Any) -> str | None:
 
 def stated_model(model: Any, vectors: Any) -> Any:
     """The model that an argument states; if it is None, the fingerprint of vectors that know it, else None."""
-    own = getattr(vectors, "fingerprint", None)
-    return own if model is None and isinstance(own, str) else model
+    stated = getattr(vectors, "fingerprint", None)
+    return stated if model is None and isinstance(stated, str) else model
 
 
 def require_same_model(items: str, model: Any, owner: str, expected: str | None, *, other_model: bool = False) -> None:

@@ -148,13 +148,14 @@ def run_migrate(options: argparse.Namespace) -> int:
     """Print the progress on stderr, a line for each percent, and how many items are embedded or gone."""
     model, preprocessing = inputs.open_model(options.model, options.preprocessing)
     with as_usage_error(f"INDEX={options.index!r}"):
-        table = search.load(options.index).metadata
+        index = search.load(options.index)
+        table = index.metadata
         expected = "paths of the images, or tfdml.search.migrate with images of your own"
         require(table is not None and "path" in table.column_names, "an index without a column 'path'", expected)
         embed = inputs.embedder_of_paths(model, preprocessing, options.batch_size)
         settings = {"model": fingerprint(model, preprocessing), "batch_size": options.batch_size}
         states = search.migrate(options.index, embed, **settings)
-    state, percent = Progress(len(table), 0, len(table), 1.0, 0.0), -1
+    state, percent = Progress(len(index), 0, len(index), 1.0, 0.0), -1
     for state in states:
         if 100 * state.embedded // state.items > percent:
             percent = 100 * state.embedded // state.items

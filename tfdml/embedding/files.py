@@ -16,7 +16,7 @@ from tfdml._core.json_files import parsed_json, read_json
 from tfdml._core.memory_maps import map_array
 from tfdml._core.terminal import as_cells, from_cells
 from tfdml.embedding.in_memory import Problem
-from tfdml.embedding.vectors import of_model
+from tfdml.embedding.vectors import with_model
 from tfdml.typing import Examples, FilePath
 
 _EMBEDDINGS, _EXAMPLES, _SKIPPED = "embeddings.npy", "examples.csv", "skipped.csv"
@@ -109,19 +109,19 @@ def _are_embeddings(schema):
     vectors = [field.type for field in schema if field.name == "embedding"]
     others = all(str(field.type) == types.get(field.name) for field in schema if field.name != "embedding")
     is_matrix = len(vectors) == 1 and hasattr(vectors[0], "list_size") and str(vectors[0].value_type) == "float"
-    is_of_model = {b"skipped", _FINGERPRINT.encode()} <= (schema.metadata or {}).keys()
-    return is_of_model and "row" in schema.names and others and is_matrix
+    is_with_model = {b"skipped", _FINGERPRINT.encode()} <= (schema.metadata or {}).keys()
+    return is_with_model and "row" in schema.names and others and is_matrix
 
 
 def listed_files(folder: Path) -> frozenset[str]:
     """Names of the files of embeddings in a folder; empty where its tables are no tables of embeddings."""
     headers = {_EXAMPLES: ["row", "path", "label"], _SKIPPED: ["row", "name", "reason"]}
     is_ours = all(_begins(folder / name, columns) for name, columns in headers.items())
-    model = {_MODEL} if _is_of_model(folder / _MODEL) else set()
+    model = {_MODEL} if _is_with_model(folder / _MODEL) else set()
     return frozenset({_EMBEDDINGS, *headers, *model, SUMS}) if is_ours else frozenset()
 
 
-def _is_of_model(path):
+def _is_with_model(path):
     """Whether a file is one of a fingerprint, and of nothing else."""
     try:
         return set(read_json(path)) == {_FINGERPRINT}
@@ -268,7 +268,7 @@ def _embeddings(embeddings, columns, skipped, fingerprint):
     require(is_matrix, f"{embeddings.dtype} of shape {embeddings.shape}", f"float32 of shape ({shape[0]}, dim)")
     names, labels = np.unique(columns.get("label", np.empty(0, str)), return_inverse=True)
     return Embeddings(
-        embeddings=of_model(embeddings, fingerprint),
+        embeddings=with_model(embeddings, fingerprint),
         rows=np.array(columns["row"], np.int64),
         paths=np.array(columns["path"]) if "path" in columns else None,
         labels=labels.astype(np.int64) if "label" in columns else None,

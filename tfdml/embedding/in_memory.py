@@ -11,7 +11,7 @@ import numpy as np
 from tfdml._core.checks import is_labeled_set, require_whole
 from tfdml._core.checksums import fingerprint
 from tfdml._core.terminal import show_progress
-from tfdml.embedding.vectors import Vectors, of_model
+from tfdml.embedding.vectors import Vectors, with_model
 from tfdml.typing import Embedder, Examples
 
 _BATCHES_PER_BLOCK = 16
@@ -46,7 +46,7 @@ def embed(model: Embedder, data: Examples, *, batch_size: int = 256) -> Vectors:
     """
     embeddings = np.asarray(embedder(data, batch_size)(model).embeddings)
     is_known = hasattr(model, "weights") or isinstance(getattr(model, "fingerprint", None), str)
-    return of_model(embeddings, fingerprint(model, getattr(data, "load", None)) if is_known else None)
+    return with_model(embeddings, fingerprint(model, getattr(data, "load", None)) if is_known else None)
 
 
 class Embedded(NamedTuple):

@@ -28,16 +28,16 @@ class Vectors(np.ndarray):
             return _plain(result) if function is np.dot else result
         models = {getattr(part, "fingerprint", None) for part in arguments[0]}
         is_stack = all(np.shape(part)[-1:] == result.shape[-1:] for part in arguments[0])
-        return of_model(result, models.pop()) if is_stack and len(models) == 1 else result
+        return with_model(result, models.pop()) if is_stack and len(models) == 1 else result
 
     def __reduce__(self) -> Any:
-        return of_model, (np.asarray(self), self.fingerprint)
+        return with_model, (np.asarray(self), self.fingerprint)
 
     def __repr__(self) -> str:
         return repr(np.asarray(self))
 
 
-def of_model(embeddings: np.ndarray, fingerprint: str | None) -> Vectors:
+def with_model(embeddings: np.ndarray, fingerprint: str | None) -> Vectors:
     """The same embeddings `(n, dim)`, without a copy, as those of a model."""
     vectors = embeddings.view(Vectors)
     vectors.fingerprint = fingerprint

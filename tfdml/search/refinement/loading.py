@@ -64,7 +64,7 @@ def migration_of(path: FilePath) -> Path:
 
 
 def versions_of(path: FilePath) -> tuple[Any, Any]:
-    """What changes when an index, or what its migration has put out, is replaced."""
+    """Numbers that change when an index, or the index of its migration, is replaced."""
     return version_of(Path(path).expanduser()), version_of(migration_of(path) / "index")
 
 

@@ -129,10 +129,10 @@ class _Work:
     def require_same_run(self):
         """Raise an error for a folder of another migration, or of something else."""
         if self.has_begun():
-            found = read_json(self.folder / _RUN)
-            received = f"an unfinished migration to the model {str(found.get('model'))[:12]} in {str(self.folder)!r}"
+            run = read_json(self.folder / _RUN)
+            received = f"an unfinished migration to the model {str(run.get('model'))[:12]} in {str(self.folder)!r}"
             expected = f"one to {self.model[:12]}. Finish that one, or remove the folder"
-            require(found == {"format": _FORMAT, "model": self.model}, received, expected)
+            require(run == {"format": _FORMAT, "model": self.model}, received, expected)
         elif self.folder.exists() and any(file.name[0] != "." for file in self.folder.iterdir()):
             received = f"Received {str(self.folder)!r}, a folder of something else"
             raise FileExistsError(f"{received}, expected a free name for the files of the migration. Move it.")
@@ -192,20 +192,20 @@ def _round(index, old, work, embed, batch_size):
     for start in range(0, max(1, len(pending)), batch_size):
         rows = pending[start : start + batch_size]
         new = _embedded_again(index, old, new, rows, embed, work) if len(rows) else new
-        known, left = int(_is_known(new).sum()), len(pending) - start - len(rows)
-        if known >= _GROWTH * put_out or not left:
-            put_out, recall = known, _put_out(index, old, new, work, recall, is_last=not left)
+        num_embedded, left = int(_is_known(new).sum()), len(pending) - start - len(rows)
+        if num_embedded >= _GROWTH * put_out or not left:
+            put_out, recall = num_embedded, _put_out(index, old, new, work, recall, is_last=not left)
         seconds = (time.monotonic() - began) / max(1, start + len(rows)) * left
-        yield Progress(known, len(old) - known - left, len(old), recall, seconds)
+        yield Progress(num_embedded, len(old) - num_embedded - left, len(old), recall, seconds)
 
 
 def _order(index, rows):
     """Rows of an index, those that are asked for most first, then the newest."""
     table = index.metadata
-    asked = np.zeros(len(rows))
+    counts = np.zeros(len(rows))
     if table is not None and _COUNTS in table.column_names:
-        asked = table[_COUNTS].fill_null(0).to_numpy()[rows]
-    return rows[np.lexsort((-rows, -asked))]
+        counts = table[_COUNTS].fill_null(0).to_numpy()[rows]
+    return rows[np.lexsort((-rows, -counts))]
 
 
 def _embedded_again(index, old, new, rows, embed, work):
@@ -232,21 +232,21 @@ def _put_out(index, old, new, work, recall, is_last):
 
     It is not written while too few items are embedded to learn an adapter.
     """
-    known = _is_known(new)
-    held_back = known & (np.arange(len(new)) % _HELD_BACK == 0)
-    learned = known & ~held_back
-    if known.all():
+    is_embedded = _is_known(new)
+    held_back = is_embedded & (np.arange(len(new)) % _HELD_BACK == 0)
+    learned = is_embedded & ~held_back
+    if is_embedded.all():
         vectors, table, recall = new, _with_origin(index.metadata, None), 1.0
     else:
         can_learn = learned.sum() > 1 and not are_all_the_same(old[learned])
         expected = "more, to learn an adapter for the others. Put their images back"
-        require(can_learn or not is_last, f"{known.sum():,} of {len(new):,} items that can be embedded", expected)
+        require(can_learn or not is_last, f"{is_embedded.sum():,} of {len(new):,} items that can be embedded", expected)
         if not can_learn:
             return recall
         adapted = LinearAdapter.learn(old[learned], new[learned], metric=index.metric)(old)
-        vectors, table = np.where(known[:, None], new, adapted), _with_origin(index.metadata, known)
-        found = _recall(vectors, adapted, new, np.flatnonzero(held_back)[-_MAX_QUERIES:], index.metric)
-        recall = float(known.mean() + (1 - known.mean()) * found)
+        vectors, table = np.where(is_embedded[:, None], new, adapted), _with_origin(index.metadata, is_embedded)
+        found_first = _recall(vectors, adapted, new, np.flatnonzero(held_back)[-_MAX_QUERIES:], index.metric)
+        recall = float(is_embedded.mean() + (1 - is_embedded.mean()) * found_first)
     rebuilt(index, vectors, table, work.model).save(work.folder / _INDEX)
     return recall
 
@@ -261,14 +261,14 @@ def _recall(vectors, adapted, new, rows, metric):
     return float(np.mean(ids[:, 0] == rows))
 
 
-def _with_origin(table, known):
+def _with_origin(table, is_embedded):
     """Metadata with a column that says which vectors are embedded, `(n,)` bool; None: without the column."""
     if table is not None and _ORIGIN in table.column_names:
         table = table.drop_columns(_ORIGIN)
-    if known is None:
+    if is_embedded is None:
         return None if table is None or not table.column_names else table
     pyarrow = optional_import("pyarrow", feature="A migration", extra="tables")
-    origin = pyarrow.array(np.where(known, _EMBEDDED, _ADAPTED))
+    origin = pyarrow.array(np.where(is_embedded, _EMBEDDED, _ADAPTED))
     return pyarrow.table({_ORIGIN: origin}) if table is None else table.append_column(_ORIGIN, origin)
 
 
