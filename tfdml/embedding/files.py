@@ -109,19 +109,19 @@ def _are_embeddings(schema):
     vectors = [field.type for field in schema if field.name == "embedding"]
     others = all(str(field.type) == types.get(field.name) for field in schema if field.name != "embedding")
     is_matrix = len(vectors) == 1 and hasattr(vectors[0], "list_size") and str(vectors[0].value_type) == "float"
-    is_with_model = {b"skipped", _FINGERPRINT.encode()} <= (schema.metadata or {}).keys()
-    return is_with_model and "row" in schema.names and others and is_matrix
+    is_of_model = {b"skipped", _FINGERPRINT.encode()} <= (schema.metadata or {}).keys()
+    return is_of_model and "row" in schema.names and others and is_matrix
 
 
 def listed_files(folder: Path) -> frozenset[str]:
     """Names of the files of embeddings in a folder; empty where its tables are no tables of embeddings."""
     headers = {_EXAMPLES: ["row", "path", "label"], _SKIPPED: ["row", "name", "reason"]}
     is_ours = all(_begins(folder / name, columns) for name, columns in headers.items())
-    model = {_MODEL} if _is_with_model(folder / _MODEL) else set()
+    model = {_MODEL} if _is_of_model(folder / _MODEL) else set()
     return frozenset({_EMBEDDINGS, *headers, *model, SUMS}) if is_ours else frozenset()
 
 
-def _is_with_model(path):
+def _is_of_model(path):
     """Whether a file is one of a fingerprint, and of nothing else."""
     try:
         return set(read_json(path)) == {_FINGERPRINT}

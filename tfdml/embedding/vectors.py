@@ -26,8 +26,8 @@ class Vectors(np.ndarray):
         result = super().__array_function__(function, types, arguments, options)
         if function is not np.concatenate:
             return _plain(result) if function is np.dot else result
-        models = {getattr(part, "fingerprint", None) for part in arguments[0]}
-        is_stack = all(np.shape(part)[-1:] == result.shape[-1:] for part in arguments[0])
+        models = {getattr(array, "fingerprint", None) for array in arguments[0]}
+        is_stack = all(np.shape(array)[-1:] == result.shape[-1:] for array in arguments[0])
         return with_model(result, models.pop()) if is_stack and len(models) == 1 else result
 
     def __reduce__(self) -> Any:
