@@ -67,7 +67,8 @@ def curve(folder, old, new, labels, order):
 def curves(options):
     """Rows of the curves of all sets."""
     rows, loaded, about = [], {}, {"hardware": hardware(), "versions": versions("tensorflow", "keras")}
-    for name, (old_name, new_name) in list(CHANGES.items())[: 1 if options.quick else None]:
+    for name in options.sets[: 1 if options.quick else None]:
+        old_name, new_name = CHANGES[name]
         kind = name.partition(",")[0]
         glyphs, patches = tfdml.datasets.glyphs, tfdml.datasets.photo_patches
         sets = glyphs() if kind == "glyphs" else patches(splits=("train", "test"))
@@ -196,6 +197,7 @@ def main():
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("curves", "kills", "load"))
+    parser.add_argument("--sets", nargs="+", default=list(CHANGES), choices=CHANGES, help="of the curves")
     parser.add_argument("--quick", action="store_true", help="the curves of the first classes of glyphs")
     parser.add_argument("--requests", type=int, default=10_000, help="of the load")
     parser.add_argument("--output", help="the file of the curves")
