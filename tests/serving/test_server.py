@@ -22,7 +22,7 @@ from yarl import URL
 from tfdml import search, serving
 from tfdml.datasets import Preprocessing
 from tfdml.serving import server as module
-from tfdml.serving.run import listen
+from tfdml.serving.run import listen, run_with
 from tfdml.serving.signatures import signatures_of
 
 PREDICT, SEARCH = "/v1/models/model:predict", "/v1/models/model:search"
@@ -649,3 +649,14 @@ def test_a_server_runs_until_the_process_is_told_to_end_and_answers_requests_tha
     serving.run(app, listening)
     asking.join()
     assert statuses == [200] * 5
+
+
+def test_a_server_ends_when_a_process_that_it_belongs_to_ends(monkeypatch):
+    monkeypatch.setattr(module, "Embedder", Quick)
+    listening, (sentinel, other) = listen(port=0), os.pipe()
+    ending = threading.Timer(0.1, os.close, [other])
+    ending.start()
+    assert run_with(serving.application(None, Preprocessing(size=2)), listening, [sentinel])
+    ending.join()
+    os.close(sentinel)
+    assert listening.fileno() == -1
