@@ -4,6 +4,7 @@ import datetime
 import os
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, ProcessCollector, exposition
@@ -101,7 +102,7 @@ class _Processes(Collector):
     def collect(self) -> Iterable[Metric]:
         metrics: dict[str, Metric] = {}
         for pid in sorted({file.stem.rpartition("_")[2] for file in self._folder.glob("counter_*.db")}):
-            for metric in ProcessCollector(pid=lambda pid=pid: pid, registry=None).collect():
+            for metric in ProcessCollector(pid=partial(str, pid), registry=None).collect():
                 shown = metrics.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
                 for sample in metric.samples:
                     shown.add_sample(sample.name, {"pid": pid}, sample.value)
