@@ -1,27 +1,27 @@
-"""The server of `tfdml serve` under load: right answers, refusals, time and memory.
+"""The server of `tfdml serve` under load beside a plain one: right answers, refusals, time and memory.
 
 Clients on the same machine send requests to a server in its own process, each the next one as soon as it has an answer.
-Half of the requests hold a photo, whose embedding is compared with that of the model in this process; a fifth search an
-index for a photo or an item of it, and their neighbors are compared, too. The others are what a server must refuse: cut
-and foreign files, files and requests beyond the limits, files and JSON made to take much time or memory, and filters
-that do not fit. `p50` and `p99` are of photos, from the first byte sent to the last received; `model_ms` is the time of
-the model for one photo, `file_ms` that of reading and embedding one, both alone on the machine. `wrong` counts answers
-that differ, of photos and of searches, `unrefused` bad requests without a status of 4xx and a reason. `busy` is the
-share of the time in which the server reads and embeds images. Near 1 the clients wait for each other: the time of a
-request is then that of the files of all clients, 32 file_ms / cores, and not that of one. The memory is that of the
-server after a tenth of the time, at the end, and at most. A second table counts requests and answers by kind.
+They send photos to embed; searches of an index, half of them for a photo and half for an item; or a mixture of these
+with what a server must refuse: cut and foreign files, files and requests beyond the limits, files and JSON made to take
+much time or memory, and filters that do not fit. Answers are compared with the model and the index in this process.
+`wrong` counts answers that differ, `unrefused` bad requests without a status of 4xx and a reason. `p50_ms` and `p99_ms`
+are from the first byte sent to the last received, in the mixture of photos alone. `model_ms` is the time of the model
+for one photo, `file_ms` that of reading and embedding one, both in this process, alone on the machine. `mib` is the
+memory of the server's processes at the end, pages that they share counted once, and `begin_mib` after a tenth of the
+time. "onnxruntime" is `_plain_server.py`, whose embeddings differ by how Pillow resizes.
 
-    python benchmarks/serving.py            # 90 seconds on two cores
-    python benchmarks/serving.py --quick    # a small model, a few seconds
+    python benchmarks/serving.py                                       # eight minutes on two cores
+    python benchmarks/serving.py --servers onnxruntime --work photos   # some rows, which replace those of the table
+    python benchmarks/serving.py --quick                               # a small model, a few seconds
 """
 
 import argparse
 import asyncio
 import base64
+import csv
 import io
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -33,23 +33,30 @@ from pathlib import Path
 import aiohttp
 import keras
 import numpy as np
-from _report import RESULTS, hardware, print_table, versions, write_csv
+import psutil
+from _report import RESULTS, hardware, print_table, today, versions, write_csv
 from PIL import Image
 
 import tfdml
 
-FULL = {"side": 224, "clients": {1: 10.0, 32: 60.0}, "largest": 1600}
-QUICK = {"side": 16, "clients": {4: 2.0}, "largest": 80}
-LIMITS = {"max_bytes": 4 * 2**20, "max_pixels": 2**22}
+SERVERS = {"tfdml": 1, "tfdml, 2 processes": 2, "onnxruntime": None}  # by name, the number of processes of tfdml
+WORK = {
+    "photos": {"photo": 1.0},
+    "searches": {"search": 1.0},
+    "mixture": {"photo": 0.5, "search": 0.2, "bad": 0.3},  # shares of the requests
+}
+FULL = {"side": 224, "clients": (1, 8, 32, 128), "seconds": 6.0, "largest": 1600, "items": 20_000}
+QUICK = {"side": 16, "clients": (4,), "seconds": 1.0, "largest": 80, "items": 100}
+LIMITS = {"max_bytes": 4 * 2**20, "max_pixels": 2**22, "max_requests": 256}
 PHOTOS = 24
 NEIGHBORS = 3
-KINDS = {"photo": 0.5, "search": 0.2, "bad": 0.3}  # shares of the requests
-COLUMNS = ["clients", "photos", "searches", "refused", "wrong", "unrefused", "per_second", "busy", "p50_ms", "p99_ms"]
-COLUMNS += ["model_ms", "file_ms", "begin_mib", "end_mib"]
+KEY = ["server", "work", "clients"]
+COLUMNS = [*KEY, "requests", "wrong", "unrefused", "per_second", "p50_ms", "p99_ms"]
+COLUMNS += ["model_ms", "file_ms", "begin_mib", "mib"]
 
 
 def make_model(folder, side):
-    """Exports an untrained model; the time does not depend on its weights."""
+    """Exports and returns an untrained model; the time does not depend on its weights."""
     keras.utils.set_random_seed(0)
     if side < 32:
         inputs = keras.Input((side, side, 3), dtype="uint8")
@@ -60,6 +67,7 @@ def make_model(folder, side):
         )
         model = tfdml.models.from_backbone(backbone, dim=64)
     tfdml.export.saved_model(model, folder)
+    return model
 
 
 def encoded(image, kind, **options):
@@ -145,52 +153,66 @@ def bad_searches(photo):
     return {name: json.dumps({"instances": instances, **option}).encode() for name, option in options.items()}
 
 
-def make_index(folder, embeddings):
-    """Saves and returns an index of the photos."""
-    rows = range(len(embeddings))
+def make_index(folder, embeddings, count):
+    """Saves and returns an index of the photos, and of random vectors up to a number of items."""
+    random = np.random.default_rng(1).normal(size=(count - len(embeddings), embeddings.shape[1]))
+    rows = range(count)
     columns = {
-        "label": ["even", "odd"] * (len(embeddings) // 2),
+        "label": ["even", "odd"] * (count // 2),
         "price": list(rows),
-        "tags": [["a", "b"]] * len(embeddings),
+        "tags": [["a", "b"]] * count,
         "size": [{"w": row} for row in rows],
     }
-    index = tfdml.search.Exact(embeddings, np.array([f"photo {row}" for row in rows]), metadata=columns)
+    vectors = np.concatenate([embeddings, random]).astype(np.float32)
+    index = tfdml.search.Exact(vectors, np.array([f"item {row}" for row in rows]), metadata=columns)
     index.save(folder)
     return index
 
 
-def right_embedding(embedding):
-    """Whether an answer of `:predict` holds an embedding."""
-    return lambda answer: np.allclose(answer["predictions"], [embedding], atol=1e-4)
-
-
-def right_neighbors(index, query, rows):
-    """Whether an answer of `:search` holds the nearest of some rows, in any order of equal scores."""
-    query = query / np.linalg.norm(query)
-    scores = {str(index.ids[row]): float(index.vectors[row] @ query) for row in rows}
-    best = sorted(scores.values(), reverse=True)[:NEIGHBORS]
+def right_embedding(embedding, *, exact):
+    """Whether an answer of `:predict` holds an embedding, or, of another program, nearly its direction."""
 
     def is_right(answer):
-        (found,) = answer["neighbors"]
-        same = [abs(neighbor["score"] - scores[neighbor["id"]]) < 1e-4 for neighbor in found]
-        return all(same) and np.allclose([neighbor["score"] for neighbor in found], best, atol=1e-4)
+        (given,) = np.array(answer["predictions"])
+        cosine = given @ embedding / np.linalg.norm(given) / np.linalg.norm(embedding)
+        return bool(np.allclose(given, embedding, atol=1e-4) if exact else cosine > 0.99)
 
     return is_right
 
 
-def good_requests(contents, embeddings, index):
-    """kind -> triples of an action, a body, and a function from its answer to whether it is right."""
-    pairs = list(zip(contents, embeddings, strict=True))
-    found = {"photo": [("predict", request_of(content), right_embedding(known)) for content, known in pairs]}
-    everything, odd = range(len(pairs)), range(1, len(pairs), 2)
-    found["search"] = []
-    for row, (content, known) in enumerate(pairs):
-        by_file = {"instances": [{"b64": base64.b64encode(content).decode()}], "k": NEIGHBORS}
-        by_id = {"instances": [{"id": f"photo {row}"}], "k": NEIGHBORS, "where": {"label": "odd"}}
-        others = [other for other in odd if other != row]
-        for body, rows in ((by_file, everything), (by_id, others)):
-            found["search"].append(("search", json.dumps(body).encode(), right_neighbors(index, known, rows)))
-    return found
+def right_neighbors(index, query, is_candidate, *, exact):
+    """Whether an answer of `:search` holds the nearest candidates, in any order of equal scores.
+
+    Another program has to find the nearest one.
+    """
+    scores = np.where(is_candidate, index.vectors @ (query / np.linalg.norm(query)), -np.inf)
+    best = np.sort(scores)[: -NEIGHBORS - 1 : -1]
+
+    def is_right(answer):
+        (found,) = answer["neighbors"]
+        given = scores[[int(neighbor["id"].split()[1]) for neighbor in found]]
+        told = np.array([neighbor["score"] for neighbor in found])
+        good = np.allclose(told, given, atol=1e-4) and np.allclose(told, best, atol=1e-4)
+        return bool(good if exact else given[0] > best[0] - 1e-3)
+
+    return is_right
+
+
+def good_requests(contents, embeddings, index, *, exact):
+    """kind -> triples of an action, a body, and a function from its answer to whether it is right.
+
+    Half of the searches are for an item; of `tfdml serve`, they have a filter.
+    """
+    photos, searches, everything = [], [], np.arange(len(index))
+    for row, (content, known) in enumerate(zip(contents, embeddings, strict=True)):
+        photos.append(("predict", request_of(content), right_embedding(known, exact=exact)))
+        file = {"instances": [{"b64": base64.b64encode(content).decode()}], "k": NEIGHBORS}
+        item = {"instances": [{"id": f"item {row}"}], "k": NEIGHBORS} | ({"where": {"label": "odd"}} if exact else {})
+        others = (everything != row) & ((everything % 2 == 1) | (not exact))
+        for body, allowed in ((file, everything >= 0), (item, others)):
+            is_right = right_neighbors(index, known, allowed, exact=exact)
+            searches.append(("search", json.dumps(body).encode(), is_right))
+    return {"photo": photos, "search": searches}
 
 
 def expected(folder, contents):
@@ -211,25 +233,50 @@ def expected(folder, contents):
     return embeddings, {name: statistics.median(values) for name, values in times.items()}
 
 
-def start(folder, index):
-    """The process of a server, and the address of its model."""
-    limits = [word for name, value in LIMITS.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    command = [sys.executable, "-m", "tfdml", "serve", str(folder), "--index", str(index)]
-    command += ["--port", "0", "--json", *limits]
+def start(server, folder):
+    """The process of a server of the model and the index in a folder, and the address of its model."""
+    processes, limits = SERVERS[server], []
+    for name, value in LIMITS.items():
+        limits += [f"--{name.replace('_', '-')}", str(value)]
+    if processes is None:
+        command = [Path(__file__).with_name("_plain_server.py"), folder / "onnx" / "model.onnx", folder / "vectors.npy"]
+    else:
+        command = ["-m", "tfdml", "serve", folder / "model", "--index", folder / "index", "--port", "0", "--json"]
+        command += [*limits, *(["--processes", str(processes)] if processes > 1 else [])]
+    command = [sys.executable, *map(str, command)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ})
     line = process.stdout.readline()
     if not line:
-        raise SystemExit("The server did not start.")
+        raise SystemExit(f"The server {server} did not start.")
     return process, json.loads(line)["model"]
+
+
+def family(pid):
+    """A process and its children."""
+    process = psutil.Process(pid)
+    return [process, *process.children(recursive=True)]
+
+
+def wait_for_processes(pid, count):
+    """Waits until a server has all its processes, and they are idle."""
+    before, spent = -1.0, 0.0
+    while len(family(pid)) < count or spent - before > 0.1:
+        before = spent
+        time.sleep(1.0)
+        spent = sum(sum(each.cpu_times()[:2]) for each in family(pid))
+
+
+def mebibytes(pid):
+    """Memory of a process and its children; pages that they share are counted once."""
+    return sum(each.memory_full_info().pss for each in family(pid)) / 2**20
 
 
 class Load:
     """Requests of some clients to a server, and what came of them."""
 
-    def __init__(self, address, good, bad):
-        self._address, self._good, self._bad = address, good, bad
-        self._metrics = address.split("/v1/")[0] + "/metrics"
-        self.times, self.wrong, self.unrefused, self.memory, self.busy = [], [], [], [], []
+    def __init__(self, address, pid, requests, shares):
+        self._address, self._pid, self._requests, self._shares = address, pid, requests, shares
+        self.times, self.wrong, self.unrefused, self.memory = [], [], [], []
         self.kinds = Counter()
 
     async def run(self, clients, seconds):
@@ -237,28 +284,26 @@ class Load:
         self._end = time.perf_counter() + seconds
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(60)) as session:
-            watching = asyncio.create_task(self._watch(session, seconds / 20))
+            watching = asyncio.create_task(self._watch(seconds / 10))
             await asyncio.gather(*(self._client(session, number) for number in range(clients)))
             await watching
 
     async def _client(self, session, number):
         rng = np.random.default_rng(number)
         while time.perf_counter() < self._end:
-            kind = rng.choice(list(KINDS), p=list(KINDS.values()))
-            if kind == "bad":
-                await self._refusal(session, *self._bad[rng.integers(len(self._bad))])
-            else:
-                await self._request(session, kind, *self._good[kind][rng.integers(len(self._good[kind]))])
+            kind = rng.choice(list(self._shares), p=list(self._shares.values()))
+            send = self._refusal if kind == "bad" else self._request
+            await send(session, kind, *self._requests[kind][rng.integers(len(self._requests[kind]))])
 
     async def _request(self, session, kind, action, body, is_right):
         begin = time.perf_counter()
         status, answer = await self._answer(session, action, body)
-        if kind == "photo":
+        if kind == next(iter(self._shares)):
             self.times.append(1000 * (time.perf_counter() - begin))
         self.kinds[kind, status] += 1
         self.wrong += [] if status == 200 and is_right(answer) else [(kind, status)]
 
-    async def _refusal(self, session, name, action, body):
+    async def _refusal(self, session, _, action, body, name):
         status, answer = await self._answer(session, action, body)
         self.kinds[name, status] += 1
         self.unrefused += [] if 400 <= status < 500 and answer.get("error") else [(name, status)]
@@ -267,44 +312,23 @@ class Load:
         async with session.post(f"{self._address}:{action}", data=io.BytesIO(body)) as response:
             return response.status, await response.json()
 
-    async def _watch(self, session, pause):
+    async def _watch(self, pause):
         while time.perf_counter() < self._end:
             await asyncio.sleep(pause)
-            text = await self._text(session)
-            self.memory.append(value_of(text, "process_resident_memory_bytes") / 2**20)
-            self.busy.append((time.perf_counter(), value_of(text, "tfdml_batch_seconds_sum")))
+            self.memory.append(mebibytes(self._pid))
 
-    async def _text(self, session):
-        async with session.get(self._metrics) as response:
-            return await response.text()
-
-    def row(self, clients, seconds, times):
+    def row(self, seconds):
         """The numbers of a run."""
-        (begin, worked), (end, worked_in_all) = self.busy[0], self.busy[-1]
-        searches = sum(count for (kind, _), count in self.kinds.items() if kind == "search")
-        refused = self.kinds.total() - len(self.times) - searches
         return {
-            "clients": clients,
-            "seconds": seconds,
-            "photos": len(self.times),
-            "searches": searches,
-            "refused": refused,
+            "requests": self.kinds.total(),
             "wrong": len(self.wrong),
             "unrefused": len(self.unrefused),
             "per_second": self.kinds.total() / seconds,
-            "busy": (worked_in_all - worked) / (end - begin),
             "p50_ms": float(np.percentile(self.times, 50)),
             "p99_ms": float(np.percentile(self.times, 99)),
-            **times,
             "begin_mib": self.memory[len(self.memory) // 10],
-            "end_mib": self.memory[-1],
-            "peak_mib": max(self.memory),
+            "mib": self.memory[-1],
         }
-
-
-def value_of(metrics, name):
-    """A number in the text of Prometheus."""
-    return float(re.search(rf"^{name} (\S+)$", metrics, re.MULTILINE)[1])
 
 
 def kinds_of(load):
@@ -312,39 +336,83 @@ def kinds_of(load):
     return [{"request": name, "status": status, "count": n} for (name, status), n in sorted(load.kinds.items())]
 
 
-def measure(settings):
-    """One row per number of clients."""
+def write_files(folder, settings, servers):
+    """Writes the model and the index of the servers into a folder, and the same for a plain server."""
     contents = photos(settings["largest"])
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model"
-        make_model(path, settings["side"])
-        embeddings, times = expected(path, contents)
-        good = good_requests(contents, embeddings, make_index(Path(folder) / "index", np.array(embeddings)))
-        bad = [(name, "predict", body) for name, body in bad_requests(contents[0]).items()]
-        bad += [(name, "search", body) for name, body in bad_searches(contents[0]).items()]
-        process, address = start(path, Path(folder) / "index")
-        try:
-            for clients, seconds in settings["clients"].items():
-                load = Load(address, good, bad)
-                asyncio.run(load.run(clients, seconds))
-                print(f"{clients} clients: wrong {load.wrong[:5]}, unrefused {load.unrefused[:5]}")
-                print_table(kinds_of(load), ["request", "status", "count"])
-                yield load.row(clients, seconds, times)
-        finally:
-            process.terminate()
-            process.communicate()
+    model = make_model(folder / "model", settings["side"])
+    embeddings, times = expected(folder / "model", contents)
+    index = make_index(folder / "index", np.array(embeddings), settings["items"])
+    if "onnxruntime" in servers:
+        tfdml.export.onnx(model, folder / "onnx")
+        np.save(folder / "vectors.npy", index.vectors)
+    return contents, embeddings, index, times
+
+
+def measure(settings, servers, works, clients):
+    """One row per server, work and number of clients."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        contents, embeddings, index, times = write_files(folder, settings, servers)
+        bad = [("predict", body, name) for name, body in bad_requests(contents[0]).items()]
+        bad += [("search", body, name) for name, body in bad_searches(contents[0]).items()]
+        for server in servers:
+            is_plain = SERVERS[server] is None
+            requests = {**good_requests(contents, embeddings, index, exact=not is_plain), "bad": bad}
+            process, address = start(server, folder)
+            try:
+                wait_for_processes(process.pid, SERVERS[server] or 1)
+                for work in works:
+                    if is_plain and work == "mixture":  # it refuses nothing
+                        continue
+                    for count in clients:
+                        load = Load(address, process.pid, requests, WORK[work])
+                        asyncio.run(load.run(count, settings["seconds"]))
+                        print(f"{server}, {work}, {count}: wrong {load.wrong[:5]}, unrefused {load.unrefused[:5]}")
+                        print_table(kinds_of(load), ["request", "status", "count"])
+                        yield {
+                            "server": server,
+                            "work": work,
+                            "clients": count,
+                            **load.row(settings["seconds"]),
+                            **times,
+                        }
+            finally:
+                process.terminate()
+                process.communicate()
+
+
+def rows_of(path):
+    """The rows of a table by server, work and number of clients; none of another form."""
+    rows = list(csv.DictReader(path.read_text().splitlines())) if path.is_file() else []
+    return {key_of(row): row for row in rows if set(KEY) <= set(row)}
+
+
+def key_of(row):
+    """What a row is of, as text."""
+    return tuple(str(row[name]) for name in KEY)
 
 
 def main():
-    """Measure, print and write the table."""
+    """Measure, and write each row at once."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a small model, a few seconds")
-    parser.add_argument("--output", default=RESULTS / "serving.csv")
+    parser.add_argument("--servers", nargs="+", choices=SERVERS, default=list(SERVERS))
+    parser.add_argument("--work", nargs="+", choices=WORK, default=list(WORK))
+    parser.add_argument("--clients", nargs="+", type=int, help="numbers of clients")
+    parser.add_argument("--output", type=Path, default=RESULTS / "serving.csv")
     options = parser.parse_args()
-    about = {"hardware": hardware(), "versions": versions("tensorflow", "keras", "aiohttp")}
-    rows = [{**row, **about} for row in measure(QUICK if options.quick else FULL)]
-    print_table(rows, COLUMNS)
-    write_csv(options.output, rows)
+    settings = QUICK if options.quick else FULL
+    about = {
+        "hardware": hardware(),
+        "versions": versions("tensorflow", "keras", "aiohttp", "onnxruntime"),
+        "date": today(),
+    }
+    rows = rows_of(options.output)
+    for row in measure(settings, options.servers, options.work, options.clients or settings["clients"]):
+        rows[key_of(row)] = {**row, **about}
+        order = {key: (list(SERVERS).index(key[0]), list(WORK).index(key[1]), int(key[2])) for key in rows}
+        write_csv(options.output, [rows[key] for key in sorted(rows, key=order.__getitem__)])
+    print_table(list(rows.values()), COLUMNS)
 
 
 if __name__ == "__main__":

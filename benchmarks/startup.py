@@ -1,9 +1,10 @@
-"""Seconds until the command line answers, and until tfdml is imported: of the processor, and by the clock.
+"""Seconds until the command line answers, tfdml is imported, and a step is compiled: of the processor, by the clock.
 
 The command is run as pip installs it, in a process of its own; modules were read from disk before. The import is
-measured in a process that has imported TensorFlow and Keras. Medians of processes that take turns.
+measured in a process that has imported TensorFlow and Keras. The first training step traces and compiles: its time is
+that of the first of a network of `tfdml train` beyond the second. Medians of processes that take turns.
 
-    python benchmarks/startup.py            # nine processes of each
+    python benchmarks/startup.py            # three processes of each
     python benchmarks/startup.py --quick    # one
 """
 
@@ -29,6 +30,20 @@ begin = time.process_time(), time.perf_counter()
 import tfdml
 print(time.process_time() - begin[0], time.perf_counter() - begin[1])
 """
+STEP = """
+import time
+import numpy as np
+import tfdml
+model = tfdml.models.from_backbone("EfficientNetLite0", dim=128, input_shape=(128, 128, 3), weights=None)
+model.compile("adam", loss=tfdml.losses.MultiSimilarityLoss(miner=tfdml.miners.ValidTriplets(margin=0.1)))
+images, labels = np.zeros((8, 128, 128, 3), "uint8"), np.arange(8) // 2
+times = []
+for _ in range(3):
+    times.append((time.process_time(), time.perf_counter()))
+    model.train_on_batch(images, labels)
+first, second, third = times
+print(*(2 * b - a - c for a, b, c in zip(first, second, third)))
+"""
 
 
 def of_process(*arguments):
@@ -39,9 +54,9 @@ def of_process(*arguments):
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
 
 
-def beyond():
-    """Processor and wall seconds of `import tfdml` after TensorFlow and Keras."""
-    done = subprocess.run([sys.executable, "-c", BEYOND], cwd=ROOT, capture_output=True, text=True, check=True)
+def told_by(program):
+    """Processor and wall seconds that a program prints."""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     return tuple(map(float, done.stdout.split()))
 
 
@@ -54,7 +69,8 @@ def measurements():
         "import tensorflow, keras": ["-c", "import tensorflow, keras"],
     }
     timed = {what: lambda arguments=arguments: of_process(*arguments) for what, arguments in programs.items()}
-    return {**timed, "import tfdml, after these": beyond}
+    parts = {"import tfdml, after these": BEYOND, "first training step": STEP}
+    return {**timed, **{what: lambda program=program: told_by(program) for what, program in parts.items()}}
 
 
 def main():
@@ -63,7 +79,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="one process of each")
     parser.add_argument("--output", type=Path, default=RESULTS / "startup.csv")
     options = parser.parse_args()
-    repeats, functions = 1 if options.quick else 9, measurements()
+    repeats, functions = 1 if options.quick else 3, measurements()
     of_process("-c", COMMAND, "--help")
     seconds = {what: [] for what in functions}
     for _ in range(repeats):

@@ -74,10 +74,14 @@ def test_a_benchmark_runs_small_and_without_peers(script, options, columns, tmp_
     assert columns <= set(rows[0])
 
 
-def test_the_server_answers_photos_and_refuses_the_rest_under_load(tmp_path, monkeypatch):
-    (row,) = table_of("serving", tmp_path, monkeypatch)
-    assert (row["wrong"], row["unrefused"]) == ("0", "0")
-    assert min(int(row[kind]) for kind in ("photos", "searches", "refused")) > 0
+def test_servers_answer_under_load_and_rows_replace_those_of_the_table(tmp_path, monkeypatch):
+    rows = table_of("serving", tmp_path, monkeypatch, "--servers", "tfdml")
+    assert [row["work"] for row in rows] == ["photos", "searches", "mixture"]
+    assert {(row["wrong"], row["unrefused"]) for row in rows} == {("0", "0")}
+    assert min(int(row["requests"]) for row in rows) > 0
+    rows = table_of("serving", tmp_path, monkeypatch, "--servers", "onnxruntime", "--work", "searches")
+    assert [row["server"] for row in rows] == ["tfdml"] * 3 + ["onnxruntime"]
+    assert rows[-1]["wrong"] == "0"
 
 
 def test_losses_are_measured_each_way(tmp_path, monkeypatch):

@@ -2,10 +2,16 @@
 
 import importlib
 import json
+import os
+import re
 import shutil
+import signal
+import subprocess
 import sys
+import urllib.request
 from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
 
@@ -214,12 +220,41 @@ def test_a_port_in_use_is_found_before_the_model_is_loaded(serve):
     assert "expected a free port, or 0 for any" in errors
 
 
-@pytest.mark.parametrize("option", ["--port 65536", "--port -1", "--max-bytes 0", "--seconds 0"])
+@pytest.mark.parametrize("option", ["--port 65536", "--port -1", "--max-bytes 0", "--seconds 0", "--processes 0"])
 def test_an_option_out_of_range_is_refused(serve, option, capsys):
     with pytest.raises(SystemExit) as ended:
         serve(f"folder {option}")
     assert ended.value.code == 2
     assert "expected" in capsys.readouterr().err
+
+
+def asked(address, body=None):
+    """The answer of a server, over a connection of its own."""
+    with urllib.request.urlopen(address, body) as response:
+        return response.read().decode()
+
+
+@pytest.mark.slow
+def test_several_processes_answer_at_one_port_count_together_and_end_together(tmp_path):
+    inputs = keras.Input((1, 2, 1))
+    keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs))).save(tmp_path / "m.keras")
+    command = [sys.executable, "-m", "tfdml", "serve", str(tmp_path / "m.keras")]
+    command += ["--port", "0", "--json", "--processes", "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        model = json.loads(server.stdout.readline())["model"]
+        metrics, body = model.split("/v1/")[0] + "/metrics", json.dumps({"instances": [[[[3], [4]]]]}).encode()
+        sent, pids = 0, set()
+        while len(pids) < 2:
+            assert json.loads(asked(f"{model}:predict", body))["predictions"] == [pytest.approx([0.6, 0.8])]
+            sent, text = sent + 1, asked(metrics)
+            pids = set(re.findall(r'process_resident_memory_bytes\{pid="(\d+)"\}', text))
+        embedded = [float(count) for count in re.findall(r'tfdml_images_total\{result="embedded"\} (\S+)', text)]
+        assert embedded == [sent], "the images of both processes"
+        assert text.count("# TYPE process_resident_memory_bytes gauge") == 1
+        (other,) = pids - {str(server.pid)}
+        os.kill(int(other), signal.SIGKILL)
+        assert server.wait(30) == 1
+        assert "a process of the server has ended, and the others with it" in server.stderr.read()
 
 
 def test_a_damaged_model_and_a_damaged_index_are_named(tmp_path, capsys, monkeypatch):

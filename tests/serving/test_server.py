@@ -22,7 +22,7 @@ from yarl import URL
 from tfdml import search, serving
 from tfdml.datasets import Preprocessing
 from tfdml.serving import server as module
-from tfdml.serving.run import listen
+from tfdml.serving.run import listen, run_with
 from tfdml.serving.signatures import signatures_of
 
 PREDICT, SEARCH = "/v1/models/model:predict", "/v1/models/model:search"
@@ -689,3 +689,14 @@ def test_a_newer_index_that_fails_is_a_warning_and_the_earlier_one_stays(serve, 
     with pytest.warns(UserWarning, match="keeps its index, since the newer version fails") as warned:
         serve(story, newer=newer)
     assert [str(each.message).partition("fails: ")[2][:21] for each in warned] == ["damaged", "Received an index of "]
+
+
+def test_a_server_ends_when_a_process_that_it_belongs_to_ends(monkeypatch):
+    monkeypatch.setattr(module, "Embedder", Quick)
+    listening, (sentinel, other) = listen(port=0), os.pipe()
+    ending = threading.Timer(0.1, os.close, [other])
+    ending.start()
+    assert run_with(serving.application(None, Preprocessing(size=2)), listening, [sentinel])
+    ending.join()
+    os.close(sentinel)
+    assert listening.fileno() == -1

@@ -19,11 +19,12 @@ import tfdml
 from tfdml import cli, training
 from tfdml._core.atomic import only_writer
 from tfdml.datasets import LabeledSet
+from tfdml.embedding import in_memory
 from tfdml.evaluation.report.records import PerQuery
-from tfdml.training import network, read_settings
+from tfdml.training import network, outputs, read_settings
 from tfdml.training.network import bytes_per_image, require_memory
 from tfdml.training.options import TrainingSettings
-from tfdml.training.progress import History, KeepBest, clock
+from tfdml.training.progress import History, KeepBest, Stages, clock
 from tfdml.training.verdict import verdict
 
 module = importlib.import_module("tfdml.training.train")
@@ -54,7 +55,23 @@ def photos(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def run(photos, tmp_path_factory):
+def embedded():
+    """Sizes of the batches that the networks of the run embed, before the outputs and for them."""
+    return {"before": [], "outputs": []}
+
+
+def counting(function, counts):
+    """The function that embeds a batch; it notes the number of images."""
+
+    def call(model, images, size):
+        counts.append(size)
+        return function(model, images, size)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def run(photos, tmp_path_factory, embedded):
     """The folder of a run by the command line, its record, and what it said."""
     folder = tmp_path_factory.mktemp("runs") / "run"
     options = [f"--{name.replace('_', '-')}={value}" for name, value in TINY.items()]
@@ -63,6 +80,14 @@ def run(photos, tmp_path_factory):
         patch.setattr(module, "print_line", said.append)
         printed = []
         patch.setattr("builtins.print", lambda text, **_: printed.append(text))
+        embed, write = in_memory._embed_batch, module.write_outputs
+
+        def write_and_count(*arguments):
+            patch.setattr(in_memory, "_embed_batch", counting(embed, embedded["outputs"]))
+            return write(*arguments)
+
+        patch.setattr(in_memory, "_embed_batch", counting(embed, embedded["before"]))
+        patch.setattr(module, "write_outputs", write_and_count)
         arguments = [
             "train",
             str(photos),
@@ -122,6 +147,36 @@ def test_a_run_leaves_everything_that_it_promises(run, photos):
 
 
 @pytest.mark.slow
+def test_the_outputs_embed_each_image_once(run, embedded):
+    assert sum(embedded["before"]) == 3 * 8  # the validation part before training, and after each of two epochs
+    assert sum(embedded["outputs"]) == 40
+
+
+@pytest.mark.slow
+def test_the_outputs_are_said_while_they_are_written_with_their_shares(run):
+    _, _, said = run
+    begin = said.index("Measuring, indexing and exporting the best network")
+    stages, shares = said[begin + 1 : begin + 7], said[begin + 7]
+    assert [line.split(":")[0] for line in stages] == [f"  {number} of 6" for number in range(1, 7)]
+    assert stages[0] == "  1 of 6: embedding 40 images"
+    assert re.fullmatch(r"  0:\d\d in all: embedding \d+%, index \d+%, .*, card \d+%", shares)
+
+
+@pytest.mark.parametrize("split_by", ["class", "image"])
+def test_a_run_that_training_did_not_help_embeds_the_images_that_it_has_not_measured(tmp_path, split_by):
+    data = labeled([4] * 10)
+    settings = replace_settings(split_by=split_by, test=0.2)
+    plan = module.new_plan(data, vars(settings), None)
+    before = network.frozen_network(plan.settings)
+    vectors = outputs.before_training(tmp_path, plan)
+    expected = tfdml.models.embed(before, plan.images)
+    measured = np.isin(np.arange(40), plan.measured_rows)
+    np.testing.assert_allclose(vectors, np.where(measured[:, None], expected, 0), atol=1e-5)
+    assert measured.sum() == (16 if split_by == "class" else 40)
+    np.testing.assert_allclose(outputs._completed(before, tmp_path, plan), expected, atol=1e-5)
+
+
+@pytest.mark.slow
 def test_the_folder_is_an_entry_of_the_zoo(run, photos):
     folder, record, _ = run
     assert tfdml.zoo.check(folder.name, root=folder.parent) == ()
@@ -170,7 +225,7 @@ def test_the_export_finds_a_photo_by_itself(run, photos):
 def without_outputs(monkeypatch):
     """Runs that end with the best epoch, without the seconds of an export."""
 
-    def write(folder, best, best_epoch, plan, command):
+    def write(folder, best, best_epoch, plan, command, say):
         values = tfdml.evaluate(best, plan.parts[plan.reported], gallery=plan.gallery)
         return best, {"trained network": values, "frozen network": values}, ""
 
@@ -341,6 +396,17 @@ def test_a_run_ends_before_an_epoch_that_would_exceed_its_time(tmp_path, monkeyp
     assert said[-1] == "The next epoch would exceed 0:20: training ends."
     assert History(tmp_path / "history.csv", num_epochs=1).rows == history.rows[:1]
     assert clock(185) == "3:05"
+
+
+def test_stages_are_numbered_and_share_the_time(monkeypatch):
+    times = iter([0.0, 30.0, 120.0])
+    monkeypatch.setattr("tfdml.training.progress.time.monotonic", lambda: next(times))
+    said = []
+    stages = Stages(2, said.append)
+    stages.begin("embedding", "8 images")
+    stages.begin("report")
+    stages.end()
+    assert said == ["  1 of 2: embedding 8 images", "  2 of 2: report", "  2:00 in all: embedding 25%, report 75%"]
 
 
 def test_the_network_before_training_is_best_only_if_no_epoch_reaches_it(tmp_path):

@@ -1,9 +1,13 @@
 """The commands: each function takes the options of `tfdml.cli.parser`, prints results, and returns the exit code."""
 
 import argparse
+import contextlib
+import multiprocessing
+import os
 import re
 import shlex
 import sys
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
@@ -22,6 +26,7 @@ from tfdml.cli.printing import (
     EXIT_OK,
     as_records,
     as_usage_error,
+    fail,
     print_result,
     say,
     say_skipped,
@@ -167,29 +172,66 @@ def run_migrate(options: argparse.Namespace) -> int:
 
 def run_serve(options: argparse.Namespace) -> int:
     """Print the addresses, and answer requests until an interrupt."""
-    from tfdml import serving  # needs the extra serving
-    from tfdml.serving.run import listen
+    with _one_of(options.processes):
+        from tfdml import serving  # needs the extra serving
+        from tfdml.serving.run import listen
 
-    with as_usage_error(f"--host {options.host} --port {options.port}"):
-        listening = listen(options.host, options.port)
-    with listening:
-        model, preprocessing = inputs.open_model(options.model, options.preprocessing)
-        is_known = hasattr(model, "fingerprint") or hasattr(model, "weights")
-        served = fingerprint(model, preprocessing) if is_known else None
-        index, thumbnails = inputs.open_index_or_run(options, served)
-        options.name = options.name or name_of_run(options.model)
-        folder = options.index or (None if index is None else str(Path(options.model) / "index"))
-        newer = None if folder is None else inputs.newer_index(folder, served)
-        application = _application(serving, options, model, preprocessing, index, thumbnails, newer)
-        url = _url(options.host, listening.getsockname()[1])
-        has_page = index is not None or "search" in getattr(model, "signatures", ())
-        record = {"model": f"{url}v1/models/{options.name}", "page": url if has_page else None}
-        if is_training_run(options.model):
-            record |= _served_files(options, model, index, thumbnails)
-        print_result(options, record, [f"{name}: {address}" for name, address in record.items() if address])
-        sys.stdout.flush()
-        serving.run(application, listening)
+        with as_usage_error(f"--host {options.host} --port {options.port}"):
+            listening = listen(options.host, options.port)
+        with listening:
+            model, index, thumbnails, application = _opened(serving, options)
+            url = _url(options.host, listening.getsockname()[1])
+            has_page = index is not None or "search" in getattr(model, "signatures", ())
+            record = {"model": f"{url}v1/models/{options.name}", "page": url if has_page else None}
+            if is_training_run(options.model):
+                record |= _served_files(options, model, index, thumbnails)
+            print_result(options, record, [f"{name}: {address}" for name, address in record.items() if address])
+            sys.stdout.flush()
+            if options.processes > 1:
+                return _run_processes(options, application, listening)
+            serving.run(application, listening)
     return EXIT_OK
+
+
+@contextlib.contextmanager
+def _one_of(processes):
+    """Make this process one of several that count together and share the cores, before TensorFlow counts these."""
+    if processes == 1:
+        yield
+        return
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(max(1, cores // processes)))
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        try:
+            yield
+        finally:
+            del os.environ["PROMETHEUS_MULTIPROC_DIR"]
+
+
+def _run_processes(options, application, listening):
+    """Answer requests in this process and in others, until an interrupt, or until one of them ends."""
+    from tfdml.serving.run import run_with
+
+    new = multiprocessing.get_context("spawn").Process
+    others = [new(target=_serve_too, args=(options, listening), daemon=True) for _ in range(options.processes - 1)]
+    for process in others:
+        process.start()
+    try:
+        has_failed = run_with(application, listening, [process.sentinel for process in others])
+    finally:
+        for process in others:
+            process.terminate()
+            process.join()
+    return fail("a process of the server has ended, and the others with it", EXIT_FAILED) if has_failed else EXIT_OK
+
+
+def _serve_too(options, listening):
+    """Answer requests of a socket until the first process ends."""
+    from tfdml import serving
+    from tfdml.serving.run import run_with
+
+    run_with(_opened(serving, options)[-1], listening, [multiprocessing.parent_process().sentinel])
 
 
 def name_of_run(model: str) -> str:
@@ -208,11 +250,18 @@ def _served_files(options, model, index, thumbnails):
     }
 
 
-def _application(serving, options, model, preprocessing, index, thumbnails, newer):
-    """The server that the options describe."""
+def _opened(serving, options):
+    """The model, the index and the thumbnails that the options name, and their server; the name follows from them."""
+    model, preprocessing = inputs.open_model(options.model, options.preprocessing)
+    is_known = hasattr(model, "fingerprint") or hasattr(model, "weights")
+    served = fingerprint(model, preprocessing) if is_known else None
+    index, thumbnails = inputs.open_index_or_run(options, served)
+    options.name = options.name or name_of_run(options.model)
+    folder = options.index or (None if index is None else str(Path(options.model) / "index"))
+    newer = None if folder is None else inputs.newer_index(folder, served)
     with as_usage_error(f"MODEL={options.model!r}"):
         limits = {name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None}
-        return serving.application(
+        application = serving.application(
             model,
             preprocessing,
             name=options.name,
@@ -225,6 +274,7 @@ def _application(serving, options, model, preprocessing, index, thumbnails, newe
             other_model=options.other_model,
             log=options.log,
         )
+    return model, index, thumbnails, application
 
 
 def _url(host, port):

@@ -164,6 +164,8 @@ def _serve(command):
     command.add_argument("--port", type=_port, default=8501, help="port, 0 for a free one (default: 8501)")
     text = "table, .csv, to which each searched image adds a line: time, score, unknown; for tfdml drift"
     command.add_argument("--log", metavar="FILE", help=text)
+    text = "processes that answer, such as one per core; each loads the model (default: 1)"
+    command.add_argument("--processes", type=_positive, default=1, metavar="N", help=text)
     _declare_other_model(command)
     _declare_preprocessing(command, batch_size=32)
     for name, text in LIMITS.items():

@@ -1,5 +1,6 @@
 """A model as functions of files and pixels."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from tfdml.serving.limits import Limits
 from tfdml.serving.signatures import EMBEDDING, PIXELS, functions_of, is_of_pairs, signatures_of
 from tfdml.typing import Embedder as ImageModel
 
+_PARALLEL_FILES = 8  # files that are decoded at the same time
 _NOT_FINITE = "an image whose embedding or score is not finite, expected finite numbers."
 
 
@@ -33,8 +35,7 @@ class Embedder:
         self.preprocessing = replace(preprocessing, **sizes)
         self.shape = self.preprocessing.shape
         self._functions = functions_of(model)
-        files = tf.TensorSpec((None,), tf.string)
-        self._read = tf.function(self.preprocessing.batch_from_bytes, input_signature=[files], autograph=False)
+        self._read, self._readers = self.preprocessing.reader(), ThreadPoolExecutor(_PARALLEL_FILES, "files")
         self.dim = self._trace()
         self.signatures = signatures_of(model, self.dim)
 
@@ -59,17 +60,15 @@ class Embedder:
 
     def _pixels(self, images):
         """Pixels `(batch, *shape)`, and for each image a reason, empty if it was read."""
+        files = [number for number, image in enumerate(images) if isinstance(image, bytes)]
+        read = map if len(files) < 2 else self._readers.map
+        read_files = dict(zip(files, read(self._read, [images[number] for number in files]), strict=True))
         dtype = np.result_type(np.uint8, *(image.dtype for image in images if not isinstance(image, bytes)))
         pixels, problems = np.zeros((len(images), *self.shape), dtype), [""] * len(images)
         for number, image in enumerate(images):
-            if not isinstance(image, bytes):
+            image, problems[number] = read_files.get(number, (image, ""))
+            if not problems[number]:
                 pixels[number] = image
-        files = [number for number, image in enumerate(images) if isinstance(image, bytes)]
-        if files:
-            decoded, reasons = self._read(tf.constant([images[number] for number in files], tf.string))
-            pixels[files] = decoded.numpy()
-            for number, reason in zip(files, reasons.numpy(), strict=True):
-                problems[number] = reason.decode()
         return pixels, problems
 
     def _rows(self, pixels, signature):

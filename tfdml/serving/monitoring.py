@@ -1,14 +1,20 @@
 """Prometheus metrics of a server, and the table of its searches."""
 
 import datetime
+import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, exposition
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, ProcessCollector, exposition
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
 from tfdml._core.checks import require
 from tfdml.typing import FilePath
 
+FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # names the folder in which the processes of a server count; read at the import
 _IMAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _SCORES = tuple(number / 20 for number in range(-20, 21))  # of cosines
 _HEADER = b"time,score,unknown\n"
@@ -18,17 +24,24 @@ class Monitor:
     """Counters of one server: requests by route and status, images by result, "embedded" or "refused", and times.
 
     Searches of images are counted by the score of the nearest item, and appended to the table `log`.
+    A server of several processes counts all of them; memory and CPU time have the label `pid`.
     """
 
     CONTENT_TYPE = exposition.CONTENT_TYPE_PLAIN_0_0_4
 
     def __init__(self, log: FilePath | None = None) -> None:
         self._log = None if log is None else _SearchLog(log)
-        self._registry = registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
+        registry, folder = CollectorRegistry(), os.environ.get(FOLDER)
+        self._shown = registry if folder is None else CollectorRegistry()
+        if folder is None:
+            ProcessCollector(registry=registry)
+        else:
+            MultiProcessCollector(self._shown, folder)
+            self._shown.register(_Processes(Path(folder)))
+        active = "Requests being answered"
         self.requests = Counter("tfdml_requests", "Requests answered", ["route", "status"], registry=registry)
         self.seconds = Histogram("tfdml_request_seconds", "Time of a request", ["route"], registry=registry)
-        self.active = Gauge("tfdml_requests_active", "Requests being answered", registry=registry)
+        self.active = Gauge("tfdml_requests_active", active, registry=registry, multiprocess_mode="sum")
         self.images = Counter("tfdml_images", "Images by result", ["result"], registry=registry)
         score = "Score of the nearest item of an image"
         self.best_score = Histogram("tfdml_search_best_score", score, buckets=_SCORES, registry=registry)
@@ -46,7 +59,7 @@ class Monitor:
 
     def text(self) -> bytes:
         """All metrics in the text format of Prometheus."""
-        return exposition.generate_latest(self._registry)
+        return exposition.generate_latest(self._shown)
 
 
 class _SearchLog:
@@ -78,3 +91,19 @@ class _SearchLog:
     def _write(self, lines):
         with open(self._path, "ab", buffering=0) as file:
             file.write(lines if file.tell() else _HEADER + lines)
+
+
+class _Processes(Collector):
+    """Memory, CPU time and open files of each process that counts in a folder."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+
+    def collect(self) -> Iterable[Metric]:
+        metrics: dict[str, Metric] = {}
+        for pid in sorted({file.stem.rpartition("_")[2] for file in self._folder.glob("counter_*.db")}):
+            for metric in ProcessCollector(pid=partial(str, pid), registry=None).collect():
+                shown = metrics.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
+                for sample in metric.samples:
+                    shown.add_sample(sample.name, {"pid": pid}, sample.value)
+        return metrics.values()

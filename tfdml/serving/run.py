@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import signal
 import socket
+from collections.abc import Sequence
+from functools import partial
 
 from aiohttp import web
 from aiohttp.web_runner import GracefulExit
@@ -54,11 +56,19 @@ def run(application: web.Application, listening: socket.socket | None = None) ->
         listening: a listening socket, such as `socket.create_server(("0.0.0.0", 8501))` for all interfaces; None for
             port 8501 of 127.0.0.1, for programs of this machine only.
     """
-    seconds = application[LIMITS].seconds
-    application.on_startup.append(_end_later)
+    run_with(application, listening or listen())
+
+
+def run_with(application: web.Application, listening: socket.socket, partners: Sequence[int] = ()) -> bool:
+    """Answer requests as `run`, or until one of some processes ends, given as their `multiprocessing` sentinels.
+
+    Returns whether one of them ended first.
+    """
+    seconds, ended = application[LIMITS].seconds, asyncio.Event()
+    application.on_startup.append(partial(_end_later, partners, ended))
     web.run_app(
         application,
-        sock=listening or listen(),
+        sock=listening,
         print=None,
         access_log=None,
         keepalive_timeout=seconds,
@@ -66,14 +76,30 @@ def run(application: web.Application, listening: socket.socket | None = None) ->
         handler_cancellation=True,  # clients that left are not waited for
         auto_decompress=False,  # a small body must not become a large one
     )
+    return ended.is_set()
 
 
-async def _end_later(application):
+async def _end_later(partners, ended, application):
     """Let signals end the server after a moment: closing the socket at once drops connections that wait in it."""
     loop = asyncio.get_running_loop()
+
+    def end():
+        for sentinel in partners:
+            loop.remove_reader(sentinel)
+        ended.set()
+        raise GracefulExit
+
+    for sentinel in partners:
+        loop.add_reader(sentinel, end)
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError):  # on Windows
-            loop.add_signal_handler(number, loop.call_later, _LAST_SECONDS, _end)
+            loop.add_signal_handler(number, _end_after_a_moment, loop, partners)
+
+
+def _end_after_a_moment(loop, partners):
+    for sentinel in partners:  # they have the signal, too, and end at any time
+        loop.remove_reader(sentinel)
+    loop.call_later(_LAST_SECONDS, _end)
 
 
 def _end():

@@ -100,14 +100,18 @@ def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: in
 
 
 def step_seconds(
-    settings: TrainingSettings, train: LabeledSet, validation: LabeledSet, gallery: LabeledSet | None
+    settings: TrainingSettings,
+    model: keras.Model,
+    train: LabeledSet,
+    validation: LabeledSet,
+    gallery: LabeledSet | None,
 ) -> dict[str, float]:
-    """Seconds of a training step, of compilation and of an evaluation on this machine, by a temporary network.
+    """Seconds of a training step, of compilation and of an evaluation on this machine, by a network that it trains.
 
     The step is the median of a few. Compilation is what the first step and the first embedding take above others. The
     evaluation of the validation part is measured on some of its images.
     """
-    model, batches = new_model(settings, len(train.class_names)), iter(training_batches(settings, train))
+    batches = iter(training_batches(settings, train))
     first, *steps = [_seconds(lambda: model.train_on_batch(*next(batches))) for _ in range(1 + _TIMED_STEPS)]
     sample = validation.take(np.arange(min(len(validation), _TIMED_IMAGES)))
     first_embedding, embedding = [_seconds(lambda: embed(model, sample)) for _ in range(2)]

@@ -4,7 +4,7 @@ import datetime
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from tfdml.evaluation.report.page import page
 from tfdml.networks import merge_lora
 from tfdml.training.network import frozen_network
 from tfdml.training.plan import Plan
+from tfdml.training.progress import Stages
 from tfdml.training.verdict import verdict
 from tfdml.visualize import write_thumbnails
 from tfdml.zoo.card import RUN_RECIPE, Card, write_card
@@ -33,31 +34,36 @@ _LIMITATIONS = {
     "image": "Measured on other images of the classes that were trained on: classes that are new may be harder.",
 }
 _WIDTH = 24  # of a column
+_STAGES = 6  # of the outputs
+_FROZEN_FILE = "state/frozen.npy"
 _SELECTED = "The network with the highest MAP@R of the validation part, of those after each epoch and before training."
 _TESTED = "The test part was measured once, after that."
 
 
 def write_outputs(
-    folder: Path, best: keras.Model, best_epoch: int, plan: Plan, command: str
+    folder: Path, best: keras.Model, best_epoch: int, plan: Plan, command: str, say: Callable[[str], None]
 ) -> tuple[keras.Model, dict[str, Evaluation], str]:
     """Write everything that is made of the best network; earlier outputs in the folder are replaced.
 
     What serves comes first, so that an evaluation that fails leaves it in the folder, with a RuntimeError. `best_epoch`
-    is 0 where the network before training was better. The result is the exported network, with LoRA merged, the
-    evaluations of the trained and the frozen network on the reported part, by name, and the verdict.
+    is 0 where the network before training was better. The exported network embeds each image once, for the index and
+    the evaluation. The result is the exported network, with LoRA merged, the evaluations of the trained and the frozen
+    network on the reported part, by name, and the verdict.
     """
     settings, images = plan.settings, plan.images
     (folder / SUMS).unlink(missing_ok=True)  # without it, the folder is no complete entry
-    networks = {TRAINED: bare(merge_lora(best)), FROZEN: frozen_network(settings)}
-    exported = TRAINED if best_epoch else FROZEN
-    model = networks[exported]
-    embeddings = _write_served(folder, model, images)
+    stages = Stages(_STAGES, say)
+    stages.begin("embedding", f"{len(images):,} images")
+    trained, exported = bare(merge_lora(best)), TRAINED if best_epoch else FROZEN
+    model = trained if best_epoch else frozen_network(settings)
+    embeddings = {exported: embed(model, images) if best_epoch else _completed(model, folder, plan)}
+    _write_served(folder, model, images, embeddings[exported], stages)
     try:
-        evaluations = {
-            name: _evaluation(embeddings if name == exported else _embedded(network, plan), plan)
-            for name, network in networks.items()
-        }
+        stages.begin("evaluation", f"of the {plan.reported} part, before and after training")
+        embeddings |= {FROZEN: before_training(folder, plan)} if best_epoch else {TRAINED: _measured(trained, plan)}
+        evaluations = {name: _evaluation(embeddings[name], plan) for name in (TRAINED, FROZEN)}
         sentence = verdict(evaluations[TRAINED], evaluations[FROZEN], best_epoch)
+        stages.begin("report")
         _write_report(folder, evaluations, exported, sentence)
     except Exception as error:  # of any kind: what was trained for hours stays of use
         raise RuntimeError(
@@ -70,32 +76,56 @@ def write_outputs(
         "selection": " ".join([_SELECTED, *([_TESTED] if plan.reported == "test" else []), sentence]),
         "limitations": _LIMITATIONS[settings.split_by],
     }
+    stages.begin("card", "and checksums")
     write_card(folder, _card(folder, model, settings, images.load, evaluations[exported], texts))
     write_checksums(folder)
+    stages.end()
     return model, evaluations, sentence
 
 
-def _write_served(folder, model, images):
-    """Write the model, the index of all images, and the export with both; returns the embeddings of all images."""
+def _write_served(folder, model, images, embeddings, stages):
+    """Write the model, the index of all images with their thumbnails, and the export with the index."""
     with atomic_write(folder / MODEL) as new:
         model.save(new)
-    embeddings = embed(model, images)
+    stages.begin("index", "with a thumbnail of each image")
     index = search.Exact(embeddings, metadata=_columns(images), model=fingerprint(model, images.load))
     index.save(folder / "index")
     write_thumbnails(folder / "thumbnails.npz", index.ids, images)
+    stages.begin("export", "of the network with its index")
     export.saved_model(
         model, folder / "1", preprocessing=images.load, class_names=images.class_names, index=index, on_error="skip"
     )
+
+
+def before_training(folder: Path, plan: Plan) -> np.ndarray:
+    """Embeddings of `plan.measured_rows` before training, `(images, dim)`, and 0 in the other rows.
+
+    A run computes them once, and keeps them in its folder.
+    """
+    path = folder / _FROZEN_FILE
+    if not path.is_file():
+        vectors = _measured(frozen_network(plan.settings), plan)[plan.measured_rows]
+        with atomic_write(path) as new, new.open("wb") as file:
+            np.save(file, vectors)
+    return _in_rows(np.load(path), plan)
+
+
+def _completed(network, folder, plan):
+    """Embeddings of all images before training, of which those of the measured rows are known."""
+    embeddings, others = before_training(folder, plan), np.delete(np.arange(len(plan.images)), plan.measured_rows)
+    if len(others):
+        embeddings[others] = embed(network, plan.images.take(others))
     return embeddings
 
 
-def _embedded(network, plan):
-    """Embeddings of all images of the parts that are measured, in their rows; the other rows are 0."""
-    gallery_rows = [] if plan.gallery is None else plan.rows["training"]
-    rows = np.concatenate([plan.rows[plan.reported], gallery_rows]).astype(int)
-    vectors = embed(network, plan.images.take(rows))
+def _measured(network, plan):
+    """Embeddings of the measured rows `(images, dim)`, and 0 in the other rows."""
+    return _in_rows(embed(network, plan.images.take(plan.measured_rows)), plan)
+
+
+def _in_rows(vectors, plan):
     embeddings = np.zeros((len(plan.images), vectors.shape[1]), vectors.dtype)
-    embeddings[rows] = vectors
+    embeddings[plan.measured_rows] = vectors
     return embeddings
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 
 from tfdml._core.atomic import atomic_write
@@ -45,14 +46,24 @@ class Plan:
         """The name of the part that the report measures."""
         return "test" if "test" in self.rows else "validation"
 
-    def require_batch(self, device: str) -> None:
-        """Raise an error unless a batch has enough classes, and fits into memory; a GPU's memory is not known."""
+    @property
+    def measured_rows(self) -> np.ndarray:
+        """Ascending rows of the images that a measurement embeds: validation, test, and the gallery."""
+        names = [name for name in self.rows if name != "training" or self.gallery is not None]
+        return np.sort(np.concatenate([self.rows[name] for name in names]))
+
+    def require_batch(self, device: str) -> keras.Model:
+        """Raise an error unless a batch has enough classes, and fits into memory; a GPU's memory is not known.
+
+        Returns the network that was measured, not trained yet.
+        """
         classes = len(np.unique(self.train.labels))
         received = f"classes_per_batch={self.settings.classes_per_batch} and {classes} classes to train on"
         require(self.settings.classes_per_batch <= classes, received, f"at most {classes}")
+        model = network.new_model(self.settings, len(self.train.class_names))
         if device == "cpu":
-            model = network.new_model(self.settings, len(self.train.class_names))
             network.require_memory(self.settings, model, network.free_memory())
+        return model
 
     def begin(self, folder: Path, say: Callable[[str], None]) -> None:
         """Say the plan, and write its settings into a new folder."""
@@ -80,8 +91,7 @@ def new_plan(images: LabeledSet, overrides: Mapping[str, Any], max_minutes: floa
     images = replace(images, load=network.preprocessing_of(trial, images.load))
     parts = parts_of(images, rows, trial.split_by)
     plan = Plan(settings=trial, reasons={}, images=images, rows=rows, parts=parts)
-    plan.require_batch(device)
-    timed = (plan.train, parts["validation"], plan.gallery)
+    timed = (plan.require_batch(device), plan.train, parts["validation"], plan.gallery)
     seconds = {"step_seconds": None} if "steps" in overrides else network.step_seconds(trial, *timed)
     chosen |= recommended_steps(facts, overrides, batch_size=trial.batch_size, max_minutes=minutes, **seconds)
     reasons = {name: setting.reason for name, setting in chosen.items()}

@@ -6,6 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,27 @@ class KeepBest(keras.callbacks.Callback):
         if left and self.max_seconds is not None and self.history.seconds + next_epoch > self.max_seconds:
             self.say(f"The next epoch would exceed {clock(self.max_seconds)}: training ends.")
             self.model.stop_training = True
+
+
+class Stages:
+    """Say each stage of a work as it begins, by its number, and all shares of the time at the end."""
+
+    def __init__(self, total: int, say: Callable[[str], None]):
+        self.total, self.say = total, say
+        self._begun: list[tuple[str, float]] = []
+
+    def begin(self, name: str, what: str = "") -> None:
+        """Say that the next stage begins, with `what` it does behind its name."""
+        self._begun.append((name, time.monotonic()))
+        self.say(f"  {len(self._begun)} of {self.total}: {name} {what}".rstrip())
+
+    def end(self) -> None:
+        """Say the time of all stages, and the share of each."""
+        names, begins = zip(*self._begun, strict=True)
+        seconds = [after - begin for begin, after in pairwise([*begins, time.monotonic()])]
+        whole = max(sum(seconds), 1e-9)
+        shares = (f"{name} {100 * spent / whole:.0f}%" for name, spent in zip(names, seconds, strict=True))
+        self.say(f"  {clock(sum(seconds))} in all: {', '.join(shares)}")
 
 
 def print_line(text: str) -> None:

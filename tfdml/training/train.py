@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml import datasets
+from tfdml import datasets, metrics
 from tfdml._core.atomic import as_writable_path, only_writer
 from tfdml._core.checks import require
 from tfdml._core.optional import optional_packages
@@ -19,7 +19,7 @@ from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.evaluation import Evaluation
 from tfdml.training import network
 from tfdml.training.options import TrainingSettings, has_pretrained_weights
-from tfdml.training.outputs import FROZEN, TRAINED, differences, write_outputs
+from tfdml.training.outputs import FROZEN, TRAINED, before_training, differences, write_outputs
 from tfdml.training.plan import new_plan, resumed_plan
 from tfdml.training.progress import History, KeepBest, print_line
 from tfdml.training.settings import FILE, read_settings, require_no_run, require_options
@@ -136,7 +136,7 @@ def _finished(folder, history, plan, command, say):
     say("Measuring, indexing and exporting the best network")
     best = keras.saving.load_model(folder / _BEST, compile=False)
     with _without_retracing_advice():
-        model, evaluations, sentence = write_outputs(folder, best, best_epoch, plan, command)
+        model, evaluations, sentence = write_outputs(folder, best, best_epoch, plan, command, say)
     trained, frozen = evaluations[TRAINED], evaluations[FROZEN]
     searched = f"{trained.queries:,} queries of {trained.classes:,} classes among {trained.items:,} images"
     say(f"{plan.reported.capitalize()} part: {searched}")
@@ -256,7 +256,7 @@ def _fit(folder, plan, max_minutes, say):
     max_seconds = None if max_minutes is None else 60 * max_minutes
     evaluation = RetrievalEvaluation(plan.parts["validation"], gallery=plan.gallery, k=(1,))
     if not history.rows:
-        _measure_before_training(settings, evaluation, history, say)
+        _measure_before_training(folder, plan, history, say)
     keep_best = KeepBest(history, folder / _BEST, max_seconds, say)
     say(f"Training, {num_epochs} of {settings.epochs} epochs are done" if is_resumed else "Training")
     try:
@@ -276,10 +276,13 @@ def _fit(folder, plan, max_minutes, say):
     return history
 
 
-def _measure_before_training(settings, evaluation, history, say):
+def _measure_before_training(folder, plan, history, say):
     """Put the network before training, a candidate for the best one, into the history as epoch 0."""
-    begin = time.monotonic()
-    values = evaluation.evaluate(network.frozen_network(settings))
+    begin, gallery = time.monotonic(), {}
+    embeddings, labels = before_training(folder, plan), plan.parts["validation"].labels
+    if plan.gallery is not None:
+        gallery = {"gallery": embeddings[plan.rows["training"]], "gallery_labels": plan.gallery.labels}
+    values = metrics.retrieval(embeddings[plan.rows["validation"]], labels, **gallery, k=(1,))
     logs = {f"val_{name}": value for name, value in values.items() if name not in ("queries", "skipped")}
     history.append({"epoch": 0, "seconds": time.monotonic() - begin, **logs})
     say(f"before training  Recall@1 {100 * values['recall@1']:5.1f}  MAP@R {100 * values['map@r']:5.1f}")

@@ -4,7 +4,10 @@ import dataclasses
 import hashlib
 import json
 import numbers
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
 
 from tfdml._core.checks import require, require_whole
 from tfdml._core.serialization import Settings, serializable
@@ -168,11 +171,30 @@ class Preprocessing(Settings):
         """
         from tfdml.datasets.images.decode import load_batch
 
-        def load(*columns):
-            problem, image = self._decoded(*columns)
-            return problem, self._fitted(image)
+        return load_batch(self._loaded, (files,) if boxes is None else (files, boxes), self.shape)
 
-        return load_batch(load, (files,) if boxes is None else (files, boxes), self.shape)
+    def reader(self) -> Callable[[bytes], tuple[np.ndarray, str]]:
+        """A function from the content of a file to its pixels, and the reason why it has none, empty if it has.
+
+        Threads may call it at the same time. It is compiled at the first call. It takes no boxes.
+
+        Example:
+
+            >>> read = tfdml.datasets.Preprocessing(size=8).reader()
+            >>> pixels, reason = read(tf.io.encode_png(np.zeros((4, 4, 3), "uint8")).numpy())
+            >>> pixels.shape, reason
+            ((8, 8, 3), '')
+            >>> read(b"text")[1][:24]
+            '4 bytes that are not an '
+        """
+        from tfdml.datasets.images.decode import load_one
+
+        return load_one(self._loaded)
+
+    def _loaded(self, file, box=None):
+        """A reason, empty if there is none, and the result for a file's content."""
+        problem, image = self._decoded(file, box)
+        return problem, self._fitted(image)
 
     def _pixels(self, example):
         """RGB pixels of a path or of pixels, with or without a box."""
