@@ -357,7 +357,8 @@ def test_functions_of_the_references_are_computed_once_for_all_blocks():
 
     @keras.saving.register_keras_serializable("tests")
     def to_largest(pairs):
-        return keras.ops.sum(pairs.anchors * of_references(largest, pairs), axis=1) / batch_sum(keras.ops.ones(()), pairs)
+        number_of_blocks = batch_sum(keras.ops.ones(()), pairs)
+        return keras.ops.sum(pairs.anchors * of_references(largest, pairs), axis=1) / number_of_blocks
 
     values = losses.PairLoss(to_largest, anchors_per_block=8).call(LABELS, X)
     assert len(calls) == 1
