@@ -319,7 +319,7 @@ def test_blocks_are_even_and_larger_on_a_cpu(monkeypatch):
     assert [size(anchors, 1000) for anchors in (60, 61, 121)] == [None, 31, 41]
     assert size(5, 100_000) is None  # the pairs take no more than the references
     assert size(6, 100_000) == 1
-    assert size(40_000, 2) == 1000  # of 40 blocks
+    assert size(40_000, 2) == 635  # of 63 blocks
     monkeypatch.setattr(loops, "only_cpus", lambda: False)
     assert [size(anchors, 1000) for anchors in (60, 61, 100)] == [None, 21, 25]
     assert size(40_000, 2) == 13_334  # of 3 blocks
