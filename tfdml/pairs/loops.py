@@ -18,8 +18,8 @@ from tfdml.pairs.products import as_float, only_cpus
 
 # Bytes of one matrix of pairs of a block: larger batches are compared in blocks, unless anchors_per_block says so.
 BLOCK_BYTES = 2**25
-# On a CPU, blocks may take this many times the bytes: each block reads all references, and adds to their gradient, which
-# takes as long as several passes over a small block. No block has more anchors than the other number, for its memory.
+# On a CPU, blocks may take this many times the bytes: each block reads all references, and adds to their gradient, as
+# long as several passes over a small block. The second number bounds the memory of a block: it has no more anchors.
 TIMES_LARGER_ON_CPU, ANCHORS_PER_BLOCK_ON_CPU = 2, 640
 # Random numbers that a layer may draw in a block: each block has its own stretch of the layer's stream.
 _DRAWS_PER_BLOCK = 64
