@@ -61,7 +61,8 @@ def cosine(pairs: Pairs) -> Tensor:
     if pairs.references is None or len(pairs.references.shape) == 3:
         return dot(normalized(pairs))
     inverse = of_references(lambda x: inverse_norms(as_float(x)), pairs)
-    return cosines_between(normalized_rows(as_float(pairs.anchors)), as_float(pairs.references), inverse)
+    transposed = of_references(lambda x: ops.transpose(as_float(x)), pairs)
+    return cosines_between(normalized_rows(as_float(pairs.anchors)), as_float(pairs.references), transposed, inverse)
 
 
 @serializable

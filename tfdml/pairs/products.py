@@ -126,15 +126,18 @@ def products_between(anchors, references):
 
 
 @custom_gradient
-def cosines_between(anchors, references, inverse_norms):
-    """Cosines of unit anchors and of references. Products are scaled instead of references, which may be many."""
+def cosines_between(anchors, references, transposed, inverse_norms):
+    """Cosines of unit anchors and of references. Products are scaled instead of references, which may be many.
+
+    `transposed` are the references once more: in a loop over blocks, XLA on a CPU would transpose them in each.
+    """
     inverse = ops.transpose(inverse_norms)
-    s = product(anchors, ops.transpose(references)) * inverse
+    s = product(anchors, transposed) * inverse
 
     def grad(upstream):
         h = upstream * inverse
         along = ops.transpose(ops.sum(upstream * s, axis=0, keepdims=True) * ops.square(inverse))
-        return product(h, references), product(ops.transpose(h), anchors) - along * references, None
+        return product(h, references), product(ops.transpose(h), anchors) - along * references, None, None
 
     return s, grad
 
