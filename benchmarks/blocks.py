@@ -148,11 +148,12 @@ def cases(quick):
         for size in ((None,) if loss == "products" else (None, 512))
     ]
     large = [
-        case(loss, rows, 512, "auto", mode, 1)
-        for rows in (16384, 65536)
-        for loss, mode in (("NTXentLoss", "graph"), ("MultiSimilarityLoss", "xla"), ("NTXentLoss", "jax"))
+        case(loss, 16384, 512, None if loss == "products" else "auto", mode, 2)
+        for mode in ("graph", "xla", "jax")
+        for loss in ("products", *LOSSES)
     ]
-    return both + large
+    largest = [case("NTXentLoss", 65536, 512, "auto", mode, 1) for mode in ("graph", "xla", "jax")]
+    return both + large + largest
 
 
 def case(loss, rows, dim, size, mode, steps):

@@ -372,7 +372,6 @@ ROWS = {
         loops.pddm,
         COLUMNS,
         WITHIN,
-        WHOLE,
         metric=built(layers.PositionDependentMetric(units=6, seed=0)),
     ),
     "global": row(losses.GlobalLoss, loops.global_distances),

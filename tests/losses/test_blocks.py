@@ -26,7 +26,7 @@ from tests.losses.rows import (
 from tfdml import layers, losses, miners, models, pairs, samplers
 from tfdml.losses.uncertainty import KL, Maximal, TopK, TopKBalanced
 from tfdml.pairs import loops
-from tfdml.pairs.blocks import batch_largest, batch_rows, batch_sum
+from tfdml.pairs.blocks import batch_largest, batch_rows, batch_sum, of_references
 from tfdml.pairs.pairings import compare
 
 LABELS, X = batch(LARGE)
@@ -305,22 +305,23 @@ def test_a_large_batch_is_in_blocks_by_itself(monkeypatch):
     monkeypatch.setattr(loops, "BLOCK_BYTES", 4 * 32 * 7)
     loss = losses.MultiSimilarityLoss()
     assert loss.comparison(LABELS, X).num_anchors == 32
-    assert loops.block_size(None, loss.comparison(LABELS, X)) == 7
+    assert loops.block_size(None, loss.comparison(LABELS, X)) == 11
     require_equal(evaluated(loss), expected)
 
 
-def test_blocks_are_even_and_small_on_a_cpu(monkeypatch):
+def test_blocks_are_even_and_larger_on_a_cpu(monkeypatch):
     def size(anchors, references):
         rows = np.zeros((anchors, 5), "float32"), np.zeros((references, 5), "float32")
         comparison = compare(np.zeros(anchors, "int32"), rows[0], np.zeros(references, "int32"), rows[1])
         return loops.block_size(None, comparison)
 
     monkeypatch.setattr(loops, "BLOCK_BYTES", 4 * 1000 * 30)
-    assert [size(anchors, 1000) for anchors in (60, 61, 100)] == [None, 21, 25]
+    assert [size(anchors, 1000) for anchors in (60, 61, 121)] == [None, 31, 41]
     assert size(5, 100_000) is None  # the pairs take no more than the references
     assert size(6, 100_000) == 1
-    assert size(40_000, 2) == 507  # of 79 blocks
+    assert size(40_000, 2) == 635  # of 63 blocks
     monkeypatch.setattr(loops, "only_cpus", lambda: False)
+    assert [size(anchors, 1000) for anchors in (60, 61, 100)] == [None, 21, 25]
     assert size(40_000, 2) == 13_334  # of 3 blocks
 
 
@@ -345,6 +346,23 @@ def test_own_losses_take_numbers_of_the_batch():
 
     values = losses.PairLoss(share, anchors_per_block=7).call(LABELS, X)
     np.testing.assert_allclose(values, losses.PairLoss(share).call(LABELS, X), rtol=1e-6)
+
+
+def test_functions_of_the_references_are_computed_once_for_all_blocks():
+    calls = []
+
+    def largest(references):
+        calls.append(references)
+        return keras.ops.amax(references, axis=0)
+
+    @keras.saving.register_keras_serializable("tests")
+    def to_largest(pairs):
+        number_of_blocks = batch_sum(keras.ops.ones(()), pairs)
+        return keras.ops.sum(pairs.anchors * of_references(largest, pairs), axis=1) / number_of_blocks
+
+    values = losses.PairLoss(to_largest, anchors_per_block=8).call(LABELS, X)
+    assert len(calls) == 1
+    np.testing.assert_allclose(values, X @ X.max(0) / 4, rtol=1e-5, atol=1e-6)  # of four blocks
 
 
 def test_numbers_of_the_batch():

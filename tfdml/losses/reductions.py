@@ -9,7 +9,14 @@ from tfdml._core.backends import are_zeros, custom_gradient, ops
 from tfdml._core.checks import require
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import batch_log_add_exp, batch_max, batch_sum, is_batch_with_itself, num_anchors_of_batch
+from tfdml.pairs.blocks import (
+    batch_log_add_exp,
+    batch_max,
+    batch_sum,
+    is_batch_with_itself,
+    num_anchors_of_batch,
+    of_references,
+)
 
 Function = TypeVar("Function", bound=Callable[..., Tensor])
 
@@ -176,9 +183,13 @@ def propagate_non_finite(values: Tensor, pairs: Pairs) -> Tensor:
     anchors = ops.cast(pairs.anchors, values.dtype)
     zeros = 0.0 * (16.0 * ops.sum(ops.square(ops.stop_gradient(anchors)), axis=-1) + ops.stop_gradient(values))
     if not pairs.is_self:
-        references = ops.cast(ops.stop_gradient(pairs.references), values.dtype)
-        zeros = zeros + 0.0 * (16.0 * ops.sum(ops.sum(ops.square(references), axis=-1, keepdims=True)))
+        zeros = zeros + of_references(lambda x: _zero_if_finite(ops.cast(x, values.dtype)), pairs)
     return values if are_zeros(zeros) else _plus(zeros, values, anchors)
+
+
+def _zero_if_finite(x):
+    """0, or NaN for rows whose squared distances may overflow."""
+    return 0.0 * (16.0 * ops.sum(ops.sum(ops.square(x), axis=-1, keepdims=True)))
 
 
 @custom_gradient

@@ -47,21 +47,29 @@ class Reduction(NamedTuple):
 
 
 class Totals:
-    """The reductions over the batch that a loss asks for in each block, in their order.
+    """The numbers of the batch that a loss asks for in each block, in their order.
 
-    The first unknown one ends the evaluation of the block: `UnknownTotal` holds its term. `terms` are the terms so far.
+    The first unknown reduction ends the evaluation of the block: `UnknownTotal` holds its term. `values` are the known
+    numbers, `terms` the terms so far: None for a number that all blocks share.
     """
 
     def __init__(self, values: Sequence[Tensor] = ()) -> None:
-        self._remaining = list(values)
-        self.terms: list[Tensor] = []
+        self.values = list(values)
+        self.terms: list[Tensor | None] = []
 
     def next(self, term: Tensor, reduction: Reduction) -> Tensor:
         """The next number of the batch."""
         self.terms.append(term)
-        if not self._remaining:
+        if len(self.terms) > len(self.values):
             raise UnknownTotal(term, reduction)
-        return self._remaining.pop(0)
+        return self.values[len(self.terms) - 1]
+
+    def next_shared(self, function: Callable[[], Tensor]) -> Tensor:
+        """The next number, of a function that has the same result in all blocks."""
+        if len(self.terms) == len(self.values):
+            self.values.append(function())
+        self.terms.append(None)
+        return self.values[len(self.terms) - 1]
 
 
 class UnknownTotal(Exception):  # noqa: N818  # not an error: the loop over blocks catches it
@@ -116,14 +124,30 @@ def batch_largest(values: Tensor, k: int, pairs: Pairs) -> Tensor:
     return _reduced(values, pairs, Reduction(lambda a, b: ops.sort(ops.concatenate([a, b]))[-k:], -float("inf")))
 
 
-def batch_rows(rows: Tensor, pairs: Pairs) -> Tensor:
-    """A row for every anchor of the batch, from the rows `(anchors, ...)` of these anchors; with gradients."""
+def batch_rows(rows: Tensor, pairs: Pairs, *, has_gradient: bool = True) -> Tensor:
+    """A row for every anchor of the batch, from the rows `(anchors, ...)` of these anchors.
+
+    Args:
+        rows: any dtype without gradient, floats with it.
+        has_gradient: as in `batch_sum`.
+    """
     block = pairs.block
     if block is None:
         return rows
     mask = ops.reshape(ops.cast(block.is_valid, rows.dtype), (-1, *[1] * (len(rows.shape) - 1)))
     shape = (block.num_anchors, *rows.shape[1:])
-    return batch_sum(scatter(block.rows[:, None], mask * rows, shape), pairs, has_gradient=True)
+    return batch_sum(scatter(block.rows[:, None], mask * rows, shape), pairs, has_gradient=has_gradient)
+
+
+def of_references(function: Callable[[Tensor], Tensor], pairs: Pairs) -> Tensor:
+    """A function of the references, without gradient: once for all blocks of a batch.
+
+    Each block would read all references for it, as many numbers as the pairs of the block.
+    """
+    references = ops.stop_gradient(pairs.reference_embeddings)
+    if pairs.block is None:
+        return ops.stop_gradient(function(references))
+    return ops.stop_gradient(pairs.block.totals.next_shared(lambda: function(references)))
 
 
 def _reduced(term, pairs, reduction):

@@ -6,11 +6,12 @@ from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Distance, Pairs, Tensor
-from tfdml.pairs.blocks import require_whole_batch
+from tfdml.pairs.blocks import of_references, require_whole_batch
 from tfdml.pairs.products import (
     ZERO_NORM_SQUARED,
     as_float,
     cosines_between,
+    inverse_norms,
     normalized_rows,
     products_between,
     products_within,
@@ -59,7 +60,9 @@ def cosine(pairs: Pairs) -> Tensor:
     """
     if pairs.references is None or len(pairs.references.shape) == 3:
         return dot(normalized(pairs))
-    return cosines_between(normalized_rows(as_float(pairs.anchors)), as_float(pairs.references))
+    inverse = of_references(lambda x: inverse_norms(as_float(x)), pairs)
+    transposed = of_references(lambda x: ops.transpose(as_float(x)), pairs)
+    return cosines_between(normalized_rows(as_float(pairs.anchors)), as_float(pairs.references), transposed, inverse)
 
 
 @serializable
@@ -130,7 +133,7 @@ def _squared(pairs):
         return ops.sum(ops.square(as_float(pairs.anchors)[:, None] - references), axis=-1)
     if pairs.is_self:
         return squared_within(references)
-    center = central_point(ops.stop_gradient(references))
+    center = of_references(lambda x: central_point(as_float(x)), pairs)
     is_pair = ops.stop_gradient(pairs.positive + pairs.negative) > 0
     return squared_between(as_float(pairs.anchors) - center, references - center, is_pair)
 

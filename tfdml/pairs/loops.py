@@ -18,9 +18,9 @@ from tfdml.pairs.products import as_float, only_cpus
 
 # Bytes of one matrix of pairs of a block: larger batches are compared in blocks, unless anchors_per_block says so.
 BLOCK_BYTES = 2**25
-# On a CPU, blocks have at most this number of anchors. Fewer keep matrices in the cache, and in memory that the next
-# operation uses again; but each block adds to the gradient of all references.
-ANCHORS_PER_BLOCK_ON_CPU = 512
+# On a CPU, blocks may take this many times the bytes: each block reads all references, and adds to their gradient, as
+# long as several passes over a small block. The second number bounds the memory of a block: it has no more anchors.
+TIMES_LARGER_ON_CPU, ANCHORS_PER_BLOCK_ON_CPU = 2, 640
 # Random numbers that a layer may draw in a block: each block has its own stretch of the layer's stream.
 _DRAWS_PER_BLOCK = 64
 
@@ -47,8 +47,10 @@ def _size_of_large_batch(comparison):
     (anchors, dim), references = comparison.anchors.shape, comparison.reference_embeddings.shape[0]
     if None in (anchors, dim, references) or 4 * anchors * references <= max(2 * BLOCK_BYTES, 4 * references * dim):
         return None
-    most = max(1, BLOCK_BYTES // (4 * references))
-    number = -(-anchors // (min(most, ANCHORS_PER_BLOCK_ON_CPU) if only_cpus() else most))
+    most = BLOCK_BYTES // (4 * references)
+    if only_cpus():
+        most = min(TIMES_LARGER_ON_CPU * most, ANCHORS_PER_BLOCK_ON_CPU)
+    number = -(-anchors // max(1, most))
     return -(-anchors // number)
 
 
@@ -111,9 +113,9 @@ def sum_in_blocks(blocks: Blocks) -> Tensor:
     run = _Run(blocks)
 
     def add(number, total):
-        return total + run.evaluate(number, run.arguments, [])
+        return total + run.evaluate(number, run.arguments, Totals())
 
-    return ops.stop_gradient(loop(blocks.number, add, ops.zeros_like(run.evaluate(0, run.arguments, []))))
+    return ops.stop_gradient(loop(blocks.number, add, ops.zeros_like(run.evaluate(0, run.arguments, Totals()))))
 
 
 class _Run:
@@ -142,7 +144,7 @@ class _Run:
 
     def evaluate(self, number, arguments, totals):
         anchors, *shared = arguments
-        return self._evaluate(number, Totals(totals), self._at(anchors, number), *shared)
+        return self._evaluate(number, totals, self._at(anchors, number), *shared)
 
     def _evaluate(self, number, totals, anchors, references, *weights):
         seeds = [_advanced(seed, number) for seed in self.first_seeds]
@@ -151,28 +153,29 @@ class _Run:
             at = self.rows[number], self.is_valid[number]
             return self.blocks.function(self.blocks.comparison.block(*at, anchors, references, totals))
 
-    def _term(self, number, arguments, totals):
-        """The term of a block in the first reduction that is not computed yet."""
+    def _first_unknown(self, number, arguments, totals):
+        """The first reduction of a block that is not computed yet, or None."""
         try:
             self.evaluate(number, arguments, totals)
         except UnknownTotal as unknown:
-            return unknown.term
+            return unknown
 
     def totals(self, arguments):
-        """The reductions over the batch that the function takes, each as (value, `Reduction`)."""
-        values, reductions = [], []
+        """The numbers of the batch that the function takes, each as (value, slope): see `Reduction`."""
+        values, slopes = [], []
         while True:
-            try:
-                self.evaluate(0, arguments, values)
-            except UnknownTotal as unknown:
-                values.append(self._total(arguments, list(values), unknown))
-                reductions.append(unknown.reduction)
-            else:
-                return list(zip(values, reductions, strict=True))
+            totals = Totals(values)
+            unknown = self._first_unknown(0, arguments, totals)
+            slopes += [None] * (len(totals.values) - len(values))  # of numbers that all blocks share
+            values = totals.values
+            if unknown is None:
+                return list(zip(values, slopes, strict=True))
+            values = [*values, self._total(arguments, values, unknown)]
+            slopes.append(unknown.reduction.slope)
 
     def _total(self, arguments, earlier, unknown):
         def merge(number, total):
-            return unknown.reduction.merge(total, self._term(number, arguments, earlier))
+            return unknown.reduction.merge(total, self._first_unknown(number, arguments, Totals(earlier)).term)
 
         return loop(self.blocks.number, merge, ops.full_like(unknown.term, unknown.reduction.initial))
 
@@ -180,7 +183,7 @@ class _Run:
         numbers = [value for value, _ in totals]
 
         def step(number, values):
-            return _put(values, number, self.evaluate(number, arguments, numbers))
+            return _put(values, number, self.evaluate(number, arguments, Totals(numbers)))
 
         return self._unstacked(loop(self.blocks.number, step, self._zeros(arguments[0][:, 0])))
 
@@ -191,7 +194,7 @@ class _Run:
         each block in the reductions, so that all gradients by the embeddings are computed once.
         """
         weights = ops.where(self.is_valid, ops.take(upstream, self.rows), 0.0)
-        numbers, slopes = [value for value, _ in totals], [reduction.slope for _, reduction in totals]
+        numbers, slopes = [value for value, _ in totals], [slope for _, slope in totals]
         gradients = [None] * len(totals)
 
         def block(number, numbers, *arguments):

@@ -84,7 +84,7 @@ def as_float(x: Tensor) -> Tensor:
 @custom_gradient
 def normalized_rows(x):
     """Rows scaled to norm 1; a zero row stays zero, with gradient 0. NaN stays NaN."""
-    inverse = _inverse_norms(x)
+    inverse = inverse_norms(x)
     unit = x * inverse
 
     def grad(upstream):
@@ -93,7 +93,7 @@ def normalized_rows(x):
     return unit, grad
 
 
-def _inverse_norms(x):
+def inverse_norms(x):
     """1 / |x| for each row, `(rows, 1)`; 0 for a zero row."""
     square = square_norms(x)
     is_zero = square <= ZERO_NORM_SQUARED
@@ -126,15 +126,18 @@ def products_between(anchors, references):
 
 
 @custom_gradient
-def cosines_between(anchors, references):
-    """Cosines of unit anchors and of references. Products are scaled instead of references, which may be many."""
-    inverse = ops.transpose(_inverse_norms(references))
-    s = product(anchors, ops.transpose(references)) * inverse
+def cosines_between(anchors, references, transposed, inverse_norms):
+    """Cosines of unit anchors and of references. Products are scaled instead of references, which may be many.
+
+    `transposed` are the references once more: in a loop over blocks, XLA on a CPU would transpose them in each.
+    """
+    inverse = ops.transpose(inverse_norms)
+    s = product(anchors, transposed) * inverse
 
     def grad(upstream):
         h = upstream * inverse
         along = ops.transpose(ops.sum(upstream * s, axis=0, keepdims=True) * ops.square(inverse))
-        return product(h, references), product(ops.transpose(h), anchors) - along * references
+        return product(h, references), product(ops.transpose(h), anchors) - along * references, None, None
 
     return s, grad
 

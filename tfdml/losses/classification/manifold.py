@@ -63,6 +63,7 @@ class ManifoldLoss(ProxyLoss):
     contexts of the two nodes. With several positives, F_ap and c_ap are their means.
 
     An anchor without a positive or a negative gives 0. Time grows with (A + R)^3, memory with (A + R)^2.
+    `anchors_per_block` is an error, because the inverse needs the matrix S of the whole batch.
 
     Also called: manifold proxy loss.
 

@@ -134,7 +134,8 @@ class ClusteringLoss(PairLoss):
     A batch is compared with itself. Rows that are positive to each other form a class, so `match` must be an
     equivalence relation. d is the euclidean distance of embeddings that are not normalized; the paper scales them to
     norm 1. Only whether a weight is 0 matters. A batch of one class gives 0, and so does a batch without positives.
-    Time grows with the number of classes times A^3, memory with A^2.
+    Time grows with the number of classes times A^3, memory with A^2. `anchors_per_block` is an error, because each step
+    of the greedy algorithm compares all rows with all candidates.
 
     Also called: facility location loss, structured clustering loss.
 

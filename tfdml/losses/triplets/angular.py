@@ -55,7 +55,8 @@ class AngularLoss(PairLoss):
 
     A batch is compared with itself. s is the cosine similarity; embeddings need not be normalized. The value is the
     same for every anchor, because it also depends on the similarities s_pn; it is 0 where no anchor has both a positive
-    and a negative. Time grows with A R K for up to K positives per anchor, memory with A R.
+    and a negative. Time grows with A R K for up to K positives per anchor, memory with A R. `anchors_per_block` is an
+    error, because each positive in a block would need products of its own with all references.
 
     Example:
 

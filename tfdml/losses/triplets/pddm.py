@@ -10,8 +10,11 @@ from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import require_same_rows
 from tfdml.pairs import Pairs, normalized
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import require_whole_batch
+from tfdml.pairs.blocks import batch_rows
+from tfdml.pairs.comparison import Comparison
+from tfdml.pairs.loops import Blocks
 from tfdml.pairs.positives import nearest
+from tfdml.pairs.products import as_float
 
 
 def pddm(
@@ -28,10 +31,10 @@ def pddm(
     + weight (max(0, distance_margin + D_ap - D_an) + max(0, distance_margin + D_ap - D_pm))
     """
     require_same_rows(pairs, "the PDDM loss")
-    require_whole_batch(pairs, "the PDDM loss", "it needs the negatives of the positives of an anchor")
-    x = normalized(pairs).anchors
-    p, n, m, exists = _quadruplets(_all_similarities(metric, x), pairs)
-    positive, negative, other = (ops.take(x, ops.maximum(rows, 0), axis=0) for rows in (p, n, m))
+    unit = normalized(pairs)
+    x, references = unit.anchors, unit.reference_embeddings
+    p, n, m, exists = _quadruplets(_all_similarities(metric, x, references), pairs)
+    positive, negative, other = (ops.take(references, ops.maximum(rows, 0), axis=0) for rows in (p, n, m))
     ends = ((x, positive), (x, negative), (positive, other))
     s_ap, s_an, s_pm = (metric(*both) for both in ends)
     d_ap, d_an, d_pm = (ops.sum(ops.square(one - another), axis=1) for one, another in ends)
@@ -40,17 +43,17 @@ def pddm(
     return ops.where(exists, values, 0.0)
 
 
-def _all_similarities(metric, x):
-    """S of every two rows, `(rows, rows)`, without gradient."""
-    fixed = ops.stop_gradient(x)
-    metric(fixed[:1], fixed[:1])  # builds the weights outside of the loop
-    return ops.stop_gradient(ops.map(lambda row: metric(row, fixed), fixed))
+def _all_similarities(metric, x, references):
+    """S of anchors and references, `(anchors, references)`, without gradient."""
+    x, references = ops.stop_gradient(x), ops.stop_gradient(references)
+    metric(x[:1], x[:1])  # builds the weights outside of the loop
+    return ops.stop_gradient(ops.map(lambda row: metric(row, references), x))
 
 
 def _quadruplets(s, pairs):
     """The rows p, n and m of each anchor, -1 for none, and whether there are all three: each `(A,)`."""
     p, n = nearest(s, pairs.positive > 0), nearest(-s, pairs.negative > 0)
-    m = ops.take(n, ops.maximum(p, 0))
+    m = ops.take(batch_rows(n, pairs, has_gradient=False), ops.maximum(p, 0))
     return p, n, m, (p >= 0) & (n >= 0) & (m >= 0)
 
 
@@ -64,7 +67,8 @@ class PDDMLoss(PairLoss):
     p is the positive of the anchor a with the smallest S, n the negative of a with the largest S, and m the negative of
     p with the largest S; D is the squared distance of embeddings scaled to norm 1. A batch is compared with itself.
     Only whether a weight is 0 matters. An anchor without a positive or a negative, or whose positive p has no negative,
-    gives 0. S is evaluated for all pairs of the batch, row by row and without gradient.
+    gives 0. S is evaluated for all pairs of the batch, row by row and without gradient; in blocks of anchors twice,
+    because m depends on other anchors.
 
     Also called: position-dependent deep metric; local similarity-aware embedding.
 
@@ -103,3 +107,9 @@ class PDDMLoss(PairLoss):
         for name, value in settings.items():
             require(value >= 0, f"{name}={value}", "0 or more")
         super().__init__(pddm, metric=metric, **settings, **options)
+
+    def blocks(self, comparison: Comparison, size: int) -> list[Blocks]:
+        """The function in blocks of anchors, with the weights of the metric, which are made before the first block."""
+        fixed = as_float(comparison.anchors[:1])
+        self.settings["metric"](fixed, fixed)
+        return super().blocks(comparison, size)

@@ -118,7 +118,8 @@ class QuadrupletLoss(PairLoss):
 
     n and m have different classes, and neither has the class of a. A batch is compared with itself. Embeddings are not
     normalized. The weight of a quadruplet is the product of the weights of the pairs (a, p) and (n, m). A term without
-    entries is 0. Time grows with A^2 K log A for up to K positives per anchor, memory with A^2.
+    entries is 0. Time grows with A^2 K log A for up to K positives per anchor, memory with A^2. `anchors_per_block` is
+    an error, because each positive pair is compared with the negative pairs of all other anchors.
 
     Example:
 

@@ -85,7 +85,8 @@ class CascadeLoss(LossOverBase):
     sum_k base(learner k on H_k),  H_1 = all pairs,  H_k+1 = the pairs of H_k with the largest losses of learner k
 
     H_k+1 has the share h_k of the positive pairs of the batch, and the same share of its negative pairs. A pair whose
-    loss is not above 0 is not hard; pairs tied with the last one are kept. An anchor without pairs gives 0.
+    loss is not above 0 is not hard; pairs tied with the last one are kept. An anchor without pairs gives 0. A base with
+    `anchors_per_block` is an error, because a share of all pairs of the batch is sorted.
 
     Example:
 
