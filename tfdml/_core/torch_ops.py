@@ -15,6 +15,11 @@ def _along_axes(function):
     return along_axes
 
 
+def _cond(condition, when_true, when_false):
+    """`keras.ops.cond`, which inspects the signatures of both functions; without values, the first."""
+    return (when_true if condition.device.type == "meta" or condition else when_false)()
+
+
 def _cast(x, dtype):
     return x.to(_TORCH_DTYPES[dtype]) if dtype in _TORCH_DTYPES else keras.ops.cast(x, dtype)
 
@@ -94,7 +99,9 @@ _TORCH_OPS = {
         "zeros_like": _like(torch.zeros_like, keras.ops.zeros_like),
     },
     torch.bool: {
+        "all": _along_axes(torch.all),
         "any": _along_axes(torch.any),
+        "cond": _cond,
         "logical_and": _with_bool(torch.logical_and),
         "logical_not": torch.logical_not,
         "logical_xor": _with_bool(torch.logical_xor),
@@ -107,6 +114,8 @@ _TORCH_OPS = {
         "equal": torch.eq,
         "isfinite": torch.isfinite,
         "shape": lambda x: tuple(x.shape),
+        "reshape": torch.reshape,
+        "squeeze": torch.squeeze,
         "stop_gradient": torch.Tensor.detach,
         "transpose": _transpose,
     },

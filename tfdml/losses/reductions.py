@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from tfdml._core.backends import are_zeros, custom_gradient, ops
+from tfdml._core.backends import are_small, custom_gradient, ops
 from tfdml._core.checks import require
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
@@ -180,11 +180,13 @@ def propagate_non_finite(values: Tensor, pairs: Pairs) -> Tensor:
 
     On some backends max(NaN, 0) is 0. Embeddings whose squared distances may overflow count as not finite.
     """
+    if are_small(values, pairs.anchors, *([] if pairs.is_self else [pairs.references])):
+        return values
     anchors = ops.cast(pairs.anchors, values.dtype)
     zeros = 0.0 * (16.0 * ops.sum(ops.square(ops.stop_gradient(anchors)), axis=-1) + ops.stop_gradient(values))
     if not pairs.is_self:
         zeros = zeros + of_references(lambda x: _zero_if_finite(ops.cast(x, values.dtype)), pairs)
-    return values if are_zeros(zeros) else _plus(zeros, values, anchors)
+    return _plus(zeros, values, anchors)
 
 
 def _zero_if_finite(x):

@@ -18,9 +18,9 @@ from tfdml.pairs.products import as_float, only_cpus
 
 # Bytes of one matrix of pairs of a block: larger batches are compared in blocks, unless anchors_per_block says so.
 BLOCK_BYTES = 2**25
-# On a CPU, blocks may take this many times the bytes: each block reads all references, and adds to their gradient, as
-# long as several passes over a small block. The second number bounds the memory of a block: it has no more anchors.
-TIMES_LARGER_ON_CPU, ANCHORS_PER_BLOCK_ON_CPU = 2, 640
+# On a CPU, blocks have at most this number of anchors. Fewer keep matrices in the cache, and in memory that the next
+# operation uses again; but each block adds to the gradient of all references.
+ANCHORS_PER_BLOCK_ON_CPU = 512
 # Random numbers that a layer may draw in a block: each block has its own stretch of the layer's stream.
 _DRAWS_PER_BLOCK = 64
 
@@ -47,10 +47,8 @@ def _size_of_large_batch(comparison):
     (anchors, dim), references = comparison.anchors.shape, comparison.reference_embeddings.shape[0]
     if None in (anchors, dim, references) or 4 * anchors * references <= max(2 * BLOCK_BYTES, 4 * references * dim):
         return None
-    most = BLOCK_BYTES // (4 * references)
-    if only_cpus():
-        most = min(TIMES_LARGER_ON_CPU * most, ANCHORS_PER_BLOCK_ON_CPU)
-    number = -(-anchors // max(1, most))
+    most = max(1, BLOCK_BYTES // (4 * references))
+    number = -(-anchors // (min(most, ANCHORS_PER_BLOCK_ON_CPU) if only_cpus() else most))
     return -(-anchors // number)
 
 

@@ -50,7 +50,7 @@ def central_point(x):
     It is 0 for rows spread around 0, such as unit vectors, and close to the mean for rows far from 0.
     """
     mean = ops.mean(x, axis=0)
-    spread = ops.amax(ops.maximum(ops.amax(x, axis=0) - mean, mean - ops.amin(x, axis=0)))
+    spread = ops.amax(ops.abs(x - mean))
     return rounded(mean, power_of_two(spread + eps(x) * ops.amax(ops.abs(mean))))
 
 

@@ -5,7 +5,7 @@ from typing import Unpack
 from tfdml._core.backends import ops
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import count, log_sum_exp
+from tfdml.losses.reductions import log_sum_exp
 from tfdml.pairs import Pairs, squared
 from tfdml.pairs.base import Tensor
 
@@ -17,7 +17,8 @@ def nca(pairs: Pairs, *, log: bool = False) -> Tensor:
     """
     logits = -squared(pairs)
     among_positives = log_sum_exp(logits, pairs.positive)
-    gap = ops.where(count(pairs.positive) > 0, log_sum_exp(logits, pairs.negative) - among_positives, -float("inf"))
+    has_positives = among_positives > -float("inf")
+    gap = ops.where(has_positives, log_sum_exp(logits, pairs.negative) - among_positives, -float("inf"))
     return ops.softplus(gap) if log else ops.sigmoid(gap)
 
 

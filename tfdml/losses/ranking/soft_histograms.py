@@ -14,6 +14,8 @@ from tfdml.pairs.products import full_precision, only_cpus
 
 # Up to this number of intervals, a pass for each of them takes less time than segments or products of codes.
 _FEW_BINS = 20
+# Up to this number of pairs, one operation over all nodes takes less time than a call for each.
+_FEW_PAIRS = 2**16
 # Entries of a block, which stay in the cache of a CPU, and of its codes on other devices.
 _ENTRIES_PER_BLOCK = 2**17
 _CODES_PER_BLOCK = 2**24
@@ -55,6 +57,10 @@ def _method(bins):
 
 def sums_of_shares(position: Tensor, weights: Sequence[Tensor], bins: int) -> Tensor:
     """Counts by a pass for each node, `(anchors, len(weights), bins + 1)`; positions are from 0 to `bins`."""
+
+    if only_cpus() and _has_few_pairs(position):
+        shares = ops.relu(1.0 - ops.abs(position[:, None] - _column(bins + 1, position)))
+        return ops.matmul(ops.stack(weights, axis=1), ops.transpose(shares, (0, 2, 1)))
 
     def counts(position, *weights):
         shares = (ops.relu(1.0 - ops.abs(position - float(node))) for node in range(bins + 1))
@@ -136,8 +142,13 @@ def _intervals(position, bins):
 def _weighted_steps(position, weights, steps):
     """The sum over weights of weight times the step of the interval, `(anchors, references)`."""
     steps = [steps[:, i] for i in range(len(weights))]
-    step_of = _selected_steps if steps[0].shape[1] <= _FEW_BINS else _gathered_steps
+    is_few = steps[0].shape[1] <= _FEW_BINS and not (only_cpus() and _has_few_pairs(position))
+    step_of = _selected_steps if is_few else _gathered_steps
     return sum(x * step for x, step in zip(weights, step_of(position, steps), strict=True))
+
+
+def _has_few_pairs(position):
+    return None not in position.shape and position.shape[0] * position.shape[1] <= _FEW_PAIRS
 
 
 def _selected_steps(position, steps):
