@@ -180,6 +180,7 @@ class Preprocessing(Settings):
 
         Example:
 
+            >>> import tensorflow as tf
             >>> read = tfdml.datasets.Preprocessing(size=8).reader()
             >>> pixels, reason = read(tf.io.encode_png(np.zeros((4, 4, 3), "uint8")).numpy())
             >>> pixels.shape, reason
