@@ -90,7 +90,7 @@ def _read_index(path):
 def read_table(path: str, columns: Mapping[str, str], optional: Sequence[str] | None = ()) -> dict[str, np.ndarray]:
     """Columns of a .csv, .tsv or .parquet table as texts; `columns` are their names and the options that name them.
 
-    Those of `optional` are read where they are there; None for all.
+    Columns of `optional` are read where the table has them; None reads all.
     """
     table = _read_parquet(path) if path.endswith(".parquet") else _read_text(path)
     missing = ", ".join(f"{column!r} ({option})" for column, option in columns.items() if column not in table)

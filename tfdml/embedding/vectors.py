@@ -38,7 +38,7 @@ class Vectors(np.ndarray):
 
 
 def with_model(embeddings: np.ndarray, fingerprint: str | None) -> Vectors:
-    """The same embeddings `(n, dim)`, without a copy, as those of a model."""
+    """The same embeddings `(n, dim)`, without a copy, with the fingerprint of their model."""
     vectors = embeddings.view(Vectors)
     vectors.fingerprint = fingerprint
     return vectors

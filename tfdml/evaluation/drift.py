@@ -1,4 +1,4 @@
-"""Whether the searches of later days differ from those of a reference: means, with whole days as the units."""
+"""Whether later searches differ from earlier ones, the reference: means, with whole days as the units."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -87,7 +87,7 @@ def difference_of_means(
 ) -> tuple[float, float, float]:
     """The interval of the mean of b minus the mean of a, values of other queries and other units, and p.
 
-    Welch's degrees of freedom, of those of both means, 1 / H - 1. p is at least 2 / 2^U for U units of both.
+    The degrees of freedom are Welch's, and 1 / H - 1 for each mean. p is at least 2 / 2^U for U units of both.
     """
     estimates = [_estimate(*side) for side in zip((a, b), units, strict=True)]
     error = np.hypot(*(estimate.error for estimate in estimates))

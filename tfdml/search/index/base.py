@@ -114,7 +114,7 @@ class Index:
             vectors: `(m, dim)` floats, finite.
             ids: `(m,)` ids of the kind of the index, not in it yet.
             metadata: the columns of the index, in any order, for these vectors.
-            model: the model of the vectors, as in the constructor; None: that of vectors which know it.
+            model: the model of the vectors, as in the constructor; None: the one that the vectors know.
             other_model: whether to accept vectors of another model.
         """
         self._require_model("vectors", stated_model(model, vectors), other_model)

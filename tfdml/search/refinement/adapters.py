@@ -170,7 +170,7 @@ class LinearAdapter(Adapter):
             ridge: weight of the ridge, as a share of the mean variance of the old embeddings; above 0.
             orthogonal: a rotation in place of ridge regression; for "euclidean" with a shift.
             old_model, new_model: both models: Keras models, models of `tfdml.export.load`, results of
-                `tfdml.models.read_embeddings` or fingerprints; None: those of embeddings that know it.
+                `tfdml.models.read_embeddings` or fingerprints; None: the ones that the embeddings know.
         """
         models = {"old_model": stated_model(old_model, old), "new_model": stated_model(new_model, new)}
         x, y = _as_pairs(old, new, metric)

@@ -209,7 +209,7 @@ def _order(index, rows):
 
 
 def _embedded_again(index, old, new, rows, embed, work):
-    """The new vectors, with those of some rows, which are kept in a file before."""
+    """The new vectors, after some more rows are embedded and kept in a file."""
     table = index.metadata
     vectors = embed(index.ids[rows], None if table is None else table.take(rows))
     require_same_model("new vectors", getattr(vectors, "fingerprint", None), "the migration", work.model)
@@ -273,7 +273,7 @@ def _with_origin(table, is_embedded):
 
 
 def _require_free_column(index):
-    """Raise a ValueError for a column of another meaning with the name of that of a migration."""
+    """Raise a ValueError for a column of another meaning that has the name of a migration's column."""
     table = index.metadata
     if table is not None and _ORIGIN in table.column_names:
         others = set(table[_ORIGIN].unique().to_pylist()) - {_EMBEDDED, _ADAPTED}
