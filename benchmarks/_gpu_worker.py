@@ -3,8 +3,8 @@
     python benchmarks/_gpu_worker.py losses|torch|fit|retrieval|network [--quick]
 
 Reads a list of cases in JSON from the first line of its input, and answers with a line of JSON for each in their order:
-its numbers, or why it failed. Losses are compiled ahead in threads; a lock on the file GPU_LOCK lets one process at a
-time measure.
+its numbers, or why it failed. Losses are compiled ahead in threads; a lock in GPU_FOLDER lets one process at a time
+measure.
 """
 
 import contextlib
@@ -21,8 +21,10 @@ from concurrent.futures import ThreadPoolExecutor
 PART, QUICK = sys.argv[1], "--quick" in sys.argv
 os.environ["KERAS_BACKEND"] = "torch" if PART == "torch" else "jax"
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # several processes share the card
-# Autotuning of each product would take most of the time, and the card from who measures.
-os.environ.setdefault("XLA_FLAGS", "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false")
+# XLA tries the programs of cuBLAS for a product, and all processes remember the fastest. To try those of Triton too, as
+# it does by default, would take most of the time, and the card from who measures.
+TUNED = f"--xla_gpu_per_fusion_autotune_cache_dir={os.environ['GPU_FOLDER']}/tuned"
+os.environ.setdefault("XLA_FLAGS", f"--xla_gpu_enable_triton_gemm=false {TUNED}")
 
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
@@ -38,15 +40,15 @@ ROWS = 8192  # of the products at the same time
 QUICK_SECONDS, SECONDS, MOST_CALLS = 0.01, 0.25, 30
 
 
-def median_ms(call):
-    """Median milliseconds of a call that returns when its work is done; the first one does not count."""
+def timed(call):
+    """Median milliseconds of a call that returns when its work is done, and its result; the first does not count."""
     call()
     times = []
-    while not times or (sum(times) < (QUICK_SECONDS if QUICK else SECONDS) and len(times) < MOST_CALLS):
+    while len(times) < 2 or (sum(times) < (QUICK_SECONDS if QUICK else SECONDS) and len(times) < MOST_CALLS):
         begin = time.perf_counter()
-        call()
+        result = call()
         times.append(time.perf_counter() - begin)
-    return 1e3 * statistics.median(times)
+    return 1e3 * statistics.median(times), result
 
 
 def reason(error):
@@ -120,10 +122,10 @@ class Losses:
             return row | {"ms": f"needs {mib / 1024:.0f} GiB"}
         labels, x = self._arrays(*case[:3])
         before = peak_mib()
-        row["ms"] = median_ms(lambda: jax.block_until_ready(compiled(labels, x, arguments)))
+        row["ms"], result = timed(lambda: jax.block_until_ready(compiled(labels, x, arguments)))
         after = peak_mib()
         row["device_mib"] = after if after > before else ""  # of the process: known where it rose
-        return row | self._errors(case, compiled(labels, x, arguments))
+        return row | self._errors(case, result)
 
     def _errors(self, case, found):
         """Errors against the same in full float32, relative to the value and to the largest entry of the gradient."""
@@ -232,7 +234,8 @@ class Torch:
         if self.device == "cuda":
             torch.cuda.reset_peak_memory_stats()
             before = torch.cuda.memory_allocated()
-        row = {"ms": median_ms(run), "value": run(), "device": self.device}
+        ms, value = timed(run)
+        row = {"ms": ms, "value": value, "device": self.device}
         if self.device == "cuda":
             row["device"] = torch.cuda.get_device_name()
             row["mib"] = (torch.cuda.max_memory_allocated() - before) / 2**20
@@ -447,7 +450,7 @@ def measured(part, case, compiled):
 @contextlib.contextmanager
 def only_one():
     """No other process measures at the same time."""
-    with open(os.environ["GPU_LOCK"], "w") as file:
+    with open(f"{os.environ['GPU_FOLDER']}/lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -21,6 +21,7 @@ import platform
 import selectors
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -34,7 +35,7 @@ import tfdml  # noqa: E402
 WORKER = Path(__file__).with_name("_gpu_worker.py")
 DIM = 512
 # Important sizes first: a cut leaves a useful table.
-SIZES = [4096, 16384, 1024, 65536, 32768]
+SIZES = [4096, 65536, 16384, 1024, 32768]
 FIRST = ["multi-similarity", "NT-Xent", "contrastive", "triplet, all", "FastAP", "CLIPLoss", "SigmoidLoss"]
 PRECISE = ["contrastive", "multi-similarity", "NT-Xent", "triplet, all"]
 OF_TORCH = [
@@ -59,11 +60,12 @@ OVER_CLASSES = (
     "CenterLoss",
 )
 # The latest end of each part, as a share of the time.
-ENDS = {"losses": 0.45, "torch": 0.58, "compiled": 0.70, "fit": 0.76, "retrieval": 0.80, "network": 1.0}
+ENDS = {"losses": 0.46, "torch": 0.56, "compiled": 0.66, "fit": 0.74, "retrieval": 0.77, "network": 1.0}
+TABLES = {"losses": "gpu_losses", "torch": "gpu_torch", "compiled": "gpu_torch"}  # gpu_steps for the others
 COLUMNS = {
     "gpu_losses": "loss batch dim precision ours_ms three_products_ms ours_over_three_products peer_ms peer_over_ours "
     "compiler_mib device_mib compile_s value value_error gradient_error",
-    "gpu_torch": "loss batch dim way ms mib value",
+    "gpu_torch": "loss batch dim eager_ms compiled_ms peer_ms tiles_ms eager_mib compiled_mib peer_mib tiles_mib",
     "gpu_steps": "part way batch precision value unit mib note",
 }
 ABOUT = ["device", "measured", "versions", "hardware"]
@@ -74,7 +76,7 @@ class Worker:
 
     def __init__(self, part, options, log):
         command = [sys.executable, str(WORKER), part, *(["--quick"] if options.quick else [])]
-        environment = {**WORKERS_ENVIRONMENT, "GPU_LOCK": str(options.out / "lock")}
+        environment = {**WORKERS_ENVIRONMENT, "GPU_FOLDER": str(options.folder)}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
         self.process = subprocess.Popen(command, text=True, env=environment, **pipes)
 
@@ -101,27 +103,36 @@ def answers(workers, cases, left):
 
 
 class Table:
-    """Rows of a file, of this run and of those before, by their key; written after each row."""
+    """Rows of a file, of this run and of those before, by their key; written after each change."""
 
     def __init__(self, path, keys):
         self.path, self.keys, self.columns = path, keys, [*COLUMNS[path.stem].split(), *ABOUT]
         before = csv.DictReader(path.read_text().splitlines()) if path.exists() else []
-        value = self.columns[4]  # text, where it failed
-        self.rows = {tuple(row[key] for key in keys): row for row in before if row[value].replace(".", "").isdigit()}
+        self.rows = {tuple(row[key] for key in keys): row for row in before}
 
-    def has(self, *key):
-        """Whether a row is there."""
-        return tuple(map(str, key)) in self.rows
+    def has(self, key, column):
+        """Whether a number is there; text says why a case failed, and the case is tried again."""
+        return is_number(self.get(*key).get(column, ""))
 
     def add(self, row):
-        """Add a row and write the file."""
-        self.rows[tuple(str(row[key]) for key in self.keys)] = {key: row.get(key, "") for key in self.columns}
+        """Add a row, or columns of a row, and write the file."""
+        key = tuple(str(row[key]) for key in self.keys)
+        self.rows[key] = dict.fromkeys(self.columns, "") | self.rows.get(key, {}) | row
+        self.rows[key] = {column: self.rows[key][column] for column in self.columns}
         with contextlib.redirect_stdout(None):
             write_csv(self.path, list(self.rows.values()))
 
     def get(self, *key):
         """The row of a key; empty where there is none."""
         return self.rows.get(tuple(map(str, key)), {})
+
+
+def is_number(text):
+    """Whether a text is a number."""
+    with contextlib.suppress(ValueError):
+        float(text)
+        return True
+    return False
 
 
 class Run:
@@ -131,7 +142,7 @@ class Run:
         self.options, self.begin, self.seconds = options, time.monotonic(), 60 * options.minutes
         keys = {
             "gpu_losses": "loss batch precision",
-            "gpu_torch": "loss batch way",
+            "gpu_torch": "loss batch",
             "gpu_steps": "part way batch precision",
         }
         self.tables = {name: Table(options.out / f"{name}.csv", of.split()) for name, of in keys.items()}
@@ -187,12 +198,55 @@ def cases_of_losses(options, sizes):
     return cases
 
 
-def measure_losses(run, workers, cases):
+def table_of(run, part):
+    """The table of a part."""
+    return run.tables[TABLES.get(part, "gpu_steps")]
+
+
+def place_of(part, case):
+    """The key of the row of a case in the table of its part, and the column of its number."""
+    if part == "losses":
+        name, size, _, precision = case
+        return (name, size, precision), "ours_ms"
+    if part in TABLES:
+        name, size, _, way = case
+        return (name, size), f"{way}_ms"
+    if part == "fit":
+        return (part, *case), "value"
+    if part == "retrieval":
+        queries, rows, dim = case
+        return (part, f"{rows} x {dim}", queries, "float32"), "value"
+    rows, _, pixels, step = case
+    return (part, f"{pixels} pixels, step {step}", rows, "bfloat16"), "value"
+
+
+def missing(run, part, cases):
+    """The cases without a number; all steps of the network, where one is missing."""
+    missing = [case for case in cases if not table_of(run, part).has(*place_of(part, case))]
+    return cases if part == "network" and missing else missing
+
+
+def measure_part(run, part, workers, cases):
+    """Rows of all cases of a part but the losses on JAX."""
+    groups = [[case for case in cases if worker_of(str(case[0]), len(workers)) == i] for i in range(len(workers))]
+    table = table_of(run, part)
+    for answer in answers(workers, groups, lambda: run.left(part)):
+        case = answer.pop("case")
+        key, column = place_of(part, case)
+        if part in TABLES:
+            way = case[3]
+            answer = {f"{way}_{name}" if name in ("ms", "mib") else name: x for name, x in answer.items()}
+            answer["dim"] = case[2]
+        row = dict(zip(table.keys, key, strict=True)) | {column: answer.pop("failed", "")} | answer
+        run.add(table.path.stem, row)
+
+
+def measure_losses(run, part, workers, cases):
     """Rows of losses on JAX, beside the products of their rows."""
     keys = dict.fromkeys((products_of(case[0]), *case[1:]) for case in cases)
     groups = [[case for case in cases if worker_of(case[0], len(workers) - 1) == i] for i in range(len(workers) - 1)]
     limits, rows = {}, []
-    for answer in answers(workers, [*groups, list(keys)], lambda: run.left("losses")):
+    for answer in answers(workers, [*groups, list(keys)], lambda: run.left(part)):
         name, size, dim, precision = case = answer.pop("case")
         ms = answer.pop("ms", answer.pop("failed", ""))
         if name.startswith("products"):
@@ -223,28 +277,11 @@ def cases_of_torch(options):
     return eager[: 2 * len(names)] + tiles + eager[2 * len(names) :] + peers, compiled
 
 
-def measure_torch(run, part, workers, cases):
-    """Rows of losses on PyTorch."""
-    groups = [[case for case in cases if worker_of(case[0], len(workers)) == i] for i in range(len(workers))]
-    for answer in answers(workers, groups, lambda: run.left(part)):
-        name, size, dim, way = answer.pop("case")
-        ms = answer.pop("ms", answer.pop("failed", ""))
-        run.add("gpu_torch", {"loss": name, "batch": size, "dim": dim, "way": way, "ms": ms, **answer})
-
-
-def measure_steps(run, part, worker, cases, describe):
-    """Rows of the other parts: `describe` says way, rows and precision of a case."""
-    for answer in answers([worker], [cases], lambda: run.left(part)):
-        way, size, precision = describe(answer.pop("case"))
-        row = {"part": part, "way": way, "batch": size, "precision": precision}
-        run.add("gpu_steps", row | {"value": answer.pop("failed", "")} | answer)
-
-
 def join_peers(run):
     """Peers of the same size beside the rows of losses."""
     table, torch = run.tables["gpu_losses"], run.tables["gpu_torch"]
     for row in list(table.rows.values()):
-        peer = torch.get(row["loss"], row["batch"], "peer").get("ms", "")
+        peer = torch.get(row["loss"], row["batch"]).get("peer_ms", "")
         if peer != "" and row["precision"] == "float32":
             row["peer_ms"] = peer
             with contextlib.suppress(ValueError):
@@ -268,9 +305,9 @@ def short_table(run):
             words = ("loss", "batch", "precision", "ours_ms", "value_error", "gradient_error")
             lines.append("  ".join(cell_of(row[word]) for word in words))
     lines.append("PyTorch, ms: eager, compiled, peer, tiles")
-    for name, size in dict.fromkeys((row["loss"], row["batch"]) for row in run.tables["gpu_torch"].rows.values()):
-        ways = [run.tables["gpu_torch"].get(name, size, way) for way in ("eager", "compiled", "peer", "tiles")]
-        lines.append(f"{name} {size}: " + "  ".join(cell_of(way.get("ms", "-"))[:24] for way in ways))
+    for row in run.tables["gpu_torch"].rows.values():
+        times = [cell_of(row[f"{way}_ms"])[:24] or "-" for way in ("eager", "compiled", "peer", "tiles")]
+        lines.append(f"{row['loss']} {row['batch']}: " + "  ".join(times))
     for row in run.tables["gpu_steps"].rows.values():
         lines.append("  ".join(cell_of(value)[:60] for key, value in row.items() if key not in ABOUT))
     return "\n".join(lines)[-11_000:]
@@ -287,48 +324,36 @@ def short(row):
 
 def cell_of(value):
     """A number with four digits, also one that was read from a file."""
-    try:
-        return format_cell(float(value))
-    except ValueError:
-        return str(value)
+    return format_cell(float(value)) if is_number(value) else str(value)
 
 
 def measure(run, log):
     """All parts, one after the other; their processes import meanwhile."""
     options = run.options
     many = 1 if options.quick else max(1, min(6, (os.cpu_count() or 2) // 2 - 1))
-    losses = [
-        case
-        for case in cases_of_losses(options, [64] if options.quick else SIZES)
-        if not run.tables["gpu_losses"].has(case[0], case[1], case[3])
-    ]
     eager, compiled = cases_of_torch(options)
     if not options.peers:
         eager = [case for case in eager if case[3] != "peer"]
     fits = [[way, size, p] for size in ([16] if options.quick else [128, 4096]) for p in ("float32", "bfloat16")
             for way in (("ours", "torch") if options.peers else ("ours",))]  # fmt: skip
-    retrieval = [[256, 512, 16]] if options.quick else [[65_536, 1_000_000, 128]]
     rows, size, pixels = (8, 4, 32) if options.quick else (32_768, 256, options.pixels)
-    network = [[rows, size, pixels, step] for step in (1, 2, 3)]
-    counts = {"losses": ("losses", many + 1), "torch": ("torch", 1), "compiled": ("torch", 1 if options.quick else 4)}
+    cases = {
+        "losses": cases_of_losses(options, [64] if options.quick else SIZES),
+        "torch": eager,
+        "compiled": compiled,
+        "fit": fits,
+        "retrieval": [[256, 512, 16]] if options.quick else [[65_536, 1_000_000, 128]],
+        "network": [[rows, size, pixels, step] for step in (1, 2, 3)],
+    }
+    left = {part: missing(run, part, cases[part]) for part in options.parts}
+    counts = {"losses": many + 1, "compiled": 1 if options.quick else 4}
     started = {
-        part: [Worker(kind, options, log) for _ in range(count)]
-        for part, (kind, count) in (counts | {part: (part, 1) for part in ("fit", "retrieval", "network")}).items()
-        if part in options.parts
+        part: [Worker("torch" if part == "compiled" else part, options, log) for _ in range(counts.get(part, 1))]
+        for part in cases
+        if left.get(part)
     }
     for part, workers in started.items():
-        if part == "losses":
-            measure_losses(run, workers, losses)
-        elif part == "torch":
-            measure_torch(run, part, workers, eager)
-        elif part == "compiled":
-            measure_torch(run, part, workers, compiled)
-        elif part == "fit":
-            measure_steps(run, part, workers[0], fits, tuple)
-        elif part == "retrieval":
-            measure_steps(run, part, workers[0], retrieval, lambda c: (f"{c[1]} x {c[2]}", c[0], "float32"))
-        else:
-            measure_steps(run, part, workers[0], network, lambda c: (f"{c[2]} pixels, step {c[3]}", c[0], "bfloat16"))
+        (measure_losses if part == "losses" else measure_part)(run, part, workers, left[part])
         print(f"{part} after {time.monotonic() - run.begin:.0f} s", flush=True)
     join_peers(run)
 
@@ -345,7 +370,10 @@ def main():
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     run = Run(options)
-    with Path(os.devnull if options.quick else options.out / "gpu.log").open("w") as log:
+    log_file = Path(os.devnull) if options.quick else options.out / "gpu.log"
+    with tempfile.TemporaryDirectory() as folder, log_file.open("w") as log:
+        options.folder = Path(folder)
+        (options.folder / "tuned").mkdir()
         measure(run, log if not options.quick else None)
     print(short_table(run))
 

@@ -309,7 +309,7 @@ def test_a_large_batch_is_in_blocks_by_itself(monkeypatch):
     require_equal(evaluated(loss), expected)
 
 
-def test_blocks_are_even_and_small_on_a_cpu(monkeypatch):
+def test_blocks_are_even_small_on_a_cpu_and_large_on_an_accelerator(monkeypatch):
     def size(anchors, references):
         rows = np.zeros((anchors, 5), "float32"), np.zeros((references, 5), "float32")
         comparison = compare(np.zeros(anchors, "int32"), rows[0], np.zeros(references, "int32"), rows[1])
@@ -321,7 +321,9 @@ def test_blocks_are_even_and_small_on_a_cpu(monkeypatch):
     assert size(6, 100_000) == 1
     assert size(40_000, 2) == 507  # of 79 blocks
     monkeypatch.setattr(loops, "only_cpus", lambda: False)
-    assert size(40_000, 2) == 13_334  # of 3 blocks
+    monkeypatch.setattr(loops, "BLOCK_BYTES_OF_ACCELERATORS", 4 * 1000 * 90)
+    assert [size(anchors, 1000) for anchors in (180, 181, 270)] == [None, 61, 90]
+    assert size(400_000, 2) == 44_445  # of 9 blocks
 
 
 def test_what_may_need_the_whole_batch_gets_it(monkeypatch):

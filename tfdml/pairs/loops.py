@@ -18,6 +18,8 @@ from tfdml.pairs.products import as_float, only_cpus
 
 # Bytes of one matrix of pairs of a block: larger batches are compared in blocks, unless anchors_per_block says so.
 BLOCK_BYTES = 2**25
+# The same on an accelerator, which products of few rows leave idle.
+BLOCK_BYTES_OF_ACCELERATORS = 2**27
 # On a CPU, blocks have at most this number of anchors. Fewer keep matrices in the cache, and in memory that the next
 # operation uses again; but each block adds to the gradient of all references.
 ANCHORS_PER_BLOCK_ON_CPU = 512
@@ -47,8 +49,12 @@ def _size_of_large_batch(comparison):
     (anchors, dim), references = comparison.anchors.shape, comparison.reference_embeddings.shape[0]
     if None in (anchors, dim, references) or 4 * anchors * references <= max(2 * BLOCK_BYTES, 4 * references * dim):
         return None
-    most = max(1, BLOCK_BYTES // (4 * references))
-    number = -(-anchors // (min(most, ANCHORS_PER_BLOCK_ON_CPU) if only_cpus() else most))
+    block_bytes, most = BLOCK_BYTES_OF_ACCELERATORS, anchors
+    if only_cpus():
+        block_bytes, most = BLOCK_BYTES, ANCHORS_PER_BLOCK_ON_CPU
+    if 4 * anchors * references <= 2 * block_bytes:
+        return None
+    number = -(-anchors // min(most, max(1, block_bytes // (4 * references))))
     return -(-anchors // number)
 
 
