@@ -1,0 +1,36 @@
+"""The study of words: texts of objects, their vectors, and a quick run."""
+
+import numpy as np
+
+from studies import stamps, words
+
+
+def test_texts_are_the_first_line_beside_a_picture_and_the_words_of_its_name(tmp_path):
+    (tmp_path / "red_kangaroo.txt").write_text("A red kangaroo.\nde.utf8=Ein Känguru.\n", encoding="utf-8")
+    assert words.description(tmp_path / "red_kangaroo.png") == "A red kangaroo."
+    assert words.description(tmp_path / "red_kangaroo_mirror.png") == "A red kangaroo."
+    assert words.class_name("animals/wild/red_kangaroo") == "red kangaroo"
+
+
+def test_texts_of_the_same_words_have_the_same_random_vector():
+    a, same, other = words.random_vectors(["A red car.", "a car red", "a blue car"])
+    np.testing.assert_allclose(a, same)
+    assert np.abs(a - other).max() > 0.1
+
+
+def test_parts_are_scaled_by_training_and_copies_of_a_text_have_one_number():
+    rng = np.random.default_rng(0)
+    texts = words.vectors_of({"train": ["a", "b"], "test": ["b", "c"]}, words.random_vectors)
+    images = {name: 5 + 3 * rng.normal(size=(2 * stamps.VIEWS, 4)) for name in texts}
+    found = words.parts(images, texts)
+    x, t, numbers = found["train"]
+    np.testing.assert_allclose([x.mean(), x.std()], [0, 1], atol=1e-6)
+    assert numbers.tolist() == [0] * stamps.VIEWS + [1] * stamps.VIEWS
+    assert found["test"][2].tolist() == [1] * stamps.VIEWS + [2] * stamps.VIEWS
+    np.testing.assert_allclose(found["test"][1][0], t[-1], rtol=1e-6)
+
+
+def test_a_quick_run_measures_both_directions(capsys):
+    words.main(["--quick"])
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in ("images@1", "images map@r", "texts@1"))
