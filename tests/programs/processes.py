@@ -1,6 +1,5 @@
 """Training by two processes with two devices each for a test: killed in the second epoch, or resumed and compared."""
 
-import importlib.metadata
 import json
 import os
 import signal
@@ -12,6 +11,7 @@ import keras
 import numpy as np
 
 from tfdml import callbacks, layers, losses, models, samplers
+from tfdml.models import devices
 
 X = np.random.default_rng(0).standard_normal((48, 5)).astype("float32")
 LABELS = np.arange(48) // 6
@@ -87,10 +87,10 @@ def other_version(name):
 
 def refused(index):
     """The errors of processes that differ in their version, and in their epochs."""
-    model, version = build(), importlib.metadata.version
-    importlib.metadata.version = other_version if index else version
+    model, version = build(), devices.version
+    devices.version = other_version if index else version
     versions = error(fit, model)
-    importlib.metadata.version = version
+    devices.version = version
     return {"versions": versions, "epochs": error(fit, model, epochs=3 + index)}
 
 

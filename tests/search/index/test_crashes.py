@@ -14,8 +14,8 @@ from tfdml import search
 from tfdml._core import atomic
 
 # A process that starts a writer for each line that it reads, so that the package is imported once. The writer is killed
-# before the file operation whose number it reads. The index always holds the ids below a multiple of 10, all found by
-# their vectors.
+# before the file operation whose number it reads, imports not counted. The index always holds the ids below a multiple
+# of 10, all found by their vectors.
 WRITERS = """
 import os, signal, sys
 import numpy as np
@@ -38,7 +38,8 @@ def add_for_ever(rebuilt):
 def kill_before(operation):
     left = iter(range(operation))
     def count(event, arguments):
-        if event == "open" or event.startswith(("os.", "shutil.")):
+        is_operation = event == "open" or event.startswith(("os.", "shutil."))
+        if is_operation and os.path.dirname(folder) in str(arguments):
             if next(left, None) is None:
                 signal.raise_signal(signal.SIGKILL)
     sys.addaudithook(count)
