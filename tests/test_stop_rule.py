@@ -21,7 +21,7 @@ NAMES = {
     "a loss or a miner of a paper that no study compares": """
         losses.CosineDistillationLoss losses.CosineRegressionLoss losses.MagnetLoss losses.RelationalAngleLoss
         losses.RelationalDistanceLoss losses.SimilarityPreservingLoss losses.WeightedContrastiveLoss
-        losses.HingeSquared losses.uncertainty.Maximal miners.HardestNegativesOfBatch miners.ModeratePositives
+        losses.HingeSquared losses.uncertainty.Maximal miners.HardestNegativesOfBatch
         miners.SemiHardNegatives addons.NpairsLoss addons.NpairsMultilabelLoss
     """,
     "a feature that its own page shows": """
@@ -54,7 +54,6 @@ OPTIONS = {
         "losses.uncertainty.GroupedKL": "negative_gamma pseudo_loss",
         "metrics.random_gallery": "repeats",
         "metrics.reidentification": "junk",
-        "miners.AdaptiveNegatives": "minimum rate",
         "miners.BalancedPairs": "draws",
         "miners.DistanceWeighted": "max_distance clip",
         "miners.DistanceWeightedNegatives": "max_distance clip",
@@ -87,8 +86,6 @@ OPTIONS = {
         "distributed.search_shards": "model",
         "metrics.quantized_retrieval": "gallery",
         "metrics.reidentification": "max_bytes",
-        "miners.AdaptiveNegatives": "match",
-        "miners.ModeratePositives": "distance",
         "pairs.Pairs": "counts",
         "pairs.consecutive_pairs": "match",
         "pairs.two_towers": "match",

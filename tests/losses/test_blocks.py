@@ -164,7 +164,6 @@ MINERS = {
     "semi-hard": miners.SemiHard(min_distance="positive", margin=0.5),
     "hardest negatives": miners.HardestNegatives(),
     "two in sequence": miners.compose(miners.EasyPositives(k=2), miners.TripletViolations()),
-    "a share of the nearest": miners.AdaptiveNegatives(),
 }
 
 

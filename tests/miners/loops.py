@@ -105,26 +105,6 @@ def easy_positives(labels, x, k=1, distance="euclidean"):
     return by_anchor(labels, lambda a, ps, ns: (sorted(ps, key=lambda p: d[a, p])[:k], ns))
 
 
-def moderate_positives(labels, x, distance="euclidean"):
-    d = distances(x, distance)
-
-    def keep(a, positives, negatives):
-        hardest = min((d[a, n] for n in negatives), default=np.inf)
-        nearer = [p for p in positives if d[a, p] <= hardest]
-        if nearer:
-            return [max(nearer, key=lambda p: d[a, p])], negatives
-        return sorted(positives, key=lambda p: d[a, p])[:1], negatives
-
-    return by_anchor(labels, keep)
-
-
-def nearest_share(labels, x, initial=0.5, distance="squared"):
-    d = distances(x, distance)
-    return by_anchor(
-        labels, lambda a, ps, ns: (ps, sorted(ns, key=lambda n: d[a, n])[: max(round(initial * len(ns)), 1)])
-    )
-
-
 def hardest_negatives_of_batch(labels, x, fraction=None, distance="euclidean"):
     """Both (i, j) and (j, i) count, in the negatives as in the positives."""
     d = distances(x, distance)

@@ -44,10 +44,8 @@ EXACT = {
         miners.HardestNegativesOfBatch, loops.hardest_negatives_of_batch, fraction=0.2, distance="squared"
     ),
     "hardest positives": row(miners.HardestPositives, loops.hardest_positives),
-    "moderate positives": row(miners.ModeratePositives, loops.moderate_positives),
     "easy positives": row(miners.EasyPositives, loops.easy_positives, distance="squared"),
     "easy positives, three": row(miners.EasyPositives, loops.easy_positives, k=3),
-    "adaptive negatives": row(miners.AdaptiveNegatives, loops.nearest_share, initial=0.3),
     "distance weighted, expectation": (
         partial(miners.DistanceWeighted, expectation=True),
         loops.distance_weighted,

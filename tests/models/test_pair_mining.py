@@ -166,16 +166,6 @@ def test_a_saved_training_resumes_with_the_state_of_its_miner(tmp_path):
     np.testing.assert_allclose(*predicted, rtol=1e-4)
 
 
-@pytest.mark.backends
-def test_an_adaptive_miner_is_updated_in_training_only():
-    miner = miners.AdaptiveNegatives()
-    mining = trainer(pair_model(), miner=miner, pairs_per_batch=6)
-    mining.evaluate(X, LABELS, batch_size=8, verbose=0)
-    assert float(numbers(miner.share)) == 0.5
-    mining.fit(X, LABELS, batch_size=8, verbose=0)
-    assert float(numbers(miner.share)) != 0.5
-
-
 def test_other_models_and_numbers_are_errors():
     two = pair_model(two_inputs=True)
     with pytest.raises(ValueError, match="a model of 0 branches, expected a siamese one"):

@@ -3,7 +3,6 @@
 The pairs that a miner drops have weight 0 afterwards. No gradient flows through the selection.
 """
 
-from tfdml.miners.adaptive import AdaptiveNegatives
 from tfdml.miners.balanced import BalancedPairs, UniformHistogram
 from tfdml.miners.bands import PairMargin, SemiHard
 from tfdml.miners.composition import compose
@@ -13,7 +12,6 @@ from tfdml.miners.hardest import (
     HardestNegatives,
     HardestNegativesOfBatch,
     HardestPositives,
-    ModeratePositives,
 )
 from tfdml.miners.selectors import (
     DistanceWeightedNegatives,
@@ -26,7 +24,6 @@ from tfdml.miners.target_neighbors import TargetNeighbors
 from tfdml.miners.triplets import Angular, TripletViolations, ValidTriplets
 
 __all__ = [
-    "AdaptiveNegatives",
     "Angular",
     "BalancedPairs",
     "DistanceWeighted",
@@ -35,7 +32,6 @@ __all__ = [
     "HardestNegatives",
     "HardestNegativesOfBatch",
     "HardestPositives",
-    "ModeratePositives",
     "PairMargin",
     "RandomNegatives",
     "SemiHard",

@@ -125,40 +125,6 @@ class HardestPositives(ByDistance):
 
 @serializable
 @dataclass(frozen=True, kw_only=True)
-class ModeratePositives(ByDistance):
-    """Keep the farthest positive of each anchor that is not farther than its nearest negative, and all negatives.
-
-    An anchor whose positives are all farther than its nearest negative keeps its nearest positive, an anchor without
-    negatives its farthest one. Positives beyond the nearest negative, such as other views of the example, would pull
-    across another class. Positives at the same distance are all kept.
-
-    Example:
-
-        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 0, 1], [[1.0], [2.0], [5.0], [3.0]])
-        >>> np.asarray(tfdml.miners.ModeratePositives()(pairs).positive, int).tolist()  # 5 is beyond the negative at 3
-        [[0, 1, 0, 0]]
-
-    Args:
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
-
-    Source: Shi et al., Embedding Deep Metric for Person Re-identification: A Study Against Large Variations, ECCV 2016,
-    moderate positive mining.
-    """
-
-    def __call__(self, pairs: Pairs) -> Pairs:
-        """`Pairs -> Pairs`."""
-        d = self.distances(pairs)
-        nearest_positive, nearest_negative = (
-            ops.amin(ops.where(weights > 0, d, float("inf")), axis=1, keepdims=True)
-            for weights in (pairs.positive, pairs.negative)
-        )
-        is_moderate = (pairs.positive > 0) & (d <= ops.maximum(nearest_negative, nearest_positive))
-        farthest = ops.amax(ops.where(is_moderate, d, -float("inf")), axis=1, keepdims=True)
-        return pairs.drop(positive=(d < farthest) | (d > farthest))  # NaN distances stay, so that divergence is seen
-
-
-@serializable
-@dataclass(frozen=True, kw_only=True)
 class EasyPositives(ByDistance):
     """Keep the nearest positives of each anchor, and all negatives, so that a class may form several clusters.
 

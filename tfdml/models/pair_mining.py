@@ -79,10 +79,7 @@ class PairMining(EmbeddingModel):
         with contextlib.nullcontext() if training else unchanged(self._miner_layers()):
             first, second, weights, match = self._mined(all_pairs(y, embeddings))
         scores = self._scores(ops.take(y_pred, first, axis=0), ops.take(y_pred, second, axis=0), training)
-        loss = super().compute_loss(x, match, scores, weights, training)
-        for miner in self._miner_layers() if training else []:
-            miner.update(y, embeddings)
-        return loss
+        return super().compute_loss(x, match, scores, weights, training)
 
     def get_config(self) -> dict[str, Any]:
         """The model of pairs, the miner and the numbers."""
