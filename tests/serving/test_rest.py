@@ -132,6 +132,8 @@ def test_a_box_of_other_than_four_numbers_is_refused(box):
         search({"instances": [B64, {**B64, "box": box}]})
     with pytest.raises(RefusedError, match="Image 0: Received 'boxes' beside 'images', expected 'box' beside 'b64'"):
         predict({**FILES, "instances": [{"images": B64, "boxes": box}]})
+    with pytest.raises(RefusedError, match="Image 0: Received a box beside 'id', expected a box in a file"):
+        search({"instances": [{"id": 7, "box": box}]})
 
 
 def search(request):

@@ -199,6 +199,7 @@ def _pixel_reader(shape, dtype):
 def _read_query(row):
     values = read_object(row) if kind_of(row) == "an object" else {}
     item = [name for name in ("id", "row") if name in values]
+    _require(not item or "box" not in values, f"a box beside {_listed(item)}", "a box in a file: an item has its own")
     return (item[0], _plain(values[item[0]])) if item else read_file(row)
 
 
