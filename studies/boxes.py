@@ -31,24 +31,45 @@ def composite(rng, left, right):
     return tf.io.encode_png(canvas).numpy(), (0, y, side, y + side)
 
 
-def rows_of(name, seed, composites):
-    """A row for the whole canvas and one for the box, with an interval over classes."""
+def queries(name, seed, composites):
+    """The set and its embeddings, the pairs of rows, and the pixels and embeddings of both kinds of queries."""
     data, model = getattr(tfdml.datasets, name)()[1], tfdml.zoo.load(SETS[name])
     rng, read = np.random.default_rng(seed), tfdml.datasets.Preprocessing.for_model(model).reader()
     pairs = np.array([rng.choice(len(data), 2, replace=False) for _ in range(4 * composites)])
     pairs = pairs[data.labels[pairs[:, 0]] != data.labels[pairs[:, 1]]][:composites]
     made = [composite(rng, *data.images[pair]) for pair in pairs]
-    gallery, labels = tfdml.models.embed(model, data), data.labels
-    for kind in ("whole image", "box"):
-        images = np.stack([read(file, box if kind == "box" else None)[0] for file, box in made])
-        scores = np.asarray(tfdml.models.embed(model, images)) @ np.asarray(gallery).T
+    pixels = {
+        "whole image": np.stack([read(file)[0] for file, _ in made]),
+        "box": np.stack([read(file, box)[0] for file, box in made]),
+    }
+    vectors = {kind: np.asarray(tfdml.models.embed(model, images)) for kind, images in pixels.items()}
+    return data, np.asarray(tfdml.models.embed(model, data)), pairs, pixels, vectors
+
+
+def rows_of(name, seed, composites):
+    """A row for the whole canvas and one for the box, with an interval over classes."""
+    data, gallery, pairs, _, vectors = queries(name, seed, composites)
+    for kind, x in vectors.items():
+        scores = x @ gallery.T
         np.put_along_axis(scores, pairs, -np.inf, axis=1)
-        found = labels[scores.argmax(axis=1)]
-        right = (found == labels[pairs[:, 0]]).astype(float)
-        low, high = tfdml.metrics.bootstrap_interval(right, labels[pairs[:, 0]], seed=seed)
-        either = float((found[:, None] == labels[pairs]).any(axis=1).mean())
+        found, labels = data.labels[scores.argmax(axis=1)], data.labels[pairs]
+        right = (found == labels[:, 0]).astype(float)
+        low, high = tfdml.metrics.bootstrap_interval(right, labels[:, 0], seed=seed)
+        either = float((found[:, None] == labels).any(axis=1).mean())
         values = {"recall@1": float(right.mean()), "low": low, "high": high, "either": either}
         yield {"set": name, "seed": seed, "query": kind, "composites": len(pairs), **values, **tfdml.environment()}
+
+
+def draw(path):
+    """One composite and what is in its box, each with its nearest neighbors."""
+    data, gallery, pairs, pixels, vectors = queries("photo_patches", 2, composites=1)
+    rest = np.setdiff1d(np.arange(len(data)), pairs[0])
+    of_rest = {"gallery_embeddings": gallery[rest], "gallery": data.take(rest)}
+    both = tfdml.datasets.LabeledSet(
+        images=np.concatenate([*pixels.values()]), labels=data.labels[pairs[[0, 0], 0]], class_names=data.class_names
+    )
+    figure = tfdml.visualize.retrieval_grid(np.concatenate([*vectors.values()]), both, queries=[0, 1], k=7, **of_rest)
+    figure.savefig(path, dpi=100)
 
 
 def table(rows):
@@ -70,6 +91,7 @@ def main(arguments=None):
         return print(*rows_of("glyphs", 0, composites=20), sep="\n")
     runner.write_rows(ROWS, [row for name in SETS for seed in SEEDS for row in rows_of(name, seed, COMPOSITES)])
     rows = runner.read_rows(ROWS)
+    draw(pages.IMAGES / "boxes.png")
     return PAGE.write_text(pages.filled(PAGE.read_text(), {"boxes": table(rows)}, "studies/boxes", rows))
 
 
