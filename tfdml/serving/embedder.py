@@ -99,12 +99,12 @@ def _framed(pixels, box, width):
     """Pixels of an image that was `width` pixels wide, with a frame on the inner side of a box, if there is one."""
     if box is None:
         return pixels
-    left, upper, right, lower = np.round(np.maximum(box, 0) * pixels.shape[1] / width).astype(int)
-    inner = pixels[upper:lower, left:right].copy()
+    x, y, end, below = np.round(np.maximum(box, 0) * pixels.shape[1] / width).astype(int)
+    inner = pixels[y:below, x:end].copy()
     for edge in (inner[:2], inner[-2:], inner[:, :2], inner[:, -2:]):
         edge[:] = 255
     framed = pixels // 2
-    framed[upper:lower, left:right] = inner
+    framed[y:below, x:end] = inner
     return framed
 
 
