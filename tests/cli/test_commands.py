@@ -9,6 +9,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import pyarrow
 import pytest
 import tensorflow as tf
 
@@ -55,6 +56,15 @@ def decode(path):
     file = tf.io.read_file(path)
     with tf.control_dependencies([tf.debugging.Assert(tf.strings.length(file) > 9, ["5 bytes that are not an image"])]):
         return tf.ensure_shape(tf.io.decode_png(file, channels=1), (10, 8, 1))
+
+
+def read(file, box=None):
+    """In place of what the reader of a Preprocessing returns."""
+    is_image = len(file) > 9
+    return (tf.io.decode_png(file, channels=1).numpy(), "") if is_image else (None, "5 bytes that are not an image")
+
+
+decode.reader = lambda: read
 
 
 @pytest.fixture
@@ -276,6 +286,31 @@ def test_search_finds_only_items_with_the_wanted_values(run):
         assert (code, printed) == (2, "")
         assert "--where" in errors
         assert reason in errors
+
+
+@pytest.mark.slow
+def test_a_box_in_a_photo_is_searched_and_embedded_as_the_photo_of_its_object(run, monkeypatch):
+    view = Preprocessing(size=(10, 8), channels=1)
+    monkeypatch.setattr(inputs, "open_model", lambda path, file: (Blocks(), view))
+    photos = [tf.io.decode_png(tf.io.read_file(f"photos/class-{row // 4}/{row:02}.png")) for row in (9, 1)]
+    Path("both.png").write_bytes(tf.io.encode_png(tf.concat(photos, axis=1)).numpy())
+    search.Exact(embedded(), model="blocks").save("index")
+    for box, id in (("0 0 8 10", 9), ("8 0 16 10", 1)):
+        (found,) = json.loads(run(f"search model index both.png --box {box} -k 1 --json")[1])[0]["neighbors"]
+        assert (found["id"], found["score"]) == (id, pytest.approx(1))
+    for box, reason in (
+        ("8 0 8 10", "IMAGE: Received both.png: the box (8, 0, 8, 10) of an image of 16 x 10 pixels, expected left <"),
+        ("0 0 0.5 1", "IMAGE: Received both.png: the box (0, 0, 0.5, 1) of an image of 16 x 10 pixels"),
+    ):
+        code, printed, errors = run(f"search model index both.png --box {box}")
+        assert (code, printed) == (2, "")
+        assert reason in errors
+    Path("table.csv").write_text("path,label,l,u,r,d\nboth.png,a,0,0,8,10\nboth.png,b,8,0,16,10\n")
+    assert run("embed table.csv objects --model model --box-columns l u r d")[0] == 0
+    np.testing.assert_allclose(models.read_embeddings("objects").embeddings, embedded()[[9, 1]], atol=1e-6)
+    table = pyarrow.table({"path": ["both.png"] * 2, "box": [[8.0, 0, 16, 10], [0, 0, 8, 10]]})
+    vectors = inputs.embedder_of_paths(Blocks(), view, 8)(np.arange(2), table)
+    np.testing.assert_allclose(vectors, embedded()[[1, 9]], atol=1e-6)
 
 
 def test_check_lists_duplicates_and_is_quiet_about_good_sets(run, here):

@@ -23,7 +23,7 @@ def consoles():
 def test_the_commands_of_the_page_do_what_it_says(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(compile(at_its_lines(PAGE, blocks(PAGE)[0]), str(PAGE), "exec"), {})
-    assert len(consoles()) == 9
+    assert len(consoles()) == 10
     for command, output in consoles():
         assert cli.main(command) == 0
         printed = capsys.readouterr().out

@@ -162,7 +162,7 @@ def test_a_model_of_objects_in_boxes_is_served_with_boxes(color_model, photo, tm
         expected = view((str(tmp_path / "file"), boxes[k])).numpy().reshape(-1)
         np.testing.assert_array_equal(answer["embedding"][k], expected)
     assert answer["error"][0] == b""
-    assert answer["error"][2].numpy().startswith(b"the box (7.0, 7.0, 7.0, 9.0) of an image of 48 x 40 pixels")
+    assert answer["error"][2].numpy().startswith(b"the box (7, 7, 7, 9) of an image of 48 x 40 pixels")
     assert not answer["embedding"][2].numpy().any()
 
 

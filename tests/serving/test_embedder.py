@@ -1,5 +1,6 @@
 """Reading and embedding with the decoder of exported models."""
 
+import dataclasses
 import io
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tfdml.datasets import Preprocessing
+from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.serving import Limits
+from tfdml.serving.bodies import Boxed
 from tfdml.serving.embedder import Embedder
 
 VIEW = Preprocessing(size=(4, 3), max_pixels=9_000)
@@ -64,6 +66,58 @@ def test_a_jpeg_of_many_scans_is_refused_before_it_is_decoded(embedder):
     assert bad.startswith("40 scans, expected at most 32.")
 
 
+@pytest.mark.parametrize("view", [VIEW, Preprocessing(size=8, resize=(9, 10), fit="crop", boxes=True, margin=0.15)])
+def test_a_box_of_a_query_has_the_pixels_of_a_set_with_this_box_to_the_bit(view, tmp_path):
+    rng, path = np.random.default_rng(1), tmp_path / "photo.png"
+    path.write_bytes(encoded(IMAGE))
+    boxes = np.sort(rng.uniform((0, 0), (20, 30), (100, 2, 2)), axis=1).reshape(100, 4)
+    data = LabeledSet(
+        paths=np.array([str(path)] * 100), labels=np.zeros(100, int), class_names=("",), boxes=boxes, load=boxed(view)
+    )
+    pixels, problems = Embedder(Means(), view, Limits())._pixels(
+        [Boxed(path.read_bytes(), tuple(box)) for box in boxes]
+    )
+    assert problems == [""] * 100
+    np.testing.assert_array_equal(pixels, data.examples())
+    whole = Embedder(Means(), view, Limits())._pixels([path.read_bytes(), Boxed(path.read_bytes(), (0, 0, 20, 30))])[0]
+    np.testing.assert_array_equal(*whole)
+
+
+def boxed(view):
+    return dataclasses.replace(view, boxes=True)
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        (3, 3, 3, 9),
+        (9, 3, 3, 9),
+        (25, 3, 29, 9),
+        (3, 3, 22, 9),
+        (-2, 3, 9, 9),
+        (0.1, 0.2, 0.5, 1),
+        (0, 0, 1e308, 9),
+    ],
+)
+def test_a_bad_box_has_a_reason_and_touches_no_other_image(embedder, box):
+    whole = encoded(IMAGE)
+    good, bad, same = embedder([whole, Boxed(whole, box), Boxed(whole, (0, 0, 20.9, 30))])
+    np.testing.assert_array_equal(good["embedding"], same["embedding"])
+    assert bad.startswith(f"the box ({box[0]:g}, ")
+    assert "of an image of 20 x 30 pixels, expected left < right and upper < lower inside the image, in pixels" in bad
+
+
+def test_the_picture_of_a_box_has_a_frame_in_the_darker_image(embedder, tmp_path):
+    (tmp_path / "photo").write_bytes(encoded(IMAGE))
+    _, content = embedder.picture(str(tmp_path / "photo"), 32, (3.0, 5.0, 13.0, 20.0))
+    expected = IMAGE // 2
+    expected[5:20, 3:13] = 255
+    expected[7:18, 5:11] = IMAGE[7:18, 5:11]
+    np.testing.assert_array_equal(tf.io.decode_png(content), expected)
+    _, content = embedder.picture(str(tmp_path / "photo"), 15, (0.0, 0.0, 20.0, 15.0))
+    assert tf.io.decode_jpeg(content).shape == (15, 10, 3)
+
+
 def test_the_smaller_limit_counts(embedder):
     assert (embedder.preprocessing.max_bytes, embedder.preprocessing.max_pixels) == (10_000, 9_000)
     assert (embedder.shape, embedder.dim) == ((4, 3, 3), 3)
@@ -89,7 +143,6 @@ def test_pictures_are_small_and_upright(embedder, tmp_path):
     [
         (lambda pixels: np.zeros((len(pixels), 2, 2)), VIEW, r"outputs of shape \(2, 2\), expected embeddings"),
         (lambda pixels: np.full((len(pixels), 2), np.nan), VIEW, "not finite"),
-        (None, Preprocessing(size=4, boxes=True), "a model that cuts boxes, expected one of whole images"),
     ],
 )
 def test_a_model_without_embeddings_of_whole_images_is_an_error(outputs, view, reason):

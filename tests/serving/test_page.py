@@ -1,6 +1,7 @@
 """The page of a server in a browser: drop an image, filter, open a neighbor, start from a random item."""
 
 import asyncio
+import json
 import types
 from pathlib import Path
 
@@ -135,6 +136,54 @@ async def look(app, folder, scheme, width):
         await page.until(f"{STATUS}.includes('8 bytes that are not an image')")
         assert await page.value(NAMES) == []
         assert all("status of 400" in text for text in page.complaints)
+
+
+def test_a_box_that_is_drawn_is_searched_and_pictures_show_the_boxes_of_items(tmp_path):
+    """A photo of two halves, black and white, and an index of its halves and a gray one."""
+    photo = np.repeat([[0, 255]], [60, 60], axis=1).repeat(80, axis=0).astype(np.uint8)
+    Image.fromarray(photo).save(tmp_path / "photo.png")
+    boxes = [[0, 0, 60, 80], [60, 0, 120, 80], [0, 0, 120, 80]]
+    columns = {"path": [str(tmp_path / "photo.png")] * 3, "box": boxes, "label": ["black", "white", "both"]}
+    index = search.Exact(np.array([[0, 1], [1, 0], [1, 1]], "float32"), metadata=columns)
+    model = types.SimpleNamespace(predict_on_batch=halves)
+    app = serving.application(model, Preprocessing(size=SIDE, channels=1), index=index)
+    asyncio.run(draw(app, tmp_path))
+
+
+def halves(pixels):
+    white = pixels.mean((1, 2), dtype="float32") / 255
+    return np.concatenate([white, 1 - white], axis=1)
+
+
+async def draw(app, folder):
+    first = "document.querySelector('#neighbors b').textContent"
+    async with TestServer(app) as running, tab(folder / "profile") as page:
+        await page.call("Page.navigate", url=str(running.make_url("/")))
+        await page.until(f"{ITEMS}.length === 3 && {WHOLE}")
+        await page.drop(folder / "photo.png", 200, 180)
+        await page.until(f"{STATUS}.startsWith('3 neighbors') && {WHOLE} && {first} === 'both'")
+        script = "JSON.stringify(document.getElementById('picture').getBoundingClientRect())"
+        shown = json.loads(await page.value(script))
+        for from_, to, label in ((0.6, 0.9, "white"), (0.4, 0.1, "black")):  # a box is drawn from any corner
+            await drag(page, shown, from_, to)
+            await page.until(f"{STATUS}.startsWith('3 neighbors') && {first} === '{label}' && {WHOLE}")
+            box = await page.value("query.box")
+            expected = [120 * min(from_, to), 16, 120 * max(from_, to), 64]
+            np.testing.assert_allclose(box, expected, atol=1)
+        await page.screenshot(folder / "box.png")
+        await page.value("history.back()")
+        await page.until(f"{first} === 'white'")
+        await drag(page, shown, 0.5, 0.5, down=0)  # a click
+        await page.until(f"query.box === undefined && {first} === 'both'")
+        assert await page.value("document.getElementById('box').hidden")
+        assert page.complaints == []
+
+
+async def drag(page, shown, from_, to, down=0.6):
+    for kind, x, y in (("Pressed", from_, 0.2), ("Moved", to, 0.2 + down / 2), ("Released", to, 0.2 + down)):
+        x, y = shown["left"] + x * shown["width"], shown["top"] + y * shown["height"]
+        options = {"button": "left", "buttons": 1, "clickCount": 1}
+        await page.call("Input.dispatchMouseEvent", type=f"mouse{kind}", x=x, y=y, **options)
 
 
 THUMBNAILS = range(15)  # the last item has none

@@ -111,6 +111,31 @@ def test_other_requests_are_refused_with_a_reason(request_, status, reason):
     assert len(str(refused.value)) < 400
 
 
+def test_a_box_is_beside_the_content_of_its_file():
+    boxed = {**B64, "box": [1, 2.5, 3, 4]}
+    _, _, files = predict({**FILES, "instances": [boxed, {"images": boxed}, {**B64, "box": None}]})
+    assert [(file.content, file.box) for file in files[:2]] == [(b"file", (1, 2.5, 3, 4))] * 2
+    assert files[2] == b"file"
+    url = f"data:image/png;base64,{B64['b64']}"
+    request = {"input": [url, url], "boxes": [None, [1, 2, 3, 4]]}
+    (whole, part), _ = rest.read_embeddings(json.dumps(request).encode(), "model", 8, LIMITS)
+    assert (whole, part.content, part.box) == (b"file", b"file", (1, 2, 3, 4))
+    with pytest.raises(RefusedError, match="Received 1 boxes, expected 2: a box, or null, for each image"):
+        rest.read_embeddings(json.dumps({**request, "boxes": [None]}).encode(), "model", 8, LIMITS)
+
+
+@pytest.mark.parametrize(
+    "box", [[1, 2, 3], [1, 2, 3, 4, 5], [1, 2, 3, "4"], [1, 2, 3, None], "1", 7, {}, [[1, 2, 3, 4]]]
+)
+def test_a_box_of_other_than_four_numbers_is_refused(box):
+    with pytest.raises(RefusedError, match=r"Image 1: Received another box, expected four numbers \[left, upper"):
+        search({"instances": [B64, {**B64, "box": box}]})
+    with pytest.raises(RefusedError, match="Image 0: Received 'boxes' beside 'images', expected 'box' beside 'b64'"):
+        predict({**FILES, "instances": [{"images": B64, "boxes": box}]})
+    with pytest.raises(RefusedError, match="Image 0: Received a box beside 'id', expected a box in a file"):
+        search({"instances": [{"id": 7, "box": box}]})
+
+
 def search(request):
     return rest.read_search(json.dumps(request).encode(), LIMITS)
 

@@ -107,7 +107,7 @@ def run_search(options: argparse.Namespace) -> int:
         require_same_model("queries", queries_model, "the index", index.fingerprint, other_model=options.other_model)
     with as_usage_error(f"--where {options.where}"):
         where = _mask(options.where, index) if options.where else None
-    images = inputs.read_images(options.images, preprocessing)
+    images = inputs.read_images(options.images, preprocessing, options.box)
     k = min(MAX_NEIGHBORS, len(index) if where is None else int(where.sum())) if options.k is None else options.k
     ids, scores = index.search(embed(model, images, batch_size=options.batch_size), k, where=where, other_model=True)
     records = [

@@ -2,6 +2,8 @@
 
 import argparse
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from tfdml.typing import Embedder
 from tfdml.zoo.entries import EntryRef, load_reference
 
 Index = search.Exact | search.Scann | search.Faiss
+_PARALLEL_FILES = 8  # files that are decoded at the same time
 _SPLITS = ("train", "training", "validation", "valid", "val", "dev", "test", "testing", "query", "gallery")
 
 
@@ -93,7 +96,8 @@ def open_set(options: argparse.Namespace, preprocessing: datasets.Preprocessing)
 
 
 def _read_sets(options: argparse.Namespace, load: datasets.Preprocessing) -> Any:
-    """A set, or a tuple of one set where `--split` names it."""
+    """A set, or a tuple of one set where `--split` names it. The model embeds what is in its boxes, if it has some."""
+    load = load if options.box_columns is None else replace(load, boxes=True)
     splits = None if options.split is None else (options.split,)
     if options.set.startswith("tfds:"):
         require(splits is not None, "no --split", "--split with the name of a split of the data set")
@@ -207,7 +211,10 @@ def embedder_of_paths(
 
     def embed(ids, metadata):
         paths = np.array([path or "" for path in metadata["path"].to_pylist()])
-        images = datasets.LabeledSet(paths=paths, labels=np.zeros(len(ids), int), class_names=("",), load=preprocessing)
+        boxes = np.array(metadata["box"].to_pylist(), float) if "box" in metadata.column_names else None
+        load = replace(preprocessing, boxes=True) if boxes is not None else preprocessing
+        none = np.zeros(len(ids), int)
+        images = datasets.LabeledSet(paths=paths, boxes=boxes, labels=none, class_names=("",), load=load)
         blocks = list(embed_blocks(model, images, batch_size))
         vectors = np.full((len(ids), blocks[0][0].shape[1] if blocks else 1), np.nan, np.float32)
         for embeddings, rows in blocks:
@@ -251,11 +258,13 @@ def _metadata_of_row(embeddings, row):
     return label | ({} if embeddings.paths is None else {"path": str(embeddings.paths[index])})
 
 
-def read_images(paths: Sequence[str], preprocessing: datasets.Preprocessing) -> Any:
-    """Image files as an array of what the model takes."""
-    with as_usage_error("IMAGE"):
-        labels = np.zeros(len(paths), int)
-        images = datasets.LabeledSet(paths=np.array(paths), labels=labels, class_names=("",), load=preprocessing)
-        unreadable = images.unreadable_files()
-        require(not unreadable, "; ".join(f"{name}: {reason}" for _, name, reason in unreadable), "image files")
-        return images.examples()
+def read_images(
+    paths: Sequence[str], preprocessing: datasets.Preprocessing, box: Sequence[float] | None = None
+) -> np.ndarray:
+    """Image files, or what is in a box of each, as an array of what the model takes."""
+    read = preprocessing.reader()
+    with as_usage_error("IMAGE"), ThreadPoolExecutor(_PARALLEL_FILES) as threads:
+        results = list(threads.map(lambda path: read(Path(path).read_bytes(), box), paths))
+        problems = [f"{path}: {reason}" for path, (_, reason) in zip(paths, results, strict=True) if reason]
+        require(not problems, "; ".join(problems), "image files")
+        return np.stack([pixels for pixels, _ in results])

@@ -140,6 +140,9 @@ def _search(command):
     command.add_argument("model", metavar="MODEL", help=MODEL)
     command.add_argument("index", metavar="INDEX", help=INDEX)
     command.add_argument("images", metavar="IMAGE", nargs="+", help="image files")
+    text = "search for what is in this box, in pixels of the upright image (default: the whole image)"
+    sides = ("LEFT", "UPPER", "RIGHT", "LOWER")
+    command.add_argument("--box", nargs=4, type=_number, metavar=sides, help=text)
     command.add_argument("-k", type=_positive, metavar="N", help=f"number of neighbors (default: {MAX_NEIGHBORS})")
     text = "only items with this value; repeat it for other columns, and for other values of a column"
     command.add_argument("--where", action="append", metavar="COLUMN=VALUE", help=text)

@@ -6,6 +6,7 @@ As lists and objects of Python, hostile JSON takes up to thirty times the memory
 
 import binascii
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +21,14 @@ _MAX_NAMES = 1_000  # of an object
 _BASE64 = re.compile(r"[A-Za-z0-9+/ \t\r\n]*+[= \t\r\n]*+")
 _BLANKS, _OF_NUMBERS = b" \t\r\n", b"0123456789+-.eE"
 _NO_BRACKETS = bytes.maketrans(b"[]", b"  ")
+
+
+@dataclass(frozen=True, eq=False)
+class Boxed:
+    """The content of an image file, and the box that a client asks for, in pixels of the upright image."""
+
+    content: bytes
+    box: tuple[float, float, float, float]
 
 
 class _Name:
@@ -83,6 +92,17 @@ def read_base64(text: Raw) -> bytes:
 
 def _not_base64(error):
     return RefusedError(400, f"Received b64 that is not base64 ({error}), expected the content of a file.")
+
+
+def with_box(content: bytes, box: Raw | None) -> bytes | Boxed:
+    """The content of a file, with its box if there is one."""
+    if box is None or kind_of(box) == "null":
+        return content
+    try:
+        return Boxed(content, read_json(box, tuple[float, float, float, float]))
+    except RefusedError as error:
+        expected = "four numbers [left, upper, right, lower], in pixels of the upright image"
+        raise RefusedError(400, f"Received another box, expected {expected}.") from error
 
 
 def read_pixels(text: Raw, shape: tuple[int, ...]) -> np.ndarray | None:

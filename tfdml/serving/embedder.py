@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfdml._core.checks import require
 from tfdml.datasets import Preprocessing
+from tfdml.serving.bodies import Boxed
 from tfdml.serving.limits import Limits
 from tfdml.serving.signatures import EMBEDDING, PIXELS, functions_of, is_of_pairs, signatures_of
 from tfdml.typing import Embedder as ImageModel
@@ -22,27 +23,24 @@ class Embedder:
 
     `model.predict_on_batch` takes uint8 pixels `(batch, height, width, channels)` and returns `(batch, dim)`; an
     exported one has `signatures`, too. The smaller ones of `limits` and of the limits of `preprocessing` count. A
-    preprocessing with boxes, and a model that does not embed its images, such as a model of pairs, are a ValueError.
+    model that does not embed its images, such as a model of pairs, is a ValueError.
     """
 
     def __init__(self, model: ImageModel, preprocessing: Preprocessing, limits: Limits):
         expected = "one that embeds images. Score the neighbors of its search in your program: tfdml.search.rerank"
         require(not is_of_pairs(model), "a model of pairs of images", expected)
-        require(
-            not preprocessing.boxes, "a model that cuts boxes", "one of whole images. Cut them before they are sent"
-        )
         sizes = {name: min(getattr(preprocessing, name), getattr(limits, name)) for name in ("max_bytes", "max_pixels")}
         self.preprocessing = replace(preprocessing, **sizes)
-        self.shape = self.preprocessing.shape
+        self.shape, self._whole = self.preprocessing.shape, replace(self.preprocessing, boxes=False, margin=0.0)
         self._functions = functions_of(model)
         self._read, self._readers = self.preprocessing.reader(), ThreadPoolExecutor(_PARALLEL_FILES, "files")
         self.dim = self._trace()
         self.signatures = signatures_of(model, self.dim)
 
     def __call__(
-        self, images: list[bytes | np.ndarray], signature: str = PIXELS
+        self, images: list[bytes | Boxed | np.ndarray], signature: str = PIXELS
     ) -> list[dict[str, np.ndarray | bytes] | str]:
-        """For each image, a file or pixels of `shape`, its outputs by name, or the reason why it has none."""
+        """For each image, a file, a box in a file, or pixels of `shape`: its outputs by name, or why it has none."""
         pixels, problems = self._pixels(images)
         good = np.flatnonzero([problem == "" for problem in problems])
         results: list[Any] = list(problems)
@@ -50,26 +48,34 @@ class Embedder:
             results[number] = row if all(map(_is_finite, row.values())) else _NOT_FINITE
         return results
 
-    def picture(self, path: str, side: int) -> tuple[str, bytes]:
-        """A small picture of an image file: its type, and a PNG of a small image or a JPEG reduced to `side`."""
-        pixels = self.preprocessing.original(path)
-        if max(pixels.shape[:2]) <= side:
-            return "image/png", tf.io.encode_png(pixels).numpy()
-        small = tf.image.resize(pixels, (side, side), preserve_aspect_ratio=True, antialias=True)
-        return "image/jpeg", tf.io.encode_jpeg(tf.cast(tf.clip_by_value(small + 0.5, 0, 255), tf.uint8)).numpy()
+    def picture(self, path: str, side: int, box: tuple[float, ...] | None = None) -> tuple[str, bytes]:
+        """A small picture of an image file: its type, and a PNG of a small image or a JPEG reduced to `side`.
+
+        Around a box, it has a frame of two pixels, and the image outside is darker.
+        """
+        pixels = self._whole.original(path)
+        height, width = pixels.shape[:2]
+        if max(height, width) <= side:
+            return "image/png", tf.io.encode_png(_framed(pixels.numpy(), box, width)).numpy()
+        resized = tf.image.resize(pixels, (side, side), preserve_aspect_ratio=True, antialias=True)
+        small = tf.cast(tf.clip_by_value(resized + 0.5, 0, 255), tf.uint8).numpy()
+        return "image/jpeg", tf.io.encode_jpeg(_framed(small, box, width)).numpy()
 
     def _pixels(self, images):
         """Pixels `(batch, *shape)`, and for each image a reason, empty if it was read."""
-        files = [number for number, image in enumerate(images) if isinstance(image, bytes)]
+        files = [number for number, image in enumerate(images) if not isinstance(image, np.ndarray)]
         read = map if len(files) < 2 else self._readers.map
-        read_files = dict(zip(files, read(self._read, [images[number] for number in files]), strict=True))
-        dtype = np.result_type(np.uint8, *(image.dtype for image in images if not isinstance(image, bytes)))
+        read_files = dict(zip(files, read(self._read_one, [images[number] for number in files]), strict=True))
+        dtype = np.result_type(np.uint8, *(image.dtype for image in images if isinstance(image, np.ndarray)))
         pixels, problems = np.zeros((len(images), *self.shape), dtype), [""] * len(images)
         for number, image in enumerate(images):
             image, problems[number] = read_files.get(number, (image, ""))
             if not problems[number]:
                 pixels[number] = image
         return pixels, problems
+
+    def _read_one(self, image):
+        return self._read(image.content, image.box) if isinstance(image, Boxed) else self._read(image)
 
     def _rows(self, pixels, signature):
         """The outputs of each image."""
@@ -83,9 +89,23 @@ class Embedder:
         received = f"a model that gives {row if isinstance(row, str) else f'outputs of shape {row[EMBEDDING].shape}'}"
         good = not isinstance(row, str) and row[EMBEDDING].ndim == 1
         require(good, received, "embeddings (batch, dim) of its images")
+        file = tf.io.encode_png(black).numpy()
         for signature in self._functions:
-            self([tf.io.encode_png(black).numpy()], signature)
+            self([file, Boxed(file, (0.0, 0.0, *self.shape[1::-1]))], signature)
         return len(row[EMBEDDING])
+
+
+def _framed(pixels, box, width):
+    """Pixels of an image that was `width` pixels wide, with a frame on the inner side of a box, if there is one."""
+    if box is None:
+        return pixels
+    x, y, end, below = np.round(np.maximum(box, 0) * pixels.shape[1] / width).astype(int)
+    inner = pixels[y:below, x:end].copy()
+    for edge in (inner[:2], inner[-2:], inner[:, :2], inner[:, -2:]):
+        edge[:] = 255
+    framed = pixels // 2
+    framed[y:below, x:end] = inner
+    return framed
 
 
 def _is_finite(values):

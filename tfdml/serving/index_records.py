@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import require
+from tfdml.serving.bodies import Boxed
 from tfdml.serving.limits import RefusedError
 
 SEARCH = "search"  # the signature
-_PATH, _NAME = "path", "name"
+_PATH, _NAME, _BOX = "path", "name", "box"
 _MAX_CHOICES = 1_000
 _MAX_REASON = 200  # characters
 _NUMBER = re.compile(r"-?[0-9]{1,19}")  # of an int64
@@ -79,9 +80,9 @@ class IndexRecords:
             raise RefusedError(404, f"Received another {kind}, expected one of the {len(self)} items of the index.")
         return row
 
-    def rows(self, queries: list[bytes | tuple[str, Any]]) -> list[int]:
+    def rows(self, queries: list[bytes | Boxed | tuple[str, Any]]) -> list[int]:
         """The row of each query that is an item, -1 for files."""
-        return [-1 if isinstance(query, bytes) else self.row(*query) for query in queries]
+        return [self.row(*query) if isinstance(query, tuple) else -1 for query in queries]
 
     def random_items(self, n: int, seed: int | None = None) -> list[dict[str, Any]]:
         """Distinct items in random order, at most n, each with its `id`, `row`, `name` and `metadata` as a neighbor."""
@@ -103,6 +104,11 @@ class IndexRecords:
     def path(self, row: int) -> str | None:
         """The file behind a row, None where the index has no paths."""
         return self._table[_PATH][row].as_py() if _PATH in self._columns else None
+
+    def box(self, row: int) -> tuple[float, ...] | None:
+        """The box of a row in its file, from the column `box` of four numbers; None where there is none."""
+        box = self._table[_BOX][row].as_py() if _BOX in self._columns else None
+        return tuple(box) if isinstance(box, list) and len(box) == 4 else None
 
     def _choices(self, name):
         column = self._table[name]
@@ -202,7 +208,7 @@ class ModelIndex:
 
     def require_files(self, queries: list[Any], where: str) -> None:
         """Refuse a filter, and items by id or row: a graph has neither."""
-        if where != "{}" or not all(isinstance(query, bytes) for query in queries):
+        if where != "{}" or any(isinstance(query, tuple) for query in queries):
             raise RefusedError(
                 400, "Received a filter, an id or a row, expected files: the index is inside the model. Use --index."
             )

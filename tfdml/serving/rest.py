@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Raw
 
 from tfdml.serving.bodies import (
+    Boxed,
     Plain,
     is_whole,
     kind_of,
@@ -23,6 +24,7 @@ from tfdml.serving.bodies import (
     read_object,
     read_pixels,
     read_rows,
+    with_box,
 )
 from tfdml.serving.limits import Limits, RefusedError
 from tfdml.serving.signatures import FILES, INPUT, PIXELS, Signature
@@ -38,11 +40,11 @@ _TYPES = {"string": "DT_STRING", "uint8": "DT_UINT8", "float32": "DT_FLOAT", "fl
 
 def read_predict(
     body: bytes, signatures: dict[str, Signature], shape: tuple[int, int, int], limits: Limits
-) -> tuple[str, str, list[bytes | np.ndarray]]:
+) -> tuple[str, str, list[bytes | Boxed | np.ndarray]]:
     """Read the JSON of a `:predict` request.
 
     Returns the name of the results, "predictions" or "outputs"; the name of the signature; and one image per row: the
-    content of a file, or pixels of `shape`, height, width and channels.
+    content of a file, alone or with a box, or pixels of `shape`, height, width and channels.
     """
     request = read_object(body)
     signature = _plain(request["signature_name"]) if "signature_name" in request else PIXELS
@@ -57,12 +59,13 @@ def read_predict(
 
 def read_search(
     body: bytes, limits: Limits, max_neighbors: int | None = None
-) -> tuple[list[bytes | tuple[str, Any]], int, str]:
+) -> tuple[list[bytes | Boxed | tuple[str, Any]], int, str]:
     """Read the JSON of a `:search` request, with k up to `max_neighbors`, or up to the limit.
 
-        {"instances": [{"b64": "..."}, {"id": 17}], "k": 10, "where": {"label": ["cat", "dog"]}}
+        {"instances": [{"b64": "...", "box": [8, 0, 72, 40]}, {"id": 17}], "k": 10, "where": {"label": ["cat", "dog"]}}
 
-    Returns queries, contents of files and items of the index as `("id", id)` or `("row", row)`; k; and the filter.
+    Returns queries, contents of files, alone or with a box, and items of the index as `("id", id)` or `("row", row)`;
+    k; and the filter.
     """
     request, largest = read_object(body), max_neighbors or limits.max_neighbors
     k = _plain(request["k"]) if "k" in request else min(_K, largest)
@@ -72,12 +75,13 @@ def read_search(
     return queries, k, json.dumps(where, sort_keys=True)
 
 
-def read_embeddings(body: bytes, name: str, dim: int, limits: Limits) -> tuple[list[bytes], bool]:
+def read_embeddings(body: bytes, name: str, dim: int, limits: Limits) -> tuple[list[bytes | Boxed], bool]:
     """Read the JSON of `/v1/embeddings`: `input` is one image or several, as data URLs; nothing is fetched.
 
         {"model": "animals", "input": ["data:image/png;base64,..."], "encoding_format": "base64"}
 
-    Returns contents of files, and whether the embeddings are wanted in base64. Other names are ignored.
+    `boxes` has a box, or null for the whole image, for each of a list of images. Returns contents of files, alone or
+    with their boxes, and whether the embeddings are wanted in base64. Other names are ignored.
     """
     request = read_object(body)
     for key, value in (("model", name), ("dimensions", dim)):
@@ -86,7 +90,11 @@ def read_embeddings(body: bytes, name: str, dim: int, limits: Limits) -> tuple[l
     _require(form in ("float", "base64"), "another encoding_format", "'float' or 'base64'")
     rows = request.get("input", _NOTHING)
     rows = Raw(b"[" + bytes(rows) + b"]") if kind_of(rows) == "a text" else rows
-    return read_images(rows, _read_data_url, limits), form == "base64"
+    files = read_images(rows, _read_data_url, limits)
+    boxes = read_rows(request["boxes"], limits.max_images) if "boxes" in request else [None] * len(files)
+    _require(len(boxes) == len(files), f"{len(boxes)} boxes", f"{len(files)}: a box, or null, for each image")
+    boxed = [_numbered(number, with_box, *each) for number, each in enumerate(zip(files, boxes, strict=True))]
+    return boxed, form == "base64"
 
 
 def embeddings(name: str, vectors: list[np.ndarray], as_base64: bool) -> bytes:
@@ -120,15 +128,16 @@ def answer(form: str, rows: list[dict[str, Any]]) -> bytes:
 
 def read_images(rows: Raw, read: Callable[[Raw], Any], limits: Limits) -> list[Any]:
     """`read(row)` for a list of rows; a row that it refuses is named by its number."""
-    return [_read_numbered(number, read, row) for number, row in enumerate(read_rows(rows, limits.max_images))]
+    return [_numbered(number, read, row) for number, row in enumerate(read_rows(rows, limits.max_images))]
 
 
-def read_file(row: Raw) -> bytes:
-    """The content of a file: `{"b64": "..."}`, or `{"images": {"b64": "..."}}`."""
+def read_file(row: Raw) -> bytes | Boxed:
+    """The content of a file: `{"b64": "..."}`, or `{"images": {"b64": "..."}}`, and a `box` beside `b64`."""
     row = _unnamed(row)
-    text = read_object(row).get("b64", _NOTHING) if kind_of(row) == "an object" else _NOTHING
+    values = read_object(row) if kind_of(row) == "an object" else {}
+    text = values.get("b64", _NOTHING)
     _require(kind_of(text) == "a text", _shown(row), 'a file as {"b64": "..."}')
-    return read_base64(text)
+    return with_box(read_base64(text), values.get("box"))
 
 
 def metadata(
@@ -190,6 +199,7 @@ def _pixel_reader(shape, dtype):
 def _read_query(row):
     values = read_object(row) if kind_of(row) == "an object" else {}
     item = [name for name in ("id", "row") if name in values]
+    _require(not item or "box" not in values, f"a box beside {_listed(item)}", "a box in a file: an item has its own")
     return (item[0], _plain(values[item[0]])) if item else read_file(row)
 
 
@@ -218,7 +228,10 @@ def _read_values(name, values):
 
 def _unnamed(row):
     """The image of a row that names its input, or the row."""
-    return read_object(row).get(INPUT, row) if kind_of(row) == "an object" else row
+    values = read_object(row) if kind_of(row) == "an object" else {}
+    beside = [name for name in ("box", "boxes") if INPUT in values and name in values]
+    _require(not beside, f"{_listed(beside)} beside {INPUT!r}", "'box' beside 'b64' of each image")
+    return values.get(INPUT, row)
 
 
 def _plain(text):
@@ -231,9 +244,9 @@ def _as_list(value):
     return value.decode() if isinstance(value, bytes) else value.tolist()
 
 
-def _read_numbered(number, read, row):
+def _numbered(number, read, *values):
     try:
-        return read(row)
+        return read(*values)
     except RefusedError as error:
         raise RefusedError(error.status, f"Image {number}: {error}") from error
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -142,7 +143,7 @@ class _Server:
         }
         self._take_over = lambda records: (records, Batcher(records, batch_size, self._pools["model"]))
         self._records, self._search = self._take_over(records)
-        self._picture = lru_cache(_MAX_PICTURES)(lambda path: embedder.picture(path, _PICTURE_SIDE))
+        self._picture = lru_cache(_MAX_PICTURES)(lambda path, *box: embedder.picture(path, _PICTURE_SIDE, *box))
 
     def routes(self):
         model = f"/v1/models/{self._name}"
@@ -230,7 +231,7 @@ class _Server:
         queries, k, where = await self._parsed(request, rest.read_search, self._limits)
         records, search = self._records, self._search  # of one version of the index
         rows = await self._in_pool("json", records.rows, queries)
-        files = [query for query in queries if isinstance(query, bytes)]
+        files = [query for query in queries if not isinstance(query, tuple)]
         embeddings = iter([row[EMBEDDING] for row in _all_good(await self._results(PIXELS, files))])
         vectors = [next(embeddings) if row < 0 else records.vector(row) for row in rows]
         pairs = zip(vectors, rows, strict=True)
@@ -273,17 +274,17 @@ class _Server:
         return _image("image/jpeg", thumbnail)
 
     async def picture(self, request):
-        """A small picture of a row of the index: its thumbnail, or that of its file."""
+        """A small picture of a row of the index: its file with its box, else its thumbnail, or that of its file."""
         records = self._records
         row = records.row("row", int(request.match_info["row"]))
+        path, box = records.path(row), records.box(row)
         thumbnail = await self._thumbnail(records, row)
-        if thumbnail is not None:
+        if thumbnail is not None and (box is None or not Path(path or "").is_file()):
             return _image("image/jpeg", thumbnail)
-        path = records.path(row)
         if path is None:
             raise RefusedError(404, "Received a row of an index without paths, expected an index of files.")
         try:
-            kind, content = await self._in_pool("pictures", self._picture, path)
+            kind, content = await self._in_pool("pictures", self._picture, path, *([box] if box else []))
         except tf.errors.OpError as error:
             raise RefusedError(404, "Received a row whose file is gone or damaged, expected an image file.") from error
         return _image(kind, content)

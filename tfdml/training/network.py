@@ -39,8 +39,9 @@ LOSSES: dict[str, Callable[[int], keras.losses.Loss]] = {
 
 def preprocessing_of(settings: TrainingSettings, load: Callable[..., Any] | None) -> Preprocessing:
     """How images are read for the network and in every use of the model: as their set reads them, in another size."""
-    size, boxes, background = settings.size, getattr(load, "boxes", False), getattr(load, "background", None)
-    return Preprocessing(size=size, resize=round(_RESIZED * size), fit=settings.fit, boxes=boxes, background=background)
+    names = ("boxes", "margin", "background")
+    reading = {name: getattr(load, name) for name in names if hasattr(load, name)}
+    return Preprocessing(size=settings.size, resize=round(_RESIZED * settings.size), fit=settings.fit, **reading)
 
 
 def frozen_network(settings: TrainingSettings) -> EmbeddingModel:

@@ -146,9 +146,10 @@ def _write_report(folder, evaluations, exported, sentence):
 
 
 def _columns(images):
-    """Class and path of all images, the metadata of their index."""
+    """Class, path and box of all images, the metadata of their index."""
     paths = {} if images.paths is None else {"path": _portable(images.paths)}
-    return {"class": np.array(images.class_names)[images.labels], **paths}
+    boxes = {"box": images.boxes.tolist()} if images.load.boxes else {}
+    return {"class": np.array(images.class_names)[images.labels], **paths, **boxes}
 
 
 def _portable(paths):

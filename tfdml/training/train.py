@@ -77,8 +77,9 @@ def train(
         (1, (None, 4), ['map@r', 'mrr'])
 
     Args:
-        data: a labeled set that is read by a `tfdml.datasets.Preprocessing`, whose boxes and background count, or not
-            at all; a folder with one subfolder of images per class; or a table with the columns path and label.
+        data: a labeled set that is read by a `tfdml.datasets.Preprocessing`, whose boxes, margin and background
+            count, or not at all; a folder with one subfolder of images per class; or a table with the columns path and
+            label.
         out: a new or empty folder; with `resume`, the folder of the run.
         config: `settings.toml` of another run, whose settings are taken; `options` take precedence.
         resume: go on with the run in `out`, with its settings, on the same data.

@@ -228,17 +228,18 @@ def _ends_gray(image):
     return tf.reduce_any(tf.reduce_all(image[-1, -1] == [[128], [64], [63]], axis=1))
 
 
-def load_one(load: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]) -> Callable[[bytes], tuple[np.ndarray, str]]:
-    """Function from the content of a file to its pixels and the reason why it has none, empty if it has; no graph.
+def load_one(load: Callable[..., tuple[tf.Tensor, tf.Tensor]]) -> Callable[..., tuple[np.ndarray, str]]:
+    """Function of the content of a file, and of a box `(4,)` or none, that returns pixels and a reason; no graph.
 
-    `load` takes the file, and returns a reason, empty for none, and uint8 pixels. Threads may call it at the same time,
-    which is faster than the dataset of `load_batch`.
+    `load` takes the file and the box, and returns a reason, empty for none, and uint8 pixels. Threads may call it at
+    the same time, which is faster than the dataset of `load_batch`.
     """
-    loaded = tf.function(load, input_signature=[tf.TensorSpec((), tf.string)], autograph=False)
+    loaded = tf.function(load, autograph=False)
 
-    def read(file):
+    def read(file, box=None):
         try:
-            problem, image = loaded(tf.constant(file))
+            boxes = [] if box is None else [tf.constant(box, tf.float64, (4,))]
+            problem, image = loaded(tf.constant(file), *boxes)
         except tf.errors.OpError:  # of a decoder
             return np.zeros((1, 1, 3), np.uint8), _BROKEN
         return image.numpy(), problem.numpy().decode()

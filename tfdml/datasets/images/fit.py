@@ -3,18 +3,25 @@
 import numpy as np
 import tensorflow as tf
 
+_ROUNDING = 1.0  # pixels, as in `LabeledSet.check_files`
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in JPEG.
 
 
-def cut(problem: tf.Tensor, image: tf.Tensor, box: tf.Tensor, margin: float) -> tuple[tf.Tensor, tf.Tensor]:
+def cut(
+    problem: tf.Tensor, image: tf.Tensor, box: tf.Tensor, margin: float, is_query: bool = False
+) -> tuple[tf.Tensor, tf.Tensor]:
     """The pixels that a bounding box `(4,)` touches, and the reason, empty or a string `()`, why there are none.
 
-    With a reason, received or new, the pixels are the whole image.
+    With a reason, received or new, the pixels are the whole image. The box of a query, which nobody has checked, may
+    exceed the image by one pixel, and may not lie within the unit square: it would be shares of the image.
     """
     sides = tf.cast(tf.shape(image)[:2], tf.float64)
     box = tf.cast(tf.ensure_shape(box, (4,)), tf.float64)
     start, end = tf.maximum(box[1::-1], 0.0), tf.minimum(box[:1:-1], sides)
     valid = tf.reduce_all(end > start)  # False for NaN.
+    if is_query:
+        is_inside = tf.reduce_all((box[1::-1] >= -_ROUNDING) & (box[:1:-1] <= sides + _ROUNDING))
+        valid &= is_inside & ((tf.reduce_max(box) > 1) | (tf.reduce_max(sides) <= 1))
     grow = margin * (end - start)
     first = tf.cast(tf.floor(tf.maximum(start - grow, 0.0)), tf.int32)
     last = tf.cast(tf.math.ceil(tf.minimum(end + grow, sides)), tf.int32)
@@ -23,9 +30,9 @@ def cut(problem: tf.Tensor, image: tf.Tensor, box: tf.Tensor, margin: float) -> 
 
 
 def _empty_box(box, shape):
-    box = tf.strings.reduce_join(tf.strings.as_string(box, precision=1), separator=", ")
+    box = tf.strings.reduce_join(tf.strings.as_string(box, shortest=True), separator=", ")
     height, width = tf.unstack(tf.strings.as_string(shape[:2]))
-    expected = " pixels, expected left < right and upper < lower inside the image. Correct the box."
+    expected = " pixels, expected left < right and upper < lower inside the image, in pixels. Correct the box."
     return tf.strings.join(["the box (", box, ") of an image of ", width, " x ", height, expected])
 
 

@@ -173,28 +173,37 @@ class Preprocessing(Settings):
 
         return load_batch(self._loaded, (files,) if boxes is None else (files, boxes), self.shape)
 
-    def reader(self) -> Callable[[bytes], tuple[np.ndarray, str]]:
-        """A function from the content of a file to its pixels, and the reason why it has none, empty if it has.
+    def reader(self) -> Callable[..., tuple[np.ndarray, str]]:
+        """A function of the content of a file that returns its pixels, and the reason for none, empty if there is none.
 
-        Threads may call it at the same time. It is compiled at the first call. It takes no boxes.
+        A second argument is a box `(4,)`, also where `boxes` is False: the function crops the image to it, with
+        `margin`, as a set with boxes does. Without a box, it reads the whole image. A box that is empty, looks like
+        shares of the image, or exceeds the image by more than one pixel is a reason, too. Threads may call the
+        function at the same time. It is compiled at the first call of each form.
 
         Example:
 
             >>> import tensorflow as tf
             >>> read = tfdml.datasets.Preprocessing(size=8).reader()
-            >>> pixels, reason = read(tf.io.encode_png(np.zeros((4, 4, 3), "uint8")).numpy())
+            >>> file = tf.io.encode_png(np.zeros((4, 4, 3), "uint8")).numpy()
+            >>> pixels, reason = read(file, (1, 1, 3, 4))
             >>> pixels.shape, reason
             ((8, 8, 3), '')
-            >>> read(b"text")[1][:24]
-            '4 bytes that are not an '
+            >>> read(b"text")[1][:24], read(file, (1, 1, 9, 9))[1][:39]
+            ('4 bytes that are not an ', 'the box (1, 1, 9, 9) of an image of 4 x')
         """
         from tfdml.datasets.images.decode import load_one
 
-        return load_one(self._loaded)
+        return load_one(self._asked)
 
     def _loaded(self, file, box=None):
         """A reason, empty if there is none, and the result for a file's content."""
         problem, image = self._decoded(file, box)
+        return problem, self._fitted(image)
+
+    def _asked(self, file, box=None):
+        """The same for a query, whose box does not depend on `boxes`."""
+        problem, image = self._cut(*self._whole(file), box, is_query=True)
         return problem, self._fitted(image)
 
     def _pixels(self, example):
@@ -211,23 +220,26 @@ class Preprocessing(Settings):
 
     def _decoded(self, file, box=None):
         """A reason, empty if there is none, and the RGB pixels of a file's content inside its box."""
-        from tfdml.datasets.images.decode import decoded
-
         received = f"boxes={self.boxes} {'and no' if box is None else 'and a'} box"
         require((box is not None) == self.boxes, received, "both or none")
-        settings = self.max_bytes, self.max_pixels, self.inverse_dct, self._background()
-        return self._cut(*decoded(file, *settings), box)
+        return self._cut(*self._whole(file), box)
+
+    def _whole(self, file):
+        """The same for a whole image."""
+        from tfdml.datasets.images.decode import decoded
+
+        return decoded(file, self.max_bytes, self.max_pixels, self.inverse_dct, self._background())
 
     def _background(self):
         """The color behind transparent pixels, or None."""
         return None if self.background is None else _as_color("background", self.background)
 
-    def _cut(self, problem, image, box):
+    def _cut(self, problem, image, box, is_query=False):
         from tfdml.datasets.images.fit import cut
 
         if box is None:
             return problem, image
-        return cut(problem, image, box, self.margin)
+        return cut(problem, image, box, self.margin, is_query)
 
     def _fitted(self, image):
         from tfdml.datasets.images.fit import fitted

@@ -4,7 +4,8 @@ const model = `v1/models/${document.body.dataset.model}`;
 const element = (id) => document.getElementById(id);
 const HINT = element("hint").textContent;
 const NUM_ITEMS = 12;
-let query = null; // the instance that is shown: {b64} or {row}
+let query = null; // the instance that is shown: {b64}, {b64, box} or {row}
+let corner = null; // of a box that is being drawn, in pixels of the image
 let greeting = []; // the random items that are shown before there is a query
 let index = {}; // facts about the index
 let focusNext = false; // whether the tile with the focus was replaced
@@ -51,6 +52,7 @@ async function greet() {
   const number = ++latest;
   query = null;
   showQuery(null, HINT);
+  showBox();
   element("neighbors").replaceChildren();
   try {
     if (greeting.length === 0) greeting = (await answer(`${model}/items?n=${Math.min(NUM_ITEMS, index.max_neighbors)}`)).items;
@@ -154,9 +156,46 @@ function showQuery(source, hint) {
   element("hint").textContent = hint;
 }
 
+function place({ clientX, clientY }) {
+  const { left, top, width, height } = element("picture").getBoundingClientRect();
+  const { naturalWidth, naturalHeight } = element("picture");
+  const share = (distance, length) => Math.min(1, Math.max(0, distance / length));
+  return [share(clientX - left, width) * naturalWidth, share(clientY - top, height) * naturalHeight];
+}
+
+function boxTo([x, y]) {
+  return [Math.min(x, corner[0]), Math.min(y, corner[1]), Math.max(x, corner[0]), Math.max(y, corner[1])];
+}
+
+function showBox(box) {
+  element("draw").hidden = query?.b64 === undefined;
+  element("box").hidden = box === undefined;
+  if (box === undefined) return;
+  const { naturalWidth, naturalHeight } = element("picture");
+  const inset = [box[1] / naturalHeight, 1 - box[2] / naturalWidth, 1 - box[3] / naturalHeight, box[0] / naturalWidth];
+  element("box").style.inset = inset.map((share) => `${100 * share}%`).join(" ");
+}
+
+function beginBox(event) {
+  if (query?.b64 === undefined || event.button !== 0) return;
+  element("picture").setPointerCapture(event.pointerId);
+  corner = place(event);
+}
+
+function endBox(event) {
+  if (corner === null) return;
+  const box = boxTo(place(event));
+  corner = null;
+  const isClick = box[2] - box[0] < 2 || box[3] - box[1] < 2;
+  if (isClick && query.box === undefined) return;
+  history.pushState({ file: history.state.file, box: isClick ? undefined : box }, "", location.pathname);
+  openState();
+}
+
 function ask(instance, source, hint) {
   query = instance;
   showQuery(source, hint);
+  showBox(query.box);
   element("items").replaceChildren();
   search();
 }
@@ -183,7 +222,7 @@ function openState() {
   const row = /^#row=(\d+)$/.exec(location.hash);
   const file = files.get(history.state?.file); // none after a reload
   if (row !== null) openRow(row[1]);
-  else if (file !== undefined) ask(...file);
+  else if (file !== undefined) ask({ ...file[0], box: history.state.box }, file[1], file[2]);
   else if (index.random_items) greet();
 }
 
@@ -209,7 +248,15 @@ async function start() {
 }
 
 element("others").addEventListener("click", greetWithOthers);
-element("picture").addEventListener("load", () => markSmall(element("picture")));
+element("picture").addEventListener("load", () => {
+  markSmall(element("picture"));
+  showBox(query?.box);
+});
+element("picture").addEventListener("pointerdown", beginBox);
+element("picture").addEventListener("pointermove", (event) => corner !== null && showBox(boxTo(place(event))));
+element("picture").addEventListener("pointerup", endBox);
+element("picture").addEventListener("pointercancel", () => ((corner = null), showBox(query?.box)));
+element("picture").addEventListener("click", (event) => query?.b64 !== undefined && event.preventDefault());
 element("picture").addEventListener("error", () => (element("picture").hidden = true));
 element("file").addEventListener("change", () => element("file").files.length && openFile(element("file").files[0]));
 element("k").addEventListener("change", search);
