@@ -290,7 +290,7 @@ def test_search_finds_each_item_of_a_column_once(run):
     assert [one["metadata"]["price"] for one in found["neighbors"]] == [3, 3]
     code, printed, errors = run(f"{command} shop")
     assert (code, printed) == (2, "")
-    assert "--item-column shop: Received items='shop', expected the name of a column" in errors
+    assert "--item-column shop: Received items='shop', expected a column of the metadata: product, price" in errors
 
 
 def test_check_lists_duplicates_and_is_quiet_about_good_sets(run, here):

@@ -102,9 +102,6 @@ class Index:
         """The number of the item of each vector, `(n,)` int64 from 0 in the order of `ids`; see `search`.
 
         Metrics count items with `neighbors=index.item_numbers("product")[index.rows(ids)]`.
-
-        Args:
-            items: column of the metadata; None: each vector is an item.
         """
         return self._items.numbers(items)
 
@@ -274,12 +271,12 @@ class Index:
         ids, scores = np.empty((len(queries), k), self.ids.dtype), np.empty((len(queries), k), np.float32)
         left, size = np.arange(len(queries)), min(most, -(-k * num_vectors // num_items))
         while len(left):
-            found, values = self._search(self._neighbors, queries[left], size, where)
-            is_first = first_of_each(item_numbers[self.rows(found)])
+            near_ids, near_scores = self._search(self._neighbors, queries[left], size, where)
+            is_first = first_of_each(item_numbers[self.rows(near_ids)])
             is_done = is_first.sum(axis=1) >= k
-            first = np.argsort(~is_first[is_done], axis=1, kind="stable")[:, :k]
-            ids[left[is_done]] = np.take_along_axis(found[is_done], first, axis=1)
-            scores[left[is_done]] = np.take_along_axis(values[is_done], first, axis=1)
+            firsts = np.argsort(~is_first[is_done], axis=1, kind="stable")[:, :k]
+            ids[left[is_done]] = np.take_along_axis(near_ids[is_done], firsts, axis=1)
+            scores[left[is_done]] = np.take_along_axis(near_scores[is_done], firsts, axis=1)
             left, size = left[~is_done], min(most, 4 * size)
         return ids, scores
 

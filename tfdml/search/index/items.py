@@ -57,14 +57,12 @@ class Items:
         if column not in self._numbers:
             table: Any = self.metadata
             names = () if table is None else table.column_names
-            expected = f"the name of a column of the metadata of the index: {', '.join(names) or 'it has none'}"
-            require(column in names, f"items={column!r}", expected)
-            values = table[column]
-            require(values.type.num_fields == 0, f"items={column!r} of type {values.type}", "numbers or text")
-            received = f"{values.null_count} vectors without an item in the column {column!r}"
-            require(values.null_count == 0, received, "an item of each vector. Update them, or remove them")
-            codes = values.combine_chunks().dictionary_encode().indices
-            self._numbers[column] = codes.to_numpy().astype(np.int64)
+            require(column in names, f"items={column!r}", f"a column of the metadata: {', '.join(names) or 'none'}")
+            values = table[column].combine_chunks()
+            received = f"items={column!r} of type {values.type}, without a value for {values.null_count} vectors"
+            is_whole = values.type.num_fields == 0 and values.null_count == 0
+            require(is_whole, received, "numbers or text, one for each vector. Update the others, or remove them")
+            self._numbers[column] = values.dictionary_encode().indices.to_numpy().astype(np.int64)
         return self._numbers[column]
 
     def rows(self, ids: npt.ArrayLike) -> np.ndarray:
