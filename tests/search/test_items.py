@@ -85,6 +85,14 @@ def test_metrics_count_items():
     np.testing.assert_array_equal(index.item_numbers(None), np.arange(500))
 
 
+@every_kind
+def test_an_item_behind_all_vectors_of_another_one_is_found(kind):
+    angles = np.arange(8) / 10
+    index = build(kind, np.stack([np.cos(angles), np.sin(angles)], axis=1), metadata={"item": [*"aaaaaabc"]})
+    assert index.search([[1, 0]], 2, items="item")[0].tolist() == [[0, 6]]
+    assert index.search([[1, 0]], 3, items="item")[0].tolist() == [[0, 6, 7]]
+
+
 def test_no_queries_find_no_items_and_numbers_may_be_items():
     index = search.Exact(X, metadata={"product": np.arange(500) // 5})
     found, scores = index.search(X[:0], 7, items="product")
