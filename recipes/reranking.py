@@ -43,7 +43,8 @@ def main():
         )
     measured = validation if options.choose else test
     network = tfdml.zoo.load("glyphs-2d")
-    branch = trunk(network)
+    branch = tfdml.networks.feature_map(network)  # from an image to a map (4, 4, 64)
+    branch.trainable = False
     maps, train_maps = (branch.predict(data.images, batch_size=512, verbose=0) for data in (measured, train))
     queries, neighbors = searched(tfdml.models.embed(network, measured), options)
 
@@ -86,14 +87,6 @@ def arguments():
     options.seeds = [0] if options.choose or options.quick else [0, 1, 2, 3, 4]
     options.steps, options.queries = (10, 100) if options.quick else (300, 1000)
     return options
-
-
-def trunk(network):
-    """The network up to its last pooling: from an image to a map (4, 4, 64), not trained again."""
-    pooled = [layer for layer in network.layers if isinstance(layer, layers.MaxPooling2D)]
-    branch = keras.Model(network.inputs, pooled[-1].output)
-    branch.trainable = False
-    return branch
 
 
 def searched(embeddings, options):

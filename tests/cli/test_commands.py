@@ -313,6 +313,21 @@ def test_a_box_in_a_photo_is_searched_and_embedded_as_the_photo_of_its_object(ru
     np.testing.assert_allclose(vectors, embedded()[[1, 9]], atol=1e-6)
 
 
+@pytest.mark.slow
+def test_search_finds_each_item_of_a_column_once(run):
+    columns = {"product": [f"p{i // 4}" for i in range(24)], "price": np.arange(24) % 4}
+    search.Exact(embedded(), metadata=columns).save("index")
+    command = "search model index photos/class-2/09.png --item-column"
+    (found,) = json.loads(run(f"{command} product --json")[1])
+    assert sorted(one["metadata"]["product"] for one in found["neighbors"]) == [f"p{i}" for i in range(6)]
+    assert found["neighbors"][0]["id"] == 9
+    (found,) = json.loads(run(f"{command} product -k 2 --where price=3 --json")[1])
+    assert [one["metadata"]["price"] for one in found["neighbors"]] == [3, 3]
+    code, printed, errors = run(f"{command} shop")
+    assert (code, printed) == (2, "")
+    assert "--item-column shop: Received items='shop', expected a column of the metadata: product, price" in errors
+
+
 def test_check_lists_duplicates_and_is_quiet_about_good_sets(run, here):
     assert run("check photos") == (0, "24 examples, of which 0 have a problem\n", "")
     copy = here / "more" / "class-0" / "copy.png"

@@ -63,6 +63,7 @@ def test_a_model_is_served_on_this_machine_alone(serve):
         "newer": None,
         "limits": serving.Limits(),
         "batch_size": 32,
+        "item_column": None,
         "other_model": False,
         "log": None,
     }
@@ -78,9 +79,9 @@ def test_an_index_inside_the_model_has_a_page(serve, monkeypatch):
 
 def test_options_are_limits_of_the_server(serve):
     limits = "--max-bytes 1 --max-pixels 2 --max-images 3 --max-neighbors 4 --max-requests 5 --seconds 6"
-    *_, made = serve(f"folder --port 0 --name cats --batch-size 8 {limits}")
+    *_, made = serve(f"folder --port 0 --name cats --batch-size 8 --item-column product {limits}")
     assert list(vars(made["limits"]).values()) == [1, 2, 3, 4, 5, 6]
-    assert (made["name"], made["batch_size"]) == ("cats", 8)
+    assert (made["name"], made["batch_size"], made["item_column"]) == ("cats", 8, "product")
 
 
 class Parts:

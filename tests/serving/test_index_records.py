@@ -59,6 +59,20 @@ def test_an_excluded_item_is_replaced_by_the_next_one(records):
     assert found_rows(records([query(4, 100, excluded_row=4)])) == [by_hand(VECTORS[4], 11, all_but_4)]
 
 
+def test_each_item_of_several_vectors_is_answered_once_and_a_query_does_not_find_its_own_item():
+    products = np.arange(12) // 3
+    index = search.Exact(VECTORS, IDS, metadata={"product": products}, metric="euclidean")
+    records = IndexRecords(index, items="product")
+    assert (records.description["items"], len(records)) == (4, 12)
+    firsts, others = records([query(4, 9), query(4, 9, excluded_row=4)])
+    nearest = by_hand(VECTORS[4], 12, list(range(12)))
+    expected = [next(row for row in nearest if products[row] == one) for one in dict.fromkeys(products[nearest])]
+    assert found_rows([firsts, others]) == [expected, expected[1:]]
+    assert found_rows(records([query(4, 2, {"product": [0, 3]})])) == [
+        [row for row in expected if products[row] in (0, 3)]
+    ]
+
+
 def test_filters_take_values_of_other_columns_and_text_that_means_them(records):
     for value in (7, "7", [7]):
         assert found_rows(records([query(where={"price": value})])) == [[7]]

@@ -67,9 +67,10 @@ def serve(monkeypatch):
     monkeypatch.setattr(Quick, "go", threading.Event())
     index = search.Exact(VECTORS, np.array(["a", "b", "c", "d"]), metadata=COLUMNS)
 
-    def run(story, *, index=index, version=1, thumbnails=None, log=None, newer=None, **limits):
+    def run(story, *, index=index, version=1, thumbnails=None, log=None, newer=None, item_column=None, **limits):
         async def told():
             options = {"version": version, "index": index, "thumbnails": thumbnails, "log": log, "newer": newer}
+            options["item_column"] = item_column
             options["limits"] = serving.Limits(**limits)
             app = serving.application(None, Preprocessing(size=2), **options)
             async with TestClient(TestServer(app)) as client:
@@ -295,6 +296,8 @@ async def test_an_index_without_files_has_the_pictures_of_its_thumbnails(client)
 def test_thumbnails_of_another_index_are_an_error(serve):
     with pytest.raises(ValueError, match=r"thumbnails of 2 ids that are not in the index, such as \[0\], expected"):
         serve(None, thumbnails={0: b"", 1: b""})
+    with pytest.raises(ValueError, match="item_column='product' without index, expected index"):
+        serve(None, index=None, item_column="product")
     with pytest.raises(ValueError, match="thumbnails without index"):
         serve(None, index=None, thumbnails={0: b""})
 

@@ -102,14 +102,17 @@ def run_search(options: argparse.Namespace) -> int:
     """Print the neighbors of each image."""
     model, preprocessing = inputs.open_model(options.model, options.preprocessing)
     queries_model = fingerprint(model, preprocessing)
-    index, metadata_of = inputs.open_index(options.index, queries_model, columns=bool(options.where))
+    columns = bool(options.where or options.item_column)
+    index, metadata_of = inputs.open_index(options.index, queries_model, columns=columns)
     with as_usage_error(f"INDEX={options.index!r}"):
         require_same_model("queries", queries_model, "the index", index.fingerprint, other_model=options.other_model)
     with as_usage_error(f"--where {options.where}"):
         where = _mask(options.where, index) if options.where else None
+    with as_usage_error(f"--item-column {options.item_column}"):
+        k = options.k or min(MAX_NEIGHBORS, index.count(where, options.item_column))
     images = inputs.read_images(options.images, preprocessing, options.box)
-    k = min(MAX_NEIGHBORS, len(index) if where is None else int(where.sum())) if options.k is None else options.k
-    ids, scores = index.search(embed(model, images, batch_size=options.batch_size), k, where=where, other_model=True)
+    vectors = embed(model, images, batch_size=options.batch_size)
+    ids, scores = index.search(vectors, k, where=where, items=options.item_column, other_model=True)
     records = [
         {
             "image": path,
@@ -271,6 +274,7 @@ def _opened(serving, options):
             newer=newer,
             limits=serving.Limits(**limits),
             batch_size=options.batch_size,
+            item_column=options.item_column,
             other_model=options.other_model,
             log=options.log,
         )

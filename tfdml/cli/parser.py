@@ -146,6 +146,7 @@ def _search(command):
     command.add_argument("-k", type=_positive, metavar="N", help=f"number of neighbors (default: {MAX_NEIGHBORS})")
     text = "only items with this value; repeat it for other columns, and for other values of a column"
     command.add_argument("--where", action="append", metavar="COLUMN=VALUE", help=text)
+    _declare_item_column(command)
     _declare_other_model(command)
     _declare_preprocessing(command)
 
@@ -169,6 +170,7 @@ def _serve(command):
     command.add_argument("--log", metavar="FILE", help=text)
     text = "processes that answer, such as one per core; each loads the model (default: 1)"
     command.add_argument("--processes", type=_positive, default=1, metavar="N", help=text)
+    _declare_item_column(command)
     _declare_other_model(command)
     _declare_preprocessing(command, batch_size=32)
     for name, text in LIMITS.items():
@@ -256,6 +258,12 @@ def _declare_preprocessing(command, batch_size=256):
     command.add_argument("--preprocessing", metavar="FILE", help="JSON of a Preprocessing, instead of the model's own")
     text = f"images at a time (default: {batch_size})"
     command.add_argument("--batch-size", type=_positive, default=batch_size, metavar="N", help=text)
+
+
+def _declare_item_column(command):
+    """Declare that several vectors of INDEX are of one item."""
+    text = "column of INDEX with the item of each image, such as a product: each item is found once"
+    command.add_argument("--item-column", metavar="NAME", help=text)
 
 
 def _declare_other_model(command):

@@ -11,6 +11,7 @@ from tfdml.search.recall import neighbor_recall
 from tfdml.search.refinement.adapters import LinearAdapter, MLPAdapter
 from tfdml.search.refinement.expansion import augment_database, expand_queries
 from tfdml.search.refinement.hubs import neighborhood_similarity
+from tfdml.search.refinement.late_interaction import maxsim
 from tfdml.search.refinement.loading import load
 from tfdml.search.refinement.migration import migrate
 from tfdml.search.refinement.rerank import rerank
@@ -30,6 +31,7 @@ __all__ = [
     "hardest_pairs",
     "hardest_triplets",
     "load",
+    "maxsim",
     "migrate",
     "near_duplicates",
     "neighbor_recall",

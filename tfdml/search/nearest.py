@@ -81,6 +81,15 @@ def merged(ids, values, more_ids, more_values, k):
     return np.take_along_axis(ids, order, axis=1), np.take_along_axis(values, order, axis=1)
 
 
+def first_of_each(numbers):
+    """Whether each entry of a row is the first one of its number in the row: `(rows, n)` bool."""
+    order = np.argsort(numbers, axis=1, kind="stable")
+    is_first = np.ones(numbers.shape, bool)
+    repeats = np.diff(np.take_along_axis(numbers, order, axis=1), axis=1) == 0
+    np.put_along_axis(is_first, order[:, 1:], ~repeats, axis=1)
+    return is_first
+
+
 def without_self(neighbors, scores, rows):
     """Neighbor lists `(queries, k - 1)` without the query itself, or without the last if copies rank above the query.
 

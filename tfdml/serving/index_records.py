@@ -35,12 +35,14 @@ class IndexRecords:
     """Neighbors in an index of `tfdml.search`, as records for clients.
 
     The paths of files stay here: a client sees their last part as `name`. `thumbnails` are JPEGs by id, of some or all
-    items. `description` has facts for clients: number of items, dim, metric, whether there are pictures and random
-    items, and filters with the sorted values of a column of text, none for other columns and for many values.
+    vectors. `items` is the column of the items, as of `search`. `description` has facts for clients: number of items,
+    dim, metric, whether there are pictures and random items, and filters with the sorted values of a column of text,
+    none for other columns and for many values.
     """
 
-    def __init__(self, index: Any, thumbnails: Mapping[Any, bytes] | None = None):
+    def __init__(self, index: Any, thumbnails: Mapping[Any, bytes] | None = None, items: str | None = None):
         self._thumbnails = {} if thumbnails is None else thumbnails
+        self._items, self._item_numbers = items, index.item_numbers(items)
         self._index, self._vectors, self._ids, self._table = index, index.vectors, index.ids, index.metadata
         self._columns = [] if self._table is None else self._table.column_names
         self._longest = max(map(len, self._ids.tolist())) if self._ids.dtype.kind in "UT" else None
@@ -49,7 +51,7 @@ class IndexRecords:
         received = f"thumbnails of {len(unknown)} ids that are not in the index, such as {unknown[:1]}"
         require(not unknown, received, "thumbnails of the items of the index. Write them again with its ids")
         self.description = {
-            "items": len(self),
+            "items": index.count(items=items),
             "dim": self.dim,
             "metric": index.metric,
             "pictures": _PATH in self._columns or len(self._thumbnails) > 0,
@@ -87,7 +89,7 @@ class IndexRecords:
     def random_items(self, n: int, seed: int | None = None) -> list[dict[str, Any]]:
         """Distinct items in random order, at most n, each with its `id`, `row`, `name` and `metadata` as a neighbor."""
         rows = np.random.default_rng(seed).choice(len(self), min(n, len(self)), replace=False)
-        return self._items(rows)
+        return self._described(rows)
 
     def row_of_text(self, text: str) -> int:
         """The row of an id as it stands in an address: whole numbers as decimal digits."""
@@ -144,13 +146,13 @@ class IndexRecords:
             mask = self._mask(json.loads(where))
         except RefusedError as error:
             return [error] * len(queries)
-        k = min(
-            max(query.k + (query.excluded_row >= 0) for query in queries), len(self) if mask is None else mask.sum()
-        )
+        most = self._index.count(mask, self._items)
+        k = min(most, max(query.k + (query.excluded_row >= 0) for query in queries))
         if k == 0:
             return [[]] * len(queries)
         try:
-            ids, scores = self._index.search(np.stack([query.vector for query in queries]), int(k), where=mask)
+            vectors = np.stack([query.vector for query in queries])
+            ids, scores = self._index.search(vectors, k, where=mask, items=self._items)
         except ValueError as error:  # scores beyond float32
             if len(queries) > 1:
                 raise  # the batch is divided
@@ -159,11 +161,12 @@ class IndexRecords:
         return [self._records(*neighbors) for neighbors in zip(queries, rows, scores, strict=True)]
 
     def _records(self, query, rows, scores):
-        ranks = np.flatnonzero(rows != query.excluded_row)[: query.k]
-        items = zip(self._items(rows[ranks]), scores[ranks].tolist(), strict=True)
+        is_excluded = self._item_numbers[rows] == self._item_numbers[query.excluded_row]
+        ranks = np.flatnonzero(~is_excluded | (query.excluded_row < 0))[: query.k]
+        items = zip(self._described(rows[ranks]), scores[ranks].tolist(), strict=True)
         return [{**item, "score": score} for item, score in items]
 
-    def _items(self, rows):
+    def _described(self, rows):
         """The items of rows as clients see them."""
         metadata = [{}] * len(rows) if self._table is None else self._table.take(rows).to_pylist()
         items = zip(self._ids[rows].tolist(), rows.tolist(), metadata, strict=True)

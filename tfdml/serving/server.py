@@ -51,6 +51,7 @@ def application(
     newer: Callable[[], Any] | None = None,
     limits: Limits | None = None,
     batch_size: int = 32,
+    item_column: str | None = None,
     other_model: bool = False,
     log: FilePath | None = None,
 ) -> web.Application:
@@ -81,6 +82,7 @@ def application(
             and the earlier index stays. `tfdml serve` follows the folder of its index; None for an index that stays.
         limits: limits of requests; None for `Limits()`.
         batch_size: maximum number of images that the model embeds at the same time, of all requests together.
+        item_column: column of `index` with the item of each vector: each item is found once, by its nearest vector.
         other_model: whether an index that states another model, or another preprocessing, is taken.
         log: a table, `.csv`, to which each searched image adds a line for `tfdml drift`; None: none.
 
@@ -93,11 +95,12 @@ def application(
     limits = limits or Limits()
     embedder, monitor = Embedder(model, preprocessing, limits), Monitor(log)
     require(index is not None or not thumbnails, "thumbnails without index", "index, whose ids they have")
+    require(index is not None or item_column is None, f"item_column={item_column!r} without index", "index")
     text = _fingerprint(model, preprocessing)
 
     def records_of(index):
         require_same_model("a server", text, "the index", getattr(index, "fingerprint", None), other_model=other_model)
-        return None if index is None else _index_records(index, thumbnails, embedder.dim)
+        return None if index is None else _index_records(index, thumbnails, item_column, embedder.dim)
 
     records = records_of(index)
     server = _Server(embedder, records, model_index(model), (name, str(version), text), limits, batch_size, monitor)
@@ -118,8 +121,8 @@ def _fingerprint(model, preprocessing):
     return fingerprint(model, preprocessing) if is_known else None
 
 
-def _index_records(index, thumbnails, dim):
-    records = IndexRecords(index, thumbnails)
+def _index_records(index, thumbnails, item_column, dim):
+    records = IndexRecords(index, thumbnails, item_column)
     expected = f"{dim} as of the model's embeddings. Embed the items of the index with this model"
     require(records.dim == dim, f"an index of dim {records.dim}", expected)
     return records

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -51,8 +50,9 @@ def similarity_map(model: keras.Model, a: npt.ArrayLike, b: npt.ArrayLike) -> tu
     Source: Stylianou, Souvenir, Pless, Visualizing Deep Similarity Networks, WACV 2019, section 3, for average pooling.
     """
     from tfdml._core.backends import vector_jacobian
+    from tfdml.networks.feature_maps import parts_of
 
-    to_map, to_vector = _parts(model)
+    to_map, to_vector = (partial(half, training=False) for half in parts_of(model))
     maps = [to_map(_as_batch(model, name, image)) for name, image in (("a", a), ("b", b))]
     vectors = [to_vector(features) for features in maps]
     x, y = (_as_numpy(vector)[0] for vector in vectors)
@@ -64,49 +64,6 @@ def similarity_map(model: keras.Model, a: npt.ArrayLike, b: npt.ArrayLike) -> tu
         return (share + (x @ y / norms - share.sum()) / share.size).astype(np.float32)
 
     return shares(maps[0], vectors[1]), shares(maps[1], vectors[0])
-
-
-def _parts(model: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The model up to its last map, and from there to the vector before it is normalized."""
-    import keras
-
-    output = model.outputs[0]
-    while isinstance(output._keras_history.operation, keras.layers.UnitNormalization):
-        (output,) = _inputs_of(output)
-    require(len(output.shape) == 2, f"a model with an output of shape {output.shape}", "(batch, dim)")
-    return _parts_before(output, model)
-
-
-def _parts_before(output, model):
-    """The parts of a model before and behind the last map on the way to one of its tensors, also inside of layers."""
-    import keras
-
-    ends, tensors = {}, [output]
-    while tensors:
-        tensor = tensors.pop()
-        earlier = _inputs_of(tensor)
-        is_of_maps = isinstance(tensor._keras_history.operation, keras.Model) and any(
-            len(x.shape) == 4 for x in earlier
-        )
-        if len(tensor.shape) == 4 or is_of_maps:
-            ends[id(tensor)] = tensor
-        else:
-            tensors += earlier
-    require(len(ends) == 1, f"a model with {len(ends)} maps of features before its output", "one that it pools")
-    (end,) = ends.values()
-    behind = functools.partial(keras.Model(end, output), training=False)
-    if len(end.shape) == 4:
-        return functools.partial(keras.Model(model.inputs, end), training=False), behind
-    inner = end._keras_history.operation
-    to_map, to_end = _parts_before(inner.outputs[0], inner)
-    start = keras.Model(model.inputs, _inputs_of(end))
-    return lambda image: to_map(start(image, training=False)), lambda features: behind(to_end(features))
-
-
-def _inputs_of(tensor):
-    """The tensors from which a layer computed a tensor; none for an input."""
-    layer, number, _ = tensor._keras_history
-    return layer._inbound_nodes[number].input_tensors
 
 
 def _as_batch(model, name, image):

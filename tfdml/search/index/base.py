@@ -1,5 +1,6 @@
 """Base class of indexes with add, update and remove."""
 
+import copy
 import numbers
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -23,7 +24,7 @@ from tfdml.search.index.segment_files import (
 )
 from tfdml.search.index.segments import Segment
 from tfdml.search.index.tables import as_rows_of, as_table
-from tfdml.search.nearest import merged
+from tfdml.search.nearest import first_of_each, merged
 from tfdml.search.scores import Gallery
 from tfdml.typing import FilePath, Filter, Metadata
 
@@ -97,6 +98,19 @@ class Index:
         """The vectors that pass a filter, `(n,)` bool in the order of `ids`; see `search`."""
         return self._items.mask(where)
 
+    def item_numbers(self, items: str | None) -> np.ndarray:
+        """The number of the item of each vector, `(n,)` int64 from 0 in the order of `ids`; see `search`.
+
+        Metrics count items with `neighbors=index.item_numbers("product")[index.rows(ids)]`.
+        """
+        return self._items.numbers(items)
+
+    def count(self, where: Filter | None = None, items: str | None = None) -> int:
+        """The number of items of the vectors that pass a filter, which is the largest `k`; see `search`."""
+        if items is None:
+            return len(self) if where is None else int(self.mask(where).sum())
+        return int(np.count_nonzero(self._counts(where, items)))
+
     def add(
         self,
         vectors: npt.ArrayLike,
@@ -162,16 +176,19 @@ class Index:
         k: int,
         *,
         where: Filter | None = None,
+        items: str | None = None,
         model: Any = None,
         other_model: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Find the `k` nearest vectors of every query, with `Scann` and `Faiss` approximately.
+        """Find the `k` nearest vectors or items of every query, with `Scann` and `Faiss` approximately.
 
         Args:
             queries: `(q, dim)` floats, finite; `q` may be 0.
-            k: number of neighbors, 1 to `len(self)`, or to the number of vectors that pass `where`.
+            k: number of neighbors, 1 to `len(self)`, or to the number of vectors that pass `where`, or of their items.
             where: the vectors that may be returned: `(n,)` booleans in the order of `ids`, or an expression of metadata
                 columns, `pyarrow.compute.field("price") < 10`; None for all. Rows where it is null do not pass.
+            items: column of the metadata with the item of each vector, such as the product of a photograph. Each item
+                is found once, by its nearest vector, and `k` counts items. None: each vector is an item.
             model, other_model: as in `add`, for the queries. The fingerprint of a Keras model takes the sha256 of its
                 weights: compute it once for many searches.
 
@@ -181,6 +198,8 @@ class Index:
             scores: `(q, k)` float32. Cosine and dot product fall along a row; Euclidean distances rise.
         """
         self._require_model("queries", stated_model(model, queries), other_model)
+        if items is not None:
+            return copy.copy(self)._search_items(queries, k, where, items)  # one version, whatever is changed
         return self._search(self._neighbors, queries, k, where)
 
     def save(self, path: FilePath) -> None:
@@ -233,17 +252,38 @@ class Index:
             (segment, allowed, len(segment.ids) if allowed is None else int(allowed.sum()))
             for segment, allowed in zip(items.segments, items.allowed(where), strict=True)
         ]
-        total = sum(count for _, _, count in counts)
-        items_that_pass = f"the {total} items {'of the index' if where is None else 'that pass the filter'}"
-        require(total > 0, "no items", "at least one. Change the filter, or add items")
-        is_whole = isinstance(k, numbers.Integral) and not isinstance(k, bool)
-        require(is_whole and 1 <= k <= total, f"k={k!r}", f"a whole number from 1 to {total}, {items_that_pass}")
+        _require_k(k, sum(count for _, _, count in counts), where)
         ids, values = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
         for segment, allowed, count in counts:
             if count:
                 rows, segment_values = neighbors(segment, allowed, queries, min(int(k), count))
                 ids, values = merged(ids, values, segment.ids.values[rows], segment_values, k)
         return ids, -values if self.metric == "euclidean" else values
+
+    def _search_items(self, queries, k, where, items):
+        """As `search` with `items`: queries whose nearest vectors are of fewer than k items look for more vectors."""
+        where = None if where is None else self.mask(where)
+        queries, item_numbers = self._as_vectors(queries, name="queries"), self.item_numbers(items)
+        counts = self._counts(where, items)
+        num_items, num_vectors = np.count_nonzero(counts), int(counts.sum())
+        _require_k(k, num_items, where)
+        most = min(num_vectors, (k - 1) * int(counts.max()) + 1)  # are of k items at least
+        ids, scores = np.empty((len(queries), k), self.ids.dtype), np.empty((len(queries), k), np.float32)
+        left, size = np.arange(len(queries)), min(most, -(-k * num_vectors // num_items))
+        while len(left):
+            near_ids, near_scores = self._search(self._neighbors, queries[left], size, where)
+            is_first = first_of_each(item_numbers[self.rows(near_ids)])
+            is_done = is_first.sum(axis=1) >= k
+            firsts = np.argsort(~is_first[is_done], axis=1, kind="stable")[:, :k]
+            ids[left[is_done]] = np.take_along_axis(near_ids[is_done], firsts, axis=1)
+            scores[left[is_done]] = np.take_along_axis(near_scores[is_done], firsts, axis=1)
+            left, size = left[~is_done], min(most, 4 * size)
+        return ids, scores
+
+    def _counts(self, where, items):
+        """The number of vectors of each item that pass a filter."""
+        item_numbers = self.item_numbers(items)
+        return np.bincount(item_numbers if where is None else item_numbers[self.mask(where)], minlength=1)
 
     def _neighbors(self, segment, allowed, queries, k):
         """Rows of a segment `(q, k)` and their values, of which larger ones are nearer."""
@@ -284,3 +324,11 @@ class Index:
         received = f"{len(present)} ids that are in the index, such as {present[:1].tolist()}"
         require(not len(present), received, "new ids. Pass these to update")
         return new
+
+
+def _require_k(k, total, where):
+    """Raise a ValueError unless k is a number of neighbors among `total` items."""
+    items_that_pass = f"the {total} items {'of the index' if where is None else 'that pass the filter'}"
+    require(total > 0, "no items", "at least one. Change the filter, or add items")
+    is_whole = isinstance(k, numbers.Integral) and not isinstance(k, bool)
+    require(is_whole and 1 <= k <= total, f"k={k!r}", f"a whole number from 1 to {total}, {items_that_pass}")

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import as_unmasked
+from tfdml._core.checks import as_unmasked, require
 from tfdml.search.index.ids import are_storable, as_lookup_ids, shown
 from tfdml.search.index.segments import Segment, compacted, joined, metadata_of
 from tfdml.search.index.tables import is_expression, mask_of
@@ -45,6 +45,25 @@ class Items:
     def metadata(self) -> "pyarrow.Table | None":
         """`pyarrow.Table` of n rows, or None."""
         return metadata_of(self.segments)
+
+    @cached_property
+    def _numbers(self):
+        return {}
+
+    def numbers(self, column: str | None) -> np.ndarray:
+        """The number of the item of each vector, `(n,)` int64: the place of its value in a column; None: rows."""
+        if column is None:
+            return np.arange(len(self))
+        if column not in self._numbers:
+            table: Any = self.metadata
+            names = () if table is None else table.column_names
+            require(column in names, f"items={column!r}", f"a column of the metadata: {', '.join(names) or 'none'}")
+            values = table[column].combine_chunks()
+            received = f"items={column!r} of type {values.type}, without a value for {values.null_count} vectors"
+            is_whole = values.type.num_fields == 0 and values.null_count == 0
+            require(is_whole, received, "numbers or text, one for each vector. Update the others, or remove them")
+            self._numbers[column] = values.dictionary_encode().indices.to_numpy().astype(np.int64)
+        return self._numbers[column]
 
     def rows(self, ids: npt.ArrayLike) -> np.ndarray:
         """The row of each id, in the shape of the ids."""

@@ -1,0 +1,134 @@
+"""Several vectors of one item: each item is found once, by its nearest vector."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from tests.search.test_search import METRICS, build, by_loops, clustered, every_kind
+from tfdml import metrics, search
+
+X, QUERIES = clustered(500, seed=8), clustered(25, seed=9)
+PRODUCTS = np.array([f"product {i}" for i in np.random.default_rng(0).zipf(1.6, 500) % 90])
+PRICES = np.arange(500) % 4
+
+
+def nearest_items(queries, vectors, products, k, metric):
+    """The rows of the nearest vectors of the k nearest products, and their scores, from a list of all vectors."""
+    found, values = [], []
+    for rows, scores in zip(*by_loops(vectors, queries, len(vectors), metric), strict=True):
+        best = {}
+        for row, score in zip(rows, scores, strict=True):
+            best.setdefault(products[row], (row, score))
+        found.append([row for row, _ in list(best.values())[:k]])
+        values.append([score for _, score in list(best.values())[:k]])
+    return np.array(found), np.array(values)
+
+
+@every_kind
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("where", [None, pc.field("price") < 2, PRICES == 3])
+def test_each_item_is_found_once_by_its_nearest_vector(kind, metric, where):
+    index = build(kind, X, metric=metric, metadata={"product": PRODUCTS, "price": PRICES})
+    allowed = np.flatnonzero(np.ones(500, bool) if where is None else index.mask(where))
+    for k in (1, 8, len(set(PRODUCTS[allowed]))):  # the last one reads on until the rarest item
+        found, scores = index.search(QUERIES, k, where=where, items="product")
+        rows, expected = nearest_items(QUERIES, X[allowed], PRODUCTS[allowed], k, metric)
+        np.testing.assert_array_equal(found, allowed[rows])
+        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
+    assert index.count(where, "product") == k
+    assert index.count(where) == len(allowed)
+
+
+@every_kind
+def test_changes_and_folders_keep_the_items_of_vectors(tmp_path, kind):
+    ids = np.array([f"photo {i}" for i in range(500)])
+    first, added, gone = np.arange(300), np.arange(300, 500), np.arange(0, 500, 7)
+    index = build(kind, X[first], ids[first], metadata={"product": PRODUCTS[first]})
+    index.search(QUERIES, 3, items="product")
+    index.add(X[added], ids[added], metadata={"product": PRODUCTS[added]})
+    index.remove(ids[gone])
+    index.update(["photo 1"], metadata={"product": ["another"]})
+    index.save(tmp_path / "index")
+    held = np.append(np.setdiff1d(np.arange(500), [1, *gone]), 1)
+    products = np.append(PRODUCTS[held[:-1]], "another")
+    for same in (index, search.load(tmp_path / "index")):
+        rows, _ = nearest_items(QUERIES, X[held], products, 20, "cosine")
+        np.testing.assert_array_equal(same.search(QUERIES, 20, items="product")[0], ids[held][rows])
+        assert same.count(items="product") == len(set(products))
+
+
+@pytest.mark.parametrize("kind", ["faiss", "scann"])
+def test_approximate_search_of_cells_finds_most_items(kind):
+    x, products = clustered(4000, seed=1), np.arange(4000) // 5
+    options = {"metadata": {"product": products}, "method": "partitioned", "leaves": 40, "leaves_to_search": 20}
+    index = build(kind, x, **options)
+    exact, _ = search.Exact(x, metadata={"product": products}).search(x[:200], 10, items="product")
+    found, _ = index.search(x[:200], 10, items="product")
+    assert search.neighbor_recall(products[found], products[exact]) > 0.98
+    assert all(len(set(products[row])) == 10 for row in found)
+
+
+def test_metrics_count_items():
+    index = search.Exact(X, metadata={"product": PRODUCTS})
+    numbers = index.item_numbers("product")
+    assert numbers.tolist() == [list(dict.fromkeys(PRODUCTS)).index(product) for product in PRODUCTS]
+    labels = np.arange(numbers.max() + 1) % 6  # of the products
+    found, _ = index.search(QUERIES, 20, items="product")
+    wanted = np.arange(25) % 6
+    options = {"gallery_labels": labels, "k": 5, "extra": ("ndcg@5",), "at_r": False}
+    counted = metrics.retrieval(None, wanted, neighbors=numbers[index.rows(found)], **options)
+    rows, _ = nearest_items(QUERIES, X, PRODUCTS, 20, "cosine")
+    hits = labels[numbers[rows[:, :5]]] == wanted[:, None]
+    assert counted["recall@5"] == hits.any(axis=1).mean()
+    assert counted["precision@1"] == hits[:, 0].mean()
+    np.testing.assert_array_equal(index.item_numbers(None), np.arange(500))
+
+
+@every_kind
+def test_an_item_behind_all_vectors_of_another_one_is_found(kind):
+    angles = np.arange(8) / 10
+    index = build(kind, np.stack([np.cos(angles), np.sin(angles)], axis=1), metadata={"item": [*"aaaaaabc"]})
+    assert index.search([[1, 0]], 2, items="item")[0].tolist() == [[0, 6]]
+    assert index.search([[1, 0]], 3, items="item")[0].tolist() == [[0, 6, 7]]
+
+
+def test_no_queries_find_no_items_and_numbers_may_be_items():
+    index = search.Exact(X, metadata={"product": np.arange(500) // 5})
+    found, scores = index.search(X[:0], 7, items="product")
+    assert found.shape == scores.shape == (0, 7)
+    assert index.search(X[:1], 1, items="product")[0].tolist() == [[0]]
+
+
+@pytest.mark.parametrize(
+    ("column", "items", "k", "message"),
+    [
+        (
+            [*PRODUCTS[:9], None],
+            "product",
+            1,
+            "of type string, without a value for 1 vectors, expected numbers",
+        ),
+        (PRODUCTS[:10], "shop", 1, "items='shop', expected a column of the metadata: product"),
+        ([[row] for row in range(10)], "product", 1, "of type list.*, expected numbers or text, one for each"),
+        (["a", "b"] * 5, "product", 3, "k=3, expected a whole number from 1 to 2, the 2 items of the index"),
+        (["a", "b"] * 5, "product", 0, "k=0, expected a whole number from 1 to 2"),
+    ],
+)
+def test_items_that_are_no_column_or_not_of_all_vectors_are_errors(column, items, k, message):
+    index = search.Exact(X[:10], metadata={"product": column})
+    with pytest.raises(ValueError, match=message):
+        index.search(QUERIES, k, items=items)
+
+
+def test_columns_of_items_of_mixed_types_or_of_another_length_are_errors():
+    with pytest.raises(ValueError, match="metadata that is not a table"):
+        search.Exact(X[:2], metadata={"product": ["a", 7]})
+    with pytest.raises(ValueError, match="metadata of 3 rows, expected 2: one per vector"):
+        search.Exact(X[:2], metadata={"product": ["a", "a", "b"]})
+    with pytest.raises(ValueError, match="no items, expected at least one"):
+        search.Exact(X[:2], metadata={"product": ["a", "b"]}).search(X[:1], 1, where=[False] * 2, items="product")
+    with pytest.raises(ValueError, match="items='product', expected a column of the metadata: none"):
+        search.Exact(X[:2]).search(X[:1], 1, items="product")
+    categories = pa.table({"product": pa.array(["a", "b", "a"]).dictionary_encode()})
+    assert search.Exact(X[:3], metadata=categories).count(items="product") == 2
