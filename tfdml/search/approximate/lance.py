@@ -8,69 +8,64 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.atomic import as_writable_path
+from tfdml._core.atomic import as_writable_path, require_replaceable
 from tfdml.search.approximate.base import Approximate, chosen_leaves, chosen_method, optional_whole, rescored
-from tfdml.search.blocks import MAX_BYTES, slices
+from tfdml.search.blocks import MAX_BYTES
 from tfdml.search.exact import exact_neighbors
 from tfdml.search.index.lance_items import (
     VECTOR,
     TableItems,
-    TemporaryFolder,
     is_lance_table,
+    lance,
     open_table,
-    require_columns,
     settings_of,
+    table_of,
     uri_of,
-    with_settings,
 )
 from tfdml.search.nearest import merged
 from tfdml.typing import FilePath, Metadata
 
-_QUERIES = 1024  # whose candidates are read together
 _MANY = 4  # A filter that at least a quarter passes is applied after the search for candidates.
-_SPARE = 1.5  # candidates, over the number that passes such a filter on average
-_INDEX = "cells"  # its name in the table
+_SPARE = 1.5  # times as many candidates as have the wanted number of allowed ones on average
+_DISTANCES = {"cosine": "L2", "euclidean": "L2", "dot": "dot"}  # Vectors are normalized for cosine.
 _KEPT = timedelta(minutes=10)  # earlier versions under a saved index, for their readers
 
 
 class Lance(Approximate):
     """Nearest neighbors in a table of LanceDB, behind the interface of `Exact`: vectors stay on disk or at a URL.
 
-    The table has the columns `id`, `embedding` and those of the metadata, and states metric, model and settings in the
-    metadata of its schema. Memory holds ids and metadata. The number of vectors determines the method:
+    The columns of the table are `id`, `embedding` and the metadata; its schema states model and settings. Memory holds
+    ids and metadata. The number of vectors determines the method:
 
-    * below 20,000 vectors `"exact"`: a search reads all vectors, and its results equal those of `Exact` to the last
-      bit;
+    * below 20,000 `"exact"`: each search reads all vectors. Ids and scores equal those of `Exact` to the last bit;
     * from 20,000 `"partitioned"`: Lance proposes `rescore` candidates from int8 codes in the `leaves_to_search` nearest
-      of `leaves` k-means cells. They are read, and scored as in `Exact`.
+      of `leaves` k-means cells. They are read, and scored as by `Exact`.
 
-    A query always gets `k` neighbors, as with `Faiss`. If fewer than a quarter of the vectors pass a filter, they are
-    read and compared. Vectors that were added since the last `rebuild` are searched, too.
+    A query always gets `k` neighbors. Where less than a quarter of the vectors passes a filter, these are compared.
+    Vectors that were added since `rebuild` are found, too.
 
-    **Changes are in the table at once**, each as one version. `save` writes a copy, or the settings into the table of
-    the index itself. Without `path`, the table is in a temporary folder, and ends with the index. One writer changes a
-    table at a time: an index whose table another one has changed refuses changes until it is loaded again.
+    **A change is in the table at once**, as a version. `save` writes a copy, or the settings, if `path` is the table
+    itself. Without `path`, the table is in memory. A change of a table that another writer has changed is a
+    ValueError.
 
     Example:
 
-        >>> index = tfdml.search.Lance([[1.0, 0.0], [0.6, 0.8]], ids=["a", "b"], path="shop/products.lance")
+        >>> index = tfdml.search.Lance([[1.0, 0.0], [0.6, 0.8]], ["a", "b"], path="shop/products.lance")
         >>> index.add([[0.0, 1.0]], ["c"])
         >>> tfdml.search.load("shop/products.lance").search([[0.0, 2.0]], k=2)[0].tolist()
         [['c', 'b']]
 
     Args:
-        vectors, ids, metric, metadata, max_bytes, model: as for `Exact`. No metadata may be named `id` or `embedding`.
-        path: folder `database/table.lance`, or a URL such as `s3://bucket/table.lance`, of a new table.
+        vectors, ids, metric, metadata, max_bytes, model: as for `Exact`.
+        path: folder `database/table.lance`, or URL such as `s3://bucket/table.lance`, of a new table.
         method: "auto", "exact" or "partitioned".
-        leaves: number of cells; the square root of n by default.
-        leaves_to_search: number of cells searched per query, a quarter of them by default.
+        leaves, leaves_to_search: as for `Faiss`.
         rescore: number of candidates per query; k + 10 by default, never fewer than k.
-
-    Source: Pace et al., Lance: Efficient Random Access in Columnar Storage through Adaptive Structural Encodings, 2025.
     """
 
     kind: ClassVar[str] = "lance"
     methods: ClassVar[tuple[str, ...]] = ("exact", "partitioned")
+    max_queries: ClassVar[int] = 1024  # whose candidates are read together
 
     _items: TableItems
 
@@ -90,62 +85,49 @@ class Lance(Approximate):
         rescore: int | None = None,
     ):
         super().__init__(vectors, ids, metric=metric, metadata=metadata, max_bytes=max_bytes, model=model)
-        require_columns(self.metadata)
         self._choose(method, leaves, leaves_to_search, rescore)
-        home: Any = TemporaryFolder() if path is None else None
-        place = uri_of(f"{home.path}/items.lance" if path is None else path)
-        _require_free(place)
-        self._items = TableItems.write(place, iter(self._items.segments), self._settings(), "create", home)
+        table = table_of(self._items.segments[0], self._state())
+        place = "memory://table" if path is None else _free(path)
+        self._items = TableItems.of(lance().write_dataset(table, place, mode="create"))
         self._train()
 
-    def rebuild(
-        self,
-        *,
-        method: str = "auto",
-        leaves: int | None = None,
-        leaves_to_search: int | None = None,
-        rescore: int | None = None,
-    ) -> None:
-        """Join the files of the table, and train the cells again, of all vectors.
+    def rebuild(self, **settings: Any) -> None:
+        """Join the files of the table, and make the cells again, of all vectors.
 
         Args:
-            method, leaves, leaves_to_search, rescore: as in the constructor, by default for the current size.
+            settings: `method`, `leaves`, `leaves_to_search` and `rescore`, as in the constructor.
         """
-        self._choose(method, leaves, leaves_to_search, rescore)
-        self._items = self._items.changed(lambda dataset: dataset.optimize.compact_files())
-        self._items = self._items.changed(with_settings(self._settings()))
+        self._choose(**settings)
+        self._items = self._items.changed(lambda dataset: dataset.optimize.compact_files()).with_settings(self._state())
         self._train()
 
     def save(self, path: FilePath) -> None:
-        """Write a copy to a folder or a URL, or the settings into the own table, if `path` is its place.
+        """Write a copy to a folder or a URL, or the settings, if `path` is the table itself.
 
-        A table of an index that is there gets the copy as its next version, and keeps earlier ones for ten minutes.
+        An index that is there gets the copy as its next version, and keeps its earlier ones for ten minutes.
         """
-        place = uri_of(path)
-        if place == self._items.table.dataset.uri:
-            self._items = self._items.changed(with_settings(self._settings()))
+        own, place = self._items.table.dataset, uri_of(path)
+        if place == own.uri:
+            self._items = self._items.with_settings(self._state())
             return
-        mode = "overwrite" if is_lance_table(place) and open_table(place) else "create"
-        if mode == "create":
-            _require_free(place)
+        place = place if is_lance_table(place) and ("://" in place or open_table(place)) else _free(place)
+        written = lance().write_dataset(own.scanner(scan_in_order=True).to_reader(), place, mode="overwrite")
         copied = copy.copy(self)
-        copied._items = TableItems.write(place, self._items.blocks(), self._settings(), mode)
+        copied._items = TableItems.of(written).with_settings(self._state())
         copied._train()
-        copied._items.table.dataset.cleanup_old_versions(older_than=_KEPT)
+        written.cleanup_old_versions(older_than=_KEPT)
 
     @classmethod
     def read(cls, folder: Path, max_bytes: int = MAX_BYTES) -> Self:
         """The index in a table, at its latest version."""
-        dataset = open_table(folder)
-        index = cls.__new__(cls)
-        index.__dict__ |= settings_of(dataset)
-        index.max_bytes, index._items = max_bytes, TableItems.of(dataset)
+        dataset, index = open_table(folder), cls.__new__(cls)
+        index.__dict__ |= settings_of(dataset) | {"max_bytes": max_bytes, "_items": TableItems.of(dataset)}
         return index
 
-    def _settings(self):
+    def _state(self):
         return {name: getattr(self, name) for name in (*self.settings, "fingerprint")}
 
-    def _choose(self, method, leaves, leaves_to_search, rescore):
+    def _choose(self, method="auto", leaves=None, leaves_to_search=None, rescore=None):
         """Check and set the settings of a search."""
         method = chosen_method(self.methods, method, "exact" if len(self) < 20_000 else "partitioned")
         leaves, leaves_to_search = chosen_leaves(method, leaves, leaves_to_search, len(self))
@@ -153,44 +135,25 @@ class Lance(Approximate):
         self.method, self.leaves, self.leaves_to_search = method, leaves, leaves_to_search
 
     def _train(self):
-        """Make the index of cells in the table, or drop it; the table's searches are exact until it is there."""
+        """Make the cells of the table; a search is exact until they are there."""
         if self.leaves:
-            metric = "dot" if self.metric == "dot" else "L2"  # vectors are normalized for cosine
-            options = {"name": _INDEX, "metric": metric, "num_partitions": self.leaves, "replace": True}
+            options = {"metric": _DISTANCES[self.metric], "num_partitions": self.leaves, "replace": True}
             self._items = self._items.changed(lambda dataset: dataset.create_index(VECTOR, "IVF_SQ", **options))
-        elif any(index.name == _INDEX for index in self._items.table.dataset.describe_indices()):
-            self._items = self._items.changed(lambda dataset: dataset.drop_index(_INDEX))
 
     def _effort(self, segment, allowed, k):
-        share = 1.0 if allowed is None else max(1, allowed.sum()) / len(allowed)
-        num_candidates = max(k, self._chosen_rescore(k))
-        spare = 1.0 if allowed is None else _SPARE
-        return min(len(segment.ids), int(np.ceil(spare * num_candidates / share))), num_candidates
-
-    def _chosen_rescore(self, k):
-        return self.rescore or k + 10
-
-    def _neighbors(self, segment, allowed, queries, k):
-        if allowed is not None and allowed.sum() * _MANY < len(allowed):
-            return self._exact_neighbors(segment, allowed, queries, k)
-        return super()._neighbors(segment, allowed, queries, k)
+        share, num_candidates = 1.0 if allowed is None else allowed.mean(), max(k, self.rescore or k + 10)
+        if share * _MANY < 1:
+            return num_candidates, len(segment.ids)  # exact
+        return min(len(segment.ids), int(num_candidates * (1 if allowed is None else _SPARE / share))), num_candidates
 
     def _approximate_neighbors(self, segment, allowed, queries, num_requested, num_rescored):
-        found = [self._candidates(segment, queries[part], num_requested) for part in slices(len(queries), _QUERIES)]
-        rows, values = map(np.concatenate, zip(*found, strict=True))
-        return rows, values
-
-    def _candidates(self, segment, queries, count):
-        """Rows and values `(q, count)` of the candidates for some queries; NaN values where there are fewer."""
-        vectors = segment.gallery
-        nearest = {"column": VECTOR, "q": vectors.take(np.arange(1)).scores(queries).queries, "k": count}
-        nearest |= {"nprobes": self.leaves_to_search, "metric": "dot" if self.metric == "dot" else "L2"}
-        table = vectors.dataset.scanner(nearest=nearest, columns=["_distance"], with_row_id=True).to_table()
-        query = table["query_index"].to_numpy()
+        vectors, rows = segment.gallery, np.zeros((len(queries), num_requested), np.int64)
+        nearest = {"q": vectors.take(np.arange(1)).scores(queries).queries, "k": num_requested, "column": VECTOR}
+        nearest |= {"metric": _DISTANCES[self.metric], "nprobes": self.leaves_to_search}
+        found = vectors.dataset.scanner(nearest=nearest, columns=["_distance"], with_row_id=True).to_table()
+        query, values = found["query_index"].to_numpy(), np.full(rows.shape, np.nan, np.float32)
         column = np.arange(len(query)) - np.searchsorted(query, query)
-        rows, values = np.zeros((len(queries), count), np.int64), np.full((len(queries), count), np.nan, np.float32)
-        rows[query, column] = segment.searcher.find(table["_rowid"].to_numpy())
-        values[query, column] = 0
+        rows[query, column], values[query, column] = segment.searcher.find(found["_rowid"].to_numpy()), 0
         distinct, places = np.unique(rows, return_inverse=True)
         places, values = rescored(vectors.take(distinct).scores(queries), places.reshape(rows.shape), values)
         return distinct[places], values
@@ -203,9 +166,8 @@ class Lance(Approximate):
         return rows, values
 
 
-def _require_free(place):
-    """Raise a FileExistsError for a folder with files."""
-    if "://" not in place:  # Lance looks at a URL
-        folder = as_writable_path(place)
-        if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-            raise FileExistsError(f"Received path={place!r}, where there are files. Load it, or choose another path.")
+def _free(path):
+    """A path or URL as Lance names it; a FileExistsError for a folder with files."""
+    if "://" not in str(path):  # Lance looks at a URL
+        require_replaceable(as_writable_path(path), lambda folder: frozenset())
+    return uri_of(path)
