@@ -104,14 +104,16 @@ class Lance(Approximate):
     def save(self, path: FilePath) -> None:
         """Write a copy to a folder or a URL, or the settings, if `path` is the table itself.
 
-        An index that is there gets the copy as its next version, and keeps its earlier ones for ten minutes.
+        A table of an index in a folder gets the copy as its next version, and keeps earlier ones for ten minutes. A
+        table at a URL is not replaced: Lance raises an OSError.
         """
         own, place = self._items.table.dataset, uri_of(path)
         if place == own.uri:
             self._items = self._items.with_settings(self._state())
             return
-        place = place if is_lance_table(place) and ("://" in place or open_table(place)) else _free(place)
-        written = lance().write_dataset(own.scanner(scan_in_order=True).to_reader(), place, mode="overwrite")
+        is_there = "://" not in place and is_lance_table(place)
+        mode, place = ("overwrite", open_table(place).uri) if is_there else ("create", _free(place))
+        written = lance().write_dataset(own.scanner(scan_in_order=True).to_reader(), place, mode=mode)
         copied = copy.copy(self)
         copied._items = TableItems.of(written).with_settings(self._state())
         copied._train()
