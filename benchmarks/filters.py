@@ -47,7 +47,7 @@ def built(vectors, folder, names):
         "faiss cells": (lambda: tfdml.search.Faiss(vectors, method="partitioned"), "leaves_to_search"),
         "faiss graph": (lambda: tfdml.search.Faiss(vectors, method="graph"), "rescore"),
         "lance": (
-            lambda: tfdml.search.Lance(vectors, path=folder / "table.lance", method="partitioned"),
+            lambda: tfdml.search.Lance(vectors, path=folder / "a.lance", metric="cosine", method="partitioned"),
             "leaves_to_search",
         ),
     }

@@ -87,8 +87,8 @@ class Lance(Approximate):
         super().__init__(vectors, ids, metric=metric, metadata=metadata, max_bytes=max_bytes, model=model)
         self._choose(method, leaves, leaves_to_search, rescore)
         table = table_of(self._items.segments[0], self._state())
-        place = "memory://table" if path is None else _free(path)
-        self._items = TableItems.of(lance().write_dataset(table, place, mode="create"))
+        uri = "memory://table" if path is None else _free(path)
+        self._items = TableItems.of(lance().write_dataset(table, uri, mode="create"))
         self._train()
 
     def rebuild(self, **settings: Any) -> None:
@@ -107,13 +107,13 @@ class Lance(Approximate):
         A table of an index in a folder gets the copy as its next version, and keeps earlier ones for ten minutes. A
         table at a URL is not replaced: Lance raises an OSError.
         """
-        own, place = self._items.table.dataset, uri_of(path)
-        if place == own.uri:
+        dataset, uri = self._items.table.dataset, uri_of(path)
+        if uri == dataset.uri:
             self._items = self._items.with_settings(self._state())
             return
-        is_there = "://" not in place and is_lance_table(place)
-        mode, place = ("overwrite", open_table(place).uri) if is_there else ("create", _free(place))
-        written = lance().write_dataset(own.scanner(scan_in_order=True).to_reader(), place, mode=mode)
+        is_there = "://" not in uri and is_lance_table(uri)
+        mode, uri = ("overwrite", open_table(uri).uri) if is_there else ("create", _free(uri))
+        written = lance().write_dataset(dataset.scanner(scan_in_order=True).to_reader(), uri, mode=mode)
         copied = copy.copy(self)
         copied._items = TableItems.of(written).with_settings(self._state())
         copied._train()
@@ -152,19 +152,20 @@ class Lance(Approximate):
         vectors, rows = segment.gallery, np.zeros((len(queries), num_requested), np.int64)
         nearest = {"q": vectors.take(np.arange(1)).scores(queries).queries, "k": num_requested, "column": VECTOR}
         nearest |= {"metric": _DISTANCES[self.metric], "nprobes": self.leaves_to_search}
-        found = vectors.dataset.scanner(nearest=nearest, columns=["_distance"], with_row_id=True).to_table()
-        query, values = found["query_index"].to_numpy(), np.full(rows.shape, np.nan, np.float32)
+        table = vectors.dataset.scanner(nearest=nearest, columns=["_distance"], with_row_id=True).to_table()
+        query, values = table["query_index"].to_numpy(), np.full(rows.shape, np.nan, np.float32)
         column = np.arange(len(query)) - np.searchsorted(query, query)
-        rows[query, column], values[query, column] = segment.searcher.find(found["_rowid"].to_numpy()), 0
-        distinct, places = np.unique(rows, return_inverse=True)
-        places, values = rescored(vectors.take(distinct).scores(queries), places.reshape(rows.shape), values)
-        return distinct[places], values
+        rows[query, column], values[query, column] = segment.searcher.find(table["_rowid"].to_numpy()), 0
+        distinct, positions = np.unique(rows, return_inverse=True)
+        scores, positions = vectors.take(distinct).scores(queries), positions.reshape(rows.shape)
+        positions, values = rescored(scores, positions, values)
+        return distinct[positions], values
 
     def _exact_neighbors(self, segment, allowed, queries, k):
         rows, values = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
         for block, gallery in segment.gallery.blocks(allowed, self.max_bytes):
-            found, scores = exact_neighbors(gallery, None, queries, min(k, len(block)), self.max_bytes)
-            rows, values = merged(rows, values, block[found], scores, k)
+            columns, scores = exact_neighbors(gallery, None, queries, min(k, len(block)), self.max_bytes)
+            rows, values = merged(rows, values, block[columns], scores, k)
         return rows, values
 
 

@@ -58,7 +58,7 @@ class TableVectors:
         """The rows that are allowed, None for all, some at a time, each time with a gallery of their vectors."""
         rows = np.arange(len(self)) if allowed is None else np.flatnonzero(allowed)
         size = max(1, min(_ROWS, max_bytes // (32 * self.shape[1])))
-        return ((rows[part], self.take(rows[part])) for part in slices(len(rows), size))
+        return ((rows[block], self.take(rows[block])) for block in slices(len(rows), size))
 
 
 class TableItems(Items):
@@ -96,8 +96,8 @@ class TableItems(Items):
         def update(dataset):
             new = optional_import("lance.fragment", **_NEEDS).write_fragments(table_of(segment), dataset)
             rest = {fragment.fragment_id: fragment.delete(_among(ids)) for fragment in dataset.get_fragments()}
-            gone, kept = [number for number in rest if rest[number] is None], [one for one in rest.values() if one]
-            operation = lance().LanceOperation.Update(gone, kept, new)
+            gone, changed = [number for number in rest if not rest[number]], [one for one in rest.values() if one]
+            operation = lance().LanceOperation.Update(gone, changed, new)
             lance().LanceDataset.commit(dataset, operation, read_version=dataset.version)
 
         return self.changed(update)
