@@ -114,7 +114,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", default=RESULTS / "filters.csv")
     if (options := parser.parse_args()).lance:
-        parser.set_defaults(rows=200_000, dim=128, recall=[0.9, 0.99], shares=[1.0, 0.5, 0.01])
+        parser.set_defaults(rows=200_000, dim=128, queries=500, recall=[0.9, 0.99], shares=[1.0, 0.5, 0.01])
         parser.set_defaults(kinds=["exact", "scann", "faiss cells", "lance"], output=RESULTS / "filters_lance.csv")
         options = parser.parse_args()
     packages = ["scann", "faiss-cpu", *(["pylance"] if options.lance else [])]
