@@ -21,6 +21,7 @@ CALLS = {  # package and extra: calls that take a folder for files
     ("grain", "grain"): [lambda folder: GROUP.grain_batches(X, LABELS)],
     ("scann", "scann"): [lambda folder: search.Scann(X)],
     ("faiss", "faiss"): [lambda folder: search.Faiss(X)],
+    ("lance", "lance"): [lambda folder: search.Lance(X)],
     ("optuna", "sweep"): [
         lambda folder: evaluation.cross_validate(None, SET, lambda trial: {}, folder, folds=2, trials=1)
     ],

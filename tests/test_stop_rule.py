@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 CODE = ("recipes", "studies", "benchmarks", "tools")
 OF_EVERY_LOSS = {"pairing", "miner", "importance", "match", "anchors_per_block", "name", "reduction", "dtype"}
 # The most lines of each kind. A change that needs more raises its number, and its commit says why.
-LINES = {"tfdml/**/*.py": 52_200, "tests/**/*.py": 50_650, "docs/**/*.md": 12_750}
+LINES = {"tfdml/**/*.py": 52_700, "tests/**/*.py": 50_900, "docs/**/*.md": 12_850}
 
 
 # Names without a user, by the reason for which they stay.
@@ -93,6 +93,7 @@ OPTIONS = {
         "samplers.TwoSetSampler": "short_classes",
         "samplers.input_pairs": "start",
         "search.Faiss": "max_bytes",
+        "search.Lance": "max_bytes",
         "search.Scann": "max_bytes",
         "search.hardest_triplets": "metric index",
         "search.search_on_disk": "max_bytes model",

@@ -87,6 +87,7 @@ def calls(model, folder):
         "samplers.grain_batches": ("grain", lambda: sampler.grain_batches(IMAGES, LABELS, workers=0)),
         "search.Exact with metadata": ("tables", lambda: tfdml.search.Exact(X, metadata={"label": LABELS})),
         "search.Faiss": ("faiss", lambda: tfdml.search.Faiss(X)),
+        "search.Lance": ("lance", lambda: tfdml.search.Lance(X)),
         "search.Scann": ("scann", lambda: tfdml.search.Scann(X)),
         "serving": ("serving", lambda: tfdml.serving),
         "training.train": ("photos", lambda: tfdml.training.train(data, folder / "run")),

@@ -41,8 +41,9 @@ def build(kind, vectors, ids=None, **options):
     return KINDS[kind](vectors, ids, **options)
 
 
-KINDS = {"exact": search.Exact, "scann": search.Scann, "faiss": search.Faiss}
+KINDS = {"exact": search.Exact, "scann": search.Scann, "faiss": search.Faiss, "lance": search.Lance}
 every_kind = pytest.mark.parametrize("kind", KINDS)
+every_folder = pytest.mark.parametrize("kind", ["exact", "scann", "faiss"])  # with files of tfdml's own
 
 
 @every_kind

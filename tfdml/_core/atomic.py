@@ -144,8 +144,10 @@ def read_whole(path: str | os.PathLike, read: Callable[[Path], T]) -> T:
     """`read(path)` on a single version of a folder, even while a writer replaces it.
 
     A folder that was replaced during the read is read again, since its files may belong to two versions or be gone. An
-    error is raised if it occurs twice for the same version.
+    error is raised if it occurs twice for the same version. `read` takes a URL as it is.
     """
+    if "://" in str(path):
+        return read(str(path))  # type: ignore[arg-type]
     failed: object = ...
     while True:
         folder = recovered(path)

@@ -19,12 +19,13 @@ from tfdml.datasets.readers.image_folder import EXTENSIONS
 from tfdml.embedding.files import read_embeddings
 from tfdml.embedding.in_memory import embed_blocks
 from tfdml.export.serving_config import newest_version
+from tfdml.search.index.lance_items import is_lance_table
 from tfdml.search.refinement.loading import versions_of
 from tfdml.training.settings import is_training_run, require_no_run
 from tfdml.typing import Embedder
 from tfdml.zoo.entries import EntryRef, load_reference
 
-Index = search.Exact | search.Scann | search.Faiss
+Index = search.Exact | search.Scann | search.Faiss | search.Lance
 _PARALLEL_FILES = 8  # files that are decoded at the same time
 _SPLITS = ("train", "training", "validation", "valid", "val", "dev", "test", "testing", "query", "gallery")
 
@@ -237,8 +238,8 @@ def open_index_with_metadata(path: str, model: str | None = None) -> Index:
 
 
 def _is_index(path):
-    """Whether a folder holds an index, or the shards of one."""
-    return any((Path(path) / name).is_file() for name in ("index.json", "shards.json"))
+    """Whether a folder or a URL holds an index, or the shards of one."""
+    return is_lance_table(path) or any((Path(path) / name).is_file() for name in ("index.json", "shards.json"))
 
 
 def _metadata_of_item(index, id):

@@ -191,7 +191,7 @@ _CHECKS = {
     "preprocessing": lambda options: _require_files("--preprocessing", [options.preprocessing]),
     "config": lambda options: _require_files("--config", [options.config]),
     "model": _require_model,
-    "index": lambda options: _require_files("INDEX", [options.index], Path.exists, INDEX),
+    "index": lambda options: "://" in options.index or _require_files("INDEX", [options.index], Path.exists, INDEX),
     "images": lambda options: _require_files("IMAGE", options.images, expected="image files"),
     "out": _require_new_run,
     "files": _require_compared,

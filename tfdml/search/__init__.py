@@ -1,6 +1,7 @@
-"""Nearest neighbors: exact, in memory and from disk, and approximate with ScaNN and faiss."""
+"""Nearest neighbors: exact, in memory and from disk, and approximate with ScaNN, faiss and LanceDB."""
 
 from tfdml.search.approximate.faiss import Faiss
+from tfdml.search.approximate.lance import Lance
 from tfdml.search.approximate.scann import Scann
 from tfdml.search.duplicates.groups import near_duplicates
 from tfdml.search.duplicates.pairs import pair_groups, similar_pairs
@@ -22,6 +23,7 @@ __all__ = [
     "Exact",
     "Faiss",
     "FalseNegativeGuard",
+    "Lance",
     "LinearAdapter",
     "MLPAdapter",
     "Scann",

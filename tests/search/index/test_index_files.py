@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.search.test_search import build, every_kind
+from tests.search.test_search import build, every_folder
 from tfdml import search
 from tfdml.search.approximate import scann
 from tfdml.search.index import files
@@ -27,7 +27,7 @@ def flipped(path, places):
     path.write_bytes(content)
 
 
-@every_kind
+@every_folder
 def test_a_flipped_bit_a_cut_and_a_missing_file_are_found_before_a_searcher_is_read(tmp_path, kind, monkeypatch):
     index = build(kind, 1000 + X[:30], NAMES[:30], metric="euclidean", metadata={"a": NAMES[:30]})
     index.add(1000 + X[30:], NAMES[30:], metadata={"a": NAMES[30:]})
@@ -80,7 +80,7 @@ def test_a_class_loads_while_another_version_takes_the_place(tmp_path, load, mon
     assert len(load(tmp_path / "index")) == 2
 
 
-@every_kind
+@every_folder
 def test_a_save_that_breaks_off_leaves_the_old_index(tmp_path, kind, monkeypatch):
     search.Exact(X).save(tmp_path / "index")
     new = build(kind, X[:20])

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.search.test_search import METRICS, build, by_loops, clustered, every_kind
+from tests.search.test_search import METRICS, build, by_loops, clustered, every_folder, every_kind
 from tfdml import search
 
 X = clustered(600, seed=5)
@@ -192,7 +192,7 @@ def test_a_euclidean_index_is_right_however_far_its_first_vectors_lie_from_later
         np.testing.assert_allclose(scores, distances, rtol=1e-7)
         found.remove(np.arange(30))
         found.rebuild()
-        assert found._items.segments[0].gallery.length < 20
+        assert found._items.segments[0].gallery.take(np.arange(60)).length < 20
         np.testing.assert_array_equal(found.vectors, x[30:])
         np.testing.assert_allclose(found.search(queries[5:], 9)[1], distances[5:], rtol=1e-7)
 
@@ -281,7 +281,7 @@ def test_scores_beyond_the_range_of_float32_are_refused_after_additions_too():
         index.search(1e9 * np.eye(4)[:1], 1)
 
 
-@every_kind
+@every_folder
 def test_a_loaded_index_maps_its_vectors(tmp_path, kind):
     build(kind, X, metric="dot").save(tmp_path)
     base = search.load(tmp_path).vectors

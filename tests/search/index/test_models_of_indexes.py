@@ -10,7 +10,7 @@ from tfdml import models, search
 
 X = np.random.default_rng(0).standard_normal((40, 8)).astype("float32")
 OLD, NEW = "0" * 64, "1" * 64
-KINDS = pytest.mark.parametrize("kind", [search.Exact, search.Scann, search.Faiss])
+KINDS = pytest.mark.parametrize("kind", [search.Exact, search.Scann, search.Faiss, search.Lance])
 
 
 def refused(items):

@@ -47,9 +47,11 @@ def assert_migrated(path, rows=range(200), metric="cosine"):
         (search.Exact, {"metric": "dot"}),
         (search.Scann, {"method": "partitioned", "leaves": 5, "leaves_to_search": 5, "rescore": 200}),
         (search.Faiss, {"method": "partitioned", "codes": "float32", "leaves": 5, "leaves_to_search": 5}),
+        (search.Lance, {"method": "partitioned", "leaves": 5, "leaves_to_search": 5}),
     ],
 )
-def test_a_migrated_index_is_the_index_of_the_new_vectors(kind, options, tmp_path):
+def test_a_migrated_index_is_the_index_of_the_new_vectors(kind, options, tmp_path, monkeypatch):
+    monkeypatch.setattr("tfdml.search.refinement.migration._SECONDS_TO_LEAVE", 0)
     saved(tmp_path / "index", kind=kind, **options)
     states = list(migrate(tmp_path / "index", new_of, model="new", batch_size=90))
     assert [(state.embedded, state.items) for state in states] == [(90, 200), (180, 200), (200, 200)]

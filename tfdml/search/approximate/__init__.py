@@ -1,1 +1,1 @@
-"""Approximate nearest neighbors with ScaNN and faiss, behind the interface of `Exact`."""
+"""Approximate nearest neighbors with ScaNN, faiss and LanceDB, behind the interface of `Exact`."""

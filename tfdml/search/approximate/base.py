@@ -14,7 +14,6 @@ from tfdml.search.index.files import checked
 from tfdml.search.index.segment_files import read_items
 from tfdml.search.recall import neighbor_recall, smallest_sufficient
 
-_BATCH = 16384  # Queries per call of a searcher, which bounds the copies.
 _NEIGHBORS = 2**23  # Neighbors per call of a searcher, likewise.
 
 
@@ -22,6 +21,7 @@ class Approximate(Index):
     """An index with a searcher of the vectors that it was built of, and exact search of those that were added since."""
 
     methods: ClassVar[tuple[str, ...]]
+    max_queries: ClassVar[int] = 16384  # of one call of a searcher, which bounds the copies
     settings: ClassVar[tuple[str, ...]] = (*Index.settings, "method", "leaves", "leaves_to_search", "rescore")
 
     method: str
@@ -90,7 +90,7 @@ class Approximate(Index):
         if segment.searcher is None or (allowed is not None and num_rescored >= allowed.sum()):
             return self._exact_neighbors(segment, allowed, queries, k)
         rows, values = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
-        for batch in slices(len(queries), max(1, min(_BATCH, _NEIGHBORS // num_requested))):
+        for batch in slices(len(queries), max(1, min(self.max_queries, _NEIGHBORS // num_requested))):
             nearest = self._approximate_neighbors(segment, allowed, queries[batch], num_requested, num_rescored)
             rows[batch], values[batch] = self._completed(segment, allowed, queries[batch], k, *nearest)
         return rows, values

@@ -168,7 +168,7 @@ class Index:
             gallery = old.gallery if vectors is None else self._gallery(self._as_vectors(vectors, len(updated)))
             table = as_table(metadata, len(updated))
             table = old.metadata if table is None else as_rows_of(table, self._metadata_example)
-            self._items = self._items.remove(updated).add(Segment(gallery, old.ids, table))
+            self._items = self._items.replace(updated, Segment(gallery, old.ids, table))
 
     def search(
         self,

@@ -117,6 +117,10 @@ class Items:
             )
         )
 
+    def replace(self, ids: np.ndarray, segment: Segment) -> "Items":
+        """The items without these ids, and with a new segment at the end."""
+        return self.remove(ids).add(segment)
+
     def mask(self, where: Filter) -> np.ndarray:
         """`(n,)` bool of a mask or a pyarrow expression."""
         if is_expression(where):

@@ -8,15 +8,17 @@ from tfdml._core.atomic import read_whole, version_of
 from tfdml._core.checks import require
 from tfdml._core.checksums import as_fingerprint, is_same_model, require_same_model
 from tfdml.search.approximate.faiss import Faiss
+from tfdml.search.approximate.lance import Lance
 from tfdml.search.approximate.scann import Scann
 from tfdml.search.exact import Exact
 from tfdml.search.index import shards
 from tfdml.search.index.files import read_manifest
+from tfdml.search.index.lance_items import VERSIONS, is_lance_table
 from tfdml.typing import FilePath
 
 
-def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exact | Scann | Faiss:
-    """Read an index that `Exact.save`, `Scann.save` or `Faiss.save` wrote, as the class that wrote it.
+def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exact | Scann | Faiss | Lance:
+    """Read an index that `Exact.save`, `Scann.save`, `Faiss.save` or `Lance.save` wrote, as the class that wrote it.
 
     Every file is compared with its checksum, and vectors are memory-mapped. The shards of
     `tfdml.distributed.build_index` are read as one index of their class, whose ids follow each other. While another
@@ -31,7 +33,7 @@ def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exa
         [['right']]
 
     Args:
-        path: folder of the index.
+        path: folder of the index; of a `Lance`, also a URL.
         model: the model of later queries: a Keras model, a model of `tfdml.export.load`, or a
             `tfdml.models.fingerprint`; None: not stated, and not compared.
         other_model: whether an index of another model is loaded.
@@ -47,8 +49,10 @@ def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exa
     return index
 
 
-def read_index(folder: Path) -> Exact | Scann | Faiss:
+def read_index(folder: Path) -> Exact | Scann | Faiss | Lance:
     """As `load`, from a folder that no other process writes to at the same time."""
+    if is_lance_table(folder):
+        return Lance.read(folder)
     if (folder / shards.MANIFEST).is_file():
         return shards.read_shards(folder, read_index)
     classes: dict[str, type[Exact] | type[Scann] | type[Faiss]] = {"exact": Exact, "scann": Scann, "faiss": Faiss}
@@ -64,8 +68,13 @@ def migration_of(path: FilePath) -> Path:
 
 
 def versions_of(path: FilePath) -> tuple[Any, Any]:
-    """Numbers that change when an index, or the index of its migration, is replaced."""
-    return version_of(Path(path).expanduser()), version_of(migration_of(path) / "index")
+    """Numbers that change when an index, or the index of its migration, is replaced; of a table, with each change."""
+    return index_version(Path(path).expanduser()), index_version(migration_of(path) / "index")
+
+
+def index_version(path: Path) -> tuple[Any, Any]:
+    """Numbers that change when an index is replaced; of a table, with each change."""
+    return version_of(path), version_of(path / VERSIONS)
 
 
 def _is_of(index, model):

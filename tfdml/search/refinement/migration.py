@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.atomic import atomic_write, only_writer, read_whole, version_of
+from tfdml._core.atomic import atomic_write, only_writer, read_whole
 from tfdml._core.checks import are_all_the_same, require, require_whole
 from tfdml._core.checksums import as_fingerprint, is_same_model, require_same_model
 from tfdml._core.json_files import read_json
@@ -23,8 +23,9 @@ from tfdml.search.exact import Exact
 from tfdml.search.index import shards
 from tfdml.search.index.files import files_of_index
 from tfdml.search.index.ids import Ids
+from tfdml.search.index.lance_items import is_lance_table
 from tfdml.search.refinement.adapters import LinearAdapter
-from tfdml.search.refinement.loading import migration_of, read_index
+from tfdml.search.refinement.loading import index_version, migration_of, read_index
 from tfdml.search.refinement.upgrade import rebuilt
 from tfdml.typing import FilePath
 
@@ -34,6 +35,7 @@ _COUNTS = "asked"
 _GROWTH = 1.25  # An index is put out each time when this many times as many items are embedded.
 _HELD_BACK = 10  # Each tenth item is not used to learn the adapter.
 _MAX_QUERIES = 1_000
+_SECONDS_TO_LEAVE = 2.0  # for servers, which look each second, before the files of a table are removed
 
 Embed = Callable[[np.ndarray, Any], npt.ArrayLike]
 
@@ -83,7 +85,7 @@ def migrate(path: FilePath, embed: Embed, *, model: Any, batch_size: int = 256) 
         4 all embedded
 
     Args:
-        path: folder of an index that `Exact.save`, `Scann.save` or `Faiss.save` wrote.
+        path: folder of an index that `Exact.save`, `Scann.save`, `Faiss.save` or `Lance.save` wrote.
         embed: function from ids `(n,)` and their rows of the metadata, a `pyarrow.Table` or None, to embeddings of the
             new model, `(n, new_dim)`; a row with NaN for an item that cannot be embedded.
         model: the new model, as for an index.
@@ -101,6 +103,7 @@ def migrate(path: FilePath, embed: Embed, *, model: Any, batch_size: int = 256) 
         ValueError: an index of the new model; an unfinished migration to another model; none of the first items can be
             embedded; embeddings of another shape.
     """
+    require("://" not in str(path), f"path={str(path)!r}", "a folder. Copy the table with save, and migrate the copy")
     path = Path(os.path.realpath(Path(path).expanduser()))
     fingerprint = as_fingerprint(model)
     require_whole("batch_size", batch_size, 1)
@@ -173,15 +176,24 @@ def _steps(path, work, embed, batch_size):
     with only_writer(work.folder, "path"):
         work.begin()
         while True:
-            version, index = version_of(path), read_whole(path, _read_single)
+            version, index = index_version(path), read_whole(path, _read_single)
             if index.fingerprint is not None and is_same_model(index.fingerprint, work.model):
                 break  # an earlier call was ended after the exchange
             yield from _round(index, index.vectors, work, embed, batch_size)
-            if version_of(path) == version:
-                with atomic_write(path, files_of_index) as new:
-                    os.replace(work.folder / _INDEX, new)
+            if index_version(path) == version:
+                _exchange(path, work.folder / _INDEX)
                 break
         work.remove()
+
+
+def _exchange(path, new):
+    """Put the new index in the place of the old one; of a table, as its next version."""
+    if is_lance_table(path):
+        read_index(new).save(path)
+        time.sleep(_SECONDS_TO_LEAVE)
+        return
+    with atomic_write(path, files_of_index) as folder:
+        os.replace(new, folder)
 
 
 def _round(index, old, work, embed, batch_size):

@@ -25,7 +25,7 @@ def upgrade(index: AnyIndex, adapter: Adapter, *, other_model: bool = False) -> 
         [[12]]
 
     Args:
-        index: an index of embeddings of the old model: `Exact`, `Scann` or `Faiss`. It is not changed.
+        index: an index of embeddings of the old model: `Exact`, `Scann`, `Faiss` or `Lance`. It is not changed.
         adapter: a `LinearAdapter` or `MLPAdapter` from the old model to the new one, learned with the metric of the
             index.
         other_model: whether an index that states another model than the adapter's old one is taken.
