@@ -212,7 +212,11 @@ def embedder_of_paths(
 
     def embed(ids, metadata):
         paths = np.array([path or "" for path in metadata["path"].to_pylist()])
-        boxes = np.array(metadata["box"].to_pylist(), float) if "box" in metadata.column_names else None
+        boxes = metadata["box"] if "box" in metadata.column_names else None
+        if boxes is not None:
+            received = f"{boxes.null_count} items without a box"
+            require(boxes.null_count == 0, received, "a box in the column box of each item, or no such column")
+            boxes = np.array(boxes.to_pylist(), float)
         load = replace(preprocessing, boxes=True) if boxes is not None else preprocessing
         none = np.zeros(len(ids), int)
         images = datasets.LabeledSet(paths=paths, boxes=boxes, labels=none, class_names=("",), load=load)
