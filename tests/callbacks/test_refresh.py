@@ -225,7 +225,7 @@ OTHER_PAIRS = "Received 38 labels, which are not the labels of pairs=<MinedPairs
         (
             Pairs,
             dict(index="annoy"),
-            "Received index='annoy', expected 'exact', 'scann', 'faiss', None, or a class such as",
+            "Received index='annoy', expected 'exact', 'scann', 'faiss', 'lance', None, or a class such as",
         ),
         (Pairs, dict(labels=LABELS[::-1]), OTHER_PAIRS),
     ],

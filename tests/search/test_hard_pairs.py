@@ -139,7 +139,7 @@ def test_a_search_is_given_by_its_name_or_its_class(named):
 
 @pytest.mark.parametrize("named", ["annoy", "", 3, np.ones(2)])
 def test_a_search_that_is_not_there_is_refused(named):
-    with pytest.raises(ValueError, match="expected 'exact', 'scann', 'faiss', None, or a class such as"):
+    with pytest.raises(ValueError, match="expected 'exact', 'scann', 'faiss', 'lance', None, or a class such as"):
         hardest_pairs(np.eye(4), [0, 0, 1, 1], index=named)
 
 

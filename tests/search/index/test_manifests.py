@@ -31,7 +31,7 @@ def save(kind, folder):
     return folder, json.loads((folder / "index.json").read_text())
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=[kind for kind in KINDS if kind != "lance"])  # which has a table of its own form
 def saved(request, tmp_path_factory):
     return save(request.param, tmp_path_factory.mktemp("manifests") / "index")
 
