@@ -58,6 +58,15 @@ def test_files_and_pixels_are_embedded_in_one_batch_and_bad_files_have_reasons(e
     assert all(isinstance(reason, str) for reason in embedder([b"text"]))
 
 
+def test_what_has_begun_is_read_once(embedder, monkeypatch):
+    reads = []
+    monkeypatch.setattr(embedder, "_read", lambda file: (reads.append(file), (np.ones((4, 3, 3), np.uint8), ""))[1])
+    begun = embedder.begin(b"file")
+    assert embedder.begin(begun) is begun
+    np.testing.assert_array_equal(embedder([begun])[0]["embedding"], [1, 1, 1])
+    assert reads == [b"file"]
+
+
 def test_a_jpeg_of_many_scans_is_refused_before_it_is_decoded(embedder):
     jpeg = encoded(IMAGE, "jpeg", progressive=True)  # of ten scans
     scan, end = jpeg.rfind(b"\xff\xda"), jpeg.rfind(b"\xff\xd9")

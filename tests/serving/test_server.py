@@ -35,9 +35,14 @@ class Quick:
 
     shape, dim, signatures = (2, 1, 1), 2, signatures_of(None, 2)
     go = threading.Event()
+    begun = ()
 
     def __init__(self, model, preprocessing, limits):
         pass
+
+    def begin(self, image):
+        type(self).begun += (image,)
+        return image
 
     def __call__(self, images, signature):
         found = map(self.one, images)
@@ -65,6 +70,7 @@ def serve(monkeypatch):
     """Function that runs `story(client)` against a server with these limits."""
     monkeypatch.setattr(module, "Embedder", Quick)
     monkeypatch.setattr(Quick, "go", threading.Event())
+    monkeypatch.setattr(Quick, "begun", ())
     index = search.Exact(VECTORS, np.array(["a", "b", "c", "d"]), metadata=COLUMNS)
 
     def run(story, *, index=index, version=1, thumbnails=None, log=None, newer=None, item_column=None, **limits):
@@ -431,6 +437,18 @@ async def test_more_requests_than_the_limit_are_sent_away_but_health_and_metrics
     Quick.go.set()
     assert [status for status, _ in await asyncio.gather(*slow)] == [200, 200]
     assert (await answer(client, PREDICT, files(b"ab")))[0] == 200
+
+
+@served()
+async def test_a_file_is_read_while_the_batch_before_is_computed(client):
+    requests = [asyncio.create_task(answer(client, PREDICT, files(b"slow")))]
+    while b"slow" not in Quick.begun:
+        await asyncio.sleep(0.01)
+    requests.append(asyncio.create_task(answer(client, PREDICT, files(b"ab"))))
+    while b"ab" not in Quick.begun:  # before the slow one is done
+        await asyncio.sleep(0.01)
+    Quick.go.set()
+    assert [status for status, _ in await asyncio.gather(*requests)] == [200, 200]
 
 
 @served(seconds=0.1)

@@ -1,6 +1,6 @@
 """A model as functions of files and pixels."""
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -37,10 +37,14 @@ class Embedder:
         self.dim = self._trace()
         self.signatures = signatures_of(model, self.dim)
 
+    def begin(self, image: "bytes | Boxed | np.ndarray | Future[Any]") -> "np.ndarray | Future[Any]":
+        """A file, or a box in a file, that a thread reads from now on; pixels, and what has begun, as they are."""
+        return image if isinstance(image, np.ndarray | Future) else self._readers.submit(self._read_one, image)
+
     def __call__(
-        self, images: list[bytes | Boxed | np.ndarray], signature: str = PIXELS
+        self, images: "list[bytes | Boxed | np.ndarray | Future[Any]]", signature: str = PIXELS
     ) -> list[dict[str, np.ndarray | bytes] | str]:
-        """For each image, a file, a box in a file, or pixels of `shape`: its outputs by name, or why it has none."""
+        """For each image, as `begin` takes it, with pixels of `shape`: its outputs by name, or why it has none."""
         pixels, problems = self._pixels(images)
         good = np.flatnonzero([problem == "" for problem in problems])
         results: list[Any] = list(problems)
@@ -63,16 +67,14 @@ class Embedder:
 
     def _pixels(self, images):
         """Pixels `(batch, *shape)`, and for each image a reason, empty if it was read."""
-        files = [number for number, image in enumerate(images) if not isinstance(image, np.ndarray)]
-        read = map if len(files) < 2 else self._readers.map
-        read_files = dict(zip(files, read(self._read_one, [images[number] for number in files]), strict=True))
+        begun = [self.begin(image) for image in images]
+        read = [image.result() if isinstance(image, Future) else (image, "") for image in begun]
         dtype = np.result_type(np.uint8, *(image.dtype for image in images if isinstance(image, np.ndarray)))
-        pixels, problems = np.zeros((len(images), *self.shape), dtype), [""] * len(images)
-        for number, image in enumerate(images):
-            image, problems[number] = read_files.get(number, (image, ""))
-            if not problems[number]:
+        pixels = np.zeros((len(images), *self.shape), dtype)
+        for number, (image, problem) in enumerate(read):
+            if not problem:
                 pixels[number] = image
-        return pixels, problems
+        return pixels, [problem for _, problem in read]
 
     def _read_one(self, image):
         return self._read(image.content, image.box) if isinstance(image, Boxed) else self._read(image)

@@ -318,8 +318,11 @@ class _Server:
         return await loop.run_in_executor(self._pools[use], function, *arguments)
 
     async def _results(self, signature, images):
-        """The outputs of a signature of pixels for each image, or the reason why it has none."""
-        results = await self._answers[signature](images)
+        """The outputs of a signature of pixels for each image, or the reason why it has none.
+
+        Files are read at once, while the model computes the batch before.
+        """
+        results = await self._answers[signature](map(self._embedder.begin, images))
         problems = sum(isinstance(result, str) for result in results)
         self._monitor.images.labels("refused").inc(problems)
         self._monitor.images.labels("embedded").inc(len(results) - problems)
