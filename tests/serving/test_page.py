@@ -30,6 +30,9 @@ class Levels:
     def __init__(self, model, preprocessing, limits):
         pass
 
+    def begin(self, image):
+        return image
+
     def __call__(self, images, signature):
         found = map(self.one, images)
         return [one if isinstance(one, str) else {"embedding": one} for one in found]
