@@ -4,9 +4,9 @@
     python -m studies.words --only-table                       # from the kept rows
     python -m studies.words --quick                            # a smoke test: drawn objects, random texts, two steps
 
-Objects, their photographs and the split are those of `studies.stamps`. Each object of the package has a description,
+`studies.stamps` has the objects, their photographs and the split. Each object of the package has a description,
 such as "A red kangaroo."; its class name is the name of its file. The images are features of EfficientNetLite0, the
-texts those of all-MiniLM-L6-v2 (Apache 2.0; the folder with its config.json and model.safetensors, which KerasHub
+texts features of all-MiniLM-L6-v2 (Apache 2.0; the folder with its config.json and model.safetensors, which KerasHub
 reads), both frozen. Two linear heads learn one space by the loss of CLIP, from 160 objects. The rate and the number of
 steps are chosen on the 80 objects of the validation part, by MAP@R of images for texts. Then five seeds are measured on
 the 80 objects of the test. Random words are a random vector for each word, the mean of which is the text.
@@ -142,7 +142,7 @@ def rows(kinds):
 
 
 def kinds_of_stamps(root, encoder):
-    """The data of each kind of text, from the folder of the package and that of the encoder."""
+    """The data of each kind of text, from the folders of the package and of the encoder."""
     paths = sorted(path for path in root.rglob("*.png") if stamps.is_photograph(path.relative_to(root)))
     written = {path.relative_to(root).with_suffix("").as_posix(): description(path) for path in paths}
     split = stamps.parts(root)
