@@ -50,6 +50,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("devices", [], {"divided", "processes", "devices", "ms", "over_one"}),
         ("duplicates", [], {"pairs", "share_of_exact", "recall_lower", "processor_s"}),
         ("filters", ["--shares", "1", "0.1", "--repeats", "1"], {"share", "effort", "recall@10", "over_exact"}),
+        ("databases", ["--databases", "lancedb"], {"form", "largest_error", "recall@10"}),
         ("stored_small", [], {"codes", "of_float32", "lost", "over_float32"}),
         ("distributed", ["--parts", "join", "retrieval"], {"work", "wall_s", "rate", "note"}),
         ("search_on_disk", ["--queries", "50", "--k", "5"], {"seconds", "product_s", "peak_mib"}),
