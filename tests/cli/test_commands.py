@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import keras
 import numpy as np
@@ -518,3 +519,16 @@ def test_a_server_follows_the_index_of_its_model_through_a_migration(migrating):
     with pytest.raises(ValueError, match="queries of model blocks"):
         old()
     assert (old(), new()) == (None, None)
+
+
+def test_a_server_follows_a_table_at_a_url_and_tries_again_what_could_not_be_read(tmp_path, monkeypatch):
+    url = f"file://{tmp_path}/products.lance"
+    table, newer = search.Lance(np.eye(3), path=url, model="blocks"), inputs.newer_index(url, "blocks")
+    assert newer() is None
+    table.remove([1])
+    with monkeypatch.context() as broken:
+        broken.setattr(search, "load", Mock(side_effect=OSError("no network")))
+        with pytest.raises(OSError, match="no network"):
+            newer()
+    assert newer().ids.tolist() == [0, 2]
+    assert newer() is None

@@ -194,13 +194,17 @@ def open_index(
 
 
 def newer_index(path: str, model: str | None) -> Callable[[], Index | None]:
-    """Function that returns the index of a model once its folder, or a migration, has another version; else None."""
+    """Function that returns the index of a model once its folder, URL or migration has another version; else None."""
     seen = versions_of(path)
 
     def newer():
         nonlocal seen
         before, seen = seen, versions_of(path)
-        return None if seen == before else search.load(path, model=model)
+        try:
+            return None if seen == before else search.load(path, model=model)
+        except OSError:  # may pass: the next call tries again
+            seen = before
+            raise
 
     return newer
 

@@ -13,7 +13,7 @@ from tfdml.search.approximate.scann import Scann
 from tfdml.search.exact import Exact
 from tfdml.search.index import shards
 from tfdml.search.index.files import read_manifest
-from tfdml.search.index.lance_items import VERSIONS, is_lance_table
+from tfdml.search.index.lance_items import VERSIONS, is_lance_table, open_table
 from tfdml.typing import FilePath
 
 
@@ -69,6 +69,8 @@ def migration_of(path: FilePath) -> Path:
 
 def versions_of(path: FilePath) -> tuple[Any, Any]:
     """Numbers that change when an index, or the index of its migration, is replaced; of a table, with each change."""
+    if "://" in str(path):
+        return open_table(path).version, None  # only a folder is migrated
     return index_version(Path(path).expanduser()), index_version(migration_of(path) / "index")
 
 
