@@ -26,7 +26,7 @@ def test_each_positive_gets_the_negative_of_the_rule(negatives, rule, band):
     d = distances(X.astype("float64"), "euclidean")
     select = fast(lambda d, p: negatives(pairs.all_pairs(LABELS, X), d)(p))
     for p in range(len(X)):
-        columns = numbers(select(d.astype("float32"), np.full(len(X), p, dtype="int32")))
+        columns = numbers(select(keras.ops.convert_to_tensor(d, "float32"), np.full(len(X), p, dtype="int32")))
         for a in range(len(X)):
             positives, others = others_of(a, LABELS)
             if p in positives:
@@ -44,7 +44,7 @@ def test_semi_hard_negatives_may_end_at_a_distance():
     select = fast(lambda d, p: rule(pairs.all_pairs(LABELS, X), d)(p))
     selected = []
     for p in range(len(X)):
-        columns = numbers(select(d.astype("float32"), np.full(len(X), p, dtype="int32")))
+        columns = numbers(select(keras.ops.convert_to_tensor(d, "float32"), np.full(len(X), p, dtype="int32")))
         for a in range(len(X)):
             positives, others = others_of(a, LABELS)
             if p in positives:

@@ -52,10 +52,12 @@ class BatchChecks:
         self.error: ValueError | None = None
         self._counts = [counts_positives and _compares_rows(loss) for loss in self.losses]
         self._counted: list[np.ndarray] = []
+        self._counts_what_is_drawn = False
         self._has_seen_examples = False
 
     def of_data(self, x: Any, y: Any = None, batch_size: int | None = None) -> Any:
         """The data for Keras in place of `x`: the same, where all is known before the first step."""
+        self._counts_what_is_drawn = y is None
         if hasattr(x, "element_spec"):
             return self._of_dataset(x)
         if isinstance(x, keras.utils.PyDataset):
@@ -66,6 +68,11 @@ class BatchChecks:
         if y is not None:
             self._look_at_arrays(x, y, batch_size or _KERAS_BATCH_SIZE)
         return x
+
+    def begin_epoch(self) -> None:
+        """Forget the batches that Keras has drawn to build the step: it draws them again."""
+        if self._counts_what_is_drawn:
+            self._counted.clear()
 
     def warn_of_few_positives(self) -> None:
         """Warn if few anchors of a loss that compares the rows of a batch had a positive."""
@@ -269,6 +276,11 @@ class _WarnOfFewPositives(keras.callbacks.Callback):
     def __init__(self, checks: BatchChecks) -> None:
         super().__init__()
         self.checks: BatchChecks | None = checks
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Count from here on."""
+        if self.checks is not None:
+            self.checks.begin_epoch()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Warn, once."""
