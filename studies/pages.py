@@ -22,10 +22,18 @@ def filled(text, tables, source, rows):
     Raises:
         ValueError: if the page has no mark for one of the tables.
     """
-    about = "\n".join(dict.fromkeys(f"{row['hardware']}; {row['versions']}." for row in rows))
     for name, table in tables.items():
-        text = replaced(text, f"<!-- {name} of {source} -->", f"{table}\n\n{about}")
+        text = replaced(text, f"<!-- {name} of {source} -->", f"{table}\n\n{machines(rows)}.")
     return text
+
+
+def machines(rows):
+    """The machines and versions of rows in one line: "AMD EPYC, 2 cores; python 3.11.7, keras 3.15.0 and 3.15.1"."""
+    versions = {}
+    for package, _, number in (each.rpartition(" ") for row in rows for each in row["versions"].split(", ")):
+        versions.setdefault(package, {})[number] = None
+    packages = ", ".join(f"{package} {' and '.join(numbers)}" for package, numbers in versions.items())
+    return f"{'; '.join(dict.fromkeys(row['hardware'] for row in rows))}; {packages}"
 
 
 def replaced(text, mark, table):

@@ -24,7 +24,7 @@ def invented(run):
         number = (1 + zlib.crc32(f"{runner.name_of(run)} {settings}".encode()) % 999) / 1000
         values = dict.fromkeys(["cmc@1", "cmc@5", "cmc@10", "map"], number)
         scores.append({"refinement": name, "settings": json.dumps(settings), **values, "queries": 5, "skipped": 0})
-    about = {"core_seconds": 1.0, "protocol": run.part, "hardware": "2 cores", "versions": "1.0"}
+    about = {"core_seconds": 1.0, "protocol": run.part, "hardware": "2 cores", "versions": "keras 3.15.1"}
     return {"run": asdict(run), "scores": scores, **about}
 
 
@@ -35,7 +35,7 @@ def options(folder, **changes):
 def driven(run):
     """Numbers of a vehicle network that the settings decide."""
     number = zlib.crc32(runner.name_of(run).encode()) % 1000 / 1000
-    about = {"core_seconds": 1.0, "protocol": run.part, "hardware": "2 cores", "versions": "1.0"}
+    about = {"core_seconds": 1.0, "protocol": run.part, "hardware": "2 cores", "versions": "keras 3.15.1"}
     return {"run": asdict(run), "scores": dict.fromkeys(["cmc@1", "cmc@5", "map"], number), **about}
 
 

@@ -77,7 +77,9 @@ def test_a_table_has_the_mean_and_the_deviation_over_seeds_in_percent():
 
 def test_a_page_without_the_mark_of_a_table_is_an_error():
     text = "a\n<!-- one of studies/x -->\nold\n<!-- end of table -->\nb"
-    rows = [{"hardware": "2 cores", "versions": "1.0"}]
-    assert pages.filled(text, {"one": "| \\1 |"}, "studies/x", rows) == text.replace("old", "| \\1 |\n\n2 cores; 1.0.")
+    rows = [{"hardware": "2 cores", "versions": "keras 3.15.1"}]
+    assert pages.filled(text, {"one": "| \\1 |"}, "studies/x", rows) == text.replace(
+        "old", "| \\1 |\n\n2 cores; keras 3.15.1."
+    )
     with pytest.raises(ValueError, match="0 tables marked <!-- two of studies/x -->, expected 1"):
         pages.filled(text, {"two": ""}, "studies/x", rows)

@@ -91,11 +91,7 @@ def sources():
     timed, compared = list(timed_rows().values()), list(compared_rows())
     seeds, protocols = ({row[key] for row in compared} for key in ("seed", "protocol"))
     return (
-        f"Times: `python benchmarks/losses.py`, {TIMED['batch']} x {TIMED['dim']}, {_joined(timed)}.\n\n"
+        f"Times: `python benchmarks/losses.py`, {TIMED['batch']} x {TIMED['dim']}, {pages.machines(timed)}.\n\n"
         f"Recall@1: `python -m studies leaderboard`, {START} start, {len(seeds)} seeds, protocols "
-        f"{', '.join(f'`{protocol}`' for protocol in sorted(protocols))}; {_joined(compared)}."
+        f"{', '.join(f'`{protocol}`' for protocol in sorted(protocols))}; {pages.machines(compared)}."
     )
-
-
-def _joined(rows):
-    return "; ".join("; ".join(dict.fromkeys(row[key] for row in rows)) for key in ("hardware", "versions"))
