@@ -50,8 +50,12 @@ def run_train(options: argparse.Namespace) -> int:
         with as_usage_error(f"--out {options.out}"):
             require_outside(options.out, options.set)
     boxes = options.box_columns is not None
+    images = inputs.open_set(options, datasets.Preprocessing(size=64, boxes=boxes, background=options.background))
+    if options.captions is not None:
+        with as_usage_error(f"--captions {options.captions}"):
+            images = datasets.with_captions(images, None if options.captions == "txt" else options.captions)
     result = training.train(
-        inputs.open_set(options, datasets.Preprocessing(size=64, boxes=boxes, background=options.background)),
+        images,
         options.out,
         config=options.config,
         resume=options.resume,
@@ -69,6 +73,7 @@ def _record_of_run(result):
     """A finished run as JSON has it."""
     evaluations = {"trained": result.evaluation, "frozen": result.frozen}
     metrics = {name: plain(evaluation.metrics) for name, evaluation in evaluations.items()}
+    metrics |= {"captions": plain(result.captions)} if result.captions else {}
     epochs = {"epochs": result.epochs, "best_epoch": result.best_epoch}
     return {"folder": str(result.folder), "settings": asdict(result.settings), **epochs, "metrics": metrics}
 
@@ -99,7 +104,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
 
 
 def run_search(options: argparse.Namespace) -> int:
-    """Print the neighbors of each image."""
+    """Print the neighbors of each image, and of each text."""
     model, preprocessing = inputs.open_model(options.model, options.preprocessing)
     queries_model = fingerprint(model, preprocessing)
     columns = bool(options.where or options.item_column)
@@ -110,26 +115,31 @@ def run_search(options: argparse.Namespace) -> int:
         where = _mask(options.where, index) if options.where else None
     with as_usage_error(f"--item-column {options.item_column}"):
         k = options.k or min(MAX_NEIGHBORS, index.count(where, options.item_column))
-    images = inputs.read_images(options.images, preprocessing, options.box)
-    vectors = embed(model, images, batch_size=options.batch_size)
-    ids, scores = index.search(vectors, k, where=where, items=options.item_column, other_model=True)
+    queries = [("image", path) for path in options.images] + [("text", text) for text in options.text]
+    vectors = []
+    if options.images:
+        images = inputs.read_images(options.images, preprocessing, options.box)
+        vectors.append(embed(model, images, batch_size=options.batch_size))
+    if options.text:
+        vectors.append(inputs.open_text_model(options.model, queries_model)(options.text))
+    ids, scores = index.search(np.concatenate(vectors), k, where=where, items=options.item_column, other_model=True)
     records = [
         {
-            "image": path,
+            kind: query,
             "neighbors": [
                 {"id": id, "score": score, "metadata": metadata_of(id)}
                 for id, score in zip(image_ids, image_scores, strict=True)
             ],
         }
-        for path, image_ids, image_scores in zip(options.images, ids.tolist(), scores.tolist(), strict=True)
+        for (kind, query), image_ids, image_scores in zip(queries, ids.tolist(), scores.tolist(), strict=True)
     ]
     print_result(options, records, [line for record in records for line in _lines_of_neighbors(record)])
     return EXIT_OK
 
 
 def _lines_of_neighbors(record):
-    """The image, and a line for each neighbor: score, id, label, path."""
-    yield record["image"]
+    """The image or text, and a line for each neighbor: score, id, label, path."""
+    yield record.get("image") or record["text"]
     for neighbor in record["neighbors"]:
         metadata = neighbor["metadata"]
         columns = [str(metadata[name]) for name in ("label", "path") if name in metadata]

@@ -12,6 +12,7 @@ import numpy as np
 
 from tfdml import datasets, export, search, visualize
 from tfdml._core.checks import require
+from tfdml._core.checksums import require_same_model
 from tfdml._core.json_files import read_json
 from tfdml.cli.names import is_table
 from tfdml.cli.printing import as_usage_error, say
@@ -19,8 +20,10 @@ from tfdml.datasets.readers.image_folder import EXTENSIONS
 from tfdml.embedding.files import read_embeddings
 from tfdml.embedding.in_memory import embed_blocks
 from tfdml.export.serving_config import newest_version
+from tfdml.models import TextModel
 from tfdml.search.index.lance_items import is_lance_table
 from tfdml.search.refinement.loading import versions_of
+from tfdml.training.captions import TEXT
 from tfdml.training.settings import is_training_run, require_no_run
 from tfdml.typing import Embedder
 from tfdml.zoo.entries import EntryRef, load_reference
@@ -65,6 +68,21 @@ def open_keras_model(
         model, own_preprocessing = load_reference(reference)
         names = newest_version(path) / "assets.extra" / "class_names.json"
         return model, preprocessing or own_preprocessing, read_json(names, list) if names.is_file() else None
+
+
+def has_text_model(path: str) -> bool:
+    """Whether a model is a run that was trained with captions."""
+    return (Path(path) / TEXT).is_dir()
+
+
+def open_text_model(path: str, model: str | None) -> TextModel:
+    """The text model of a run, which has to be of the model of this fingerprint."""
+    with as_usage_error(f"MODEL={path!r}"):
+        expected = "a run of tfdml train --captions, which has a folder text"
+        require(has_text_model(path), "a text, and a model without a text model", expected)
+        texts = TextModel.load(Path(path) / TEXT)
+        require_same_model("texts", texts.fingerprint, "the model", model)
+        return texts
 
 
 def open_index_or_run(

@@ -185,6 +185,12 @@ def _require_compared(options):
     _require(number == len(options.files), "--gallery", f"{number} files", f"{len(options.files)}, one for each FILE")
 
 
+def _require_queries(options):
+    _require_files("IMAGE", options.images, expected="image files")
+    _require(bool(options.images or options.text), "IMAGE", "no image and no --text", "one of them or more")
+    _require(bool(options.images) or options.box is None, "--box", "a box without an image", "an image")
+
+
 _CHECKS = {
     "set": _require_set,
     "folders": lambda options: _require_files("FOLDER", options.folders, Path.is_dir, "folders of images"),
@@ -192,7 +198,8 @@ _CHECKS = {
     "config": lambda options: _require_files("--config", [options.config]),
     "model": _require_model,
     "index": lambda options: "://" in options.index or _require_files("INDEX", [options.index], Path.exists, INDEX),
-    "images": lambda options: _require_files("IMAGE", options.images, expected="image files"),
+    "images": _require_queries,
+    "captions": lambda options: options.captions == "txt" or _require_files("--captions", [options.captions]),
     "out": _require_new_run,
     "files": _require_compared,
     "labels": lambda options: _require_files("--labels", [options.labels]),

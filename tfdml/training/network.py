@@ -13,10 +13,11 @@ from tfdml import losses, miners
 from tfdml._core.checks import require
 from tfdml.datasets import LabeledSet, Preprocessing, RandomCrop
 from tfdml.embedding.in_memory import embed
-from tfdml.models import EmbeddingModel, from_backbone, residual_cnn
+from tfdml.models import EmbeddingModel, TwoTowers, from_backbone, residual_cnn
 from tfdml.networks import add_lora, freeze
 from tfdml.networks.depth import inner_layers
-from tfdml.samplers import GroupSampler
+from tfdml.samplers import GroupSampler, UniformSampler
+from tfdml.training.captions import LOSS, Texts, new_head, with_texts
 from tfdml.training.options import TrainingSettings
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ LOSSES: dict[str, Callable[[int], keras.losses.Loss]] = {
     "nt-xent": lambda classes: losses.NTXentLoss(),
     "proxy-anchor": lambda classes: losses.ProxyAnchorLoss(classes=classes),
     "arcface": lambda classes: losses.ArcFaceLoss(classes=classes),
+    LOSS: lambda classes: losses.CLIPLoss(),
 }
 
 
@@ -50,14 +52,16 @@ def frozen_network(settings: TrainingSettings) -> EmbeddingModel:
     return _network(settings, dim=None)
 
 
-def new_model(settings: TrainingSettings, classes: int) -> EmbeddingModel:
-    """The network before training, compiled for a training part of this number of classes."""
+def new_model(settings: TrainingSettings, classes: int, texts: Texts | None = None) -> EmbeddingModel:
+    """The network before training, compiled for a training part of this number of classes; with texts, two towers."""
     keras.utils.set_random_seed(settings.seed)
     model = _network(settings, dim=settings.dim)
     if settings.tuning == "head":
         freeze(model)
     elif settings.tuning == "lora":
         add_lora(model, settings.lora_rank)
+    if texts is not None:
+        model = TwoTowers(model, new_head(texts, settings.dim))
     warm_up = max(settings.steps // 10, 1)
     rate = keras.optimizers.schedules.CosineDecay(
         0.0, max(settings.steps - warm_up, 1), warmup_target=settings.learning_rate, warmup_steps=warm_up
@@ -68,6 +72,11 @@ def new_model(settings: TrainingSettings, classes: int) -> EmbeddingModel:
         micro_batch_size=settings.micro_batch_size or None,
     )
     return model
+
+
+def image_network(model: keras.Model) -> keras.Model:
+    """The network of images: the first of two towers, or the model itself."""
+    return model.towers[0] if hasattr(model, "towers") else model
 
 
 def _network(settings, dim):
@@ -87,16 +96,22 @@ def _network(settings, dim):
     return EmbeddingModel(images, residual_cnn(images, dim=settings.dim))
 
 
-def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: int = 0) -> "tf.data.Dataset":
-    """Batches of random crops, from the step `start` on: a `tf.data.Dataset` without end."""
+def training_batches(
+    settings: TrainingSettings, train: LabeledSet, texts: Texts | None = None, *, start: int = 0
+) -> "tf.data.Dataset":
+    """Batches of random crops, with a text each if there are some, from the step `start` on: without end."""
+    crop = RandomCrop(settings.size, mirror=settings.mirror)
+    view = preprocessing_of(settings, train.load).uncropped
+    if texts is not None:
+        uniform = UniformSampler(batch_size=min(settings.batch_size, len(train)), seed=settings.seed)
+        batches = uniform.batches(train.keys, np.arange(len(train)), load=view, augment=crop, start=start)
+        return with_texts(batches, texts, seed=settings.seed, start=start)
     sampler = GroupSampler(
         classes_per_batch=settings.classes_per_batch,
         examples_per_class=settings.examples_per_class,
         short_classes="repeat",
         seed=settings.seed,
     )
-    crop = RandomCrop(settings.size, mirror=settings.mirror)
-    view = preprocessing_of(settings, train.load).uncropped
     return sampler.batches(train, load=view, augment=crop, start=start)
 
 
@@ -106,16 +121,17 @@ def step_seconds(
     train: LabeledSet,
     validation: LabeledSet,
     gallery: LabeledSet | None,
+    texts: Texts | None,
 ) -> dict[str, float]:
     """Seconds of a training step, of compilation and of an evaluation on this machine, by a network that it trains.
 
     The step is the median of a few. Compilation is what the first step and the first embedding take above others. The
     evaluation of the validation part is measured on some of its images.
     """
-    batches = iter(training_batches(settings, train))
+    batches = iter(training_batches(settings, train, texts))
     first, *steps = [_seconds(lambda: model.train_on_batch(*next(batches))) for _ in range(1 + _TIMED_STEPS)]
     sample = validation.take(np.arange(min(len(validation), _TIMED_IMAGES)))
-    first_embedding, embedding = [_seconds(lambda: embed(model, sample)) for _ in range(2)]
+    first_embedding, embedding = [_seconds(lambda: embed(image_network(model), sample)) for _ in range(2)]
     embedded = len(validation) + (0 if gallery is None else len(gallery))
     step = sorted(steps)[_TIMED_STEPS // 2]
     return {

@@ -18,8 +18,11 @@ from tfdml._core.environment import environment
 from tfdml.embedding.in_memory import embed
 from tfdml.evaluation import Evaluation
 from tfdml.evaluation.report.page import page
+from tfdml.evaluation.report.records import Measured
+from tfdml.models import TextModel
 from tfdml.networks import merge_lora
-from tfdml.training.network import frozen_network
+from tfdml.training.captions import TEXT, measured
+from tfdml.training.network import frozen_network, image_network
 from tfdml.training.plan import Plan
 from tfdml.training.progress import Stages
 from tfdml.training.verdict import verdict
@@ -37,32 +40,42 @@ _WIDTH = 24  # of a column
 _STAGES = 6  # of the outputs
 _FROZEN_FILE = "state/frozen.npy"
 _SELECTED = "The network with the highest MAP@R of the validation part, of those after each epoch and before training."
+_SELECTED_BY_CAPTIONS = (
+    "The network with the highest MAP@R of images for captions of the validation part, of those after each epoch."
+)
 _TESTED = "The test part was measured once, after that."
 
 
 def write_outputs(
     folder: Path, best: keras.Model, best_epoch: int, plan: Plan, command: str, say: Callable[[str], None]
-) -> tuple[keras.Model, dict[str, Evaluation], str]:
+) -> tuple[keras.Model, dict[str, Evaluation], dict[str, Measured], str]:
     """Write everything that is made of the best network; earlier outputs in the folder are replaced.
 
     What serves comes first, so that an evaluation that fails leaves it in the folder, with a RuntimeError. `best_epoch`
     is 0 where the network before training was better. The exported network embeds each image once, for the index and
     the evaluation. The result is the exported network, with LoRA merged, the evaluations of the trained and the frozen
-    network on the reported part, by name, and the verdict.
+    network on the reported part, by name, the retrieval of its captions, and the verdict.
     """
     settings, images = plan.settings, plan.images
     (folder / SUMS).unlink(missing_ok=True)  # without it, the folder is no complete entry
     stages = Stages(_STAGES, say)
     stages.begin("embedding", f"{len(images):,} images")
-    trained, exported = bare(merge_lora(best)), TRAINED if best_epoch else FROZEN
+    trained, exported = bare(merge_lora(image_network(best))), TRAINED if best_epoch else FROZEN
     model = trained if best_epoch else frozen_network(settings)
     embeddings = {exported: embed(model, images) if best_epoch else _completed(model, folder, plan)}
     _write_served(folder, model, images, embeddings[exported], stages)
+    texts, captions = plan.texts[plan.reported], {}
+    if texts is not None:
+        TextModel(texts.encoder, best.towers[1], fingerprint=fingerprint(model, images.load)).save(folder / TEXT)
     try:
         stages.begin("evaluation", f"of the {plan.reported} part, before and after training")
         embeddings |= {FROZEN: before_training(folder, plan)} if best_epoch else {TRAINED: _measured(trained, plan)}
         evaluations = {name: _evaluation(embeddings[name], plan) for name in (TRAINED, FROZEN)}
         sentence = verdict(evaluations[TRAINED], evaluations[FROZEN], best_epoch)
+        if texts is not None:
+            rows = plan.rows[plan.reported]
+            captions = measured(embeddings[TRAINED][rows], best.towers[1], texts, images.labels[rows])
+            sentence = f"{sentence} {'; '.join(lines_of_captions(captions))}."
         stages.begin("report")
         _write_report(folder, evaluations, exported, sentence)
     except Exception as error:  # of any kind: what was trained for hours stays of use
@@ -73,14 +86,20 @@ def write_outputs(
     texts = {
         "summary": _summary(settings, plan.train, best_epoch),
         "command": command,
-        "selection": " ".join([_SELECTED, *([_TESTED] if plan.reported == "test" else []), sentence]),
+        "selection": " ".join(
+            [
+                _SELECTED if texts is None else _SELECTED_BY_CAPTIONS,
+                *([_TESTED] if plan.reported == "test" else []),
+                sentence,
+            ]
+        ),
         "limitations": _LIMITATIONS[settings.split_by],
     }
     stages.begin("card", "and checksums")
     write_card(folder, _card(folder, model, settings, images.load, evaluations[exported], texts))
     write_checksums(folder)
     stages.end()
-    return model, evaluations, sentence
+    return model, evaluations, captions, sentence
 
 
 def _write_served(folder, model, images, embeddings, stages):
@@ -181,6 +200,11 @@ def differences(evaluations: Mapping[str, Evaluation]) -> list[str]:
     metrics = next(iter(evaluations.values())).metrics
     rows = [[name, *(_number(each.metrics[name]) for each in evaluations.values())] for name in metrics]
     return ["".join(f"{cell:{_WIDTH}}" for cell in row).rstrip() for row in [["%", *evaluations], *rows]]
+
+
+def lines_of_captions(captions: Mapping[str, Measured]) -> list[str]:
+    """The retrieval of captions as texts, in %, with 95% intervals."""
+    return [f"{name} {_number(mean)}%" for name, mean in captions.items()]
 
 
 def _number(mean):
