@@ -3,7 +3,8 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import keras
 import numpy as np
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 NO_ENCODER, LOSS = "none", "clip"
 TEXT = "text"  # the folder of the text model in a run
 _DROPPED = 0.2  # of the sentence vectors, in training
+_METRICS = ("recall@1", "map@r")
 _OF_IMAGES, _OF_TEXTS = "text to image", "image to text"
+
+Captions: TypeAlias = dict[str, dict[str, Measured]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,14 +51,11 @@ def texts_of(images: LabeledSet, encoder: str) -> Texts | None:
     """The captions of a set, in vectors of the sentence encoder in a folder; None for a set without captions."""
     if images.captions is None:
         return None
-    number_of = {
-        text: number for number, text in enumerate(sorted({text for each in images.captions for text in each}))
-    }
+    sentences, texts = SentenceEncoder(encoder), sorted(set(chain(*images.captions)))
     numbers = np.full((len(images), max(map(len, images.captions))), -1)
     for row, each in enumerate(images.captions):
-        numbers[row, : len(each)] = [number_of[text] for text in each]
-    sentences = SentenceEncoder(encoder)
-    return Texts(encoder=sentences, vectors=sentences(list(number_of)), numbers=numbers)
+        numbers[row, : len(each)] = np.searchsorted(texts, each)
+    return Texts(encoder=sentences, vectors=sentences(texts), numbers=numbers)
 
 
 def require_captions(has_captions: bool, options: Mapping[str, Any]) -> None:
@@ -115,16 +116,17 @@ def retrieved(images: np.ndarray, texts: np.ndarray, numbers: np.ndarray) -> dic
     }
 
 
-def measured(images: np.ndarray, head: keras.Model, texts: Texts, labels: np.ndarray) -> dict[str, Measured]:
-    """Recall@1 and MAP@R of both directions, with intervals over the classes of the images, by their names."""
+def measured(images: np.ndarray, head: keras.Model, texts: Texts, labels: np.ndarray) -> Captions:
+    """Recall@1 and MAP@R by the direction, with intervals over the classes of the images, a text's first one."""
     values = retrieved(images, head.predict(texts.vectors, verbose=0), texts.numbers)
     first = [int(np.argmax((texts.numbers == text).any(axis=1))) for text in range(len(texts.vectors))]
     classes = {_OF_IMAGES: labels[first], _OF_TEXTS: labels}
-    return {
-        f"{direction} {name}": Measured(of_queries[name].mean(), *metrics.bootstrap_interval(of_queries[name], groups))
-        for (direction, of_queries), groups in zip(values.items(), classes.values(), strict=True)
-        for name in ("recall@1", "map@r")
-    }
+
+    def mean(direction, name):
+        x = values[direction][name]
+        return Measured(float(x.mean()), *metrics.bootstrap_interval(x, classes[direction]))
+
+    return {direction: {name: mean(direction, name) for name in _METRICS} for direction in values}
 
 
 class CaptionEvaluation(Scheduled):
@@ -140,6 +142,6 @@ class CaptionEvaluation(Scheduled):
         problem = embedding_problem(images)
         if problem is not None:
             warnings.warn(f"After epoch {epoch + 1} {problem} All val_* metrics are 0.", stacklevel=2)
-            return {"recall@1": 0.0, "map@r": 0.0}
+            return dict.fromkeys(_METRICS, 0.0)
         values = retrieved(images, text.predict(self._texts.vectors, verbose=0), self._texts.numbers)[_OF_IMAGES]
-        return {name: float(values[name].mean()) for name in ("recall@1", "map@r")}
+        return {name: float(values[name].mean()) for name in _METRICS}
