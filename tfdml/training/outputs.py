@@ -18,10 +18,9 @@ from tfdml._core.environment import environment
 from tfdml.embedding.in_memory import embed
 from tfdml.evaluation import Evaluation
 from tfdml.evaluation.report.page import page
-from tfdml.evaluation.report.records import Measured
 from tfdml.models import TextModel
 from tfdml.networks import merge_lora
-from tfdml.training.captions import TEXT, measured
+from tfdml.training.captions import TEXT, Captions, measured
 from tfdml.training.network import frozen_network, image_network
 from tfdml.training.plan import Plan
 from tfdml.training.progress import Stages
@@ -48,7 +47,7 @@ _TESTED = "The test part was measured once, after that."
 
 def write_outputs(
     folder: Path, best: keras.Model, best_epoch: int, plan: Plan, command: str, say: Callable[[str], None]
-) -> tuple[keras.Model, dict[str, Evaluation], dict[str, Measured], str]:
+) -> tuple[keras.Model, dict[str, Evaluation], Captions, str]:
     """Write everything that is made of the best network; earlier outputs in the folder are replaced.
 
     What serves comes first, so that an evaluation that fails leaves it in the folder, with a RuntimeError. `best_epoch`
@@ -64,8 +63,9 @@ def write_outputs(
     model = trained if best_epoch else frozen_network(settings)
     embeddings = {exported: embed(model, images) if best_epoch else _completed(model, folder, plan)}
     _write_served(folder, model, images, embeddings[exported], stages)
-    texts, captions = plan.texts[plan.reported], {}
+    texts, selected, captions = plan.texts[plan.reported], _SELECTED, Captions()
     if texts is not None:
+        selected = _SELECTED_BY_CAPTIONS
         TextModel(texts.encoder, best.towers[1], fingerprint=fingerprint(model, images.load)).save(folder / TEXT)
     try:
         stages.begin("evaluation", f"of the {plan.reported} part, before and after training")
@@ -75,7 +75,7 @@ def write_outputs(
         if texts is not None:
             rows = plan.rows[plan.reported]
             captions = measured(embeddings[TRAINED][rows], best.towers[1], texts, images.labels[rows])
-            sentence = f"{sentence} {'; '.join(lines_of_captions(captions))}."
+            sentence += f" Captions of the {plan.reported} part, in %: {'; '.join(lines_of_captions(captions))}."
         stages.begin("report")
         _write_report(folder, evaluations, exported, sentence)
     except Exception as error:  # of any kind: what was trained for hours stays of use
@@ -86,13 +86,7 @@ def write_outputs(
     texts = {
         "summary": _summary(settings, plan.train, best_epoch),
         "command": command,
-        "selection": " ".join(
-            [
-                _SELECTED if texts is None else _SELECTED_BY_CAPTIONS,
-                *([_TESTED] if plan.reported == "test" else []),
-                sentence,
-            ]
-        ),
+        "selection": " ".join([selected, *([_TESTED] if plan.reported == "test" else []), sentence]),
         "limitations": _LIMITATIONS[settings.split_by],
     }
     stages.begin("card", "and checksums")
@@ -202,9 +196,10 @@ def differences(evaluations: Mapping[str, Evaluation]) -> list[str]:
     return ["".join(f"{cell:{_WIDTH}}" for cell in row).rstrip() for row in [["%", *evaluations], *rows]]
 
 
-def lines_of_captions(captions: Mapping[str, Measured]) -> list[str]:
-    """The retrieval of captions as texts, in %, with 95% intervals."""
-    return [f"{name} {_number(mean)}%" for name, mean in captions.items()]
+def lines_of_captions(captions: Captions) -> list[str]:
+    """The retrieval of captions in each direction as a text, in %, with 95% intervals."""
+    each = {direction: [f"{name} {_number(mean)}" for name, mean in x.items()] for direction, x in captions.items()}
+    return [f"{direction} {', '.join(texts)}" for direction, texts in each.items()]
 
 
 def _number(mean):

@@ -17,9 +17,8 @@ from tfdml._core.optional import optional_packages
 from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.evaluation import Evaluation
-from tfdml.evaluation.report.records import Measured
 from tfdml.training import network
-from tfdml.training.captions import CaptionEvaluation, require_captions
+from tfdml.training.captions import CaptionEvaluation, Captions, require_captions
 from tfdml.training.options import TrainingSettings, has_pretrained_weights
 from tfdml.training.outputs import FROZEN, TRAINED, before_training, differences, lines_of_captions, write_outputs
 from tfdml.training.plan import new_plan, resumed_plan
@@ -40,7 +39,7 @@ class TrainingRun:
     model: keras.Model
     evaluation: Evaluation
     frozen: Evaluation
-    captions: dict[str, Measured]
+    captions: Captions
     best_epoch: int
     epochs: int
 
@@ -84,8 +83,8 @@ def train(
 
     Args:
         data: a labeled set that is read by a `tfdml.datasets.Preprocessing`, whose boxes, margin and background
-            count, or not at all, and with captions of `tfdml.datasets.with_captions`; a folder with one subfolder of images per class; or a table with the columns path and
-            label.
+            count, or not at all, with or without captions (`tfdml.datasets.with_captions`); a folder with one subfolder
+            of images per class; or a table with the columns path and label.
         out: a new or empty folder; with `resume`, the folder of the run.
         config: `settings.toml` of another run, whose settings are taken; `options` take precedence.
         resume: go on with the run in `out`, with its settings, on the same data.
@@ -105,7 +104,7 @@ def train(
         * `evaluation`: retrieval of the test part, or of the validation part where there is no test part, by the
           network of the best epoch from 1 on.
         * `frozen`: the same of the network before training.
-        * `captions`: Recall@1 and MAP@R of this part, "text to image" and "image to text"; empty without captions.
+        * `captions`: Recall@1 and MAP@R of this part, by "text to image" and "image to text"; empty without captions.
         * `best_epoch`: epoch of the model; 0 before training.
         * `epochs`: epochs that were trained; fewer than `settings.epochs` after an interrupt or at the time limit.
 
@@ -113,7 +112,8 @@ def train(
         FileExistsError: `out` is a folder with files.
         BlockingIOError: another process writes `out`.
         ValueError: fewer than two classes of two images, or fewer than 8 images; a split without two validation
-            classes; `out` inside `data`; captions without `text_encoder`; a run that diverges; with `resume`, another set, no run, or options.
+            classes; `out` inside `data`; captions without `text_encoder`, or the other way around; a run that diverges;
+            with `resume`, another set, no run, or options.
         MemoryError: a batch that does not fit into the free memory.
         RuntimeError: the evaluation at the end failed; model, index and export are in `out`.
         KeyboardInterrupt: an interrupt before the first epoch has ended.
