@@ -226,8 +226,8 @@ def without_outputs(monkeypatch):
     """Runs that end with the best epoch, without the seconds of an export."""
 
     def write(folder, best, best_epoch, plan, command, say):
-        values = tfdml.evaluate(best, plan.parts[plan.reported], gallery=plan.gallery)
-        return best, {"trained network": values, "frozen network": values}, ""
+        values = tfdml.evaluate(network.image_network(best), plan.parts[plan.reported], gallery=plan.gallery)
+        return best, {"trained network": values, "frozen network": values}, {}, ""
 
     monkeypatch.setattr(module, "write_outputs", write)
 

@@ -269,6 +269,7 @@ def _opened(serving, options):
     is_known = hasattr(model, "fingerprint") or hasattr(model, "weights")
     served = fingerprint(model, preprocessing) if is_known else None
     index, thumbnails = inputs.open_index_or_run(options, served)
+    texts = inputs.open_text_model(options.model, served) if inputs.has_text_model(options.model) else None
     options.name = options.name or name_of_run(options.model)
     folder = options.index or (None if index is None else str(Path(options.model) / "index"))
     newer = None if folder is None else inputs.newer_index(folder, served)
@@ -287,6 +288,7 @@ def _opened(serving, options):
             item_column=options.item_column,
             other_model=options.other_model,
             log=options.log,
+            texts=texts,
         )
     return model, index, thumbnails, application
 

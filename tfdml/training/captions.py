@@ -24,6 +24,7 @@ NO_ENCODER, LOSS = "none", "clip"
 TEXT = "text"  # the folder of the text model in a run
 _DROPPED = 0.2  # of the sentence vectors, in training
 _METRICS = ("recall@1", "map@r")
+_OPTIONS: dict[str, Any] = {"k": 1, "per_query": True, "full_map": False, "ties": "expected"}  # equal words tie
 _OF_IMAGES, _OF_TEXTS = "text to image", "image to text"
 
 Captions: TypeAlias = dict[str, dict[str, Measured]]
@@ -97,28 +98,31 @@ def with_texts(batches: "tf.data.Dataset", texts: Texts, *, seed: int, start: in
     return batches.enumerate(start).map(with_text)
 
 
-def retrieved(images: np.ndarray, texts: np.ndarray, numbers: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
-    """Images for each text, and texts for each image: Recall@1 and MAP@R of each query, by the direction.
+def images_for_texts(images: np.ndarray, texts: np.ndarray, numbers: np.ndarray) -> dict[str, np.ndarray]:
+    """Retrieval metrics of each text, whose images are relevant.
 
     `images` is `(images, dim)` and `texts` `(texts, dim)`; `numbers` are the texts of each image, as of `Texts`.
     """
-
-    def are_pairs(of_texts, of_images):
-        return (of_images[None] == of_texts[:, None, None]).any(axis=2)
-
     rows = np.arange(len(texts))
-    of_images = {"labels": rows, "gallery": images, "gallery_labels": numbers, "match": are_pairs}
-    of_texts = {"labels": numbers, "gallery": texts, "gallery_labels": rows, "match": lambda a, b: are_pairs(b, a).T}
-    options = {"k": 1, "per_query": True, "full_map": False}
-    return {
-        _OF_IMAGES: metrics.retrieval(texts, **of_images, **options),
-        _OF_TEXTS: metrics.retrieval(images, **of_texts, **options),
-    }
+    return metrics.retrieval(texts, rows, gallery=images, gallery_labels=numbers, match=_are_pairs, **_OPTIONS)
+
+
+def texts_for_images(images: np.ndarray, texts: np.ndarray, numbers: np.ndarray) -> dict[str, np.ndarray]:
+    """Retrieval metrics of each image, whose texts are relevant; see `images_for_texts`."""
+    rows = np.arange(len(texts))
+    options = {"gallery": texts, "gallery_labels": rows, "match": lambda a, b: _are_pairs(b, a).T, **_OPTIONS}
+    return metrics.retrieval(images, numbers, **options)
+
+
+def _are_pairs(texts, numbers):
+    """Whether texts `(T,)` are among those of images `(I, most)`: `(T, I)`."""
+    return (numbers[None] == texts[:, None, None]).any(axis=2)
 
 
 def measured(images: np.ndarray, head: keras.Model, texts: Texts, labels: np.ndarray) -> Captions:
     """Recall@1 and MAP@R by the direction, with intervals over the classes of the images, a text's first one."""
-    values = retrieved(images, head.predict(texts.vectors, verbose=0), texts.numbers)
+    found = images, head.predict(texts.vectors, verbose=0), texts.numbers
+    values = {_OF_IMAGES: images_for_texts(*found), _OF_TEXTS: texts_for_images(*found)}
     first = [int(np.argmax((texts.numbers == text).any(axis=1))) for text in range(len(texts.vectors))]
     classes = {_OF_IMAGES: labels[first], _OF_TEXTS: labels}
 
@@ -143,5 +147,6 @@ class CaptionEvaluation(Scheduled):
         if problem is not None:
             warnings.warn(f"After epoch {epoch + 1} {problem} All val_* metrics are 0.", stacklevel=2)
             return dict.fromkeys(_METRICS, 0.0)
-        values = retrieved(images, text.predict(self._texts.vectors, verbose=0), self._texts.numbers)[_OF_IMAGES]
+        texts = text.predict(self._texts.vectors, verbose=0)
+        values = images_for_texts(images, texts, self._texts.numbers)
         return {name: float(values[name].mean()) for name in _METRICS}
