@@ -73,8 +73,9 @@ class Plan:
         for name, part in self.parts.items():
             say(f"{name:12}{len(part):7,} images of {len(np.unique(part.labels)):,} classes")
         say("Settings, each an option:")
+        is_idle = {"lora_rank": self.settings.tuning != "lora", "text_encoder": self.texts["training"] is None}
         for name, reason in self.reasons.items():
-            if name != "lora_rank" or self.settings.tuning == "lora":
+            if not is_idle.get(name):
                 say(f"  {name:20}{getattr(self.settings, name)!s:20}{reason}".rstrip())
         with atomic_write(folder, lambda _: ()) as new:  # a folder without settings could not be resumed
             new.mkdir()
