@@ -13,7 +13,6 @@ the 80 objects of the test. Random words are a random vector for each word, the 
 """
 
 import argparse
-import functools
 from pathlib import Path
 
 import keras
@@ -41,22 +40,6 @@ def description(path):
 def class_name(name):
     """The words of a file name: "animals/wild/red_kangaroo" is "red kangaroo"."""
     return Path(name).name.replace("_", " ").replace("-", " ")
-
-
-def sentence_vectors(folder, texts):
-    """The mean of the outputs of a BERT of KerasHub over the words of each text, `(texts, dim)`."""
-    import keras_hub
-
-    backbone = keras_hub.models.BertBackbone.from_preset(str(folder))
-    tokenizer = keras_hub.models.BertTokenizer.from_preset(str(folder))
-    packer = keras_hub.layers.StartEndPacker(
-        64, start_value=tokenizer.cls_token_id, end_value=tokenizer.sep_token_id, pad_value=tokenizer.pad_token_id
-    )
-    tokens = np.asarray(packer(tokenizer(list(texts))))
-    mask = (tokens != tokenizer.pad_token_id).astype("int32")
-    inputs = {"token_ids": tokens, "padding_mask": mask, "segment_ids": np.zeros_like(tokens)}
-    outputs = backbone.predict(inputs, verbose=0)["sequence_output"]
-    return (outputs * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
 
 
 def random_vectors(texts, dim=384):
@@ -152,7 +135,7 @@ def kinds_of_stamps(root, encoder):
         "description": {name: [written[each] for each in part.class_names] for name, part in split.items()},
         "class name": {name: list(map(class_name, part.class_names)) for name, part in split.items()},
     }
-    ways = {"encoder": functools.partial(sentence_vectors, encoder), "random": random_vectors}
+    ways = {"encoder": tfdml.models.SentenceEncoder(encoder), "random": random_vectors}
     return {name: parts(images, vectors_of(texts[of], ways[way])) for name, (of, way) in TEXTS.items()}
 
 
