@@ -1,8 +1,9 @@
-"""Runs with captions: batches, retrieval in both directions, and a run from a table to a search in words."""
+"""Runs with captions: subjects, batches, retrieval in both directions, and a run from a table to a search in words."""
 
 import importlib
 import json
 import shutil
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -14,69 +15,69 @@ from tests.small_networks import write_sentence_encoder
 from tests.training.test_train import TINY, labeled, stops_at, without_outputs
 from tfdml import cli, training
 from tfdml.datasets import with_captions
-from tfdml.training.captions import Texts, images_for_texts, texts_for_images, with_texts
-from tfdml.training.options import SETTINGS
+from tfdml.training import captions as captions_module
+from tfdml.training.captions import Captions, captions_of, evaluations_of_captions
+from tfdml.training.network import training_batches
+from tfdml.training.options import NAMES, TrainingSettings
 
 module = importlib.import_module("tfdml.training.train")
 
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
-    return str(
-        write_sentence_encoder(tmp_path_factory.mktemp("bert") / "encoder", "thing photo of 0 1 2 3 4 5 6 7 8 9")
-    )
+    folder = tmp_path_factory.mktemp("bert") / "encoder"
+    return str(write_sentence_encoder(folder, "thing photo of 0 1 2 3 4 5 6 7 8 9"))
 
 
-def captioned(sizes):
+@pytest.fixture
+def letters(monkeypatch):
+    """A sentence encoder of texts of one letter, as its number."""
+    monkeypatch.setattr(captions_module, "TextModel", lambda _: lambda texts: np.array([[ord(x)] for x in texts], "f4"))
+
+
+def captioned(sizes=10 * (4,)):
     """Every image has the caption of its class, every second one another one, too."""
-    data = labeled(sizes)
-    texts = [(f"thing {label}", f"photo {row} of {label}")[: 1 + row % 2] for row, label in enumerate(data.labels)]
-    return with_captions(data, texts)
+    data = labeled(list(sizes))
+    texts = [(f"thing {label}", f"photo {row % 10} of {label}") for row, label in enumerate(data.labels)]
+    return with_captions(data, [text[: 1 + row % 2] for row, text in enumerate(texts)])
 
 
-def by_loops(queries, items, is_right):
-    """Recall@1 and MAP@R of each query by cosine similarity."""
-    recalls, precisions = [], []
-    for i, query in enumerate(queries):
-        scores = [query @ item / np.linalg.norm(query) / np.linalg.norm(item) for item in items]
-        right = [is_right(i, j) for j in np.argsort(np.negative(scores), kind="stable")]
-        total = sum(right)
-        recalls.append(float(right[0]))
-        precisions.append(sum(sum(right[: r + 1]) / (r + 1) for r in range(total) if right[r]) / total)
-    return recalls, precisions
+def test_images_that_share_a_caption_are_of_one_subject_with_all_of_their_captions(letters):
+    data = with_captions(labeled([1] * 6), [["a", "b"], ["c"], ["b", "d"], ["e"], ["d"], ["c", "f"]])
+    found = captions_of(data, "")
+    assert found.texts[:, 0].tolist() == [ord(text) for text in "abcdef"]
+    assert found.images.labels.tolist() == [0, 1, 0, 2, 0, 1]
+    assert found.labels.tolist() == [0, 0, 1, 0, 2, 1]
+    pairs = {(row, text) for row, each in enumerate(data.captions) for text in each}
+    assert {(row, "abcdef"[text]) for row, text in found.pairs.tolist()} == pairs
 
 
-def test_images_find_each_of_their_captions_and_captions_all_of_their_images():
-    rng = np.random.default_rng(0)
-    images, texts = rng.normal(size=(6, 4)), rng.normal(size=(5, 4))
-    numbers = np.array([[0, 1], [1, -1], [2, 3], [3, 0], [4, -1], [4, 2]])
-    for found, expected in (
-        (images_for_texts(images, texts, numbers), by_loops(texts, images, lambda t, i: t in numbers[i])),
-        (texts_for_images(images, texts, numbers), by_loops(images, texts, lambda i, t: t in numbers[i])),
-    ):
-        np.testing.assert_allclose([found["recall@1"], found["map@r"]], expected)
+def test_a_batch_has_different_subjects_each_with_an_image_and_one_of_its_captions(letters):
+    data = labeled([1] * 5)
+    data = replace(data, images=np.ones((5, 20, 16, 3), "uint8") * np.arange(5, dtype="uint8")[:, None, None, None])
+    data = with_captions(data, [["a", "b"], ["c"], ["b", "d"], ["e"], ["c"]])
+    settings = TrainingSettings(**dict.fromkeys(NAMES) | TINY | {"seed": 1, "fit": "crop", "mirror": False})
+    batches, drawn = list(training_batches(settings, data).take(60).as_numpy_iterator()), set()
+    for (texts, images), subjects in batches:
+        assert sorted(subjects.tolist()) == [0, 1, 2]
+        rows = images[:, 8, 8, 0].round().astype(int)
+        assert captions_of(data, None).images.labels[rows].tolist() == subjects.tolist()
+        drawn |= {(int(row), chr(int(text))) for row, text in zip(rows, texts[:, 0], strict=True)}
+    assert drawn == {(row, text) for row, each in enumerate(data.captions) for text in each}
+    later = training_batches(settings, data, start=50).take(10).as_numpy_iterator()
+    for (ours, _), (theirs, _) in zip(batches[50:], later, strict=True):
+        np.testing.assert_array_equal(ours[0], theirs[0])
 
 
-def test_batches_draw_each_caption_of_an_image_and_go_on_from_any_step():
-    numbers = np.array([[0, 1, 2], [1, -1, -1], [3, 4, -1]])
-    texts = Texts(encoder=None, vectors=np.eye(5, dtype="float32"), numbers=numbers)
-    rows = tf.data.Dataset.from_tensors((np.arange(3.0), np.arange(3))).repeat(200)
-    drawn = list(with_texts(rows, texts, seed=1, start=0).as_numpy_iterator())
-    chosen = np.array([labels for _, labels in drawn])
-    assert [set(column) for column in chosen.T] == [{0, 1, 2}, {1}, {3, 4}]
-    shares = [(chosen[:, 0] == text).mean() for text in range(3)]
-    np.testing.assert_allclose(shares, 1 / 3, atol=0.1)
-    (_, vectors), labels = drawn[0]
-    np.testing.assert_array_equal(vectors, np.eye(5)[labels])
-    later = [labels for _, labels in with_texts(rows, texts, seed=1, start=150).take(50).as_numpy_iterator()]
-    np.testing.assert_array_equal(later, chosen[150:])
-
-
-def test_the_captions_of_a_part_are_numbered_anew():
-    numbers = np.array([[0, 1], [2, -1], [1, -1]])
-    part = Texts(encoder=None, vectors=np.eye(3), numbers=numbers).take(np.array([2, 1]))
-    assert part.numbers.tolist() == [[0, -1], [1, -1]]
-    np.testing.assert_array_equal(part.vectors, np.eye(3)[[1, 2]])
+def test_texts_find_all_images_of_their_subject_and_the_other_way_around():
+    inputs = keras.Input((2,))
+    texts, images = np.array([[1, 0], [0, 1], [0.8, 0.6]]), np.array([[1, 0.1], [-1, 0], [0.6, 1]])
+    found = Captions(labeled([2, 1]), texts, np.array([0, 0, 1]), np.empty((0, 2)))
+    values = evaluations_of_captions(found, keras.Model(inputs, inputs), images)
+    # the first text: images 0, 2, 1, of which 0 and 1 are right; the second: 2, 0, 1; the third: 2, 0, 1, only 2 is
+    assert values["text to image"].per_query.values["map@r"].tolist() == [0.5, 0.25, 1.0]
+    # image 0: texts 0, 2, 1, of which 0 and 1 are right; image 1: 1, 2, 0; image 2: 2, 1, 0, of which 2 is right
+    assert values["image to text"].per_query.values["map@r"].tolist() == [0.5, 0.5, 1.0]
 
 
 @pytest.mark.slow
@@ -84,89 +85,67 @@ def test_the_captions_of_a_part_are_numbered_anew():
 def test_a_run_with_captions_that_is_interrupted_resumes_to_the_same_bits(tmp_path, monkeypatch, encoder, tuning):
     without_outputs(monkeypatch)
     options = {**TINY, "steps": 4, "epochs": 2, "text_encoder": encoder, "tuning": tuning}
-    whole = training.train(captioned([4] * 10), tmp_path / "whole", verbose=0, **options)
+    whole = training.train(captioned(), tmp_path / "whole", verbose=0, **options)
     with monkeypatch.context() as patch:
         patch.setattr(module, "print_line", stops_at(2))
-        cut = training.train(captioned([4] * 10), tmp_path / "cut", **options)
+        cut = training.train(captioned(), tmp_path / "cut", **options)
     with pytest.raises(ValueError, match="a set that has changed"):
         training.train(labeled([4] * 10), cut.folder, resume=True, verbose=0)
-    training.train(captioned([4] * 10), cut.folder, resume=True, verbose=0)
+    training.train(captioned(), cut.folder, resume=True, verbose=0)
     models = [keras.saving.load_model(run.folder / "state" / "training.keras") for run in (whole, cut)]
     for ours, theirs in zip(models[0].get_weights(), models[1].get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory, encoder):
-    """The folder of a run from files and a table, and its record."""
-    root = tmp_path_factory.mktemp("captions")
-    images, lines = captioned([4] * 10), ["path,caption"]
+@pytest.mark.slow
+def test_a_run_with_captions_is_searched_by_words_and_only_with_its_own_text_model(tmp_path, encoder, capsys):
+    images, lines = captioned(), ["path,caption"]
     for row, (pixels, label) in enumerate(zip(images.images, images.labels, strict=True)):
-        path = root / "photos" / str(label) / f"{row}.png"
+        path = tmp_path / "photos" / str(label) / f"{row}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(tf.io.encode_png(pixels).numpy())
-        lines += [f"{path.relative_to(root)},{caption}" for caption in images.captions[row]]
-    (root / "captions.csv").write_text("\n".join(lines))
-    options = [f"--{name.replace('_', '-')}={value}" for name, value in {**TINY, "steps": 4, "epochs": 2}.items()]
-    words = [str(root / "photos"), "--captions", str(root / "captions.csv"), "--text-encoder", encoder]
-    with pytest.MonkeyPatch.context() as patch:
-        printed = []
-        patch.setattr("builtins.print", lambda text, **_: printed.append(text))
-        assert cli.main(["train", *words, "--out", str(root / "run"), "--json", *options]) == 0
-    return root / "run", json.loads(printed[-1])
-
-
-@pytest.mark.slow
-def test_a_run_with_captions_measures_both_directions_and_is_searched_by_words(run, capsys):
-    folder, record = run
-    texts = tfdml.models.TextModel.load(folder / "text")
-    model, preprocessing = tfdml.zoo.load(str(folder)), tfdml.export.load(folder).preprocessing
-    assert texts.fingerprint == tfdml.models.fingerprint(model, preprocessing)
-    assert {name: set(values) for name, values in record["metrics"]["captions"].items()} == {
-        "text to image": {"recall@1", "map@r"},
-        "image to text": {"recall@1", "map@r"},
-    }
+        lines += [f"{path.relative_to(tmp_path)},{caption}" for caption in images.captions[row]]
+    (tmp_path / "captions.csv").write_text("\n".join(lines))
+    run, options = tmp_path / "run", {**TINY, "steps": 4, "epochs": 2, "text_encoder": encoder}
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    words = ["train", str(tmp_path / "photos"), "--captions", str(tmp_path / "captions.csv"), "--out", str(run)]
+    assert cli.main([*words, "--json", *options]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert list(record["metrics"]) == ["trained", "frozen", "text to image", "image to text"]
     assert record["settings"]["loss"] == "clip"
-    for page in ("README.md", "report.html"):
-        assert "Captions of the validation part, in %: text to image recall@1" in (folder / page).read_text()
-    index = tfdml.search.load(folder / "index")
-    ids, _ = index.search(texts(["thing 3"]), 2)
-    picture = folder.parent / "photos" / "3" / "12.png"
-    words = ["search", str(folder), str(folder / "index"), str(picture), "--text", "thing 3", "-k", "2", "--json"]
-    assert cli.main(words) == 0
-    image, text = json.loads(capsys.readouterr().out)
-    assert (image["image"], text["text"]) == (str(picture), "thing 3")
-    assert [neighbor["id"] for neighbor in text["neighbors"]] == ids[0].tolist()
-    assert image["neighbors"][0]["id"] == 12
+    assert "Image to text, in %: Recall@1" in (run / "README.md").read_text()
+    assert [row.split(",")[0] for row in (run / "history.csv").read_text().splitlines()] == ["epoch", "1", "2"]
 
+    texts, index = tfdml.models.TextModel.load(run / "text"), tfdml.search.load(run / "index")
+    assert texts.fingerprint == index.fingerprint
+    words = ["search", str(run), str(run / "index"), "-k", "2", "--text", "thing 3", "thing 4"]
+    assert cli.main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["text"] for each in found] == ["thing 3", "thing 4"]
+    ids, _ = index.search(texts(["thing 3", "thing 4"]), 2)
+    assert [[neighbor["id"] for neighbor in each["neighbors"]] for each in found] == ids.tolist()
 
-@pytest.mark.slow
-def test_words_need_a_text_model_of_the_same_run(run, tmp_path, capsys):
-    folder, _ = run
-    other = shutil.copytree(folder, tmp_path / "other")
-    (other / "text" / "model.json").write_text(json.dumps({"fingerprint": "0" * 64}))
-    words = ["search", str(other), str(folder / "index"), "--text", "thing 3"]
+    (run / "text" / "model.json").write_text(json.dumps({"fingerprint": "0" * 64}))
     assert cli.main(words) == 2
     assert "Received texts of model 000000000000" in capsys.readouterr().err
-    shutil.rmtree(other / "text")
+    shutil.rmtree(run / "text")
     assert cli.main(words) == 2
-    assert "a model without a text model, expected a run of tfdml train --captions" in capsys.readouterr().err
-    assert cli.main(words[:3]) == 2
-    assert "no image and no --text" in capsys.readouterr().err
+    assert "a model without a text model, and --text" in capsys.readouterr().err
+    assert cli.main([*words, "--box", "0", "0", "8", "8"]) == 2
+    assert "Received a box in a text" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("data", "options", "message"),
     [
-        (captioned([4] * 10), {}, "a set with captions, and text_encoder='none', expected both or neither"),
-        (labeled([4] * 10), {"text_encoder": "bert"}, "no captions, and text_encoder='bert', expected both"),
-        (captioned([4] * 10), {"text_encoder": "bert", "loss": "triplet"}, "loss='triplet', expected 'clip' with"),
-        (labeled([4] * 10), {"loss": "clip"}, "loss='clip', expected 'clip' with captions, and another loss"),
-        (captioned([4] * 10), {"text_encoder": "gone"}, "'gone', expected the folder of a BERT"),
+        (captioned(), {}, "a set with captions, text_encoder='none' and loss='clip', expected --captions"),
+        (labeled([4] * 10), {"text_encoder": "bert"}, "no captions, text_encoder='bert' and loss=None, expected"),
+        (captioned(), {"text_encoder": "bert", "loss": "triplet"}, "loss='triplet', expected"),
+        (labeled([4] * 10), {"loss": "clip"}, "no captions, text_encoder='none' and loss='clip'"),
+        (captioned(), {"text_encoder": "gone"}, "'gone', expected the folder of a BERT"),
     ],
 )
-def test_captions_and_an_encoder_come_together(tmp_path, data, options, message):
+def test_captions_an_encoder_and_their_loss_come_together(tmp_path, data, options, message):
     with pytest.raises(ValueError, match=message):
         training.train(data, tmp_path / "run", verbose=0, **{**TINY, **options})
     assert not (tmp_path / "run").exists()
-    assert "text_encoder" in SETTINGS

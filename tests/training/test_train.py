@@ -227,7 +227,7 @@ def without_outputs(monkeypatch):
 
     def write(folder, best, best_epoch, plan, command, say):
         values = tfdml.evaluate(network.image_network(best), plan.parts[plan.reported], gallery=plan.gallery)
-        return best, {"trained network": values, "frozen network": values}, {}, ""
+        return best, {"trained network": values, "frozen network": values}, ""
 
     monkeypatch.setattr(module, "write_outputs", write)
 
@@ -336,7 +336,7 @@ def test_a_run_that_diverges_says_so(tmp_path, monkeypatch):
 
 def test_a_batch_above_the_free_memory_is_an_error():
     settings = replace_settings(size=64)
-    model = network.new_model(settings, classes=8)
+    model = network.new_model(settings, labeled([1] * 8))
     needed = 2 * settings.batch_size * bytes_per_image(model)
     require_memory(settings, model, needed)
     require_memory(settings, model, None)
@@ -359,7 +359,9 @@ def test_what_is_trained(monkeypatch, tuning):
     small = keras.Sequential([keras.Input((16, 16, 3)), keras.layers.Conv2D(4, 3), keras.layers.Conv2D(4, 1)])
     monkeypatch.setattr(network, "from_backbone", lambda _, **options: tfdml.models.from_backbone(small, **options))
     settings = replace_settings(tuning=tuning, backbone="small", weights="imagenet")
-    trained = sum(int(np.prod(weight.shape)) for weight in network.new_model(settings, 4).trainable_weights)
+    trained = sum(
+        int(np.prod(weight.shape)) for weight in network.new_model(settings, labeled([1] * 4)).trainable_weights
+    )
     assert trained == {"head": 5 * 8, "lora": 5 * 8 + 2 * (4 + 4), "all": 5 * 8 + 28 * 4 + 5 * 4}[tuning]
 
 

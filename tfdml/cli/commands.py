@@ -54,16 +54,9 @@ def run_train(options: argparse.Namespace) -> int:
     if options.captions is not None:
         with as_usage_error(f"--captions {options.captions}"):
             images = datasets.with_captions(images, None if options.captions == "txt" else options.captions)
-    result = training.train(
-        images,
-        options.out,
-        config=options.config,
-        resume=options.resume,
-        quick=options.quick,
-        max_minutes=options.max_minutes,
-        command=shlex.join(["tfdml", *sys.argv[1:]]),
-        **{name: getattr(options, name) for name in NAMES if getattr(options, name) is not None},
-    )
+    names = ("config", "resume", "quick", "max_minutes", *NAMES)
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    result = training.train(images, options.out, command=shlex.join(["tfdml", *sys.argv[1:]]), **given)
     files = {"report": str(result.folder / "report.html"), "serve": shlex.join(["tfdml", "serve", options.out])}
     print_result(options, _record_of_run(result) | files, [f"{name}: {text}" for name, text in files.items()])
     return EXIT_OK
@@ -71,9 +64,8 @@ def run_train(options: argparse.Namespace) -> int:
 
 def _record_of_run(result):
     """A finished run as JSON has it."""
-    evaluations = {"trained": result.evaluation, "frozen": result.frozen}
+    evaluations = {"trained": result.evaluation, "frozen": result.frozen, **result.captions}
     metrics = {name: plain(evaluation.metrics) for name, evaluation in evaluations.items()}
-    metrics |= {"captions": plain(result.captions)} if result.captions else {}
     epochs = {"epochs": result.epochs, "best_epoch": result.best_epoch}
     return {"folder": str(result.folder), "settings": asdict(result.settings), **epochs, "metrics": metrics}
 
@@ -104,7 +96,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
 
 
 def run_search(options: argparse.Namespace) -> int:
-    """Print the neighbors of each image, and of each text."""
+    """Print the neighbors of each image or text."""
     model, preprocessing = inputs.open_model(options.model, options.preprocessing)
     queries_model = fingerprint(model, preprocessing)
     columns = bool(options.where or options.item_column)
@@ -115,23 +107,25 @@ def run_search(options: argparse.Namespace) -> int:
         where = _mask(options.where, index) if options.where else None
     with as_usage_error(f"--item-column {options.item_column}"):
         k = options.k or min(MAX_NEIGHBORS, index.count(where, options.item_column))
-    queries = [("image", path) for path in options.images] + [("text", text) for text in options.text]
-    vectors = []
-    if options.images:
-        images = inputs.read_images(options.images, preprocessing, options.box)
-        vectors.append(embed(model, images, batch_size=options.batch_size))
     if options.text:
-        vectors.append(inputs.open_text_model(options.model, queries_model)(options.text))
-    ids, scores = index.search(np.concatenate(vectors), k, where=where, items=options.item_column, other_model=True)
+        with as_usage_error(f"MODEL={options.model!r}"):
+            texts = inputs.open_text_model(options.model)
+            require(texts is not None, "a model without a text model, and --text", "a run of tfdml train --captions")
+            require_same_model("texts", texts, "the model", queries_model)
+        vectors = texts(options.images)
+    else:
+        images = inputs.read_images(options.images, preprocessing, options.box)
+        vectors = embed(model, images, batch_size=options.batch_size)
+    ids, scores = index.search(vectors, k, where=where, items=options.item_column, other_model=True)
     records = [
         {
-            kind: query,
+            "text" if options.text else "image": query,
             "neighbors": [
                 {"id": id, "score": score, "metadata": metadata_of(id)}
                 for id, score in zip(image_ids, image_scores, strict=True)
             ],
         }
-        for (kind, query), image_ids, image_scores in zip(queries, ids.tolist(), scores.tolist(), strict=True)
+        for query, image_ids, image_scores in zip(options.images, ids.tolist(), scores.tolist(), strict=True)
     ]
     print_result(options, records, [line for record in records for line in _lines_of_neighbors(record)])
     return EXIT_OK
@@ -269,27 +263,16 @@ def _opened(serving, options):
     is_known = hasattr(model, "fingerprint") or hasattr(model, "weights")
     served = fingerprint(model, preprocessing) if is_known else None
     index, thumbnails = inputs.open_index_or_run(options, served)
-    texts = inputs.open_text_model(options.model, served) if inputs.has_text_model(options.model) else None
     options.name = options.name or name_of_run(options.model)
     folder = options.index or (None if index is None else str(Path(options.model) / "index"))
     newer = None if folder is None else inputs.newer_index(folder, served)
     with as_usage_error(f"MODEL={options.model!r}"):
         limits = {name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None}
-        application = serving.application(
-            model,
-            preprocessing,
-            name=options.name,
-            version=model.version if isinstance(model, export.LoadedModel) else 1,
-            index=index,
-            thumbnails=thumbnails,
-            newer=newer,
-            limits=serving.Limits(**limits),
-            batch_size=options.batch_size,
-            item_column=options.item_column,
-            other_model=options.other_model,
-            log=options.log,
-            texts=texts,
-        )
+        names = ("name", "batch_size", "item_column", "other_model", "log")
+        settings = {name: getattr(options, name) for name in names} | {"limits": serving.Limits(**limits)}
+        settings |= {"version": model.version} if isinstance(model, export.LoadedModel) else {}
+        settings |= {"index": index, "thumbnails": thumbnails, "newer": newer}
+        application = serving.application(model, preprocessing, texts=inputs.open_text_model(options.model), **settings)
     return model, index, thumbnails, application
 
 

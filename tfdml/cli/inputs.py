@@ -12,7 +12,6 @@ import numpy as np
 
 from tfdml import datasets, export, search, visualize
 from tfdml._core.checks import require
-from tfdml._core.checksums import require_same_model
 from tfdml._core.json_files import read_json
 from tfdml.cli.names import is_table
 from tfdml.cli.printing import as_usage_error, say
@@ -70,19 +69,10 @@ def open_keras_model(
         return model, preprocessing or own_preprocessing, read_json(names, list) if names.is_file() else None
 
 
-def has_text_model(path: str) -> bool:
-    """Whether a model is a run that was trained with captions."""
-    return (Path(path) / TEXT).is_dir()
-
-
-def open_text_model(path: str, model: str | None) -> TextModel:
-    """The text model of a run, which has to be of the model of this fingerprint."""
+def open_text_model(path: str) -> TextModel | None:
+    """The text model of a run; None for a model that was not trained with captions."""
     with as_usage_error(f"MODEL={path!r}"):
-        expected = "a run of tfdml train --captions, which has a folder text"
-        require(has_text_model(path), "a text, and a model without a text model", expected)
-        texts = TextModel.load(Path(path) / TEXT)
-        require_same_model("texts", texts.fingerprint, "the model", model)
-        return texts
+        return TextModel.load(Path(path) / TEXT) if (Path(path) / TEXT).is_dir() else None
 
 
 def open_index_or_run(

@@ -186,9 +186,8 @@ def _require_compared(options):
 
 
 def _require_queries(options):
-    _require_files("IMAGE", options.images, expected="image files")
-    _require(bool(options.images or options.text), "IMAGE", "no image and no --text", "one of them or more")
-    _require(bool(options.images) or options.box is None, "--box", "a box without an image", "an image")
+    _require(not options.text or options.box is None, "--box", "a box in a text", "a box in an image, without --text")
+    _require_files("IMAGE", [] if options.text else options.images, expected="image files")
 
 
 _CHECKS = {

@@ -144,9 +144,9 @@ def _search(command):
     """Find the neighbors of images, or of texts, in an index."""
     command.add_argument("model", metavar="MODEL", help=MODEL)
     command.add_argument("index", metavar="INDEX", help=INDEX)
-    command.add_argument("images", metavar="IMAGE", nargs="*", help="image files")
-    text = "search for what a text says; repeat it for several. MODEL was trained with --captions"
-    command.add_argument("--text", action="append", default=[], metavar="TEXT", help=text)
+    command.add_argument("images", metavar="IMAGE", nargs="+", help="image files, or texts with --text")
+    text = "each IMAGE is a text, such as 'a red bird'; MODEL is a run that was trained with --captions"
+    command.add_argument("--text", action="store_true", help=text)
     text = "search for what is in this box, in pixels of the upright image (default: the whole image)"
     sides = ("LEFT", "UPPER", "RIGHT", "LOWER")
     command.add_argument("--box", nargs=4, type=_number, metavar=sides, help=text)

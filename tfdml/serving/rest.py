@@ -207,10 +207,9 @@ def _read_query(row):
 
 
 def _read_text(values):
-    _require(len(values) == 1, f"text beside {_listed(set(values) - {'text'})}", "a text alone")
     text = _plain(values["text"])
     is_text = kind_of(values["text"]) == "a text" and 0 < len(text.strip()) <= _MAX_TEXT
-    _require(is_text, "another text", f"a text of 1 to {_MAX_TEXT:,} characters")
+    _require(is_text and len(values) == 1, _listed(values), f"a text alone, of 1 to {_MAX_TEXT:,} characters")
     return text
 
 

@@ -101,19 +101,17 @@ def application(
     embedder, monitor = Embedder(model, preprocessing, limits), Monitor(log)
     require(index is not None or not thumbnails, "thumbnails without index", "index, whose ids they have")
     require(index is not None or item_column is None, f"item_column={item_column!r} without index", "index")
-    stated = _fingerprint(model, preprocessing)
-    if texts is not None:
-        require_same_model("texts", getattr(texts, "fingerprint", None), "the server", stated)
-        shape = texts(["a text"]).shape
-        require(shape == (1, embedder.dim), f"a text as a vector of shape {shape}", f"(1, {embedder.dim})")
+    text = _fingerprint(model, preprocessing)
+    require_same_model("texts", getattr(texts, "fingerprint", None), "the server", text)
+    dim = embedder.dim if texts is None else texts(["a text"]).shape[1]
+    require(dim == embedder.dim, f"texts of dim {dim}", f"{embedder.dim} as of the model's embeddings")
 
     def records_of(index):
-        of_index = getattr(index, "fingerprint", None)
-        require_same_model("a server", stated, "the index", of_index, other_model=other_model)
+        require_same_model("a server", text, "the index", getattr(index, "fingerprint", None), other_model=other_model)
         return None if index is None else _index_records(index, thumbnails, item_column, embedder.dim)
 
     records = records_of(index)
-    names = name, str(version), stated
+    names = name, str(version), text
     server = _Server(embedder, records, model_index(model), names, limits, batch_size, monitor, texts)
     server.threshold = getattr(model, "threshold", None)
     middleware = Middleware(limits, monitor)
@@ -246,15 +244,15 @@ class _Server:
         queries, k, where = await self._parsed(request, rest.read_search, self._limits)
         records, search = self._records, self._search  # of one version of the index
         rows = await self._in_pool("json", records.rows, queries)
-        files = list(filter(_is_file, queries))
+        files = [query for query in queries if isinstance(query, bytes | Boxed)]
         embeddings = iter([row[EMBEDDING] for row in _all_good(await self._results(PIXELS, files))])
         texts = iter(await self._embedded_texts([query for query in queries if isinstance(query, str)]))
-        sources = [texts if isinstance(query, str) else embeddings for query in queries]
-        vectors = [next(x) if row < 0 else records.vector(row) for x, row in zip(sources, rows, strict=True)]
+        sources = [{tuple: None, str: texts}.get(type(query), embeddings) for query in queries]
+        vectors = [next(x) if x else records.vector(row) for x, row in zip(sources, rows, strict=True)]
         pairs = zip(vectors, rows, strict=True)
         searches = [Query(vector=vector, k=k, where=where, excluded_row=row) for vector, row in pairs]
         neighbors = await search(searches)
-        await self._count_searches([x for x, query in zip(neighbors, queries, strict=True) if _is_file(query)])
+        await self._count_searches([x for x, source in zip(neighbors, sources, strict=True) if source is embeddings])
         return await self._json(rest.as_json, {"neighbors": neighbors})
 
     async def _embedded_texts(self, texts):
@@ -355,10 +353,6 @@ class _Server:
             self._monitor.batch_seconds.observe(time.monotonic() - self._began)
             self._monitor.batch_images.observe(len(images))
             self._began = None
-
-
-def _is_file(query):
-    return isinstance(query, bytes | Boxed)
 
 
 def _image(kind, content):

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,8 @@ from tfdml.embedding.in_memory import embed
 from tfdml.models import EmbeddingModel, TwoTowers, from_backbone, residual_cnn
 from tfdml.networks import add_lora, freeze
 from tfdml.networks.depth import inner_layers
-from tfdml.samplers import GroupSampler, UniformSampler
-from tfdml.training.captions import LOSS, Texts, new_head, with_texts
+from tfdml.samplers import GroupSampler
+from tfdml.training.captions import LOSS, captions_of, new_head
 from tfdml.training.options import TrainingSettings
 
 if TYPE_CHECKING:
@@ -52,31 +52,29 @@ def frozen_network(settings: TrainingSettings) -> EmbeddingModel:
     return _network(settings, dim=None)
 
 
-def new_model(settings: TrainingSettings, classes: int, texts: Texts | None = None) -> EmbeddingModel:
-    """The network before training, compiled for a training part of this number of classes; with texts, two towers."""
+def new_model(settings: TrainingSettings, train: LabeledSet) -> EmbeddingModel:
+    """The network before training, compiled for a training part; with captions, beside a network of texts."""
     keras.utils.set_random_seed(settings.seed)
     model = _network(settings, dim=settings.dim)
     if settings.tuning == "head":
         freeze(model)
     elif settings.tuning == "lora":
         add_lora(model, settings.lora_rank)
-    if texts is not None:
-        model = TwoTowers(model, new_head(texts, settings.dim))
+    captions = captions_of(train, settings.text_encoder)
+    if captions is not None:
+        model = TwoTowers(new_head(captions.texts, settings.dim), model)
     warm_up = max(settings.steps // 10, 1)
     rate = keras.optimizers.schedules.CosineDecay(
         0.0, max(settings.steps - warm_up, 1), warmup_target=settings.learning_rate, warmup_steps=warm_up
     )
-    model.compile(
-        keras.optimizers.Adam(rate),
-        loss=LOSSES[settings.loss](classes),
-        micro_batch_size=settings.micro_batch_size or None,
-    )
+    loss = LOSSES[settings.loss](len(train.class_names))
+    model.compile(keras.optimizers.Adam(rate), loss=loss, micro_batch_size=settings.micro_batch_size or None)
     return model
 
 
 def image_network(model: keras.Model) -> keras.Model:
-    """The network of images: the first of two towers, or the model itself."""
-    return model.towers[0] if hasattr(model, "towers") else model
+    """The network of images: the second one of two towers, or the model itself."""
+    return model.towers[1] if hasattr(model, "towers") else model
 
 
 def _network(settings, dim):
@@ -96,43 +94,43 @@ def _network(settings, dim):
     return EmbeddingModel(images, residual_cnn(images, dim=settings.dim))
 
 
-def training_batches(
-    settings: TrainingSettings, train: LabeledSet, texts: Texts | None = None, *, start: int = 0
-) -> "tf.data.Dataset":
-    """Batches of random crops, with a text each if there are some, from the step `start` on: without end."""
-    crop = RandomCrop(settings.size, mirror=settings.mirror)
-    view = preprocessing_of(settings, train.load).uncropped
-    if texts is not None:
-        uniform = UniformSampler(batch_size=min(settings.batch_size, len(train)), seed=settings.seed)
-        batches = uniform.batches(train.keys, np.arange(len(train)), load=view, augment=crop, start=start)
-        return with_texts(batches, texts, seed=settings.seed, start=start)
+def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: int = 0) -> "tf.data.Dataset":
+    """Batches of random crops, from the step `start` on: a `tf.data.Dataset` without end.
+
+    With captions, they are `((texts, images), subjects)`, one pair of each of several subjects.
+    """
+    crop, view = RandomCrop(settings.size, mirror=settings.mirror), preprocessing_of(settings, train.load).uncropped
+    classes, examples = settings.classes_per_batch, settings.examples_per_class
+    captions = captions_of(train, settings.text_encoder)
+    if captions is not None:
+        classes, examples = min(settings.batch_size, len(captions.images.class_names)), 1
     sampler = GroupSampler(
-        classes_per_batch=settings.classes_per_batch,
-        examples_per_class=settings.examples_per_class,
-        short_classes="repeat",
-        seed=settings.seed,
+        classes_per_batch=classes, examples_per_class=examples, short_classes="repeat", seed=settings.seed
     )
-    return sampler.batches(train, load=view, augment=crop, start=start)
+    if captions is None:
+        return sampler.batches(train, load=view, augment=crop, start=start)
+    rows, numbers = captions.pairs.T
+    images = captions.images.take(rows)
+    return sampler.batches(
+        (captions.texts[numbers], images.keys),
+        images.labels,
+        load=lambda pair: (pair[0], view(pair[1])),
+        augment=lambda pair, seed: (pair[0], crop(pair[1], seed)),
+        start=start,
+    )
 
 
-def step_seconds(
-    settings: TrainingSettings,
-    model: keras.Model,
-    train: LabeledSet,
-    validation: LabeledSet,
-    gallery: LabeledSet | None,
-    texts: Texts | None,
-) -> dict[str, float]:
+def step_seconds(settings: TrainingSettings, model: keras.Model, parts: Mapping[str, LabeledSet]) -> dict[str, float]:
     """Seconds of a training step, of compilation and of an evaluation on this machine, by a network that it trains.
 
     The step is the median of a few. Compilation is what the first step and the first embedding take above others. The
     evaluation of the validation part is measured on some of its images.
     """
-    batches = iter(training_batches(settings, train, texts))
+    batches, validation = iter(training_batches(settings, parts["training"])), parts["validation"]
     first, *steps = [_seconds(lambda: model.train_on_batch(*next(batches))) for _ in range(1 + _TIMED_STEPS)]
     sample = validation.take(np.arange(min(len(validation), _TIMED_IMAGES)))
     first_embedding, embedding = [_seconds(lambda: embed(image_network(model), sample)) for _ in range(2)]
-    embedded = len(validation) + (0 if gallery is None else len(gallery))
+    embedded = len(validation) + (len(parts["training"]) if settings.split_by == "image" else 0)
     step = sorted(steps)[_TIMED_STEPS // 2]
     return {
         "step_seconds": step,

@@ -20,7 +20,7 @@ from tfdml.evaluation import Evaluation
 from tfdml.evaluation.report.page import page
 from tfdml.models import TextModel
 from tfdml.networks import merge_lora
-from tfdml.training.captions import TEXT, Captions, measured
+from tfdml.training.captions import TEXT, captions_of, evaluations_of_captions
 from tfdml.training.network import frozen_network, image_network
 from tfdml.training.plan import Plan
 from tfdml.training.progress import Stages
@@ -39,21 +39,19 @@ _WIDTH = 24  # of a column
 _STAGES = 6  # of the outputs
 _FROZEN_FILE = "state/frozen.npy"
 _SELECTED = "The network with the highest MAP@R of the validation part, of those after each epoch and before training."
-_SELECTED_BY_CAPTIONS = (
-    "The network with the highest MAP@R of images for captions of the validation part, of those after each epoch."
-)
+_BY_CAPTIONS = "The network with the highest MAP@R of images for captions of the validation part, after each epoch."
 _TESTED = "The test part was measured once, after that."
 
 
 def write_outputs(
     folder: Path, best: keras.Model, best_epoch: int, plan: Plan, command: str, say: Callable[[str], None]
-) -> tuple[keras.Model, dict[str, Evaluation], Captions, str]:
+) -> tuple[keras.Model, dict[str, Evaluation], str]:
     """Write everything that is made of the best network; earlier outputs in the folder are replaced.
 
     What serves comes first, so that an evaluation that fails leaves it in the folder, with a RuntimeError. `best_epoch`
     is 0 where the network before training was better. The exported network embeds each image once, for the index and
     the evaluation. The result is the exported network, with LoRA merged, the evaluations of the trained and the frozen
-    network on the reported part, by name, the retrieval of its captions, and the verdict.
+    network on the reported part and of its captions, by name, and the verdict.
     """
     settings, images = plan.settings, plan.images
     (folder / SUMS).unlink(missing_ok=True)  # without it, the folder is no complete entry
@@ -63,19 +61,17 @@ def write_outputs(
     model = trained if best_epoch else frozen_network(settings)
     embeddings = {exported: embed(model, images) if best_epoch else _completed(model, folder, plan)}
     _write_served(folder, model, images, embeddings[exported], stages)
-    texts, selected, captions = plan.texts[plan.reported], _SELECTED, Captions()
-    if texts is not None:
-        selected = _SELECTED_BY_CAPTIONS
-        TextModel(texts.encoder, best.towers[1], fingerprint=fingerprint(model, images.load)).save(folder / TEXT)
+    if images.captions is not None:
+        text_model = TextModel(settings.text_encoder, best.towers[0], fingerprint=fingerprint(model, images.load))
+        text_model.save(folder / TEXT)
     try:
         stages.begin("evaluation", f"of the {plan.reported} part, before and after training")
         embeddings |= {FROZEN: before_training(folder, plan)} if best_epoch else {TRAINED: _measured(trained, plan)}
         evaluations = {name: _evaluation(embeddings[name], plan) for name in (TRAINED, FROZEN)}
         sentence = verdict(evaluations[TRAINED], evaluations[FROZEN], best_epoch)
-        if texts is not None:
-            rows = plan.rows[plan.reported]
-            captions = measured(embeddings[TRAINED][rows], best.towers[1], texts, images.labels[rows])
-            sentence += f" Captions of the {plan.reported} part, in %: {'; '.join(lines_of_captions(captions))}."
+        of_part, captions = plan.rows[plan.reported], captions_of(plan.parts[plan.reported], settings.text_encoder)
+        found = evaluations_of_captions(captions, best.towers[0], embeddings[TRAINED][of_part]) if captions else {}
+        sentence = " ".join([sentence, *(_summary_of(name, each.metrics) for name, each in found.items())])
         stages.begin("report")
         _write_report(folder, evaluations, exported, sentence)
     except Exception as error:  # of any kind: what was trained for hours stays of use
@@ -83,6 +79,7 @@ def write_outputs(
             f"The run is trained, and {str(folder)!r} has model, export and index, which tfdml serve takes; the "
             f"evaluation of its {plan.reported} part failed: {error}"
         ) from error
+    selected = _SELECTED if images.captions is None else _BY_CAPTIONS
     texts = {
         "summary": _summary(settings, plan.train, best_epoch),
         "command": command,
@@ -93,7 +90,7 @@ def write_outputs(
     write_card(folder, _card(folder, model, settings, images.load, evaluations[exported], texts))
     write_checksums(folder)
     stages.end()
-    return model, evaluations, captions, sentence
+    return model, evaluations | found, sentence
 
 
 def _write_served(folder, model, images, embeddings, stages):
@@ -149,6 +146,10 @@ def _evaluation(embeddings, plan):
     return evaluation.evaluate(embeddings[plan.rows[plan.reported]], plan.parts[plan.reported], **gallery)
 
 
+def _summary_of(name, means):
+    return f"{name.capitalize()}, in %: Recall@1 {_number(means['recall@1'])}, MAP@R {_number(means['map@r'])}."
+
+
 def _write_report(folder, evaluations, exported, sentence):
     """The page of the network that is exported, beside the other one."""
     others = {name: each for name, each in evaluations.items() if name != exported}
@@ -194,12 +195,6 @@ def differences(evaluations: Mapping[str, Evaluation]) -> list[str]:
     metrics = next(iter(evaluations.values())).metrics
     rows = [[name, *(_number(each.metrics[name]) for each in evaluations.values())] for name in metrics]
     return ["".join(f"{cell:{_WIDTH}}" for cell in row).rstrip() for row in [["%", *evaluations], *rows]]
-
-
-def lines_of_captions(captions: Captions) -> list[str]:
-    """The retrieval of captions in each direction as a text, in %, with 95% intervals."""
-    each = {direction: [f"{name} {_number(mean)}" for name, mean in x.items()] for direction, x in captions.items()}
-    return [f"{direction} {', '.join(texts)}" for direction, texts in each.items()]
 
 
 def _number(mean):

@@ -12,7 +12,6 @@ from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import require
 from tfdml.datasets import LabeledSet
 from tfdml.training import network
-from tfdml.training.captions import Texts, texts_of
 from tfdml.training.data_splits import parts_of, split_rows
 from tfdml.training.options import NAMES, SPLIT, TRAINING, Facts, TrainingSettings
 from tfdml.training.recommended import MINUTES, recommended, recommended_steps, values_of
@@ -23,8 +22,7 @@ from tfdml.training.settings import FILE, new_settings, read_record, write_setti
 class Plan:
     """All settings of a run with their reasons (none if it is resumed), and the usable images, read for the network.
 
-    `rows` and `parts` are the training, validation and test part by name; a small set has no test part. `texts` are
-    the captions of each part, None without captions.
+    `rows` and `parts` are the training, validation and test part by name; a small set has no test part.
     """
 
     settings: TrainingSettings
@@ -32,7 +30,6 @@ class Plan:
     images: LabeledSet
     rows: Mapping[str, np.ndarray]
     parts: Mapping[str, LabeledSet]
-    texts: Mapping[str, Texts | None]
 
     @property
     def train(self) -> LabeledSet:
@@ -63,7 +60,7 @@ class Plan:
         classes = len(np.unique(self.train.labels))
         received = f"classes_per_batch={self.settings.classes_per_batch} and {classes} classes to train on"
         require(self.settings.classes_per_batch <= classes, received, f"at most {classes}")
-        model = network.new_model(self.settings, len(self.train.class_names), self.texts["training"])
+        model = network.new_model(self.settings, self.train)
         if device == "cpu":
             network.require_memory(self.settings, model, network.free_memory())
         return model
@@ -73,7 +70,7 @@ class Plan:
         for name, part in self.parts.items():
             say(f"{name:12}{len(part):7,} images of {len(np.unique(part.labels)):,} classes")
         say("Settings, each an option:")
-        is_idle = {"lora_rank": self.settings.tuning != "lora", "text_encoder": self.texts["training"] is None}
+        is_idle = {"lora_rank": self.settings.tuning != "lora", "text_encoder": self.train.captions is None}
         for name, reason in self.reasons.items():
             if not is_idle.get(name):
                 say(f"  {name:20}{getattr(self.settings, name)!s:20}{reason}".rstrip())
@@ -94,18 +91,12 @@ def new_plan(images: LabeledSet, overrides: Mapping[str, Any], max_minutes: floa
     trial = new_settings({**values_of(chosen), "steps": 10, "epochs": 1})
     images = replace(images, load=network.preprocessing_of(trial, images.load))
     parts = parts_of(images, rows, trial.split_by)
-    texts = _texts(trial, images, rows)
-    plan = Plan(settings=trial, reasons={}, images=images, rows=rows, parts=parts, texts=texts)
-    timed = (plan.require_batch(device), plan.train, parts["validation"], plan.gallery, texts["training"])
-    seconds = {"step_seconds": None} if "steps" in overrides else network.step_seconds(trial, *timed)
+    plan = Plan(settings=trial, reasons={}, images=images, rows=rows, parts=parts)
+    model = plan.require_batch(device)
+    seconds = {"step_seconds": None} if "steps" in overrides else network.step_seconds(trial, model, parts)
     chosen |= recommended_steps(facts, overrides, batch_size=trial.batch_size, max_minutes=minutes, **seconds)
     reasons = {name: setting.reason for name, setting in chosen.items()}
     return replace(plan, settings=new_settings(values_of(chosen)), reasons=reasons)
-
-
-def _texts(settings, images, rows):
-    texts = texts_of(images, settings.text_encoder)
-    return {name: texts and texts.take(part_rows) for name, part_rows in rows.items()}
 
 
 def _facts(labels, device):
@@ -127,5 +118,4 @@ def resumed_plan(folder: Path, images: LabeledSet) -> Plan:
     require(is_same, "resume=True and a set that has changed", expected)
     rows = split_rows(images, **{name: record[name] for name in SPLIT})
     parts = parts_of(images, rows, settings.split_by)
-    texts = _texts(settings, images, rows)
-    return Plan(settings=settings, reasons={}, images=images, rows=rows, parts=parts, texts=texts)
+    return Plan(settings=settings, reasons={}, images=images, rows=rows, parts=parts)

@@ -18,9 +18,9 @@ from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.evaluation import Evaluation
 from tfdml.training import network
-from tfdml.training.captions import CaptionEvaluation, Captions, require_captions
+from tfdml.training.captions import captions_of, require_captions
 from tfdml.training.options import TrainingSettings, has_pretrained_weights
-from tfdml.training.outputs import FROZEN, TRAINED, before_training, differences, lines_of_captions, write_outputs
+from tfdml.training.outputs import FROZEN, TRAINED, before_training, differences, write_outputs
 from tfdml.training.plan import new_plan, resumed_plan
 from tfdml.training.progress import History, KeepBest, print_line
 from tfdml.training.settings import FILE, read_settings, require_no_run, require_options
@@ -39,7 +39,7 @@ class TrainingRun:
     model: keras.Model
     evaluation: Evaluation
     frozen: Evaluation
-    captions: Captions
+    captions: dict[str, Evaluation]
     best_epoch: int
     epochs: int
 
@@ -104,7 +104,7 @@ def train(
         * `evaluation`: retrieval of the test part, or of the validation part where there is no test part, by the
           network of the best epoch from 1 on.
         * `frozen`: the same of the network before training.
-        * `captions`: Recall@1 and MAP@R of this part, by "text to image" and "image to text"; empty without captions.
+        * `captions`: retrieval of this part, "text to image" and "image to text"; empty without captions.
         * `best_epoch`: epoch of the model; 0 before training.
         * `epochs`: epochs that were trained; fewer than `settings.epochs` after an interrupt or at the time limit.
 
@@ -147,22 +147,15 @@ def _finished(folder, history, plan, command, say):
     say("Measuring, indexing and exporting the best network")
     best = keras.saving.load_model(folder / _BEST, compile=False)
     with _without_retracing_advice():
-        model, evaluations, captions, sentence = write_outputs(folder, best, best_epoch, plan, command, say)
-    trained, frozen = evaluations[TRAINED], evaluations[FROZEN]
+        model, evaluations, sentence = write_outputs(folder, best, best_epoch, plan, command, say)
+    trained, frozen = evaluations.pop(TRAINED), evaluations.pop(FROZEN)
     searched = f"{trained.queries:,} queries of {trained.classes:,} classes among {trained.items:,} images"
     say(f"{plan.reported.capitalize()} part: {searched}")
-    for line in [*differences(evaluations), *lines_of_captions(captions), sentence]:
+    for line in [*differences({TRAINED: trained, FROZEN: frozen}), sentence]:
         say(line)
-    return TrainingRun(
-        folder=folder,
-        settings=plan.settings,
-        model=model,
-        evaluation=trained,
-        frozen=frozen,
-        captions=captions,
-        best_epoch=best_epoch,
-        epochs=num_epochs,
-    )
+    measured = {"evaluation": trained, "frozen": frozen, "captions": evaluations}
+    numbers = {"best_epoch": best_epoch, "epochs": num_epochs}
+    return TrainingRun(folder=folder, settings=plan.settings, model=model, **measured, **numbers)
 
 
 @contextlib.contextmanager
@@ -261,25 +254,22 @@ def _fit(folder, plan, max_minutes, say):
     """Train from the last whole epoch on; the history of all epochs, or KeyboardInterrupt before the first."""
     settings, checkpoint = plan.settings, folder / _CHECKPOINT
     is_resumed = checkpoint.exists()
-    classes = len(plan.train.class_names)
-    texts = plan.texts["training"]
-    model = keras.saving.load_model(checkpoint) if is_resumed else network.new_model(settings, classes, texts)
+    model = keras.saving.load_model(checkpoint) if is_resumed else network.new_model(settings, plan.train)
     num_epochs = model.steps // settings.steps_per_epoch
     history = History(folder / _HISTORY, num_epochs)
     max_seconds = None if max_minutes is None else 60 * max_minutes
-    evaluation: keras.callbacks.Callback
-    if texts is not None:  # before training, there is no head
-        evaluation = CaptionEvaluation(plan.parts["validation"], plan.texts["validation"])
+    evaluation = RetrievalEvaluation(plan.parts["validation"], gallery=plan.gallery, k=(1,))
+    part = captions_of(plan.parts["validation"], settings.text_encoder)
+    if part is not None:  # before training, there is no head
+        evaluation = RetrievalEvaluation((part.texts, part.labels), gallery=part.images, k=(1,))
         say("Recall@1 and MAP@R after each epoch are of images for captions.")
-    else:
-        evaluation = RetrievalEvaluation(plan.parts["validation"], gallery=plan.gallery, k=(1,))
-        if not history.rows:
-            _measure_before_training(folder, plan, history, say)
+    elif not history.rows:
+        _measure_before_training(folder, plan, history, say)
     keep_best = KeepBest(history, folder / _BEST, max_seconds, say)
     say(f"Training, {num_epochs} of {settings.epochs} epochs are done" if is_resumed else "Training")
     try:
         model.fit(
-            network.training_batches(settings, plan.train, texts, start=model.steps),
+            network.training_batches(settings, plan.train, start=model.steps),
             steps_per_epoch=settings.steps_per_epoch,
             initial_epoch=num_epochs,
             epochs=settings.epochs,

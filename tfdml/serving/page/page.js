@@ -220,9 +220,7 @@ function openRow(row) {
 }
 
 function openText() {
-  const words = element("text").value.trim();
-  if (words === "") return;
-  history.pushState(null, "", `#text=${encodeURIComponent(words)}`);
+  history.pushState(null, "", `#text=${encodeURIComponent(element("text").value)}`);
   openState();
 }
 
