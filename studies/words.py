@@ -12,8 +12,8 @@ reads), both frozen. Two linear heads learn one space by the loss of CLIP, from 
 steps are chosen on the 80 objects of the validation part, by MAP@R of images for texts. Then five seeds are measured on
 the 80 objects of the test. Random words are a random vector for each word, the mean of which is the text.
 
-The picture is of `tfdml.training.train` with drawn shapes and captions such as "a red circle": the texts that search
-have words that no caption has.
+The picture is of `tfdml.training.train` with drawn shapes and captions such as "a red circle": all texts but the first
+one have words that no caption has.
 """
 
 import argparse
@@ -41,6 +41,7 @@ TEXTS = {
 COLORS = {"red": "#d22", "green": "#2a3", "blue": "#23c", "yellow": "#ec2", "purple": "#839", "white": "#fff"}
 SHAPES = {"circle": 40, "triangle": 3, "square": 4, "hexagon": 6}  # corners
 QUERIES = {
+    "a blue triangle": "blue triangle",
     "a crimson disc": "red circle",
     "a violet pyramid": "purple triangle",
     "a box, green like grass": "green square",

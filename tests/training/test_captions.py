@@ -130,7 +130,7 @@ def test_a_run_with_captions_is_searched_by_words_and_only_with_its_own_text_mod
     assert "Received texts of model 000000000000" in capsys.readouterr().err
     shutil.rmtree(run / "text")
     assert cli.main(words) == 2
-    assert "a model without a text model, and --text" in capsys.readouterr().err
+    assert "a model without a text model, expected a run" in capsys.readouterr().err
     assert cli.main([*words, "--box", "0", "0", "8", "8"]) == 2
     assert "Received a box in a text" in capsys.readouterr().err
 

@@ -55,8 +55,8 @@ def run_train(options: argparse.Namespace) -> int:
         with as_usage_error(f"--captions {options.captions}"):
             images = datasets.with_captions(images, None if options.captions == "txt" else options.captions)
     names = ("config", "resume", "quick", "max_minutes", *NAMES)
-    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    result = training.train(images, options.out, command=shlex.join(["tfdml", *sys.argv[1:]]), **given)
+    settings = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    result = training.train(images, options.out, command=shlex.join(["tfdml", *sys.argv[1:]]), **settings)
     files = {"report": str(result.folder / "report.html"), "serve": shlex.join(["tfdml", "serve", options.out])}
     print_result(options, _record_of_run(result) | files, [f"{name}: {text}" for name, text in files.items()])
     return EXIT_OK
@@ -110,7 +110,8 @@ def run_search(options: argparse.Namespace) -> int:
     if options.text:
         with as_usage_error(f"MODEL={options.model!r}"):
             texts = inputs.open_text_model(options.model)
-            require(texts is not None, "a model without a text model, and --text", "a run of tfdml train --captions")
+            if texts is None:
+                raise ValueError("Received a model without a text model, expected a run of tfdml train --captions.")
             require_same_model("texts", texts, "the model", queries_model)
         vectors = texts(options.images)
     else:

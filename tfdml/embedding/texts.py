@@ -70,8 +70,8 @@ class TextModel:
         """Write a model with a head into a folder in one step; an earlier one is replaced."""
         with atomic_write(folder, _listed_files) as new:
             new.mkdir()
-            for part in (self._network, self._tokenizer):
-                part.save_to_preset(str(new / _ENCODER))
+            for saved in (self._network, self._tokenizer):
+                saved.save_to_preset(str(new / _ENCODER))
             self.head.save(new / _HEAD)
             (new / _MODEL).write_text(json.dumps({"fingerprint": self.fingerprint}))
 

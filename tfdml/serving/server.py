@@ -153,7 +153,7 @@ class _Server:
             name: Batcher(partial(self._answer_batch, name), batch_size, self._pools["model"])
             for name in {signature.pixels for signature in embedder.signatures.values()}
         }
-        self._texts = texts and Batcher(lambda given: list(texts(given)), batch_size, self._pools["model"])
+        self._texts = texts and Batcher(lambda batch: list(texts(batch)), batch_size, self._pools["model"])
         self._take_over = lambda records: (records, Batcher(records, batch_size, self._pools["model"]))
         self._records, self._search = self._take_over(records)
         self._picture = lru_cache(_MAX_PICTURES)(lambda path, *box: embedder.picture(path, _PICTURE_SIDE, *box))

@@ -46,9 +46,9 @@ def captions_of(images: LabeledSet, encoder: str) -> Captions | None:
     nodes = len(images) + len(texts)
     shared = coo_array((np.ones(len(rows)), (rows, len(images) + numbers)), shape=(nodes, nodes))
     count, subjects = connected_components(shared, directed=False)
-    of_subjects = replace(images, labels=subjects[: len(images)], class_names=tuple(map(str, range(count))))
+    labeled = replace(images, labels=subjects[: len(images)], class_names=tuple(map(str, range(count))))
     vectors = TextModel(encoder)(texts.tolist())
-    return Captions(of_subjects, vectors, subjects[len(images) :], np.stack([rows, numbers], axis=1))
+    return Captions(labeled, vectors, subjects[len(images) :], np.stack([rows, numbers], axis=1))
 
 
 def require_captions(has_captions: bool, options: Mapping[str, Any]) -> None:
@@ -73,8 +73,8 @@ def new_head(texts: np.ndarray, dim: int) -> EmbeddingModel:
 def evaluations_of_captions(captions: Captions, head: keras.Model, images: np.ndarray) -> dict[str, Evaluation]:
     """Retrieval of images `(images, dim)` by captions, and the other way around, by the direction."""
     texts = head.predict(captions.texts, verbose=0)
-    of_texts, of_images = captions.labels, captions.images.labels
+    text_labels, image_labels = captions.labels, captions.images.labels
     return {
-        "text to image": evaluate(texts, of_texts, gallery=of_images, gallery_embeddings=images),
-        "image to text": evaluate(images, of_images, gallery=of_texts, gallery_embeddings=texts),
+        "text to image": evaluate(texts, text_labels, gallery=image_labels, gallery_embeddings=images),
+        "image to text": evaluate(images, image_labels, gallery=text_labels, gallery_embeddings=texts),
     }

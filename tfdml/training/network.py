@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,14 +81,8 @@ def _network(settings, dim):
     shape = (settings.size, settings.size, 3)
     weights = None if settings.weights == "none" else settings.weights
     if settings.backbone != "residual":
-        return from_backbone(
-            settings.backbone,
-            dim=dim,
-            pooling=settings.pooling,
-            freeze_batch_norm=weights is not None,
-            input_shape=shape,
-            weights=weights,
-        )
+        options = {"pooling": settings.pooling, "freeze_batch_norm": weights is not None, "weights": weights}
+        return from_backbone(settings.backbone, dim=dim, input_shape=shape, **options)
     require(weights is None, f"backbone='residual' and weights={weights!r}", "weights='none'")
     images = keras.Input(shape, name="images")
     return EmbeddingModel(images, residual_cnn(images, dim=settings.dim))
@@ -111,26 +105,24 @@ def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: in
         return sampler.batches(train, load=view, augment=crop, start=start)
     rows, numbers = captions.pairs.T
     images = captions.images.take(rows)
-    return sampler.batches(
-        (captions.texts[numbers], images.keys),
-        images.labels,
-        load=lambda pair: (pair[0], view(pair[1])),
-        augment=lambda pair, seed: (pair[0], crop(pair[1], seed)),
-        start=start,
-    )
+    load, augment = lambda pair: (pair[0], view(pair[1])), lambda pair, seed: (pair[0], crop(pair[1], seed))
+    keys = captions.texts[numbers], images.keys
+    return sampler.batches(keys, images.labels, load=load, augment=augment, start=start)
 
 
-def step_seconds(settings: TrainingSettings, model: keras.Model, parts: Mapping[str, LabeledSet]) -> dict[str, float]:
+def step_seconds(
+    settings: TrainingSettings, model: keras.Model, train: LabeledSet, validation: LabeledSet
+) -> dict[str, float]:
     """Seconds of a training step, of compilation and of an evaluation on this machine, by a network that it trains.
 
     The step is the median of a few. Compilation is what the first step and the first embedding take above others. The
     evaluation of the validation part is measured on some of its images.
     """
-    batches, validation = iter(training_batches(settings, parts["training"])), parts["validation"]
+    batches = iter(training_batches(settings, train))
     first, *steps = [_seconds(lambda: model.train_on_batch(*next(batches))) for _ in range(1 + _TIMED_STEPS)]
     sample = validation.take(np.arange(min(len(validation), _TIMED_IMAGES)))
     first_embedding, embedding = [_seconds(lambda: embed(image_network(model), sample)) for _ in range(2)]
-    embedded = len(validation) + (len(parts["training"]) if settings.split_by == "image" else 0)
+    embedded = len(validation) + (len(train) if settings.split_by == "image" else 0)
     step = sorted(steps)[_TIMED_STEPS // 2]
     return {
         "step_seconds": step,

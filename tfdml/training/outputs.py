@@ -69,9 +69,9 @@ def write_outputs(
         embeddings |= {FROZEN: before_training(folder, plan)} if best_epoch else {TRAINED: _measured(trained, plan)}
         evaluations = {name: _evaluation(embeddings[name], plan) for name in (TRAINED, FROZEN)}
         sentence = verdict(evaluations[TRAINED], evaluations[FROZEN], best_epoch)
-        of_part, captions = plan.rows[plan.reported], captions_of(plan.parts[plan.reported], settings.text_encoder)
-        found = evaluations_of_captions(captions, best.towers[0], embeddings[TRAINED][of_part]) if captions else {}
-        sentence = " ".join([sentence, *(_summary_of(name, each.metrics) for name, each in found.items())])
+        rows, captions = plan.rows[plan.reported], captions_of(plan.parts[plan.reported], settings.text_encoder)
+        retrieved = evaluations_of_captions(captions, best.towers[0], embeddings[TRAINED][rows]) if captions else {}
+        sentence = " ".join([sentence, *(_summary_of(name, each.metrics) for name, each in retrieved.items())])
         stages.begin("report")
         _write_report(folder, evaluations, exported, sentence)
     except Exception as error:  # of any kind: what was trained for hours stays of use
@@ -90,7 +90,7 @@ def write_outputs(
     write_card(folder, _card(folder, model, settings, images.load, evaluations[exported], texts))
     write_checksums(folder)
     stages.end()
-    return model, evaluations | found, sentence
+    return model, evaluations | retrieved, sentence
 
 
 def _write_served(folder, model, images, embeddings, stages):

@@ -93,7 +93,11 @@ def new_plan(images: LabeledSet, overrides: Mapping[str, Any], max_minutes: floa
     parts = parts_of(images, rows, trial.split_by)
     plan = Plan(settings=trial, reasons={}, images=images, rows=rows, parts=parts)
     model = plan.require_batch(device)
-    seconds = {"step_seconds": None} if "steps" in overrides else network.step_seconds(trial, model, parts)
+    seconds = (
+        {"step_seconds": None}
+        if "steps" in overrides
+        else network.step_seconds(trial, model, plan.train, parts["validation"])
+    )
     chosen |= recommended_steps(facts, overrides, batch_size=trial.batch_size, max_minutes=minutes, **seconds)
     reasons = {name: setting.reason for name, setting in chosen.items()}
     return replace(plan, settings=new_settings(values_of(chosen)), reasons=reasons)

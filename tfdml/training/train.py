@@ -259,9 +259,9 @@ def _fit(folder, plan, max_minutes, say):
     history = History(folder / _HISTORY, num_epochs)
     max_seconds = None if max_minutes is None else 60 * max_minutes
     evaluation = RetrievalEvaluation(plan.parts["validation"], gallery=plan.gallery, k=(1,))
-    part = captions_of(plan.parts["validation"], settings.text_encoder)
-    if part is not None:  # before training, there is no head
-        evaluation = RetrievalEvaluation((part.texts, part.labels), gallery=part.images, k=(1,))
+    captions = captions_of(plan.parts["validation"], settings.text_encoder)
+    if captions is not None:  # before training, there is no head
+        evaluation = RetrievalEvaluation((captions.texts, captions.labels), gallery=captions.images, k=(1,))
         say("Recall@1 and MAP@R after each epoch are of images for captions.")
     elif not history.rows:
         _measure_before_training(folder, plan, history, say)

@@ -36,7 +36,7 @@ def with_captions(data: LabeledSet, source: FilePath | Sequence[str | Sequence[s
     """
     if source is None or isinstance(source, str | os.PathLike):
         require(data.paths is not None, "images without paths", "a caption, or several, for each image, as a list")
-        files = list(map(os.path.abspath, data.paths))
+        files = [] if data.paths is None else list(map(os.path.abspath, data.paths))
         source = list(map(_beside, files)) if source is None else _of_table(Path(source), files)
     received, expected = f"captions of {len(source)} images, and a set of {len(data)}", "captions in its order"
     require(len(source) == len(data), received, expected)
