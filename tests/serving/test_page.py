@@ -100,16 +100,10 @@ async def look_at_words(app, folder):
         await page.call("Page.navigate", url=str(running.make_url("/")))
         await page.until("document.querySelectorAll('#items button').length > 0")
         box = "document.getElementById('text')"
-        await page.value(f"{box}.value = 'a dark square & more'; {box}.dispatchEvent(new Event('change'))")
-        await page.until(f"{NAMES}[0] === '0.png'")
-        assert await page.value("location.hash") == "#text=a%20dark%20square%20%26%20more"
-        assert await page.value(f"{box}.value") == "a dark square & more"
+        await page.value(f"{box}.value = 'a dark & square'; {box}.dispatchEvent(new Event('change'))")
+        await page.until(f"{NAMES}[0] === '0.png' && {box}.value === 'a dark & square'")
         await page.value("document.querySelectorAll('#neighbors button')[1].click()")
-        await page.until("location.hash === '#row=1'")
-        assert await page.value(f"{box}.value") == ""
-        await page.value("history.back()")
-        await page.until(f"{box}.value === 'a dark square & more' && {NAMES}[0] === '0.png'")
-        await page.screenshot(folder / "words.png")
+        await page.until(f"location.hash === '#row=1' && {box}.value === ''")
 
 
 async def look_at_line(app, folder):

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import functools
 import inspect
 import io
 import json
@@ -377,22 +376,18 @@ async def test_texts_are_searched_beside_files_and_items_and_are_no_searches_of_
 @served()
 async def test_a_text_is_refused_where_there_is_no_text_model(client):
     status, found = await answer(client, SEARCH, {"instances": [{"text": "left"}]})
-    assert (status, found["error"]) == (
-        400,
-        "Received a text, expected files, ids or rows: the server has no text model.",
-    )
-    assert (await answer(client, "/v1/models/model/index", method="get"))[1]["texts"] is False
+    assert (status, found["error"][-29:]) == (400, "the server has no text model.")
 
 
 def test_texts_of_another_model_or_of_another_dim_are_refused_at_the_start(monkeypatch):
     monkeypatch.setattr(module, "Embedder", Quick)
-    options = {"preprocessing": Preprocessing(size=2), "index": search.Exact(VECTORS)}
-    other = functools.partial(sides)
-    other.fingerprint = "old"
-    with pytest.raises(ValueError, match=r"texts of model old .*, expected those of model new, as of the server"):
-        serving.application(SimpleNamespace(fingerprint="new"), texts=other, **options)
-    with pytest.raises(ValueError, match="texts of dim 1, expected 2 as of"):
-        serving.application(None, texts=lambda texts: sides(texts)[:, :1], **options)
+    sides.fingerprint = "old"
+    for model, texts, reason in (
+        (SimpleNamespace(fingerprint="new"), sides, "texts of model old .*, expected those of model new"),
+        (None, lambda texts: sides(texts)[:, :1], "texts of dim 1, expected 2 as of the model"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            serving.application(model, Preprocessing(size=2), texts=texts, index=search.Exact(VECTORS))
 
 
 @served()

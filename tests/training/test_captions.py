@@ -42,28 +42,21 @@ def captioned(sizes=10 * (4,)):
     return with_captions(data, [text[: 1 + row % 2] for row, text in enumerate(texts)])
 
 
-def test_images_that_share_a_caption_are_of_one_subject_with_all_of_their_captions(letters):
-    data = with_captions(labeled([1] * 6), [["a", "b"], ["c"], ["b", "d"], ["e"], ["d"], ["c", "f"]])
-    found = captions_of(data, "")
-    assert found.texts[:, 0].tolist() == [ord(text) for text in "abcdef"]
-    assert found.images.labels.tolist() == [0, 1, 0, 2, 0, 1]
-    assert found.labels.tolist() == [0, 0, 1, 0, 2, 1]
-    pairs = {(row, text) for row, each in enumerate(data.captions) for text in each}
-    assert {(row, "abcdef"[text]) for row, text in found.pairs.tolist()} == pairs
-
-
 def test_a_batch_has_different_subjects_each_with_an_image_and_one_of_its_captions(letters):
-    data = labeled([1] * 5)
-    data = replace(data, images=np.ones((5, 20, 16, 3), "uint8") * np.arange(5, dtype="uint8")[:, None, None, None])
-    data = with_captions(data, [["a", "b"], ["c"], ["b", "d"], ["e"], ["c"]])
+    data = with_captions(labeled([1] * 6), [["a", "b"], ["c"], ["b", "d"], ["e"], ["d"], ["c", "f"]])
+    data = replace(data, images=np.ones((6, 20, 16, 3), "uint8") * np.arange(6, dtype="uint8")[:, None, None, None])
+    found, pairs = captions_of(data, None), {(row, text) for row in range(6) for text in data.captions[row]}
+    assert found.texts[:, 0].tolist() == [ord(text) for text in "abcdef"]
+    assert found.images.labels.tolist() == [0, 1, 0, 2, 0, 1]  # images that share a caption, also through others
+    assert found.labels.tolist() == [0, 0, 1, 0, 2, 1]
     settings = TrainingSettings(**dict.fromkeys(NAMES) | TINY | {"seed": 1, "fit": "crop", "mirror": False})
     batches, drawn = list(training_batches(settings, data).take(60).as_numpy_iterator()), set()
     for (texts, images), subjects in batches:
-        assert sorted(subjects.tolist()) == [0, 1, 2]
         rows = images[:, 8, 8, 0].round().astype(int)
-        assert captions_of(data, None).images.labels[rows].tolist() == subjects.tolist()
+        assert sorted(subjects.tolist()) == [0, 1, 2]
+        assert found.images.labels[rows].tolist() == subjects.tolist()
         drawn |= {(int(row), chr(int(text))) for row, text in zip(rows, texts[:, 0], strict=True)}
-    assert drawn == {(row, text) for row, each in enumerate(data.captions) for text in each}
+    assert drawn == pairs
     later = training_batches(settings, data, start=50).take(10).as_numpy_iterator()
     for (ours, _), (theirs, _) in zip(batches[50:], later, strict=True):
         np.testing.assert_array_equal(ours[0], theirs[0])
@@ -126,11 +119,9 @@ def test_a_run_with_captions_is_searched_by_words_and_only_with_its_own_text_mod
     assert [[neighbor["id"] for neighbor in each["neighbors"]] for each in found] == ids.tolist()
 
     (run / "text" / "model.json").write_text(json.dumps({"fingerprint": "0" * 64}))
-    assert cli.main(words) == 2
-    assert "Received texts of model 000000000000" in capsys.readouterr().err
+    assert (cli.main(words), "Received texts of model 000000000000" in capsys.readouterr().err) == (2, True)
     shutil.rmtree(run / "text")
-    assert cli.main(words) == 2
-    assert "a model without a text model, expected a run" in capsys.readouterr().err
+    assert (cli.main(words), "a model without a text model" in capsys.readouterr().err) == (2, True)
     assert cli.main([*words, "--box", "0", "0", "8", "8"]) == 2
     assert "Received a box in a text" in capsys.readouterr().err
 
@@ -143,6 +134,7 @@ def test_a_run_with_captions_is_searched_by_words_and_only_with_its_own_text_mod
         (captioned(), {"text_encoder": "bert", "loss": "triplet"}, "loss='triplet', expected"),
         (labeled([4] * 10), {"loss": "clip"}, "no captions, text_encoder='none' and loss='clip'"),
         (captioned(), {"text_encoder": "gone"}, "'gone', expected the folder of a BERT"),
+        (with_captions(labeled([4] * 10), 40 * ["a"]), {"text_encoder": "gone"}, "join all images of a part into one"),
     ],
 )
 def test_captions_an_encoder_and_their_loss_come_together(tmp_path, data, options, message):

@@ -46,6 +46,8 @@ def captions_of(images: LabeledSet, encoder: str) -> Captions | None:
     nodes = len(images) + len(texts)
     shared = coo_array((np.ones(len(rows)), (rows, len(images) + numbers)), shape=(nodes, nodes))
     count, subjects = connected_components(shared, directed=False)
+    expected = "two or more: captions that tell images apart, and larger parts"
+    require(count > 1, "captions that join all images of a part into one subject", expected)
     labeled = replace(images, labels=subjects[: len(images)], class_names=tuple(map(str, range(count))))
     vectors = TextModel(encoder)(texts.tolist())
     return Captions(labeled, vectors, subjects[len(images) :], np.stack([rows, numbers], axis=1))
@@ -55,9 +57,7 @@ def require_captions(has_captions: bool, options: Mapping[str, Any]) -> None:
     """Raise a ValueError unless captions, a sentence encoder and the loss of both come together, or none of them."""
     encoder, loss = options.get("text_encoder", NO_ENCODER), options.get("loss", LOSS if has_captions else None)
     received = f"{'a set with' if has_captions else 'no'} captions, text_encoder={encoder!r} and loss={loss!r}"
-    expected = (
-        f"--captions (tfdml.datasets.with_captions), text_encoder and the loss {LOSS!r} together, or none of them"
-    )
+    expected = f"--captions (tfdml.datasets.with_captions), text_encoder and loss={LOSS!r}, or none of them"
     require(has_captions == (encoder != NO_ENCODER) == (loss == LOSS), received, expected)
 
 

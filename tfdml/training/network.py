@@ -72,11 +72,6 @@ def new_model(settings: TrainingSettings, train: LabeledSet) -> EmbeddingModel:
     return model
 
 
-def image_network(model: keras.Model) -> keras.Model:
-    """The network of images: the second one of two towers, or the model itself."""
-    return model.towers[1] if hasattr(model, "towers") else model
-
-
 def _network(settings, dim):
     shape = (settings.size, settings.size, 3)
     weights = None if settings.weights == "none" else settings.weights
@@ -120,8 +115,9 @@ def step_seconds(
     """
     batches = iter(training_batches(settings, train))
     first, *steps = [_seconds(lambda: model.train_on_batch(*next(batches))) for _ in range(1 + _TIMED_STEPS)]
+    images = getattr(model, "towers", [model])[-1]
     sample = validation.take(np.arange(min(len(validation), _TIMED_IMAGES)))
-    first_embedding, embedding = [_seconds(lambda: embed(image_network(model), sample)) for _ in range(2)]
+    first_embedding, embedding = [_seconds(lambda: embed(images, sample)) for _ in range(2)]
     embedded = len(validation) + (len(train) if settings.split_by == "image" else 0)
     step = sorted(steps)[_TIMED_STEPS // 2]
     return {

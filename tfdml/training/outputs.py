@@ -21,7 +21,7 @@ from tfdml.evaluation.report.page import page
 from tfdml.models import TextModel
 from tfdml.networks import merge_lora
 from tfdml.training.captions import TEXT, captions_of, evaluations_of_captions
-from tfdml.training.network import frozen_network, image_network
+from tfdml.training.network import frozen_network
 from tfdml.training.plan import Plan
 from tfdml.training.progress import Stages
 from tfdml.training.verdict import verdict
@@ -57,7 +57,7 @@ def write_outputs(
     (folder / SUMS).unlink(missing_ok=True)  # without it, the folder is no complete entry
     stages = Stages(_STAGES, say)
     stages.begin("embedding", f"{len(images):,} images")
-    trained, exported = bare(merge_lora(image_network(best))), TRAINED if best_epoch else FROZEN
+    trained, exported = bare(merge_lora(getattr(best, "towers", [best])[-1])), TRAINED if best_epoch else FROZEN
     model = trained if best_epoch else frozen_network(settings)
     embeddings = {exported: embed(model, images) if best_epoch else _completed(model, folder, plan)}
     _write_served(folder, model, images, embeddings[exported], stages)

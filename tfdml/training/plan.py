@@ -92,12 +92,8 @@ def new_plan(images: LabeledSet, overrides: Mapping[str, Any], max_minutes: floa
     images = replace(images, load=network.preprocessing_of(trial, images.load))
     parts = parts_of(images, rows, trial.split_by)
     plan = Plan(settings=trial, reasons={}, images=images, rows=rows, parts=parts)
-    model = plan.require_batch(device)
-    seconds = (
-        {"step_seconds": None}
-        if "steps" in overrides
-        else network.step_seconds(trial, model, plan.train, parts["validation"])
-    )
+    timed = (plan.require_batch(device), plan.train, parts["validation"])
+    seconds = {"step_seconds": None} if "steps" in overrides else network.step_seconds(trial, *timed)
     chosen |= recommended_steps(facts, overrides, batch_size=trial.batch_size, max_minutes=minutes, **seconds)
     reasons = {name: setting.reason for name, setting in chosen.items()}
     return replace(plan, settings=new_settings(values_of(chosen)), reasons=reasons)

@@ -37,12 +37,6 @@ def test_the_lines_of_a_text_beside_an_image_are_its_captions(files, tmp_path):
     assert with_captions(files).captions.tolist() == [("an ant", "ant, red"), ("bees",)]
 
 
-def test_other_captions_make_another_set():
-    one, other = (with_captions(ARRAYS, ["an ant", text]).fingerprint() for text in ("a bee", "a wasp"))
-    assert len({one, other, ARRAYS.fingerprint()}) == 3
-    assert one == with_captions(ARRAYS, [[" an ant"], "a bee"]).fingerprint()
-
-
 @pytest.mark.parametrize(
     ("table", "message"),
     [
@@ -62,11 +56,13 @@ def test_a_table_that_does_not_fit_the_set_is_an_error(files, tmp_path, table, m
     ("source", "message"),
     [
         (["a", "b", "c"], "captions of 3 images, and a set of 2"),
-        (["a", ()], "1 of 2 images without a caption, or with an empty one, first 1"),
-        ([["a", float("nan")], "b"], "with an empty one, first 0"),
+        ([["a", float("nan")], ()], "2 of 2 images without a caption, or with an empty one, first 0"),
         ("captions.csv", "images without paths"),
     ],
 )
-def test_lists_of_another_length_and_tables_for_images_without_paths_are_errors(source, message):
+def test_other_captions_make_another_set_and_unfit_ones_are_errors(source, message):
+    captions = (None, ["ant", "bee"], ["ant", "wasp"], [[" ant"], ("bee",)])
+    sets = [ARRAYS if each is None else with_captions(ARRAYS, each) for each in captions]
+    assert [sets[1].fingerprint() == each.fingerprint() for each in sets] == [False, True, False, True]
     with pytest.raises(ValueError, match=message):
         with_captions(ARRAYS, source)
