@@ -349,7 +349,7 @@ def replace_settings(**options):
     chosen = {
         "split_by": "class", "validation": 0.2, "test": 0.0, "seed": 0, "weights": "none", "pooling": "avg",
         "fit": "pad", "mirror": True, "tuning": "all", "lora_rank": 2, "loss": "triplet", "learning_rate": 0.1,
-        "micro_batch_size": 0, "steps": 1, "epochs": 1,
+        "micro_batch_size": 0, "steps": 1, "epochs": 1, "text_encoder": "none",
     }  # fmt: skip
     return TrainingSettings(**{**chosen, **TINY, **options})
 
@@ -377,7 +377,7 @@ class Network:
 
 
 def test_a_run_ends_before_an_epoch_that_would_exceed_its_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("tfdml.training.progress.EmbeddingModel", lambda *_: Network())
+    monkeypatch.setattr("tfdml.training.progress.bare", lambda _: Network())
     monkeypatch.setattr("tfdml.training.progress.non_finite_variable", lambda _: None)
     times = iter([0.0, 7.0, 8.0, 10.0, 10.0, 11.0, 12.0, 14.0, 14.0, 15.0, 16.0, 18.0])
     monkeypatch.setattr("tfdml.training.progress.time.monotonic", lambda: next(times))

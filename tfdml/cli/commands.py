@@ -271,7 +271,7 @@ def _opened(serving, options):
         limits = {name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None}
         names = ("name", "batch_size", "item_column", "other_model", "log")
         settings = {name: getattr(options, name) for name in names} | {"limits": serving.Limits(**limits)}
-        settings |= {"version": model.version} if isinstance(model, export.LoadedModel) else {}
+        settings |= {"version": model.version if isinstance(model, export.LoadedModel) else 1}
         settings |= {"index": index, "thumbnails": thumbnails, "newer": newer}
         application = serving.application(model, preprocessing, texts=inputs.open_text_model(options.model), **settings)
     return model, index, thumbnails, application
