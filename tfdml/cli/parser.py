@@ -62,10 +62,7 @@ def _train(command):
     _declare_set(command)
     text = "color behind transparent pixels, such as 255 or 255,255,255, in training and in every use of the model"
     command.add_argument("--background", type=_color, metavar="COLOR", help=text)
-    text = (
-        "table with the columns path and caption, or txt for a file .txt beside each image: images and captions are "
-        "trained into one space, for search by words, with --text-encoder"
-    )
+    text = "table with the columns path and caption, or txt for a file .txt beside each image; with --text-encoder"
     command.add_argument("--captions", metavar="TABLE", help=text)
     command.add_argument("--out", required=True, metavar="RUN", help="new folder; with --resume, the folder of the run")
     command.add_argument("--config", metavar="FILE", help="settings.toml of another run, to repeat it")

@@ -86,5 +86,4 @@ class TextModel:
 
 
 def _listed_files(folder):
-    """Names of the files of a text model."""
     return {_HEAD, _MODEL, *(file.relative_to(folder).as_posix() for file in (folder / _ENCODER).rglob("*"))}

@@ -125,9 +125,9 @@ class TrainingSettings:
     loss: Loss = _setting(
         "loss; clip for captions",
         lambda _, chosen: (
-            ("multi-similarity", "it needs no setting for most sets")
-            if chosen["text_encoder"] == "none"
-            else ("clip", "one space of images and captions")
+            ("clip", "one space of images and captions")
+            if chosen["text_encoder"] != "none"
+            else ("multi-similarity", "it needs no setting for most sets")
         ),
     )
     learning_rate: float = _setting(

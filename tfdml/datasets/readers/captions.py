@@ -31,8 +31,8 @@ def with_captions(data: LabeledSet, source: FilePath | Sequence[str | Sequence[s
             the file .txt beside each image, a caption on each line.
 
     Raises:
-        ValueError: captions of another number of images; an image without a caption, or with an empty one; a table
-            without these columns, or with a row without a path; a set without paths, but for a list.
+        ValueError: captions of another number of images; an image without a caption, or with an empty one; a table or
+            a row without path or caption; a set without paths, but for a list.
     """
     if source is None or isinstance(source, str | os.PathLike):
         require(data.paths is not None, "images without paths", "a caption, or several, for each image, as a list")
