@@ -17,3 +17,15 @@ def without_download(build):
         return model
 
     return network
+
+
+def write_sentence_encoder(folder, words):
+    """Write a BERT of random weights that knows some words, in the form of KerasHub."""
+    import keras_hub
+
+    keras.utils.set_random_seed(0)
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words.split()]
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 8}
+    keras_hub.models.BertBackbone(vocabulary_size=len(pieces), **sizes).save_to_preset(str(folder))
+    keras_hub.models.BertTokenizer(vocabulary=pieces).save_to_preset(str(folder))
+    return folder

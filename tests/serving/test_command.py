@@ -66,6 +66,7 @@ def test_a_model_is_served_on_this_machine_alone(serve):
         "item_column": None,
         "other_model": False,
         "log": None,
+        "texts": None,
     }
 
 

@@ -88,6 +88,24 @@ def test_neighbors_below_the_threshold_of_the_model_stand_below_a_line(folder, m
     asyncio.run(look_at_line(serving.application(model, Preprocessing(size=SIDE), index=index), folder))
 
 
+def test_words_are_searched_and_clear_when_an_item_is_opened(folder, monkeypatch):
+    monkeypatch.setattr(server, "Embedder", Levels)
+    index = search.Exact(vectors(), metadata={"path": [str(folder / f"{level}.png") for level in LEVELS]})
+    app = serving.application(None, Preprocessing(size=SIDE), index=index, texts=lambda texts: vectors()[: len(texts)])
+    asyncio.run(look_at_words(app, folder))
+
+
+async def look_at_words(app, folder):
+    async with TestServer(app) as running, tab(folder / "profile") as page:
+        await page.call("Page.navigate", url=str(running.make_url("/")))
+        await page.until("document.querySelectorAll('#items button').length > 0")
+        box = "document.getElementById('text')"
+        await page.value(f"{box}.value = 'a dark & square'; {box}.dispatchEvent(new Event('change'))")
+        await page.until(f"{NAMES}[0] === '0.png' && {box}.value === 'a dark & square'")
+        await page.value("document.querySelectorAll('#neighbors button')[1].click()")
+        await page.until(f"location.hash === '#row=1' && {box}.value === ''")
+
+
 async def look_at_line(app, folder):
     async with TestServer(app) as running, tab(folder / "profile") as page:
         await page.call("Page.navigate", url=str(running.make_url("/#row=8")))

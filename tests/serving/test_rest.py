@@ -142,6 +142,7 @@ def search(request):
 
 def test_a_search_has_files_and_items_with_ten_neighbors_and_no_filter_by_default():
     assert search({"instances": [B64, {"id": "a"}, {"row": 3}]}) == ([b"file", ("id", "a"), ("row", 3)], 10, "{}")
+    assert search({"instances": [{"text": "a red bird"}, B64]})[0] == ["a red bird", b"file"]
     assert search({"instances": [B64], "k": 20, "where": {"b": 1, "a": [2]}})[1:] == (20, '{"a": [2], "b": 1}')
 
 
@@ -157,6 +158,10 @@ def test_a_search_has_files_and_items_with_ten_neighbors_and_no_filter_by_defaul
         ({"where": {"a": [[1]]}}, "where with 'a'"),
         ({"where": {"a": float("nan")}}, "not JSON"),
         ({"instances": None}, "null, expected a list"),
+        ({"instances": [{"text": " "}]}, "Image 0: Received 'text', expected a text alone, of 1 to 1,000 characters"),
+        ({"instances": [{"text": 1001 * "a"}]}, "Received 'text', expected a text alone"),
+        ({"instances": [{"text": ["a"]}]}, "Received 'text', expected a text alone"),
+        ({"instances": [{"text": "a", "box": [0, 0, 1, 1]}]}, "Received 'text', 'box', expected a text alone"),
         ({"instances": [{"row": 1}, {}]}, "Image 1: Received an object with no names"),
     ],
 )

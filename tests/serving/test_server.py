@@ -73,10 +73,12 @@ def serve(monkeypatch):
     monkeypatch.setattr(Quick, "begun", ())
     index = search.Exact(VECTORS, np.array(["a", "b", "c", "d"]), metadata=COLUMNS)
 
-    def run(story, *, index=index, version=1, thumbnails=None, log=None, newer=None, item_column=None, **limits):
+    def run(story, *, index=index, version=1, texts=None, **options):
+        others = {name: options.pop(name, None) for name in ("thumbnails", "log", "newer", "item_column")}
+        limits = options
+
         async def told():
-            options = {"version": version, "index": index, "thumbnails": thumbnails, "log": log, "newer": newer}
-            options["item_column"] = item_column
+            options = {"version": version, "index": index, "texts": texts, **others}
             options["limits"] = serving.Limits(**limits)
             app = serving.application(None, Preprocessing(size=2), **options)
             async with TestClient(TestServer(app)) as client:
@@ -355,6 +357,37 @@ async def test_neighbors_of_files_and_items_are_found_by_cosine(client):
     assert first == {"id": "c", "row": 2, "score": 1, "name": "gone.png", "metadata": {"label": "y"}}
     _, found = await answer(client, SEARCH, {"instances": [{"row": 0}], "where": {"label": "y"}})
     assert [each["id"] for each in found["neighbors"][0]] == ["c", "d"]
+
+
+def sides(texts):
+    """Vectors of texts."""
+    return np.array([[-1, 0] if "left" in text else [1, 0] for text in texts], "float32")
+
+
+@served(texts=sides)
+async def test_texts_are_searched_beside_files_and_items_and_are_no_searches_of_images(client):
+    body = {"instances": [{"text": "to the left"}, file(b"\x00\x07"), {"id": "a"}, {"text": "right"}], "k": 1}
+    _, found = await answer(client, SEARCH, body)
+    assert [[each["id"] for each in result] for result in found["neighbors"]] == [["d"], ["c"], ["b"], ["a"]]
+    assert (await answer(client, "/v1/models/model/index", method="get"))[1]["texts"] is True
+    assert (await numbers(client))["tfdml_search_best_score_count"] == "1.0"
+
+
+@served()
+async def test_a_text_is_refused_where_there_is_no_text_model(client):
+    status, found = await answer(client, SEARCH, {"instances": [{"text": "left"}]})
+    assert (status, found["error"][-29:]) == (400, "the server has no text model.")
+
+
+def test_texts_of_another_model_or_of_another_dim_are_refused_at_the_start(monkeypatch):
+    monkeypatch.setattr(module, "Embedder", Quick)
+    sides.fingerprint = "old"
+    for model, texts, reason in (
+        (SimpleNamespace(fingerprint="new"), sides, "texts of model old .*, expected those of model new"),
+        (None, lambda texts: sides(texts)[:, :1], "texts of dim 1, expected 2 as of the model"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            serving.application(model, Preprocessing(size=2), texts=texts, index=search.Exact(VECTORS))
 
 
 @served()

@@ -136,6 +136,7 @@ async def test_the_page_shows_the_index_inside(client, images):
         "metric": "cosine",
         "pictures": False,
         "threshold": 0.999,
+        "texts": False,
         "random_items": False,
         "filters": {},
         "max_neighbors": 3,

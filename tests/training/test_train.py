@@ -226,7 +226,7 @@ def without_outputs(monkeypatch):
     """Runs that end with the best epoch, without the seconds of an export."""
 
     def write(folder, best, best_epoch, plan, command, say):
-        values = tfdml.evaluate(best, plan.parts[plan.reported], gallery=plan.gallery)
+        values = tfdml.evaluate(getattr(best, "towers", [best])[-1], plan.parts[plan.reported], gallery=plan.gallery)
         return best, {"trained network": values, "frozen network": values}, ""
 
     monkeypatch.setattr(module, "write_outputs", write)
@@ -336,7 +336,7 @@ def test_a_run_that_diverges_says_so(tmp_path, monkeypatch):
 
 def test_a_batch_above_the_free_memory_is_an_error():
     settings = replace_settings(size=64)
-    model = network.new_model(settings, classes=8)
+    model = network.new_model(settings, labeled([1] * 8))
     needed = 2 * settings.batch_size * bytes_per_image(model)
     require_memory(settings, model, needed)
     require_memory(settings, model, None)
@@ -349,7 +349,7 @@ def replace_settings(**options):
     chosen = {
         "split_by": "class", "validation": 0.2, "test": 0.0, "seed": 0, "weights": "none", "pooling": "avg",
         "fit": "pad", "mirror": True, "tuning": "all", "lora_rank": 2, "loss": "triplet", "learning_rate": 0.1,
-        "micro_batch_size": 0, "steps": 1, "epochs": 1,
+        "micro_batch_size": 0, "steps": 1, "epochs": 1, "text_encoder": "none",
     }  # fmt: skip
     return TrainingSettings(**{**chosen, **TINY, **options})
 
@@ -359,7 +359,9 @@ def test_what_is_trained(monkeypatch, tuning):
     small = keras.Sequential([keras.Input((16, 16, 3)), keras.layers.Conv2D(4, 3), keras.layers.Conv2D(4, 1)])
     monkeypatch.setattr(network, "from_backbone", lambda _, **options: tfdml.models.from_backbone(small, **options))
     settings = replace_settings(tuning=tuning, backbone="small", weights="imagenet")
-    trained = sum(int(np.prod(weight.shape)) for weight in network.new_model(settings, 4).trainable_weights)
+    trained = sum(
+        int(np.prod(weight.shape)) for weight in network.new_model(settings, labeled([1] * 4)).trainable_weights
+    )
     assert trained == {"head": 5 * 8, "lora": 5 * 8 + 2 * (4 + 4), "all": 5 * 8 + 28 * 4 + 5 * 4}[tuning]
 
 
@@ -375,7 +377,7 @@ class Network:
 
 
 def test_a_run_ends_before_an_epoch_that_would_exceed_its_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("tfdml.training.progress.EmbeddingModel", lambda *_: Network())
+    monkeypatch.setattr("tfdml.training.progress.bare", lambda _: Network())
     monkeypatch.setattr("tfdml.training.progress.non_finite_variable", lambda _: None)
     times = iter([0.0, 7.0, 8.0, 10.0, 10.0, 11.0, 12.0, 14.0, 14.0, 15.0, 16.0, 18.0])
     monkeypatch.setattr("tfdml.training.progress.time.monotonic", lambda: next(times))

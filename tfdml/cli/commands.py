@@ -50,16 +50,13 @@ def run_train(options: argparse.Namespace) -> int:
         with as_usage_error(f"--out {options.out}"):
             require_outside(options.out, options.set)
     boxes = options.box_columns is not None
-    result = training.train(
-        inputs.open_set(options, datasets.Preprocessing(size=64, boxes=boxes, background=options.background)),
-        options.out,
-        config=options.config,
-        resume=options.resume,
-        quick=options.quick,
-        max_minutes=options.max_minutes,
-        command=shlex.join(["tfdml", *sys.argv[1:]]),
-        **{name: getattr(options, name) for name in NAMES if getattr(options, name) is not None},
-    )
+    images = inputs.open_set(options, datasets.Preprocessing(size=64, boxes=boxes, background=options.background))
+    if options.captions is not None:
+        with as_usage_error(f"--captions {options.captions}"):
+            images = datasets.with_captions(images, None if options.captions == "txt" else options.captions)
+    names = ("config", "resume", "quick", "max_minutes", *NAMES)
+    settings = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    result = training.train(images, options.out, command=shlex.join(["tfdml", *sys.argv[1:]]), **settings)
     files = {"report": str(result.folder / "report.html"), "serve": shlex.join(["tfdml", "serve", options.out])}
     print_result(options, _record_of_run(result) | files, [f"{name}: {text}" for name, text in files.items()])
     return EXIT_OK
@@ -67,7 +64,7 @@ def run_train(options: argparse.Namespace) -> int:
 
 def _record_of_run(result):
     """A finished run as JSON has it."""
-    evaluations = {"trained": result.evaluation, "frozen": result.frozen}
+    evaluations = {"trained": result.evaluation, "frozen": result.frozen, **result.captions}
     metrics = {name: plain(evaluation.metrics) for name, evaluation in evaluations.items()}
     epochs = {"epochs": result.epochs, "best_epoch": result.best_epoch}
     return {"folder": str(result.folder), "settings": asdict(result.settings), **epochs, "metrics": metrics}
@@ -99,7 +96,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
 
 
 def run_search(options: argparse.Namespace) -> int:
-    """Print the neighbors of each image."""
+    """Print the neighbors of each image or text."""
     model, preprocessing = inputs.open_model(options.model, options.preprocessing)
     queries_model = fingerprint(model, preprocessing)
     columns = bool(options.where or options.item_column)
@@ -110,26 +107,34 @@ def run_search(options: argparse.Namespace) -> int:
         where = _mask(options.where, index) if options.where else None
     with as_usage_error(f"--item-column {options.item_column}"):
         k = options.k or min(MAX_NEIGHBORS, index.count(where, options.item_column))
-    images = inputs.read_images(options.images, preprocessing, options.box)
-    vectors = embed(model, images, batch_size=options.batch_size)
+    if options.text:
+        with as_usage_error(f"MODEL={options.model!r}"):
+            texts = inputs.open_text_model(options.model)
+            if texts is None:
+                raise ValueError("Received a model without a text model, expected a run of tfdml train --captions.")
+            require_same_model("texts", texts, "the model", queries_model)
+        vectors = texts(options.images)
+    else:
+        images = inputs.read_images(options.images, preprocessing, options.box)
+        vectors = embed(model, images, batch_size=options.batch_size)
     ids, scores = index.search(vectors, k, where=where, items=options.item_column, other_model=True)
     records = [
         {
-            "image": path,
+            "text" if options.text else "image": query,
             "neighbors": [
                 {"id": id, "score": score, "metadata": metadata_of(id)}
                 for id, score in zip(image_ids, image_scores, strict=True)
             ],
         }
-        for path, image_ids, image_scores in zip(options.images, ids.tolist(), scores.tolist(), strict=True)
+        for query, image_ids, image_scores in zip(options.images, ids.tolist(), scores.tolist(), strict=True)
     ]
     print_result(options, records, [line for record in records for line in _lines_of_neighbors(record)])
     return EXIT_OK
 
 
 def _lines_of_neighbors(record):
-    """The image, and a line for each neighbor: score, id, label, path."""
-    yield record["image"]
+    """The image or text, and a line for each neighbor: score, id, label, path."""
+    yield record.get("image") or record["text"]
     for neighbor in record["neighbors"]:
         metadata = neighbor["metadata"]
         columns = [str(metadata[name]) for name in ("label", "path") if name in metadata]
@@ -264,20 +269,11 @@ def _opened(serving, options):
     newer = None if folder is None else inputs.newer_index(folder, served)
     with as_usage_error(f"MODEL={options.model!r}"):
         limits = {name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None}
-        application = serving.application(
-            model,
-            preprocessing,
-            name=options.name,
-            version=model.version if isinstance(model, export.LoadedModel) else 1,
-            index=index,
-            thumbnails=thumbnails,
-            newer=newer,
-            limits=serving.Limits(**limits),
-            batch_size=options.batch_size,
-            item_column=options.item_column,
-            other_model=options.other_model,
-            log=options.log,
-        )
+        names = ("name", "batch_size", "item_column", "other_model", "log")
+        settings = {name: getattr(options, name) for name in names} | {"limits": serving.Limits(**limits)}
+        settings |= {"version": model.version if isinstance(model, export.LoadedModel) else 1}
+        settings |= {"index": index, "thumbnails": thumbnails, "newer": newer}
+        application = serving.application(model, preprocessing, texts=inputs.open_text_model(options.model), **settings)
     return model, index, thumbnails, application
 
 

@@ -19,8 +19,10 @@ from tfdml.datasets.readers.image_folder import EXTENSIONS
 from tfdml.embedding.files import read_embeddings
 from tfdml.embedding.in_memory import embed_blocks
 from tfdml.export.serving_config import newest_version
+from tfdml.models import TextModel
 from tfdml.search.index.lance_items import is_lance_table
 from tfdml.search.refinement.loading import versions_of
+from tfdml.training.captions import TEXT
 from tfdml.training.settings import is_training_run, require_no_run
 from tfdml.typing import Embedder
 from tfdml.zoo.entries import EntryRef, load_reference
@@ -65,6 +67,12 @@ def open_keras_model(
         model, own_preprocessing = load_reference(reference)
         names = newest_version(path) / "assets.extra" / "class_names.json"
         return model, preprocessing or own_preprocessing, read_json(names, list) if names.is_file() else None
+
+
+def open_text_model(path: str) -> TextModel | None:
+    """The text model of a run; None for a model that was not trained with captions."""
+    with as_usage_error(f"MODEL={path!r}"):
+        return TextModel.load(Path(path) / TEXT) if (Path(path) / TEXT).is_dir() else None
 
 
 def open_index_or_run(

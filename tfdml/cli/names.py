@@ -185,6 +185,11 @@ def _require_compared(options):
     _require(number == len(options.files), "--gallery", f"{number} files", f"{len(options.files)}, one for each FILE")
 
 
+def _require_queries(options):
+    _require(not options.text or options.box is None, "--box", "a box in a text", "a box in an image, without --text")
+    _require_files("IMAGE", [] if options.text else options.images, expected="image files")
+
+
 _CHECKS = {
     "set": _require_set,
     "folders": lambda options: _require_files("FOLDER", options.folders, Path.is_dir, "folders of images"),
@@ -192,7 +197,8 @@ _CHECKS = {
     "config": lambda options: _require_files("--config", [options.config]),
     "model": _require_model,
     "index": lambda options: "://" in options.index or _require_files("INDEX", [options.index], Path.exists, INDEX),
-    "images": lambda options: _require_files("IMAGE", options.images, expected="image files"),
+    "images": _require_queries,
+    "captions": lambda options: options.captions == "txt" or _require_files("--captions", [options.captions]),
     "out": _require_new_run,
     "files": _require_compared,
     "labels": lambda options: _require_files("--labels", [options.labels]),

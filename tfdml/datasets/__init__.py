@@ -10,6 +10,7 @@ from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.photo_patches.patches import photo_patches
 from tfdml.datasets.photo_patches.photographs import photograph
 from tfdml.datasets.readers.archives import archives
+from tfdml.datasets.readers.captions import with_captions
 from tfdml.datasets.readers.huggingface import huggingface
 from tfdml.datasets.readers.idx_files import idx
 from tfdml.datasets.readers.image_folder import folder
@@ -42,6 +43,7 @@ __all__ = [
     "tfds",
     "turned_classes",
     "verification_pairs",
+    "with_captions",
 ]
 
 

@@ -4,6 +4,7 @@ from tfdml._core.checksums import fingerprint
 from tfdml.embedding.files import read_embeddings
 from tfdml.embedding.in_memory import embed
 from tfdml.embedding.pair_scores import score_pairs
+from tfdml.embedding.texts import TextModel
 from tfdml.embedding.to_disk import write_embeddings
 from tfdml.models.embedding_model import EmbeddingModel
 from tfdml.models.from_backbone import from_backbone
@@ -23,6 +24,7 @@ __all__ = [
     "GeM",
     "PairMining",
     "PairModel",
+    "TextModel",
     "TwoTowers",
     "attention_branches",
     "bn_inception",

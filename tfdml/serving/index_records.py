@@ -82,8 +82,8 @@ class IndexRecords:
             raise RefusedError(404, f"Received another {kind}, expected one of the {len(self)} items of the index.")
         return row
 
-    def rows(self, queries: list[bytes | Boxed | tuple[str, Any]]) -> list[int]:
-        """The row of each query that is an item, -1 for files."""
+    def rows(self, queries: list[bytes | Boxed | str | tuple[str, Any]]) -> list[int]:
+        """The row of each query that is an item, -1 for files and texts."""
         return [self.row(*query) if isinstance(query, tuple) else -1 for query in queries]
 
     def random_items(self, n: int, seed: int | None = None) -> list[dict[str, Any]]:
@@ -210,11 +210,10 @@ class ModelIndex:
         }
 
     def require_files(self, queries: list[Any], where: str) -> None:
-        """Refuse a filter, and items by id or row: a graph has neither."""
-        if where != "{}" or any(isinstance(query, tuple) for query in queries):
-            raise RefusedError(
-                400, "Received a filter, an id or a row, expected files: the index is inside the model. Use --index."
-            )
+        """Refuse a filter, items by id or row, and texts: a graph has none of them."""
+        if where != "{}" or any(isinstance(query, tuple | str) for query in queries):
+            received = "Received a filter, an id, a row or a text"
+            raise RefusedError(400, f"{received}, expected files: the index is inside the model. Use --index.")
 
     def neighbors(self, outputs: dict[str, Any], k: int) -> list[dict[str, Any]]:
         """The k nearest of the outputs of an image, each with its `id`, `score`, `name` of its file, and `metadata`."""

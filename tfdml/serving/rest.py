@@ -31,6 +31,7 @@ from tfdml.serving.signatures import FILES, INPUT, PIXELS, Signature
 
 _K = 10
 _ITEMS = 12  # random items
+_MAX_TEXT = 1_000  # characters of a query in words
 _NOTHING = Raw(b"")
 _DIGITS = re.compile("[0-9]{1,19}")
 _DATA_URL = re.compile(rb'"data:image\\?/[a-z0-9.+-]{1,40};base64,')  # JSON may have a backslash before a slash
@@ -59,13 +60,13 @@ def read_predict(
 
 def read_search(
     body: bytes, limits: Limits, max_neighbors: int | None = None
-) -> tuple[list[bytes | Boxed | tuple[str, Any]], int, str]:
+) -> tuple[list[bytes | Boxed | str | tuple[str, Any]], int, str]:
     """Read the JSON of a `:search` request, with k up to `max_neighbors`, or up to the limit.
 
         {"instances": [{"b64": "...", "box": [8, 0, 72, 40]}, {"id": 17}], "k": 10, "where": {"label": ["cat", "dog"]}}
 
-    Returns queries, contents of files, alone or with a box, and items of the index as `("id", id)` or `("row", row)`;
-    k; and the filter.
+    Returns queries, contents of files, alone or with a box, items of the index as `("id", id)` or `("row", row)`, and
+    the texts of `{"text": "a red kangaroo"}`; k; and the filter.
     """
     request, largest = read_object(body), max_neighbors or limits.max_neighbors
     k = _plain(request["k"]) if "k" in request else min(_K, largest)
@@ -198,9 +199,18 @@ def _pixel_reader(shape, dtype):
 
 def _read_query(row):
     values = read_object(row) if kind_of(row) == "an object" else {}
+    if "text" in values:
+        return _read_text(values)
     item = [name for name in ("id", "row") if name in values]
     _require(not item or "box" not in values, f"a box beside {_listed(item)}", "a box in a file: an item has its own")
     return (item[0], _plain(values[item[0]])) if item else read_file(row)
+
+
+def _read_text(values):
+    text = _plain(values["text"])
+    is_text = kind_of(values["text"]) == "a text" and 0 < len(text.strip()) <= _MAX_TEXT
+    _require(is_text and len(values) == 1, _listed(values), f"a text alone, of 1 to {_MAX_TEXT:,} characters")
+    return text
 
 
 def _read_data_url(row):

@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from aiohttp import web
 
@@ -20,6 +21,7 @@ from tfdml._core.pages import style_sheet
 from tfdml.datasets import Preprocessing
 from tfdml.serving import rest
 from tfdml.serving.batching import Batcher
+from tfdml.serving.bodies import Boxed
 from tfdml.serving.embedder import Embedder
 from tfdml.serving.index_records import SEARCH, IndexRecords, Query, model_index
 from tfdml.serving.limits import Limits, RefusedError
@@ -54,6 +56,7 @@ def application(
     item_column: str | None = None,
     other_model: bool = False,
     log: FilePath | None = None,
+    texts: Callable[[list[str]], np.ndarray] | None = None,
 ) -> web.Application:
     """The server of a model, as an application of aiohttp.
 
@@ -85,10 +88,12 @@ def application(
         item_column: column of `index` with the item of each vector: each item is found once, by its nearest vector.
         other_model: whether an index that states another model, or another preprocessing, is taken.
         log: a table, `.csv`, to which each searched image adds a line for `tfdml drift`; None: none.
+        texts: function from texts to their vectors in the space of the model, such as a `tfdml.models.TextModel`: the
+            search in `index` takes texts, too. None: it refuses them.
 
     Raises:
-        ValueError: a model that does not embed images of `preprocessing`, an index of another dim or of another model,
-            or thumbnails of ids that are not in the index.
+        ValueError: a model that does not embed images of `preprocessing`, an index or texts of another dim or of
+            another model, or thumbnails of ids that are not in the index.
     """
     require(re.fullmatch(_NAMES, name) is not None, f"name={name!r}", "letters, digits, dots, hyphens and underscores")
     require_whole("version", version, 0)
@@ -97,13 +102,17 @@ def application(
     require(index is not None or not thumbnails, "thumbnails without index", "index, whose ids they have")
     require(index is not None or item_column is None, f"item_column={item_column!r} without index", "index")
     text = _fingerprint(model, preprocessing)
+    require_same_model("texts", getattr(texts, "fingerprint", None), "the server", text)
+    dim = embedder.dim if texts is None else texts(["a text"]).shape[1]
+    require(dim == embedder.dim, f"texts of dim {dim}", f"{embedder.dim} as of the model's embeddings")
 
     def records_of(index):
         require_same_model("a server", text, "the index", getattr(index, "fingerprint", None), other_model=other_model)
         return None if index is None else _index_records(index, thumbnails, item_column, embedder.dim)
 
     records = records_of(index)
-    server = _Server(embedder, records, model_index(model), (name, str(version), text), limits, batch_size, monitor)
+    names = name, str(version), text
+    server = _Server(embedder, records, model_index(model), names, limits, batch_size, monitor, texts)
     server.threshold = getattr(model, "threshold", None)
     middleware = Middleware(limits, monitor)
     app = web.Application(middlewares=[middleware.answer, middleware.limit], client_max_size=limits.max_body)
@@ -135,7 +144,7 @@ class _Server:
     grows with a request or with the index.
     """
 
-    def __init__(self, embedder, records, model_index, names, limits, batch_size, monitor):
+    def __init__(self, embedder, records, model_index, names, limits, batch_size, monitor, texts):
         self._embedder, self._model_index, self._limits = embedder, model_index, limits
         self._name, self._version, self._fingerprint = names
         self._monitor, self._began, self.threshold = monitor, None, None
@@ -144,6 +153,7 @@ class _Server:
             name: Batcher(partial(self._answer_batch, name), batch_size, self._pools["model"])
             for name in {signature.pixels for signature in embedder.signatures.values()}
         }
+        self._texts = texts and Batcher(lambda batch: list(texts(batch)), batch_size, self._pools["model"])
         self._take_over = lambda records: (records, Batcher(records, batch_size, self._pools["model"]))
         self._records, self._search = self._take_over(records)
         self._picture = lru_cache(_MAX_PICTURES)(lambda path, *box: embedder.picture(path, _PICTURE_SIDE, *box))
@@ -226,22 +236,29 @@ class _Server:
 
     async def index(self, request):
         index = self._records or self._model_index
-        facts = {"max_neighbors": self._max_neighbors, "threshold": self.threshold}
+        facts = {"max_neighbors": self._max_neighbors, "threshold": self.threshold, "texts": self._texts is not None}
         return await self._json(rest.as_json, index.description | facts)
 
     async def search(self, request):
-        """Neighbors of the images and items of a request."""
+        """Neighbors of the images, items and texts of a request."""
         queries, k, where = await self._parsed(request, rest.read_search, self._limits)
         records, search = self._records, self._search  # of one version of the index
         rows = await self._in_pool("json", records.rows, queries)
-        files = [query for query in queries if not isinstance(query, tuple)]
+        files = [query for query in queries if isinstance(query, bytes | Boxed)]
         embeddings = iter([row[EMBEDDING] for row in _all_good(await self._results(PIXELS, files))])
-        vectors = [next(embeddings) if row < 0 else records.vector(row) for row in rows]
+        texts = iter(await self._embedded_texts([query for query in queries if isinstance(query, str)]))
+        sources = [{tuple: None, str: texts}.get(type(query), embeddings) for query in queries]
+        vectors = [next(x) if x else records.vector(row) for x, row in zip(sources, rows, strict=True)]
         pairs = zip(vectors, rows, strict=True)
         searches = [Query(vector=vector, k=k, where=where, excluded_row=row) for vector, row in pairs]
         neighbors = await search(searches)
-        await self._count_searches([nearest for nearest, row in zip(neighbors, rows, strict=True) if row < 0])
+        await self._count_searches([x for x, source in zip(neighbors, sources, strict=True) if source is embeddings])
         return await self._json(rest.as_json, {"neighbors": neighbors})
+
+    async def _embedded_texts(self, texts):
+        if texts and self._texts is None:
+            raise RefusedError(400, "Received a text, expected files, ids or rows: the server has no text model.")
+        return await self._texts(texts) if texts else []
 
     async def search_in_model(self, request):
         """Neighbors of the images of a request in the index inside the model."""

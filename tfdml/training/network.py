@@ -13,10 +13,11 @@ from tfdml import losses, miners
 from tfdml._core.checks import require
 from tfdml.datasets import LabeledSet, Preprocessing, RandomCrop
 from tfdml.embedding.in_memory import embed
-from tfdml.models import EmbeddingModel, from_backbone, residual_cnn
+from tfdml.models import EmbeddingModel, TwoTowers, from_backbone, residual_cnn
 from tfdml.networks import add_lora, freeze
 from tfdml.networks.depth import inner_layers
 from tfdml.samplers import GroupSampler
+from tfdml.training.captions import LOSS, captions_of, new_head
 from tfdml.training.options import TrainingSettings
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ LOSSES: dict[str, Callable[[int], keras.losses.Loss]] = {
     "nt-xent": lambda classes: losses.NTXentLoss(),
     "proxy-anchor": lambda classes: losses.ProxyAnchorLoss(classes=classes),
     "arcface": lambda classes: losses.ArcFaceLoss(classes=classes),
+    LOSS: lambda classes: losses.CLIPLoss(),
 }
 
 
@@ -50,23 +52,23 @@ def frozen_network(settings: TrainingSettings) -> EmbeddingModel:
     return _network(settings, dim=None)
 
 
-def new_model(settings: TrainingSettings, classes: int) -> EmbeddingModel:
-    """The network before training, compiled for a training part of this number of classes."""
+def new_model(settings: TrainingSettings, train: LabeledSet) -> EmbeddingModel:
+    """The network before training, compiled for a training part; with captions, beside a network of texts."""
     keras.utils.set_random_seed(settings.seed)
     model = _network(settings, dim=settings.dim)
     if settings.tuning == "head":
         freeze(model)
     elif settings.tuning == "lora":
         add_lora(model, settings.lora_rank)
+    captions = captions_of(train, settings.text_encoder)
+    if captions is not None:
+        model = TwoTowers(new_head(captions.texts, settings.dim), model)
     warm_up = max(settings.steps // 10, 1)
     rate = keras.optimizers.schedules.CosineDecay(
         0.0, max(settings.steps - warm_up, 1), warmup_target=settings.learning_rate, warmup_steps=warm_up
     )
-    model.compile(
-        keras.optimizers.Adam(rate),
-        loss=LOSSES[settings.loss](classes),
-        micro_batch_size=settings.micro_batch_size or None,
-    )
+    loss = LOSSES[settings.loss](len(train.class_names))
+    model.compile(keras.optimizers.Adam(rate), loss=loss, micro_batch_size=settings.micro_batch_size or None)
     return model
 
 
@@ -74,38 +76,37 @@ def _network(settings, dim):
     shape = (settings.size, settings.size, 3)
     weights = None if settings.weights == "none" else settings.weights
     if settings.backbone != "residual":
-        return from_backbone(
-            settings.backbone,
-            dim=dim,
-            pooling=settings.pooling,
-            freeze_batch_norm=weights is not None,
-            input_shape=shape,
-            weights=weights,
-        )
+        options = {"pooling": settings.pooling, "freeze_batch_norm": weights is not None, "weights": weights}
+        return from_backbone(settings.backbone, dim=dim, input_shape=shape, **options)
     require(weights is None, f"backbone='residual' and weights={weights!r}", "weights='none'")
     images = keras.Input(shape, name="images")
     return EmbeddingModel(images, residual_cnn(images, dim=settings.dim))
 
 
 def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: int = 0) -> "tf.data.Dataset":
-    """Batches of random crops, from the step `start` on: a `tf.data.Dataset` without end."""
+    """Batches of random crops, from the step `start` on: a `tf.data.Dataset` without end.
+
+    With captions, they are `((texts, images), subjects)`, one pair of each of several subjects.
+    """
+    crop, view = RandomCrop(settings.size, mirror=settings.mirror), preprocessing_of(settings, train.load).uncropped
+    classes, examples = settings.classes_per_batch, settings.examples_per_class
+    captions = captions_of(train, settings.text_encoder)
+    if captions is not None:
+        classes, examples = min(settings.batch_size, len(captions.images.class_names)), 1
     sampler = GroupSampler(
-        classes_per_batch=settings.classes_per_batch,
-        examples_per_class=settings.examples_per_class,
-        short_classes="repeat",
-        seed=settings.seed,
+        classes_per_batch=classes, examples_per_class=examples, short_classes="repeat", seed=settings.seed
     )
-    crop = RandomCrop(settings.size, mirror=settings.mirror)
-    view = preprocessing_of(settings, train.load).uncropped
-    return sampler.batches(train, load=view, augment=crop, start=start)
+    if captions is None:
+        return sampler.batches(train, load=view, augment=crop, start=start)
+    rows, numbers = captions.pairs.T
+    images = captions.images.take(rows)
+    load, augment = lambda pair: (pair[0], view(pair[1])), lambda pair, seed: (pair[0], crop(pair[1], seed))
+    keys = captions.texts[numbers], images.keys
+    return sampler.batches(keys, images.labels, load=load, augment=augment, start=start)
 
 
 def step_seconds(
-    settings: TrainingSettings,
-    model: keras.Model,
-    train: LabeledSet,
-    validation: LabeledSet,
-    gallery: LabeledSet | None,
+    settings: TrainingSettings, model: keras.Model, train: LabeledSet, validation: LabeledSet
 ) -> dict[str, float]:
     """Seconds of a training step, of compilation and of an evaluation on this machine, by a network that it trains.
 
@@ -114,9 +115,10 @@ def step_seconds(
     """
     batches = iter(training_batches(settings, train))
     first, *steps = [_seconds(lambda: model.train_on_batch(*next(batches))) for _ in range(1 + _TIMED_STEPS)]
+    images = getattr(model, "towers", [model])[-1]
     sample = validation.take(np.arange(min(len(validation), _TIMED_IMAGES)))
-    first_embedding, embedding = [_seconds(lambda: embed(model, sample)) for _ in range(2)]
-    embedded = len(validation) + (0 if gallery is None else len(gallery))
+    first_embedding, embedding = [_seconds(lambda: embed(images, sample)) for _ in range(2)]
+    embedded = len(validation) + (len(train) if settings.split_by == "image" else 0)
     step = sorted(steps)[_TIMED_STEPS // 2]
     return {
         "step_seconds": step,

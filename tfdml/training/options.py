@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 Split = Literal["class", "image"]
 Tuning = Literal["head", "lora", "all"]
-Loss = Literal["multi-similarity", "triplet", "contrastive", "supcon", "nt-xent", "proxy-anchor", "arcface"]
+Loss = Literal["multi-similarity", "triplet", "contrastive", "supcon", "nt-xent", "proxy-anchor", "arcface", "clip"]
 Pooling = Literal["avg", "max", "avg+max", "gem", "token", "token+avg"]
 Fit = Literal["pad", "crop", "stretch"]
 
@@ -121,7 +121,15 @@ class TrainingSettings:
         lambda _, chosen: (2, "1.3% of the weights of EfficientNetLite0" if chosen["tuning"] == "lora" else ""),
         least=1,
     )
-    loss: Loss = _setting("loss", ("multi-similarity", "it needs no setting for most sets"))
+    text_encoder: str = _setting("folder of a sentence encoder, for --captions; none without captions", ("none", ""))
+    loss: Loss = _setting(
+        "loss; clip for captions",
+        lambda _, chosen: (
+            ("clip", "one space of images and captions")
+            if chosen["text_encoder"] != "none"
+            else ("multi-similarity", "it needs no setting for most sets")
+        ),
+    )
     learning_rate: float = _setting(
         "highest learning rate",
         lambda _, chosen: (

@@ -18,7 +18,9 @@ from tfdml._core.environment import environment
 from tfdml.embedding.in_memory import embed
 from tfdml.evaluation import Evaluation
 from tfdml.evaluation.report.page import page
+from tfdml.models import TextModel
 from tfdml.networks import merge_lora
+from tfdml.training.captions import TEXT, captions_of, evaluations_of_captions
 from tfdml.training.network import frozen_network
 from tfdml.training.plan import Plan
 from tfdml.training.progress import Stages
@@ -37,6 +39,7 @@ _WIDTH = 24  # of a column
 _STAGES = 6  # of the outputs
 _FROZEN_FILE = "state/frozen.npy"
 _SELECTED = "The network with the highest MAP@R of the validation part, of those after each epoch and before training."
+_BY_CAPTIONS = "The network with the highest MAP@R of images for captions of the validation part, after each epoch."
 _TESTED = "The test part was measured once, after that."
 
 
@@ -48,21 +51,27 @@ def write_outputs(
     What serves comes first, so that an evaluation that fails leaves it in the folder, with a RuntimeError. `best_epoch`
     is 0 where the network before training was better. The exported network embeds each image once, for the index and
     the evaluation. The result is the exported network, with LoRA merged, the evaluations of the trained and the frozen
-    network on the reported part, by name, and the verdict.
+    network on the reported part and of its captions, by name, and the verdict.
     """
     settings, images = plan.settings, plan.images
     (folder / SUMS).unlink(missing_ok=True)  # without it, the folder is no complete entry
     stages = Stages(_STAGES, say)
     stages.begin("embedding", f"{len(images):,} images")
-    trained, exported = bare(merge_lora(best)), TRAINED if best_epoch else FROZEN
+    trained, exported = bare(merge_lora(getattr(best, "towers", [best])[-1])), TRAINED if best_epoch else FROZEN
     model = trained if best_epoch else frozen_network(settings)
     embeddings = {exported: embed(model, images) if best_epoch else _completed(model, folder, plan)}
     _write_served(folder, model, images, embeddings[exported], stages)
+    if images.captions is not None:
+        text_model = TextModel(settings.text_encoder, best.towers[0], fingerprint=fingerprint(model, images.load))
+        text_model.save(folder / TEXT)
     try:
         stages.begin("evaluation", f"of the {plan.reported} part, before and after training")
         embeddings |= {FROZEN: before_training(folder, plan)} if best_epoch else {TRAINED: _measured(trained, plan)}
         evaluations = {name: _evaluation(embeddings[name], plan) for name in (TRAINED, FROZEN)}
         sentence = verdict(evaluations[TRAINED], evaluations[FROZEN], best_epoch)
+        rows, captions = plan.rows[plan.reported], captions_of(plan.parts[plan.reported], settings.text_encoder)
+        retrieved = evaluations_of_captions(captions, best.towers[0], embeddings[TRAINED][rows]) if captions else {}
+        sentence = " ".join([sentence, *(_summary_of(name, each.metrics) for name, each in retrieved.items())])
         stages.begin("report")
         _write_report(folder, evaluations, exported, sentence)
     except Exception as error:  # of any kind: what was trained for hours stays of use
@@ -70,17 +79,18 @@ def write_outputs(
             f"The run is trained, and {str(folder)!r} has model, export and index, which tfdml serve takes; the "
             f"evaluation of its {plan.reported} part failed: {error}"
         ) from error
+    selected = _SELECTED if images.captions is None else _BY_CAPTIONS
     texts = {
         "summary": _summary(settings, plan.train, best_epoch),
         "command": command,
-        "selection": " ".join([_SELECTED, *([_TESTED] if plan.reported == "test" else []), sentence]),
+        "selection": " ".join([selected, *([_TESTED] if plan.reported == "test" else []), sentence]),
         "limitations": _LIMITATIONS[settings.split_by],
     }
     stages.begin("card", "and checksums")
     write_card(folder, _card(folder, model, settings, images.load, evaluations[exported], texts))
     write_checksums(folder)
     stages.end()
-    return model, evaluations, sentence
+    return model, evaluations | retrieved, sentence
 
 
 def _write_served(folder, model, images, embeddings, stages):
@@ -134,6 +144,10 @@ def _evaluation(embeddings, plan):
     if plan.gallery is not None:
         gallery = {"gallery": plan.gallery, "gallery_embeddings": embeddings[plan.rows["training"]]}
     return evaluation.evaluate(embeddings[plan.rows[plan.reported]], plan.parts[plan.reported], **gallery)
+
+
+def _summary_of(name, means):
+    return f"{name.capitalize()}, in %: Recall@1 {_number(means['recall@1'])}, MAP@R {_number(means['map@r'])}."
 
 
 def _write_report(folder, evaluations, exported, sentence):

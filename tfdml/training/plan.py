@@ -60,7 +60,7 @@ class Plan:
         classes = len(np.unique(self.train.labels))
         received = f"classes_per_batch={self.settings.classes_per_batch} and {classes} classes to train on"
         require(self.settings.classes_per_batch <= classes, received, f"at most {classes}")
-        model = network.new_model(self.settings, len(self.train.class_names))
+        model = network.new_model(self.settings, self.train)
         if device == "cpu":
             network.require_memory(self.settings, model, network.free_memory())
         return model
@@ -70,8 +70,9 @@ class Plan:
         for name, part in self.parts.items():
             say(f"{name:12}{len(part):7,} images of {len(np.unique(part.labels)):,} classes")
         say("Settings, each an option:")
+        is_idle = {"lora_rank": self.settings.tuning != "lora", "text_encoder": self.train.captions is None}
         for name, reason in self.reasons.items():
-            if name != "lora_rank" or self.settings.tuning == "lora":
+            if not is_idle.get(name):
                 say(f"  {name:20}{getattr(self.settings, name)!s:20}{reason}".rstrip())
         with atomic_write(folder, lambda _: ()) as new:  # a folder without settings could not be resumed
             new.mkdir()
@@ -91,7 +92,7 @@ def new_plan(images: LabeledSet, overrides: Mapping[str, Any], max_minutes: floa
     images = replace(images, load=network.preprocessing_of(trial, images.load))
     parts = parts_of(images, rows, trial.split_by)
     plan = Plan(settings=trial, reasons={}, images=images, rows=rows, parts=parts)
-    timed = (plan.require_batch(device), plan.train, parts["validation"], plan.gallery)
+    timed = (plan.require_batch(device), plan.train, parts["validation"])
     seconds = {"step_seconds": None} if "steps" in overrides else network.step_seconds(trial, *timed)
     chosen |= recommended_steps(facts, overrides, batch_size=trial.batch_size, max_minutes=minutes, **seconds)
     reasons = {name: setting.reason for name, setting in chosen.items()}
@@ -111,8 +112,8 @@ def resumed_plan(folder: Path, images: LabeledSet) -> Plan:
     images = replace(images, load=network.preprocessing_of(settings, images.load))
     is_same = record.get("fingerprint") == images.fingerprint(portable=True)
     expected = (
-        "the set of the run: the same files by name, folder and size, with the same labels, boxes and background, here "
-        "or copied elsewhere. Begin a new run for another set"
+        "the set of the run: the same files by name, folder and size, with the same labels, boxes, captions and "
+        "background, here or copied elsewhere. Begin a new run for another set"
     )
     require(is_same, "resume=True and a set that has changed", expected)
     rows = split_rows(images, **{name: record[name] for name in SPLIT})

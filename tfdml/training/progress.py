@@ -15,7 +15,7 @@ import keras
 from tfdml._core.atomic import atomic_write
 from tfdml._core.terminal import show_progress, visible
 from tfdml.callbacks.base import non_finite_variable
-from tfdml.models import EmbeddingModel
+from tfdml.zoo.publishing import bare
 
 MONITOR = "val_map@r"
 _COLUMNS = ("epoch", "seconds", "loss", "learning_rate")
@@ -122,7 +122,7 @@ class KeepBest(keras.callbacks.Callback):
         best_epoch = self.history.best[1]
         if self.history.best_trained == epoch + 1 and non_finite_variable(self.model) is None:
             with atomic_write(self.path) as new:
-                EmbeddingModel(self.model.inputs, self.model.outputs).save(new)
+                bare(self.model).save(new)
         next_epoch = self._next_epoch(seconds)
         left = next_epoch * (self.params["epochs"] - epoch - 1)
         self.say(

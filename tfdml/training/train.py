@@ -18,6 +18,7 @@ from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.evaluation import Evaluation
 from tfdml.training import network
+from tfdml.training.captions import captions_of, require_captions
 from tfdml.training.options import TrainingSettings, has_pretrained_weights
 from tfdml.training.outputs import FROZEN, TRAINED, before_training, differences, write_outputs
 from tfdml.training.plan import new_plan, resumed_plan
@@ -38,6 +39,7 @@ class TrainingRun:
     model: keras.Model
     evaluation: Evaluation
     frozen: Evaluation
+    captions: dict[str, Evaluation]
     best_epoch: int
     epochs: int
 
@@ -60,6 +62,9 @@ def train(
     training and after every epoch, and kept where it is best. Settings that you do not pass follow from the set and the
     machine, and are printed with their reasons.
 
+    With captions and a sentence encoder, images and captions are trained into one space, and the epoch with the highest
+    MAP@R of images for captions is kept. The run has a `tfdml.models.TextModel` in its folder `text`.
+
     The folder is an entry of the zoo: `model.keras`, `model.json`, `README.md` and `SHA256SUMS`, and `1`, a SavedModel
     that searches. Beside them are `index`, `report.html`, `settings.toml`, `history.csv`, and `state`, to resume from.
 
@@ -78,8 +83,8 @@ def train(
 
     Args:
         data: a labeled set that is read by a `tfdml.datasets.Preprocessing`, whose boxes, margin and background
-            count, or not at all; a folder with one subfolder of images per class; or a table with the columns path and
-            label.
+            count, or not at all, with or without captions (`tfdml.datasets.with_captions`); a folder with one subfolder
+            of images per class; or a table with the columns path and label.
         out: a new or empty folder; with `resume`, the folder of the run.
         config: `settings.toml` of another run, whose settings are taken; `options` take precedence.
         resume: go on with the run in `out`, with its settings, on the same data.
@@ -99,6 +104,7 @@ def train(
         * `evaluation`: retrieval of the test part, or of the validation part where there is no test part, by the
           network of the best epoch from 1 on.
         * `frozen`: the same of the network before training.
+        * `captions`: retrieval of this part, "text to image" and "image to text"; empty without captions.
         * `best_epoch`: epoch of the model; 0 before training.
         * `epochs`: epochs that were trained; fewer than `settings.epochs` after an interrupt or at the time limit.
 
@@ -106,7 +112,8 @@ def train(
         FileExistsError: `out` is a folder with files.
         BlockingIOError: another process writes `out`.
         ValueError: fewer than two classes of two images, or fewer than 8 images; a split without two validation
-            classes; `out` inside `data`; a run that diverges; with `resume`, another set, no run, or options.
+            classes; `out` inside `data`; captions without `text_encoder`, or the other way around; a run that diverges;
+            with `resume`, another set, no run, or options.
         MemoryError: a batch that does not fit into the free memory.
         RuntimeError: the evaluation at the end failed; model, index and export are in `out`.
         KeyboardInterrupt: an interrupt before the first epoch has ended.
@@ -118,7 +125,10 @@ def train(
         folder = _resumed_folder(out, options, config, quick) if resume else _new_folder(out)
         if not resume:
             _say_network(overrides, say)
-        images = _usable(data if isinstance(data, LabeledSet) else _read(data, out), say)
+        images = data if isinstance(data, LabeledSet) else _read(data, out)
+        if not resume:
+            require_captions(images.captions is not None, overrides)
+        images = _usable(images, say)
         plan = resumed_plan(folder, images) if resume else new_plan(images, overrides, max_minutes)
         if not resume:
             plan.begin(folder, say)
@@ -138,20 +148,14 @@ def _finished(folder, history, plan, command, say):
     best = keras.saving.load_model(folder / _BEST, compile=False)
     with _without_retracing_advice():
         model, evaluations, sentence = write_outputs(folder, best, best_epoch, plan, command, say)
-    trained, frozen = evaluations[TRAINED], evaluations[FROZEN]
+    trained, frozen = evaluations.pop(TRAINED), evaluations.pop(FROZEN)
     searched = f"{trained.queries:,} queries of {trained.classes:,} classes among {trained.items:,} images"
     say(f"{plan.reported.capitalize()} part: {searched}")
-    for line in [*differences(evaluations), sentence]:
+    for line in [*differences({TRAINED: trained, FROZEN: frozen}), sentence]:
         say(line)
-    return TrainingRun(
-        folder=folder,
-        settings=plan.settings,
-        model=model,
-        evaluation=trained,
-        frozen=frozen,
-        best_epoch=best_epoch,
-        epochs=num_epochs,
-    )
+    measured = {"evaluation": trained, "frozen": frozen, "captions": evaluations}
+    numbers = {"best_epoch": best_epoch, "epochs": num_epochs}
+    return TrainingRun(folder=folder, settings=plan.settings, model=model, **measured, **numbers)
 
 
 @contextlib.contextmanager
@@ -250,13 +254,16 @@ def _fit(folder, plan, max_minutes, say):
     """Train from the last whole epoch on; the history of all epochs, or KeyboardInterrupt before the first."""
     settings, checkpoint = plan.settings, folder / _CHECKPOINT
     is_resumed = checkpoint.exists()
-    classes = len(plan.train.class_names)
-    model = keras.saving.load_model(checkpoint) if is_resumed else network.new_model(settings, classes)
+    model = keras.saving.load_model(checkpoint) if is_resumed else network.new_model(settings, plan.train)
     num_epochs = model.steps // settings.steps_per_epoch
     history = History(folder / _HISTORY, num_epochs)
     max_seconds = None if max_minutes is None else 60 * max_minutes
     evaluation = RetrievalEvaluation(plan.parts["validation"], gallery=plan.gallery, k=(1,))
-    if not history.rows:
+    captions = captions_of(plan.parts["validation"], settings.text_encoder)
+    if captions is not None:  # before training, there is no head
+        evaluation = RetrievalEvaluation((captions.texts, captions.labels), gallery=captions.images, k=(1,))
+        say("Recall@1 and MAP@R after each epoch are of images for captions.")
+    elif not history.rows:
         _measure_before_training(folder, plan, history, say)
     keep_best = KeepBest(history, folder / _BEST, max_seconds, say)
     say(f"Training, {num_epochs} of {settings.epochs} epochs are done" if is_resumed else "Training")

@@ -190,7 +190,7 @@ def _split(labeled_set, usable, names, rows):
 
 def _split_name(row):
     """The split of a row; None for an empty cell."""
-    return None if _is_missing(row["split"]) else class_name_of(row["split"], "split")
+    return None if is_missing(row["split"]) else class_name_of(row["split"], "split")
 
 
 def _order(names):
@@ -209,7 +209,7 @@ def _ids(groups):
 def _problem(row, root, real_path):
     """The reason why a row cannot be used; empty if it can. `real_path` follows the links of a folder."""
     for option in ("path", "label", "split", "group"):
-        if option in row and _is_missing(row[option]):
+        if option in row and is_missing(row[option]):
             return f"no {option}"
         if option in row and not is_utf8(str(row[option])):
             return f"a {option} that is not UTF-8"
@@ -244,14 +244,14 @@ def _is_box(values):
         return False
 
 
-def _is_missing(value):
+def is_missing(value):
     """Whether a cell is empty: blank text, None, NaN or the like."""
     return not value.strip() if isinstance(value, str) else str(value) in _MISSING
 
 
 def _name_of(number, row):
     """The path of a row, or its number from 0 if it has none."""
-    return f"row {number}" if _is_missing(row["path"]) else printable(str(row["path"]))
+    return f"row {number}" if is_missing(row["path"]) else printable(str(row["path"]))
 
 
 def _root(source, root):
@@ -262,7 +262,7 @@ def _root(source, root):
 
 def _columns(source, names, box):
     """Option -> list of cells; "box" -> list of tuples of four."""
-    available, read = _open(source)
+    available, read = open_table(source)
     missing = [f"{name!r} (box)" for name in box or () if name not in available]
     missing += [f"{name!r} ({option}=)" for option, name in names.items() if name not in available]
     received = f"a table with the columns {', '.join(map(repr, available))} and without {', '.join(missing)}"
@@ -276,7 +276,7 @@ def _columns(source, names, box):
     return columns | ({"box": list(zip(*borders, strict=True))} if box else {})
 
 
-def _open(source):
+def open_table(source):
     """Column names, and a function from a name to the list of the cells of a column."""
     if isinstance(source, str | os.PathLike):
         return _open_file(pathlib.Path(source))

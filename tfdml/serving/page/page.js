@@ -83,7 +83,7 @@ function show(neighbors) {
 }
 
 function isMatch(score) {
-  return index.threshold === null || score >= index.threshold;
+  return index.threshold === null || query?.text !== undefined || score >= index.threshold;
 }
 
 function bar(score) {
@@ -154,6 +154,7 @@ function showQuery(source, hint) {
   element("picture").hidden = source === null;
   if (source !== null) element("picture").src = source;
   element("hint").textContent = hint;
+  element("text").value = query?.text ?? "";
 }
 
 function place({ clientX, clientY }) {
@@ -218,10 +219,17 @@ function openRow(row) {
   scrollTo({ top: 0 });
 }
 
+function openText() {
+  history.pushState(null, "", `#text=${encodeURIComponent(element("text").value)}`);
+  openState();
+}
+
 function openState() {
+  const words = /^#text=(.+)$/.exec(location.hash);
   const row = /^#row=(\d+)$/.exec(location.hash);
   const file = files.get(history.state?.file); // none after a reload
   if (row !== null) openRow(row[1]);
+  else if (words !== null && index.texts) ask({ text: decodeURIComponent(words[1]) }, null, HINT);
   else if (file !== undefined) ask({ ...file[0], box: history.state.box }, file[1], file[2]);
   else if (index.random_items) greet();
 }
@@ -242,6 +250,7 @@ async function start() {
   element("about").textContent = `${index.items.toLocaleString("en")} items, ${index.metric}, dim ${index.dim}`;
   element("k").max = index.max_neighbors;
   element("k").value = Math.min(element("k").value, index.max_neighbors);
+  element("words").hidden = !index.texts;
   element("start").hidden = !index.random_items;
   element("filters").replaceChildren(...Object.entries(index.filters).map(filter));
   openState();
@@ -260,6 +269,7 @@ element("picture").addEventListener("click", (event) => query?.b64 !== undefined
 element("picture").addEventListener("error", () => (element("picture").hidden = true));
 element("file").addEventListener("change", () => element("file").files.length && openFile(element("file").files[0]));
 element("k").addEventListener("change", search);
+element("text").addEventListener("change", openText);
 element("query").addEventListener("submit", (event) => event.preventDefault());
 addEventListener("popstate", openState);
 addEventListener("dragover", (event) => {
