@@ -326,6 +326,11 @@ def test_search_finds_each_item_of_a_column_once(run):
     assert found["neighbors"][0]["id"] == 9
     (found,) = json.loads(run(f"{command} product -k 2 --where price=3 --json")[1])
     assert [one["metadata"]["price"] for one in found["neighbors"]] == [3, 3]
+    (found,) = json.loads(run(f"{command} product --best 4 --json")[1])
+    unit = embedded() / np.linalg.norm(embedded(), axis=1, keepdims=True)
+    means = np.sort((unit @ unit[9]).reshape(6, 4).mean(axis=1))[::-1]
+    np.testing.assert_allclose([one["score"] for one in found["neighbors"]], means, atol=1e-5)
+    assert "--best 2: Received best=2 without items" in run("search model index photos/class-2/09.png --best 2")[2]
     code, printed, errors = run(f"{command} shop")
     assert (code, printed) == (2, "")
     assert "--item-column shop: Received items='shop', expected a column of the metadata: product, price" in errors

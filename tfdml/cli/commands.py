@@ -112,7 +112,9 @@ def run_search(options: argparse.Namespace) -> int:
         k = options.k or min(MAX_NEIGHBORS, index.count(where, options.item_column))
     images = inputs.read_images(options.images, preprocessing, options.box)
     vectors = embed(model, images, batch_size=options.batch_size)
-    ids, scores = index.search(vectors, k, where=where, items=options.item_column, other_model=True)
+    with as_usage_error(f"--best {options.best}"):
+        of_items = {"items": options.item_column, "best": options.best}
+        ids, scores = index.search(vectors, k, where=where, **of_items, other_model=True)
     records = [
         {
             "image": path,

@@ -147,6 +147,8 @@ def _search(command):
     text = "only items with this value; repeat it for other columns, and for other values of a column"
     command.add_argument("--where", action="append", metavar="COLUMN=VALUE", help=text)
     _declare_item_column(command)
+    text = "images of an item whose mean score is its score (default: 1)"
+    command.add_argument("--best", type=_positive, default=1, metavar="N", help=text)
     _declare_other_model(command)
     _declare_preprocessing(command)
 
