@@ -61,7 +61,6 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("micro_batches", [], {"peak_mib", "step_s"}),
         ("tuning", [], {"trained", "trained_percent", "optimizer_mib", "peak_mib", "step_s"}),
         ("upgrade", [], {"queries", "gallery", "recall@1", "gain kept"}),
-        ("migrate", ["curves"], {"set", "order", "embedded %", "recall@1", "estimated"}),
         ("startup", [], {"what", "processor_s", "wall_s"}),
         ("train", [], {"before_s", "training_s", "outputs_s", "minutes"}),
         ("lora_ranks", [], {"weights", "rank_1_percent", "largest_rank", "largest_rank_percent"}),

@@ -113,8 +113,8 @@ def run_search(options: argparse.Namespace) -> int:
     images = inputs.read_images(options.images, preprocessing, options.box)
     vectors = embed(model, images, batch_size=options.batch_size)
     with as_usage_error(f"--best {options.best}"):
-        of_items = {"items": options.item_column, "best": options.best}
-        ids, scores = index.search(vectors, k, where=where, **of_items, other_model=True)
+        item_options = {"items": options.item_column, "best": options.best}
+        ids, scores = index.search(vectors, k, where=where, **item_options, other_model=True)
     records = [
         {
             "image": path,

@@ -95,13 +95,13 @@ def means_of_best(values, numbers, counts, best):
         is_whole: `(rows, n)` bool, whether no value is missing.
     """
     order, n = np.argsort(numbers, axis=1, kind="stable"), values.shape[1]
-    ranked, items = np.take_along_axis(values, order, axis=1), np.take_along_axis(numbers, order, axis=1)
+    sorted_values, items = np.take_along_axis(values, order, axis=1), np.take_along_axis(numbers, order, axis=1)
     sums, missing = np.zeros(values.shape), np.minimum(counts, best)[items]
     wanted = missing.copy()
-    for place in range(min(best, n)):
-        is_same = items[:, place:] == items[:, : n - place]
-        sums[:, : n - place] += np.where(is_same, ranked[:, place:], 0)
-        missing[:, : n - place] -= is_same
+    for rank in range(min(best, n)):
+        is_same = items[:, rank:] == items[:, : n - rank]
+        sums[:, : n - rank] += np.where(is_same, sorted_values[:, rank:], 0)
+        missing[:, : n - rank] -= is_same
     sums = (sums + missing * values[:, -1:]) / wanted
     sums[:, 1:][items[:, 1:] == items[:, :-1]] = -np.inf
     means, is_whole = np.empty(values.shape), np.empty(values.shape, bool)

@@ -204,9 +204,7 @@ class Index:
         """
         self._require_model("queries", stated_model(model, queries), other_model)
         require_whole("best", best, 1)
-        require(
-            items is not None or best == 1, f"best={best} without items", "items, the column of the item of a vector"
-        )
+        require(items is not None or best == 1, f"best={best} without items", "items, a column of the metadata")
         if items is not None:
             return copy.copy(self)._search_items(queries, k, where, items, best)  # one version, whatever is changed
         return self._search(self._neighbors, queries, k, where)
