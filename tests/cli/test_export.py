@@ -41,13 +41,15 @@ def run(command, capsys):
 
 
 def test_each_format_is_a_folder(here, written, capsys):
-    command = "model.keras --to onnx,web,savedmodel --index index --threshold 0.5 -k 3 --dtype int8 --out out --json"
+    command = (
+        "model.keras --to onnx,web,savedmodel --boxes --index index --threshold 0.5 -k 3 --dtype int8 --out out --json"
+    )
     code, printed, errors = run(f"{command} --runtime dist", capsys)
     assert (code, errors) == (0, "")
     assert json.loads(printed) == {name: f"out/{name}" for name in ("onnx", "web", "savedmodel")}
     names, paths, options = zip(*written, strict=True)
     assert (names, paths) == (("onnx", "web", "savedmodel"), ("out/onnx", "out/web", "out/savedmodel"))
-    assert options[1]["runtime"] == "dist"
+    assert (options[0]["boxes"], options[1]["runtime"]) == (True, "dist")
     assert options[2]["on_error"] == "skip"
     for each in options:
         assert each["search"] == export.ExactSearch(k=3, dtype="int8")

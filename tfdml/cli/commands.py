@@ -299,9 +299,9 @@ def run_export(options: argparse.Namespace) -> int:
     settings |= {"index": index, "search": searched, "other_model": options.other_model}
     writers = {
         "savedmodel": lambda path: export.saved_model(model, path, on_error="skip", **settings),
-        "onnx": lambda path: export.onnx(model, path, **settings),
-        "openvino": lambda path: export.openvino(model, path, **settings),
-        "litert": lambda path: export.litert(model, path, **settings),
+        "onnx": lambda path: export.onnx(model, path, boxes=options.boxes, **settings),
+        "openvino": lambda path: export.openvino(model, path, boxes=options.boxes, **settings),
+        "litert": lambda path: export.litert(model, path, boxes=options.boxes, **settings),
         "web": lambda path: export.web(model, path, runtime=options.runtime, **settings),
     }
     written = {name: str(writers[name](out / name)) for name in options.to}

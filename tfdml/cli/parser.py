@@ -194,6 +194,8 @@ def _export(command):
     command.add_argument("--dtype", choices=DTYPES, help="type of the stored vectors (default: float32)")
     text = "similarity from which the nearest item is a match, otherwise the image is unknown"
     command.add_argument("--threshold", type=_number, metavar="X", help=text)
+    text = "onnx, openvino and litert take a photograph and boxes, in place of images"
+    command.add_argument("--boxes", action="store_true", help=text)
     command.add_argument("--preprocessing", metavar="FILE", help="JSON of a Preprocessing, instead of the model's own")
     text = "folder dist of the npm package onnxruntime-web, for --to web (default: OUT/onnxruntime-web, not copied)"
     command.add_argument("--runtime", metavar="DIST", help=text)
