@@ -308,6 +308,7 @@ def test_a_box_in_a_photo_is_searched_and_embedded_as_the_photo_of_its_object(ru
     Path("table.csv").write_text("path,label,l,u,r,d\nboth.png,a,0,0,8,10\nboth.png,b,8,0,16,10\n")
     assert run("embed table.csv objects --model model --box-columns l u r d")[0] == 0
     np.testing.assert_allclose(models.read_embeddings("objects").embeddings, embedded()[[9, 1]], atol=1e-6)
+    assert inputs.open_index_with_metadata("objects").metadata["box"].to_pylist() == [[0, 0, 8, 10], [8, 0, 16, 10]]
     table = pyarrow.table({"path": ["both.png"] * 2, "box": [[8.0, 0, 16, 10], [0, 0, 8, 10]]})
     vectors = inputs.embedder_of_paths(Blocks(), view, 8)(np.arange(2), table)
     np.testing.assert_allclose(vectors, embedded()[[1, 9]], atol=1e-6)
