@@ -7,10 +7,12 @@ The gallery has 100,000 embeddings of 128 dimensions, of images of random square
 `same_ten_by_score` also counts those whose ids differ only where scores differ by less than 1e-6. For int8 galleries,
 `recall@10` is the share of the ten exact neighbors that are found.
 
+`items` compares the ten items of the queries, in a gallery of 20,000 whose items have five vectors each.
 `boxes` compares the pixels of 1,000 random boxes of a photograph, half of them of whole numbers, with a set with boxes,
 in five runtimes: the embedding of its network is its input. `ms` is the time of one box.
 
     python benchmarks/runtimes.py            # ten minutes
+    python benchmarks/runtimes.py items      # two minutes
     python benchmarks/runtimes.py boxes      # a minute; needs Node.js
     python benchmarks/runtimes.py --quick    # 2,000 embeddings of 16 dimensions and 100 queries; 20 boxes
 """
@@ -124,7 +126,8 @@ def mib(folder):
 def row(name, folder, dtype, queries, expected, options):
     """Size, time and agreement of one runtime."""
     write, runner = RUNTIMES[name]
-    run = runner(write(options.model, folder, index=options.index, search=tfdml.export.ExactSearch(k=K, dtype=dtype)))
+    search = tfdml.export.ExactSearch(k=K, dtype=dtype, items=options.items)
+    run = runner(write(options.model, folder, index=options.index, search=search))
     found = answers(run, queries)
     near = np.abs(found["scores"] - expected["scores"]) < 1e-6
     same = found["ids"] == expected["ids"]
@@ -200,7 +203,7 @@ def boxes_table(options):
 def main():
     """Measure and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="?", default="queries", choices=("queries", "boxes"))
+    parser.add_argument("what", nargs="?", default="queries", choices=("queries", "items", "boxes"))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--repeats", type=int, default=101)
     parser.add_argument("--output")
@@ -210,23 +213,26 @@ def main():
         use_one_core()
     if options.what == "boxes":
         return boxes_table(options)
+    options.items = "item" if options.what == "items" else None
     vectors, dim, count = (2_000, 16, 100) if options.quick else (100_000, 128, 10_000)
+    vectors = 20_000 if options.items and not options.quick else vectors
     keras.utils.set_random_seed(0)
     inputs = keras.Input((SIDE, SIDE, 1))
     options.model = tfdml.models.EmbeddingModel(inputs, tfdml.models.plain_cnn(inputs, dim=dim, widths=(8, 16)))
     gallery, queries = squares(vectors, 1), squares(count, 2)
-    options.index = tfdml.search.Exact(options.model.predict(gallery, batch_size=BATCH, verbose=0))
+    metadata = {"item": np.random.default_rng(3).permutation(vectors) // 5} if options.items else None
+    options.index = tfdml.search.Exact(options.model.predict(gallery, batch_size=BATCH, verbose=0), metadata=metadata)
     embeddings = options.model.predict(queries, batch_size=BATCH, verbose=0)
-    ids, scores = options.index.search(embeddings, k=K)
+    ids, scores = options.index.search(embeddings, k=K, items=options.items)
     expected = {"embedding": embeddings, "ids": ids, "scores": scores}
     about = {"hardware": hardware(), "versions": versions(*PACKAGES)}
     rows = []
-    for dtype in ("float32", "int8"):
+    for dtype in ("float32",) if options.items else ("float32", "int8"):
         for name in RUNTIMES:
             with tempfile.TemporaryDirectory() as folder:
                 rows.append(row(name, Path(folder) / "model", dtype, queries, expected, options) | about)
     print_table(rows, COLUMNS)
-    return write_csv(options.output or RESULTS / "runtimes.csv", rows)
+    return write_csv(options.output or RESULTS / f"runtimes{'_items' if options.items else ''}.csv", rows)
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("search_on_disk", ["--queries", "50", "--k", "5"], {"seconds", "product_s", "peak_mib"}),
         ("export", ["--repeats", "1"], {"what", "ms", "beside_ms", "ratio", "recall@10"}),
         ("runtimes", ["--repeats", "1"], {"runtime", "ms", "mib", "embedding_error", "same_ten", "recall@10"}),
+        ("runtimes", ["items", "--repeats", "1"], {"runtime", "ms", "same_ten", "recall@10"}),
         ("runtimes", ["boxes"], {"runtime", "boxes", "same values", "same boxes", "largest difference", "ms"}),
         ("quantized_weights", [], {"weights", "share", "error", "lost", "interval"}),
         ("gpu_retrieval", [], {"device", "seconds", "over_product", "recall@1000"}),

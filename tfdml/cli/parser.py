@@ -192,6 +192,7 @@ def _export(command):
     command.add_argument("-k", type=_positive, metavar="N", help="neighbors of an image (default: 10)")
     command.add_argument("--search", choices=SEARCHES, help="how the index is searched (default: exact)")
     command.add_argument("--dtype", choices=DTYPES, help="type of the stored vectors (default: float32)")
+    _declare_item_column(command)
     text = "similarity from which the nearest item is a match, otherwise the image is unknown"
     command.add_argument("--threshold", type=_number, metavar="X", help=text)
     text = "onnx, openvino and litert take a photograph and boxes, in place of images"

@@ -192,6 +192,22 @@ def test_text_ids_and_metadata_are_those_of_a_saved_model_or_rows(runtime, model
     assert "unknown" in texts_of(answer["id"])
 
 
+def test_each_item_is_found_once_by_its_nearest_vector(runtime, model, images, index, tmp_path):
+    products = np.random.default_rng(0).zipf(1.7, 300) % 40
+    gallery = search.Exact(index.vectors, 2**20 - np.arange(300), metadata={"product": products})
+    options = {"index": gallery, "search": export.ExactSearch(k=6, items="product"), "threshold": THRESHOLD}
+    folder = runtime.write(model, tmp_path / "model", **options)
+    queries = np.concatenate([images[20:40], others(images)])
+    answer = runtime.run(folder, images=queries)
+    scores = scores_of(index.vectors, model.predict(queries, verbose=0))
+    best = np.stack([scores[:, products == product].max(axis=1) for product in np.unique(products)], axis=1)
+    np.testing.assert_allclose(answer["scores"], -np.sort(-best, axis=1)[:, :6], atol=1e-4)
+    assert all(len(set(row)) == 6 for row in products[2**20 - answer["ids"]].tolist())
+    ids, _ = gallery.search(model.predict(queries, verbose=0), k=6, items="product")
+    assert (answer["ids"] == ids).mean() > 0.99
+    assert json.loads((folder / "search.json").read_text())["items"] == len(np.unique(products))
+
+
 def test_large_ids_stay_or_become_rows(runtime, model, images, index, tmp_path):
     large = SimpleNamespace(vectors=index.vectors, ids=2**60 - np.arange(300), metric="cosine", metadata=None)
     folder = runtime.write(model, tmp_path / "model", index=large)
@@ -304,9 +320,16 @@ def test_options_are_checked_as_for_a_saved_model(model, index, tmp_path):
     minus = SimpleNamespace(vectors=index.vectors, ids=np.arange(-1, 299), metric="cosine", metadata=None)
     ids = np.array(["unknown", *map(str, range(299))])
     named = SimpleNamespace(vectors=index.vectors, ids=ids, metric="cosine", metadata=None)
+    few = search.Exact(index.vectors, metadata={"p": np.arange(300) % 2})
     cases = [
         (export.onnx, {"opset": 14}, "opset=14"),
         (export.onnx, {"search": "exact"}, "without an index"),
+        (
+            export.onnx,
+            {"index": index, "search": export.ExactSearch(items="p")},
+            "items='p' for an index without columns",
+        ),
+        (export.onnx, {"index": few, "search": export.ExactSearch(k=3, items="p")}, "k=3 for an index of 2 items"),
         (export.onnx, {"preprocessing": datasets.Preprocessing(size=8)}, r"preprocessing of shape \(8, 8, 3\)"),
         (export.litert, {"index": named, "threshold": 0.5}, "the id 'unknown'"),
         (export.litert, {"index": search.Exact(index.vectors, model="0" * 64)}, "other_model=True"),

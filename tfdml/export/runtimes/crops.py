@@ -58,13 +58,13 @@ def _grown(start: Any, end: Any, margin: float) -> tuple[Any, Any]:
     Parts of a pixel are summed apart from whole pixels, and rounded to 2^-20 pixels: 0.1 of 30 pixels are 3.
     """
     coarse = np.round(4096 * margin) / 4096  # times up to 4,096 pixels is exact
-    left, right = tf.floor(start), tf.floor(end)
-    whole = tf.floor(coarse * (right - left))
-    part = (
-        coarse * (right - left) - whole + (margin - coarse) * (right - left) + margin * (end - right - (start - left))
-    )
-    first, last = (tf.round(x * 2**20) / 2**20 for x in (start - left - part, end - right + part))
-    return left - whole + tf.floor(first), right + whole + tf.math.ceil(last)
+    start_pixel, end_pixel = tf.floor(start), tf.floor(end)
+    distance = end_pixel - start_pixel
+    whole = tf.floor(coarse * distance)
+    fraction = coarse * distance - whole + (margin - coarse) * distance
+    fraction += margin * (end - end_pixel - (start - start_pixel))
+    first, last = (tf.round(x * 2**20) / 2**20 for x in (start - start_pixel - fraction, end - end_pixel + fraction))
+    return start_pixel - whole + tf.floor(first), end_pixel + whole + tf.math.ceil(last)
 
 
 def _weights(sides: Any, first: Any, old: Any, preprocessing: Preprocessing) -> Iterator[Any]:
