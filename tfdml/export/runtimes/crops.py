@@ -84,11 +84,11 @@ def _weights(sides: Any, first: Any, old: Any, preprocessing: Preprocessing) -> 
         corner += (tf.math.ceil if pads else tf.floor)((new - resize) / 2)
     for axis in range(2):
         step = (old / new)[:, axis, None, None]
-        places = tf.range(size[axis], dtype=tf.float32)[:, None] + corner[:, axis, None, None]
+        samples = tf.range(size[axis], dtype=tf.float32)[:, None] + corner[:, axis, None, None]
         pixels = tf.range(sides[axis])[None, :] + 0.5 - first[:, axis, None, None]
-        weights = tf.nn.relu(1.0 - tf.abs(pixels - (places + 0.5) * step) / tf.maximum(step, 1.0))
+        weights = tf.nn.relu(1.0 - tf.abs(pixels - (samples + 0.5) * step) / tf.maximum(step, 1.0))
         is_of_crop = (pixels > 0) & (pixels < old[:, axis, None, None])
-        is_of_crop &= (places >= 0) & (places < new[:, axis, None, None])
+        is_of_crop &= (samples >= 0) & (samples < new[:, axis, None, None])
         weights = tf.where(is_of_crop, weights, 0.0)
         yield tf.math.divide_no_nan(weights, tf.reduce_sum(weights, axis=2, keepdims=True))
 
