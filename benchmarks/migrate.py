@@ -1,12 +1,9 @@
-"""Migrations of indexes: Recall@1 on the way, 100 kills, and 10,000 requests to a server while its index changes.
+"""Migrations of indexes: 100 kills, and 10,000 requests to a server while its index changes.
 
-python benchmarks/migrate.py curves    # the zoo's models of glyphs and photo patches, four minutes on two cores
 python benchmarks/migrate.py kills     # a process that is killed at 100 random moments
 python benchmarks/migrate.py load      # `tfdml serve` through the versions of a migration
 
-Curves: the old and the new model are two of the zoo, and a whitening of the new one's embeddings is a linear change.
-Every test image is a query of the new model against all other test images in the index. Classes of the order "classes"
-come one after the other; of "mixed", images are shuffled.
+`python -m studies.migration` has the curves of Recall@1.
 """
 
 import argparse
@@ -24,72 +21,8 @@ from pathlib import Path
 
 import keras
 import numpy as np
-from _report import RESULTS, hardware, print_table, versions, write_csv
 
 import tfdml
-
-CHANGES = {  # set: old model, new model; None for the whitening of the old one
-    "glyphs": ("glyphs-contrastive", "glyphs-multi-similarity"),
-    "glyphs, linear": ("glyphs-contrastive", None),
-    "photo patches": ("photo-patches-raw", "photo-patches-imagenet"),
-    "photo patches, linear": ("photo-patches-raw", None),
-}
-SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
-
-
-def recall(queries, gallery, labels):
-    """Recall@1 of all rows against all other rows, in percent."""
-    rows = np.arange(len(labels))
-    options = {"gallery": gallery, "gallery_labels": labels, "groups": rows, "gallery_groups": rows}
-    return 100 * tfdml.metrics.retrieval(queries, labels, k=1, full_map=False, **options)["recall@1"]
-
-
-def embedded(name, sets):
-    """Embeddings of the training and the test part by a model of the zoo."""
-    model = tfdml.zoo.load(name)
-    return [np.asarray(tfdml.models.embed(model, part)) for part in sets]  # which know no model
-
-
-def curve(folder, old, new, labels, order):
-    """Recall@1 of the versions that a migration puts out, by the share that is embedded again."""
-    path, order = folder / "index", order[::-1]  # newest first
-    tfdml.search.Exact(old[order], metric="cosine", model="old").save(path)
-    points, step = {}, int(SHARES[0] * len(old))
-    for state in tfdml.search.migrate(path, lambda rows, _: new[order[rows]], model="new", batch_size=step):
-        index = tfdml.search.load(path, model="new")
-        origin = index.metadata["vector"].to_numpy() if index.metadata else np.array(["embedded"])
-        share = np.mean(origin == "embedded")
-        if share not in points:
-            points[share] = (recall(new[order], index.vectors, labels[order]), 100 * state.recall)
-    return points
-
-
-def curves(options):
-    """Rows of the curves of all sets."""
-    rows, loaded, about = [], {}, {"hardware": hardware(), "versions": versions("tensorflow", "keras")}
-    for name in options.sets[: 1 if options.quick else None]:
-        old_name, new_name = CHANGES[name]
-        kind = name.partition(",")[0]
-        glyphs, patches = tfdml.datasets.glyphs, tfdml.datasets.photo_patches
-        sets = glyphs() if kind == "glyphs" else patches(splits=("train", "test"))
-        sets = [part.select_classes(range(60)) for part in sets] if options.quick else sets
-        for model in filter(None, (old_name, new_name)):
-            loaded[model] = loaded.get(model) or embedded(model, sets)
-        train, old = loaded[old_name]
-        new = loaded[new_name][1] if new_name else tfdml.search.Whitening.learn(train, shrinkage=0.1)(old)
-        labels = sets[1].labels
-        random = np.random.default_rng(0)
-        orders = {"mixed": random.permutation(len(labels)), "classes": np.argsort(labels, kind="stable")}
-        before, after = recall(old, old, labels), recall(new, new, labels)
-        for order, row_order in orders.items():
-            with tempfile.TemporaryDirectory() as folder:
-                points = curve(Path(folder), old, new, labels, row_order)
-            for share, (found, estimated) in points.items():
-                row = {"set": name, "order": order, "old": f"{before:.1f}", "embedded %": f"{100 * share:.0f}"}
-                row |= {"recall@1": f"{found:.1f}", "estimated": f"{estimated:.1f}", "new": f"{after:.1f}"}
-                rows.append({**row, "command": "benchmarks/migrate.py curves", **about})
-            print_table(rows[-len(points) :], list(rows[0])[:7])
-    write_csv(options.output or RESULTS / "migrate.csv", rows)
 
 
 def kills(options):
@@ -196,13 +129,10 @@ async def _load(folder, requests):
 def main():
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("curves", "kills", "load"))
-    parser.add_argument("--sets", nargs="+", default=list(CHANGES), choices=CHANGES, help="of the curves")
-    parser.add_argument("--quick", action="store_true", help="the curves of the first classes of glyphs")
+    parser.add_argument("what", choices=("kills", "load"))
     parser.add_argument("--requests", type=int, default=10_000, help="of the load")
-    parser.add_argument("--output", help="the file of the curves")
     options = parser.parse_args()
-    {"curves": curves, "kills": kills, "load": load}[options.what](options)
+    {"kills": kills, "load": load}[options.what](options)
 
 
 if __name__ == "__main__":

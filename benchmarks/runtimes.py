@@ -7,13 +7,21 @@ The gallery has 100,000 embeddings of 128 dimensions, of images of random square
 `same_ten_by_score` also counts those whose ids differ only where scores differ by less than 1e-6. For int8 galleries,
 `recall@10` is the share of the ten exact neighbors that are found.
 
+`items` compares the ten items of the queries, in a gallery of 20,000 whose items have five vectors each.
+`boxes` compares the pixels of 1,000 random boxes of a photograph, half of them of whole numbers, with a set with boxes,
+in five runtimes: the embedding of its network is its input. `ms` is the time of one box.
+
     python benchmarks/runtimes.py            # ten minutes
-    python benchmarks/runtimes.py --quick    # 2,000 embeddings of 16 dimensions and 100 queries
+    python benchmarks/runtimes.py items      # two minutes
+    python benchmarks/runtimes.py boxes      # a minute; needs Node.js
+    python benchmarks/runtimes.py --quick    # 2,000 embeddings of 16 dimensions and 100 queries; 20 boxes
 """
 
 import argparse
 import importlib
+import json
 import os
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -27,6 +35,13 @@ import tfdml
 COLUMNS = ["runtime", "gallery", "weights", "mib", "ms", "embedding_error", "score_error", "same_ten"]
 COLUMNS += ["same_ten_by_score", "recall@10"]
 K, SIDE, BATCH = 10, 16, 100
+CUT = """
+import { cut, fitted } from "./pixels.mjs";
+let text = "";
+for await (const chunk of process.stdin) text += chunk;
+const [image, settings, boxes] = JSON.parse(text);
+console.log(JSON.stringify(boxes.map((box) => [...fitted(cut(image, box, settings.margin), settings)])));
+"""
 PACKAGES = ("onnx", "onnxruntime", "tf2onnx", "openvino", "ai-edge-litert")
 
 
@@ -54,35 +69,36 @@ def saved_model_runner(folder):
     return run
 
 
-def onnx_runner(folder):
-    """The same in ONNX Runtime."""
+def onnx_runner(folder, by_name=False):
+    """The same in ONNX Runtime; `by_name`: from several inputs by name."""
     onnxruntime = importlib.import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
-    return lambda images: dict(zip(names, session.run(names, {"images": images}), strict=True))
+    run = lambda **inputs: dict(zip(names, session.run(names, inputs), strict=True))  # noqa: E731
+    return run if by_name else lambda images: run(images=images)
 
 
-def openvino_runner(folder):
+def openvino_runner(folder, by_name=False):
     """The same in OpenVINO, without bfloat16."""
     openvino = importlib.import_module("openvino")
     options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
     network = openvino.compile_model(str(folder / "model.xml"), "CPU", options)
     names = {output.get_any_name(): output for output in network.outputs}
 
-    def run(images):
-        found = network([images])
+    def run(**inputs):
+        found = network(inputs)
         return {name: np.array(found[output]) for name, output in names.items()}
 
-    return run
+    return run if by_name else lambda images: run(images=images)
 
 
-def litert_runner(folder):
+def litert_runner(folder, by_name=False):
     """The same in LiteRT."""
     interpreter = importlib.import_module("ai_edge_litert.interpreter")
     runner = interpreter.Interpreter(str(folder / "model.tflite"), num_threads=1).get_signature_runner("search")
-    return lambda images: runner(images=images)
+    return runner if by_name else lambda images: runner(images=images)
 
 
 RUNTIMES = {
@@ -110,7 +126,8 @@ def mib(folder):
 def row(name, folder, dtype, queries, expected, options):
     """Size, time and agreement of one runtime."""
     write, runner = RUNTIMES[name]
-    run = runner(write(options.model, folder, index=options.index, search=tfdml.export.ExactSearch(k=K, dtype=dtype)))
+    search = tfdml.export.ExactSearch(k=K, dtype=dtype, items=options.items)
+    run = runner(write(options.model, folder, index=options.index, search=search))
     found = answers(run, queries)
     near = np.abs(found["scores"] - expected["scores"]) < 1e-6
     same = found["ids"] == expected["ids"]
@@ -130,32 +147,92 @@ def row(name, folder, dtype, queries, expected, options):
     }
 
 
+def drawn(height, width, count):
+    """Random boxes `(count, 4)` of a tenth to half of the sides, every other one of whole numbers."""
+    random = np.random.default_rng(0)
+    corner = random.uniform(0, 0.5, (count, 2))
+    sides = np.array([width, height] * 2)
+    boxes = np.concatenate([corner, corner + random.uniform(0.1, 0.5, (count, 2))], axis=1) * sides
+    boxes[::2] = np.concatenate([np.floor(boxes[::2, :2]), np.ceil(boxes[::2, 2:])], axis=1)
+    return boxes.astype("float32")
+
+
+def box_runners(model, view, photograph, folder):
+    """Functions from boxes of a photograph to the pixels of the network, by runtime."""
+    for name in ("onnx", "openvino", "litert"):
+        run = RUNTIMES[name][1](RUNTIMES[name][0](model, folder / name, preprocessing=view, boxes=True), True)
+        yield name, lambda boxes, run=run: run(photograph=photograph, boxes=boxes)["embedding"]
+    served = tf.saved_model.load(str(tfdml.export.saved_model(model, folder / "served", preprocessing=view)))
+    file = tf.io.encode_png(photograph).numpy()
+    answer = served.signatures["serve_bytes"]
+    yield "savedmodel", lambda boxes: answer(images=tf.constant([file] * len(boxes)), boxes=boxes)["embedding"].numpy()
+    script = Path(tfdml.__file__).parent / "export" / "runtimes" / "page" / "pixels.js"
+    (folder / "pixels.mjs").write_text(script.read_text())
+    (folder / "cut.mjs").write_text(CUT)
+    rgba = np.pad(photograph, ((0, 0), (0, 0), (0, 1)))
+    image = {"height": len(rgba), "width": rgba.shape[1], "data": rgba.ravel().tolist()}
+
+    def browser(boxes):
+        request = json.dumps([image, view.get_config(), boxes.tolist()])
+        done = subprocess.run(["node", folder / "cut.mjs"], input=request, capture_output=True, text=True, check=True)
+        return np.array(json.loads(done.stdout))
+
+    yield "browser", browser
+
+
+def boxes_table(options):
+    """Write the rows of the comparison of boxes."""
+    view = tfdml.datasets.Preprocessing(size=64, boxes=True, margin=0.1)
+    inputs, photograph = keras.Input(view.shape), tfdml.datasets.photograph("coins")
+    model, boxes = keras.Model(inputs, keras.layers.Flatten()(inputs)), drawn(*photograph.shape[:2], options.boxes)
+    expected = np.stack([np.ravel(view((photograph, box.astype(np.float64)))) for box in boxes]).astype(float)
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, run in box_runners(model, view, photograph, Path(folder)):
+            pixels = np.concatenate([run(boxes[start : start + BATCH]) for start in range(0, len(boxes), BATCH)])
+            difference = np.abs(pixels - expected)
+            values = {"runtime": name, "boxes": len(boxes), "same values": float((difference == 0).mean())}
+            values |= {"same boxes": float((difference == 0).all(axis=1).mean())}
+            values |= {"largest difference": float(difference.max())}
+            seconds = median_seconds({"ours": lambda run=run: run(boxes[:1])}, repeats=11)["ours"]
+            rows.append({**values, "ms": 1e3 * seconds, "hardware": hardware(), "versions": versions(*PACKAGES)})
+    print_table(rows, list(rows[0])[:6])
+    write_csv(options.output or RESULTS / "runtimes_boxes.csv", rows)
+
+
 def main():
     """Measure and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", nargs="?", default="queries", choices=("queries", "items", "boxes"))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--repeats", type=int, default=101)
-    parser.add_argument("--output", default=RESULTS / "runtimes.csv")
+    parser.add_argument("--output")
     options = parser.parse_args()
+    options.boxes = 20 if options.quick else 1000
     if not options.quick:
         use_one_core()
+    if options.what == "boxes":
+        return boxes_table(options)
+    options.items = "item" if options.what == "items" else None
     vectors, dim, count = (2_000, 16, 100) if options.quick else (100_000, 128, 10_000)
+    vectors = 20_000 if options.items and not options.quick else vectors
     keras.utils.set_random_seed(0)
     inputs = keras.Input((SIDE, SIDE, 1))
     options.model = tfdml.models.EmbeddingModel(inputs, tfdml.models.plain_cnn(inputs, dim=dim, widths=(8, 16)))
     gallery, queries = squares(vectors, 1), squares(count, 2)
-    options.index = tfdml.search.Exact(options.model.predict(gallery, batch_size=BATCH, verbose=0))
+    metadata = {"item": np.random.default_rng(3).permutation(vectors) // 5} if options.items else None
+    options.index = tfdml.search.Exact(options.model.predict(gallery, batch_size=BATCH, verbose=0), metadata=metadata)
     embeddings = options.model.predict(queries, batch_size=BATCH, verbose=0)
-    ids, scores = options.index.search(embeddings, k=K)
+    ids, scores = options.index.search(embeddings, k=K, items=options.items)
     expected = {"embedding": embeddings, "ids": ids, "scores": scores}
     about = {"hardware": hardware(), "versions": versions(*PACKAGES)}
     rows = []
-    for dtype in ("float32", "int8"):
+    for dtype in ("float32",) if options.items else ("float32", "int8"):
         for name in RUNTIMES:
             with tempfile.TemporaryDirectory() as folder:
                 rows.append(row(name, Path(folder) / "model", dtype, queries, expected, options) | about)
     print_table(rows, COLUMNS)
-    write_csv(options.output, rows)
+    return write_csv(options.output or RESULTS / f"runtimes{'_items' if options.items else ''}.csv", rows)
 
 
 if __name__ == "__main__":

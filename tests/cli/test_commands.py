@@ -309,6 +309,7 @@ def test_a_box_in_a_photo_is_searched_and_embedded_as_the_photo_of_its_object(ru
     Path("table.csv").write_text("path,label,l,u,r,d\nboth.png,a,0,0,8,10\nboth.png,b,8,0,16,10\n")
     assert run("embed table.csv objects --model model --box-columns l u r d")[0] == 0
     np.testing.assert_allclose(models.read_embeddings("objects").embeddings, embedded()[[9, 1]], atol=1e-6)
+    assert inputs.open_index_with_metadata("objects").metadata["box"].to_pylist() == [[0, 0, 8, 10], [8, 0, 16, 10]]
     table = pyarrow.table({"path": ["both.png"] * 2, "box": [[8.0, 0, 16, 10], [0, 0, 8, 10]]})
     vectors = inputs.embedder_of_paths(Blocks(), view, 8)(np.arange(2), table)
     np.testing.assert_allclose(vectors, embedded()[[1, 9]], atol=1e-6)
@@ -327,6 +328,11 @@ def test_search_finds_each_item_of_a_column_once(run):
     assert found["neighbors"][0]["id"] == 9
     (found,) = json.loads(run(f"{command} product -k 2 --where price=3 --json")[1])
     assert [one["metadata"]["price"] for one in found["neighbors"]] == [3, 3]
+    (found,) = json.loads(run(f"{command} product --best 4 --json")[1])
+    unit = embedded() / np.linalg.norm(embedded(), axis=1, keepdims=True)
+    means = np.sort((unit @ unit[9]).reshape(6, 4).mean(axis=1))[::-1]
+    np.testing.assert_allclose([one["score"] for one in found["neighbors"]], means, atol=1e-5)
+    assert "--best 2: Received best=2 without items" in run("search model index photos/class-2/09.png --best 2")[2]
     code, printed, errors = run(f"{command} shop")
     assert (code, printed) == (2, "")
     assert "--item-column shop: Received items='shop', expected a column of the metadata: product, price" in errors

@@ -41,16 +41,18 @@ def run(command, capsys):
 
 
 def test_each_format_is_a_folder(here, written, capsys):
-    command = "model.keras --to onnx,web,savedmodel --index index --threshold 0.5 -k 3 --dtype int8 --out out --json"
-    code, printed, errors = run(f"{command} --runtime dist", capsys)
+    command = (
+        "model.keras --to onnx,web,savedmodel --boxes --index index --threshold 0.5 -k 3 --dtype int8 --out out --json"
+    )
+    code, printed, errors = run(f"{command} --runtime dist --item-column p", capsys)
     assert (code, errors) == (0, "")
     assert json.loads(printed) == {name: f"out/{name}" for name in ("onnx", "web", "savedmodel")}
     names, paths, options = zip(*written, strict=True)
     assert (names, paths) == (("onnx", "web", "savedmodel"), ("out/onnx", "out/web", "out/savedmodel"))
-    assert options[1]["runtime"] == "dist"
+    assert (options[0]["boxes"], options[1]["runtime"]) == (True, "dist")
     assert options[2]["on_error"] == "skip"
     for each in options:
-        assert each["search"] == export.ExactSearch(k=3, dtype="int8")
+        assert each["search"] == export.ExactSearch(k=3, dtype="int8", items="p")
         assert each["threshold"] == 0.5
         assert len(each["index"]) == 20
         assert each["preprocessing"].shape == (8, 8, 1)
@@ -66,8 +68,12 @@ def test_without_an_index_the_network_alone_is_exported_beside_the_model(here, w
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("model.keras --to onnx -k 3", "-k, --search or --dtype without an index, expected --index"),
+        ("model.keras --to onnx -k 3", "-k, --search, --dtype or --item-column without an index, expected --index"),
         ("model.keras --to onnx --index index --runtime dist", "--runtime without --to web"),
+        (
+            "model.keras --to onnx --index index --search partitioned --item-column p",
+            "--item-column for another search",
+        ),
     ],
 )
 def test_arguments_that_do_not_fit_are_named(command, message, here, written, capsys):

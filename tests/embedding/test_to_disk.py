@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pyarrow
@@ -83,6 +84,20 @@ def test_embeddings_come_back_with_rows_paths_and_labels(name, files, small_bloc
     assert [found.class_names[label] for label in found.labels] == [files.class_names[label] for label in files.labels]
     assert found.skipped == ()
     assert [place.name for place in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", ["out", "out.parquet"])
+def test_boxes_come_back_where_they_were_embedded(name, files, small_blocks, tmp_path):
+    boxes = np.random.default_rng(1).uniform(0, 2, (40, 4)).cumsum(axis=1)[:, [0, 1, 2, 3]] / 3 + [0, 0, 1, 1]
+    of_boxes = replace(files, load=replace(VIEW, boxes=True), boxes=boxes)
+    for data in (of_boxes, replace(of_boxes, load=decode), of_boxes):  # each replaces the earlier one
+        models.write_embeddings(Flat(), data, tmp_path / name, batch_size=7)
+        found = models.read_embeddings(tmp_path / name)
+        if data is of_boxes:
+            np.testing.assert_array_equal(found.boxes, boxes)
+            np.testing.assert_array_equal(found.embeddings, data.examples().reshape(40, -1))
+        else:
+            assert found.boxes is None
 
 
 @pytest.mark.parametrize("name", ["out/examples.csv", "out.parquet"])

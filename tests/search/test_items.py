@@ -40,6 +40,33 @@ def test_each_item_is_found_once_by_its_nearest_vector(kind, metric, where):
     assert index.count(where) == len(allowed)
 
 
+def by_means(vectors, products, query, k, metric, best):
+    """The rows of the nearest vectors of the k products with the best mean scores, and these, product by product."""
+    (rows,), (scores,) = by_loops(vectors, query[None], len(vectors), metric)
+    best_scores, nearest = {}, {}
+    for row, score in zip(rows, scores, strict=True):
+        nearest.setdefault(products[row], row)
+        best_scores.setdefault(products[row], []).append(score)
+    means = {product: float(np.mean(values[:best])) for product, values in best_scores.items()}
+    order = sorted(means, key=lambda product: means[product] * (1 if metric == "euclidean" else -1))[:k]
+    return [nearest[product] for product in order], [means[product] for product in order]
+
+
+@every_kind
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("where", [None, PRICES < 2])
+@pytest.mark.parametrize("best", [2, 3, 700])
+def test_items_are_in_the_order_of_the_mean_of_their_best_vectors(kind, metric, where, best):
+    index = build(kind, X, metric=metric, metadata={"product": PRODUCTS}, max_bytes=2**22)
+    allowed = np.flatnonzero(np.ones(500, bool) if where is None else where)
+    for k in (1, 8, len(set(PRODUCTS[allowed]))):
+        found, scores = index.search(QUERIES, k, where=where, items="product", best=best)
+        for query, row, values in zip(QUERIES, found, scores, strict=True):
+            rows, means = by_means(X[allowed], PRODUCTS[allowed], query, k, metric, best)
+            np.testing.assert_array_equal(row, allowed[rows])
+            np.testing.assert_allclose(values, means, rtol=1e-5, atol=1e-6)
+
+
 @every_kind
 def test_changes_and_folders_keep_the_items_of_vectors(tmp_path, kind):
     ids = np.array([f"photo {i}" for i in range(500)])
@@ -66,6 +93,9 @@ def test_approximate_search_of_cells_finds_most_items(kind):
     exact, _ = search.Exact(x, metadata={"product": products}).search(x[:200], 10, items="product")
     found, _ = index.search(x[:200], 10, items="product")
     assert search.neighbor_recall(products[found], products[exact]) > 0.98
+    exact, _ = search.Exact(x, metadata={"product": products}).search(x[:50], 10, items="product", best=3)
+    best, _ = index.search(x[:50], 10, items="product", best=3)
+    assert search.neighbor_recall(products[best], products[exact]) > 0.98
     assert all(len(set(products[row])) == 10 for row in found)
 
 
@@ -119,6 +149,14 @@ def test_items_that_are_no_column_or_not_of_all_vectors_are_errors(column, items
     index = search.Exact(X[:10], metadata={"product": column})
     with pytest.raises(ValueError, match=message):
         index.search(QUERIES, k, items=items)
+
+
+def test_a_mean_of_no_vectors_or_of_no_items_is_an_error():
+    index = search.Exact(X[:10], metadata={"product": ["a", "b"] * 5})
+    with pytest.raises(ValueError, match="best=0, expected a whole number of at least 1"):
+        index.search(QUERIES, 1, items="product", best=0)
+    with pytest.raises(ValueError, match="best=2 without items, expected items, a column"):
+        index.search(QUERIES, 1, best=2)
 
 
 def test_columns_of_items_of_mixed_types_or_of_another_length_are_errors():

@@ -117,7 +117,9 @@ def run_search(options: argparse.Namespace) -> int:
     else:
         images = inputs.read_images(options.images, preprocessing, options.box)
         vectors = embed(model, images, batch_size=options.batch_size)
-    ids, scores = index.search(vectors, k, where=where, items=options.item_column, other_model=True)
+    with as_usage_error(f"--best {options.best}"):
+        item_options = {"items": options.item_column, "best": options.best}
+        ids, scores = index.search(vectors, k, where=where, **item_options, other_model=True)
     records = [
         {
             "text" if options.text else "image": query,
@@ -284,18 +286,22 @@ def _url(host, port):
 def run_export(options: argparse.Namespace) -> int:
     """Print the path of each format."""
     model, preprocessing, class_names = inputs.open_keras_model(options.model, options.preprocessing)
-    index, searched = inputs.open_index_or_run(options)[0], _search_to_export(options)
+    index = inputs.open_index_or_run(options)[0]
     with as_usage_error(f"RUN={options.model!r}"):
-        require(index is not None or searched is None, "-k, --search or --dtype without an index", "--index")
+        searched = _search_to_export(options)
+        expected = "--index"
+        require(
+            index is not None or searched is None, "-k, --search, --dtype or --item-column without an index", expected
+        )
         require(options.runtime is None or "web" in options.to, "--runtime without --to web", "--to web")
     out = Path(options.out or f"{options.model.rstrip('/')}-exports")
     settings = {"preprocessing": preprocessing, "class_names": class_names, "threshold": options.threshold}
     settings |= {"index": index, "search": searched, "other_model": options.other_model}
     writers = {
         "savedmodel": lambda path: export.saved_model(model, path, on_error="skip", **settings),
-        "onnx": lambda path: export.onnx(model, path, **settings),
-        "openvino": lambda path: export.openvino(model, path, **settings),
-        "litert": lambda path: export.litert(model, path, **settings),
+        "onnx": lambda path: export.onnx(model, path, boxes=options.boxes, **settings),
+        "openvino": lambda path: export.openvino(model, path, boxes=options.boxes, **settings),
+        "litert": lambda path: export.litert(model, path, boxes=options.boxes, **settings),
         "web": lambda path: export.web(model, path, runtime=options.runtime, **settings),
     }
     written = {name: str(writers[name](out / name)) for name in options.to}
@@ -305,7 +311,10 @@ def run_export(options: argparse.Namespace) -> int:
 
 def _search_to_export(options):
     """The search of the options; None without any."""
-    settings = {name: value for name in ("k", "dtype") if (value := getattr(options, name)) is not None}
+    requested = {"k": options.k, "dtype": options.dtype, "items": options.item_column}
+    settings = {name: value for name, value in requested.items() if value is not None}
+    expected = "--search exact"
+    require("items" not in settings or options.search in (None, "exact"), "--item-column for another search", expected)
     return SEARCHES[options.search or "exact"](**settings) if settings or options.search else None
 
 

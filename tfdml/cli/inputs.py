@@ -250,6 +250,8 @@ def open_index_with_metadata(path: str, model: str | None = None) -> Index:
         columns = {} if embeddings.paths is None else {"path": embeddings.paths}
         if embeddings.labels is not None:
             columns["label"] = np.array(embeddings.class_names)[embeddings.labels]
+        if embeddings.boxes is not None:
+            columns["box"] = embeddings.boxes.tolist()
         return search.Exact(embeddings.embeddings, embeddings.rows, metadata=columns or None, model=embeddings)
 
 

@@ -151,6 +151,8 @@ def _search(command):
     text = "only items with this value; repeat it for other columns, and for other values of a column"
     command.add_argument("--where", action="append", metavar="COLUMN=VALUE", help=text)
     _declare_item_column(command)
+    text = "images of an item whose mean score is its score (default: 1)"
+    command.add_argument("--best", type=_positive, default=1, metavar="N", help=text)
     _declare_other_model(command)
     _declare_preprocessing(command)
 
@@ -194,8 +196,11 @@ def _export(command):
     command.add_argument("-k", type=_positive, metavar="N", help="neighbors of an image (default: 10)")
     command.add_argument("--search", choices=SEARCHES, help="how the index is searched (default: exact)")
     command.add_argument("--dtype", choices=DTYPES, help="type of the stored vectors (default: float32)")
+    _declare_item_column(command)
     text = "similarity from which the nearest item is a match, otherwise the image is unknown"
     command.add_argument("--threshold", type=_number, metavar="X", help=text)
+    text = "onnx, openvino and litert take a photograph and boxes, in place of images"
+    command.add_argument("--boxes", action="store_true", help=text)
     command.add_argument("--preprocessing", metavar="FILE", help="JSON of a Preprocessing, instead of the model's own")
     text = "folder dist of the npm package onnxruntime-web, for --to web (default: OUT/onnxruntime-web, not copied)"
     command.add_argument("--runtime", metavar="DIST", help=text)

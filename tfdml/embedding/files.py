@@ -34,6 +34,7 @@ class Embeddings:
     paths: np.ndarray | None
     labels: np.ndarray | None
     class_names: tuple[str, ...]
+    boxes: np.ndarray | None
     skipped: tuple[Problem, ...]
     fingerprint: str
 
@@ -63,6 +64,7 @@ def read_embeddings(path: FilePath) -> Embeddings:
         * `paths`: `(n,)` str, the files, or the names of a source of the set; None where it has none.
         * `labels`: `(n,)` int64, indices into `class_names`; None for an array without labels.
         * `class_names`: tuple of str, sorted; empty without labels.
+        * `boxes`: `(n, 4)` float64, the boxes that were embedded; None for whole images.
         * `skipped`: tuple of `(row, name, reason)`: the examples that could not be loaded.
         * `fingerprint`: the `fingerprint` of the model and, if the set had one, of its preprocessing.
 
@@ -105,7 +107,7 @@ def _require_embeddings(path):
 
 def _are_embeddings(schema):
     """Whether the schema of a Parquet file is one that `write_embeddings` writes."""
-    types = {"row": "int64", "path": "string", "label": "string"}
+    types = {"row": "int64", "path": "string", "label": "string", "box": "list<element: double>"}
     vectors = [field.type for field in schema if field.name == "embedding"]
     others = all(str(field.type) == types.get(field.name) for field in schema if field.name != "embedding")
     is_matrix = len(vectors) == 1 and hasattr(vectors[0], "list_size") and str(vectors[0].value_type) == "float"
@@ -115,7 +117,7 @@ def _are_embeddings(schema):
 
 def listed_files(folder: Path) -> frozenset[str]:
     """Names of the files of embeddings in a folder; empty where its tables are no tables of embeddings."""
-    headers = {_EXAMPLES: ["row", "path", "label"], _SKIPPED: ["row", "name", "reason"]}
+    headers = {_EXAMPLES: ["row", "path", "label", "box"], _SKIPPED: ["row", "name", "reason"]}
     is_ours = all(_begins(folder / name, columns) for name, columns in headers.items())
     model = {_MODEL} if _is_of_model(folder / _MODEL) else set()
     return frozenset({_EMBEDDINGS, *headers, *model, SUMS}) if is_ours else frozenset()
@@ -158,6 +160,8 @@ def _columns(data, rows):
         columns["path"] = data.names[rows].tolist()
     if is_labeled_set(data):
         columns["label"] = [data.class_names[label] for label in data.labels[rows]]
+    if getattr(getattr(data, "load", None), "boxes", False):
+        columns["box"] = data.boxes[rows].tolist()
     return columns
 
 
@@ -214,6 +218,7 @@ def _read_lines(path):
 def _write_parquet(path, data, chunks, shape, skipped, fingerprint):
     arrow, parquet = _arrow()
     kinds = {"row": arrow.int64(), "path": arrow.string(), "label": arrow.string()}
+    kinds["box"] = arrow.list_(arrow.float64())
     fields = [(name, kinds[name]) for name in _columns(data, np.arange(0))]
     schema = arrow.schema([*fields, ("embedding", arrow.list_(arrow.float32(), shape[1]))])
     schema = schema.with_metadata({"skipped": json.dumps(skipped), _FINGERPRINT: fingerprint})
@@ -266,6 +271,7 @@ def _embeddings(embeddings, columns, skipped, fingerprint):
     shape = (len(columns["row"]), *embeddings.shape[1:2])
     is_matrix = embeddings.dtype == np.float32 and embeddings.ndim == 2 and embeddings.shape == shape
     require(is_matrix, f"{embeddings.dtype} of shape {embeddings.shape}", f"float32 of shape ({shape[0]}, dim)")
+    boxes = [json.loads(box) if isinstance(box, str) else box for box in columns.get("box", ())]
     names, labels = np.unique(columns.get("label", np.empty(0, str)), return_inverse=True)
     return Embeddings(
         embeddings=with_model(embeddings, fingerprint),
@@ -273,6 +279,7 @@ def _embeddings(embeddings, columns, skipped, fingerprint):
         paths=np.array(columns["path"]) if "path" in columns else None,
         labels=labels.astype(np.int64) if "label" in columns else None,
         class_names=tuple(names.tolist()),
+        boxes=np.array(boxes, np.float64).reshape(-1, 4) if "box" in columns else None,
         skipped=tuple((int(row), name, reason) for row, name, reason in skipped),
         fingerprint=fingerprint,
     )

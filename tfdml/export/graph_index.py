@@ -1,5 +1,6 @@
 """An index inside a graph: ids, scores and payload of the neighbors of embeddings."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -28,8 +29,16 @@ class GraphIndex(tf.Module):
         super().__init__()
         vectors = np.asarray(index.vectors, np.float32)
         require(vectors.shape[1] == dim, f"an index of dim {vectors.shape[1]}", f"{dim} as in the model's embeddings")
-        k = neighbor_count(search.k, len(vectors))
-        require(k <= len(vectors), f"k={k} for an index of {len(vectors)} vectors", "at most its size")
+        items = _item_numbers(index, search)
+        count = len(vectors) if items is None else len(np.unique(items))
+        k = neighbor_count(search.k, count)
+        noun = "vectors" if items is None else "items"
+        require(k <= count, f"k={k} for an index of {count} {noun}", "at most its size")
+        self._items: Any = None if items is None else tf.Variable(items, trainable=False)
+        self._k = k
+        if items is not None:  # so many vectors are of k items
+            num_found = min(len(vectors), (k - 1) * int(np.bincount(items).max()) + 1)
+            search = dataclasses.replace(search, k=num_found)
         self._searcher = search.searcher(vectors, index.metric)
         names, numbers = _as_names(index.ids, texts), _as_numbers(index.ids, texts)
         self._names: Any = tf.Variable(names, trainable=False) if matches or numbers is None else None
@@ -45,22 +54,36 @@ class GraphIndex(tf.Module):
             "metric": index.metric,
             "k": k,
             "dtype": getattr(search, "dtype", "float32"),
+            **({} if items is None else {"items": count}),
             **self._searcher.settings,
         }
 
     def search(self, embeddings: Any) -> dict[str, Any]:
         """`ids` and `scores`, `(batch, k)`, and of an index with metadata `payload`, JSON objects."""
-        return self._neighbors(*self._searcher(embeddings))
+        return self._neighbors(*self._found(embeddings))
 
     def match(self, embeddings: Any, threshold: float) -> dict[str, Any]:
         """`id` `(batch,)` strings, the id of the nearest vector or "unknown", and its `score` `(batch,)` float32."""
-        rows, scores = self._searcher(embeddings)
+        rows, scores = self._found(embeddings)
         return self._nearest(rows, scores, threshold)
 
     def search_and_match(self, embeddings: Any, threshold: float) -> dict[str, Any]:
         """The outputs of `search` and of `match`, from one search."""
-        rows, scores = self._searcher(embeddings)
+        rows, scores = self._found(embeddings)
         return self._neighbors(rows, scores) | self._nearest(rows, scores, threshold)
+
+    def _found(self, embeddings):
+        """Rows and scores of the neighbors, `(batch, k)`; of vectors of one item, the nearest alone."""
+        rows, scores = self._searcher(embeddings)
+        if self._items is None:
+            return rows, scores
+        numbers, size = tf.cast(tf.gather(self._items, rows), tf.float32), rows.shape[1]
+        is_same = (
+            tf.nn.relu(1.0 - tf.abs(numbers[:, None] - numbers[:, :, None])) * np.tri(size, k=-1, dtype=np.float32).T
+        )
+        repeats = tf.reduce_max(is_same, axis=1)  # along the last axis, OpenVINO 2026.4 errs in batches of 100
+        order = tf.math.top_k(np.arange(2 * size, size, -1, dtype=np.float32) - size * repeats, self._k).indices
+        return tf.gather(rows, order, batch_dims=1), tf.gather(scores, order, batch_dims=1)
 
     def _neighbors(self, rows, scores):
         payload = {} if self._payload is None else {"payload": tf.gather(self._payload, rows)}
@@ -77,6 +100,16 @@ class GraphIndex(tf.Module):
         *names, unknown = self._names.numpy().tolist()
         shown = unknown.decode() if isinstance(unknown, bytes) else unknown
         require(unknown not in names, f"the id {shown!r}, which match returns for no match", "another id")
+
+
+def _item_numbers(index, search):
+    """The number of the item of each vector, `(n,)` int32; None: each vector is an item."""
+    column = getattr(search, "items", None)
+    if column is None:
+        return None
+    expected = "an index of tfdml.search with metadata"
+    require(hasattr(index, "item_numbers"), f"items={column!r} for an index without columns", expected)
+    return index.item_numbers(column).astype(np.int32)
 
 
 def are_kept(ids: Any, texts: bool) -> bool:

@@ -81,13 +81,33 @@ def merged(ids, values, more_ids, more_values, k):
     return np.take_along_axis(ids, order, axis=1), np.take_along_axis(values, order, axis=1)
 
 
-def first_of_each(numbers):
-    """Whether each entry of a row is the first one of its number in the row: `(rows, n)` bool."""
-    order = np.argsort(numbers, axis=1, kind="stable")
-    is_first = np.ones(numbers.shape, bool)
-    repeats = np.diff(np.take_along_axis(numbers, order, axis=1), axis=1) == 0
-    np.put_along_axis(is_first, order[:, 1:], ~repeats, axis=1)
-    return is_first
+def means_of_best(values, numbers, counts, best):
+    """The mean of the `best` largest values of each item of a row, at its first value; -inf at its others.
+
+    Args:
+        values: `(rows, n)`, falling.
+        numbers: `(rows, n)` int, the item of each value.
+        counts: `(items,)`, the values of each item, of which a row may lack the smallest. All count if they are fewer.
+        best: whole number of at least 1.
+
+    Returns:
+        means: `(rows, n)` float64. A missing value counts as the last one of the row: the mean is an upper bound.
+        is_whole: `(rows, n)` bool, whether no value is missing.
+    """
+    order, n = np.argsort(numbers, axis=1, kind="stable"), values.shape[1]
+    sorted_values, items = np.take_along_axis(values, order, axis=1), np.take_along_axis(numbers, order, axis=1)
+    sums, missing = np.zeros(values.shape), np.minimum(counts, best)[items]
+    wanted = missing.copy()
+    for rank in range(min(best, n)):
+        is_same = items[:, rank:] == items[:, : n - rank]
+        sums[:, : n - rank] += np.where(is_same, sorted_values[:, rank:], 0)
+        missing[:, : n - rank] -= is_same
+    sums = (sums + missing * values[:, -1:]) / wanted
+    sums[:, 1:][items[:, 1:] == items[:, :-1]] = -np.inf
+    means, is_whole = np.empty(values.shape), np.empty(values.shape, bool)
+    np.put_along_axis(means, order, sums, axis=1)
+    np.put_along_axis(is_whole, order, missing == 0, axis=1)
+    return means, is_whole
 
 
 def without_self(neighbors, scores, rows):

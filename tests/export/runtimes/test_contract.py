@@ -116,6 +116,52 @@ def test_the_folder_describes_its_model(runtime, folder, model):
     assert json.loads((folder / "threshold.json").read_text()) == THRESHOLD
 
 
+def drawn(count, seed):
+    """A photograph and random boxes of it, `(count, 4)`: every other one of whole numbers."""
+    random = np.random.default_rng(seed)
+    corner = random.uniform(0, 0.7, (count, 2))
+    boxes = np.concatenate([corner, corner + random.uniform(0.05, 0.3, (count, 2))], axis=1) * [60, 75, 60, 75]
+    boxes[::2] = np.concatenate([np.floor(boxes[::2, :2]), np.ceil(boxes[::2, 2:])], axis=1)
+    return random.integers(0, 256, (75, 60, 3), dtype="uint8"), boxes.astype("float32")
+
+
+VIEWS = [
+    datasets.Preprocessing(size=16, boxes=True, margin=0.1),
+    datasets.Preprocessing(size=(11, 12), fit="pad", fill=77, channels=1, resize=(16, 13), boxes=True, margin=0.25),
+    datasets.Preprocessing(size=10, fit="crop", resize=14, boxes=True),
+]
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=[view.fit for view in VIEWS])
+def test_crops_of_boxes_are_those_of_a_set_with_boxes(runtime, view, tmp_path):
+    inputs = keras.Input(view.shape)
+    model = keras.Model(inputs, keras.layers.Flatten()(inputs))  # whose embedding is its pixels
+    folder = runtime.write(model, tmp_path / "model", preprocessing=view, boxes=True)
+    photograph, boxes = drawn(60, seed=3)
+    expected = np.stack([view((photograph, box.astype(np.float64))).numpy().ravel() for box in boxes]).astype(float)
+    answer = runtime.run(folder, photograph=photograph, boxes=boxes)
+    differences = np.abs(answer["embedding"] - expected)
+    assert differences.max() <= 1
+    assert (differences == 0).mean() > 0.99
+    assert answer["valid"].all()
+    others = [[5, 5, 5, 9], [9, 4, 3, 8], [0.1, 0.1, 0.5, 0.5], [0, 0, 62, 70], [-1, 0, 61, 76], [np.nan, 0, 9, 9]]
+    assert runtime.run(folder, photograph=photograph, boxes=np.float32(others))["valid"].tolist() == [
+        *[False] * 4,
+        True,
+        False,
+    ]
+
+
+def test_boxes_find_the_neighbors_of_their_crops(runtime, model, images, index, tmp_path):
+    view = datasets.Preprocessing(size=16, channels=1, boxes=True)
+    photograph = np.repeat(np.concatenate([images[20], images[21]], axis=1), 3, axis=2)
+    folder = runtime.write(model, tmp_path / "model", preprocessing=view, index=index, threshold=THRESHOLD, boxes=True)
+    answer = runtime.run(folder, photograph=photograph, boxes=np.float32([[0, 0, 16, 16], [16, 0, 32, 16]]))
+    assert answer["ids"][:, 0].tolist() == index.ids[[20, 21]].tolist()
+    described = json.loads((folder / "runtime.json").read_text())
+    assert described["inputs"] == {"photograph": ["uint8", [-1, None, 3]], "boxes": ["float32", [-1, 4]]}
+
+
 @pytest.mark.parametrize("metric", ["euclidean", "dot"])
 def test_other_metrics_have_their_scores(runtime, model, images, index, metric, tmp_path):
     other = SimpleNamespace(vectors=index.vectors, ids=np.arange(300), metric=metric, metadata=None)
@@ -144,6 +190,22 @@ def test_text_ids_and_metadata_are_those_of_a_saved_model_or_rows(runtime, model
     for name in set(answer) & {"ids", "payload", "id"}:
         assert texts_of(answer[name]) == texts_of(expected[name].numpy())
     assert "unknown" in texts_of(answer["id"])
+
+
+def test_each_item_is_found_once_by_its_nearest_vector(runtime, model, images, index, tmp_path):
+    products = np.random.default_rng(0).zipf(1.7, 300) % 40
+    gallery = search.Exact(index.vectors, 2**20 - np.arange(300), metadata={"product": products})
+    options = {"index": gallery, "search": export.ExactSearch(k=6, items="product"), "threshold": THRESHOLD}
+    folder = runtime.write(model, tmp_path / "model", **options)
+    queries = np.concatenate([images[20:40], others(images)])
+    answer = runtime.run(folder, images=queries)
+    scores = scores_of(index.vectors, model.predict(queries, verbose=0))
+    best = np.stack([scores[:, products == product].max(axis=1) for product in np.unique(products)], axis=1)
+    np.testing.assert_allclose(answer["scores"], -np.sort(-best, axis=1)[:, :6], atol=1e-4)
+    assert all(len(set(row)) == 6 for row in products[2**20 - answer["ids"]].tolist())
+    ids, _ = gallery.search(model.predict(queries, verbose=0), k=6, items="product")
+    assert (answer["ids"] == ids).mean() > 0.99
+    assert json.loads((folder / "search.json").read_text())["items"] == len(np.unique(products))
 
 
 def test_large_ids_stay_or_become_rows(runtime, model, images, index, tmp_path):
@@ -258,13 +320,21 @@ def test_options_are_checked_as_for_a_saved_model(model, index, tmp_path):
     minus = SimpleNamespace(vectors=index.vectors, ids=np.arange(-1, 299), metric="cosine", metadata=None)
     ids = np.array(["unknown", *map(str, range(299))])
     named = SimpleNamespace(vectors=index.vectors, ids=ids, metric="cosine", metadata=None)
+    few = search.Exact(index.vectors, metadata={"p": np.arange(300) % 2})
     cases = [
         (export.onnx, {"opset": 14}, "opset=14"),
         (export.onnx, {"search": "exact"}, "without an index"),
+        (
+            export.onnx,
+            {"index": index, "search": export.ExactSearch(items="p")},
+            "items='p' for an index without columns",
+        ),
+        (export.onnx, {"index": few, "search": export.ExactSearch(k=3, items="p")}, "k=3 for an index of 2 items"),
         (export.onnx, {"preprocessing": datasets.Preprocessing(size=8)}, r"preprocessing of shape \(8, 8, 3\)"),
         (export.litert, {"index": named, "threshold": 0.5}, "the id 'unknown'"),
         (export.litert, {"index": search.Exact(index.vectors, model="0" * 64)}, "other_model=True"),
         (export.openvino, {"index": minus, "threshold": 0.5}, "the id -1"),
+        (export.web, {"boxes": True}, "boxes=True, expected boxes=False: the page crops"),
         (export.web, {"runtime": tmp_path}, r"without ort\.wasm\.min\.mjs"),
     ]
     for write, options, message in cases:

@@ -1,6 +1,7 @@
 """The page in the browser: its files, its pixels in Node.js, and its answers in Chromium."""
 
 import asyncio
+import itertools
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
+from tests.export.runtimes.test_contract import VIEWS, drawn
 from tests.serving.browser import tab
 from tfdml import export, search
 from tfdml._core.checksums import require_checksums
@@ -23,11 +25,12 @@ PAGE = Path(export.__file__).parent / "runtimes" / "page"
 RUNTIME = os.environ.get("ONNXRUNTIME_WEB")  # the folder dist of the npm package
 NODE = shutil.which("node")
 FIT = """
-import { fitted } from %s;
+import { cut, fitted } from %s;
 let text = "";
 for await (const chunk of process.stdin) text += chunk;
 const cases = JSON.parse(text);
-console.log(JSON.stringify(cases.map(([image, settings]) => [...fitted(image, settings)])));
+const pixels = ([image, settings, box]) => [...fitted(cut(image, box, settings.margin), settings)];
+console.log(JSON.stringify(cases.map(pixels)));
 """
 
 
@@ -44,8 +47,6 @@ def test_the_folder_holds_the_page_and_the_scripts(model, index, tmp_path):
     export.web(model, folder, index=index)
     assert json.loads((folder / "runtime.json").read_text())["scripts"] == "../onnxruntime-web/"
     assert not (folder / "onnxruntime-web").exists()
-    with pytest.raises(ValueError, match="a preprocessing with boxes"):
-        export.web(model, folder, preprocessing=Preprocessing(size=16, channels=1, boxes=True))
 
 
 def test_the_page_names_no_other_host():
@@ -76,6 +77,11 @@ def test_the_page_gives_the_network_the_pixels_of_the_preprocessing(tmp_path):
     ]
     shapes = [(40, 30), (16, 16), (7, 50)]
     cases, expected = [], []
+    photograph, boxes = drawn(200, seed=4)
+    image = {"height": 75, "width": 60, "data": np.pad(photograph, ((0, 0), (0, 0), (0, 1))).ravel().tolist()}
+    for view, box in zip(itertools.cycle(VIEWS), boxes.tolist(), strict=False):
+        cases.append([image, view.get_config(), box])
+        expected.append(view((photograph, box)).numpy().ravel().astype(int))
     for seed, view in enumerate(settings):
         for shape in shapes:
             rgba = np.random.default_rng(seed).integers(0, 256, (*shape, 4), dtype="uint8")
@@ -105,12 +111,15 @@ def test_a_browser_lists_the_neighbors_of_a_picture(model, images, index, texts,
     other = images[30] * (np.arange(16) < 8).astype("uint8")[:, None]
     assert gallery.search(model.predict(other[None], verbose=0), k=1)[1] < 0.9999
     (tmp_path / "other.png").write_bytes(tf.io.encode_png(other).numpy())
+    two = np.concatenate([images[40], images[30]], axis=1)
+    (tmp_path / "two.png").write_bytes(tf.io.encode_png(two).numpy())
     (tmp_path / "broken.png").write_text("no image")
     expected = gallery.search(model.predict(images[30:31], verbose=0), k=10)
     asyncio.run(look(folder, tmp_path, [str(name) for name in expected[0][0]], expected[1][0]))
 
 
 CELLS = "[...document.querySelectorAll('tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))"
+RECTANGLE = "(({left, top, width, height}) => [left, top, width, height])(picture.getBoundingClientRect())"
 STATUS = "document.getElementById('status')?.textContent"
 
 
@@ -132,6 +141,14 @@ async def look(folder, pictures, ids, scores):
         await page.screenshot(pictures / "page.png")
         await page.drop(pictures / "other.png", 200, 180)
         await page.until(f"{STATUS} === 'Unknown: no item is near enough.'")
+        await page.drop(pictures / "two.png", 200, 180)
+        await page.until(f"{STATUS} === 'Unknown: no item is near enough.'")
+        left, top, width, height = await page.value(RECTANGLE)
+        for kind, x, y in [("mousePressed", 0.5, 0.0), ("mouseMoved", 0.8, 0.7), ("mouseReleased", 1.0, 1.0)]:
+            at = {"x": left + x * width, "y": top + y * height, "button": "left", "clickCount": 1}
+            await page.call("Input.dispatchMouseEvent", type=kind, **at)
+        await page.until(f"{STATUS} === 'A match: {ids[0]}.'")
+        await page.screenshot(pictures / "box.png")
         await page.drop(pictures / "broken.png", 200, 180)
         await page.until(f"{STATUS}.startsWith('broken.png: ')")
         assert page.complaints == []

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-_ROUNDING = 1.0  # pixels, as in `LabeledSet.check_files`
+ROUNDING = 1.0  # pixels, as in `LabeledSet.check_files`
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in JPEG.
 
 
@@ -20,7 +20,7 @@ def cut(
     start, end = tf.maximum(box[1::-1], 0.0), tf.minimum(box[:1:-1], sides)
     valid = tf.reduce_all(end > start)  # False for NaN.
     if is_query:
-        is_inside = tf.reduce_all((box[1::-1] >= -_ROUNDING) & (box[:1:-1] <= sides + _ROUNDING))
+        is_inside = tf.reduce_all((box[1::-1] >= -ROUNDING) & (box[:1:-1] <= sides + ROUNDING))
         valid &= is_inside & ((tf.reduce_max(box) > 1) | (tf.reduce_max(sides) <= 1))
     grow = margin * (end - start)
     first = tf.cast(tf.floor(tf.maximum(start - grow, 0.0)), tf.int32)

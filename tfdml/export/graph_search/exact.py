@@ -40,10 +40,14 @@ class ExactSearch:
         k: number of neighbors of each image; None: 10, or all vectors of a smaller index. A request cannot change it,
             so that servers can batch requests.
         dtype: type of the stored vectors.
+        items: column of the index's metadata with the item of each vector: each item is found once, by its nearest
+            vector, and `k` counts items, as in `tfdml.search`. The graph compares the (k - 1) m + 1 nearest vectors of
+            a query, where an item has at most m.
     """
 
     k: int | None = None
     dtype: str = "float32"
+    items: str | None = None
 
     def __post_init__(self) -> None:
         require_counts(k=self.k)

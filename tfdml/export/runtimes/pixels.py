@@ -9,20 +9,24 @@ from typing import Any, TypedDict
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from tfdml._core.atomic import as_writable_path, atomic_write, require_replaceable
+from tfdml._core.checks import require
 from tfdml._core.checksums import listed_files, write_checksums
 from tfdml._core.environment import version
 from tfdml.datasets import Preprocessing
 from tfdml.export.graph_index import are_kept
 from tfdml.export.graph_search.quantized import StoredVectors
 from tfdml.export.graph_search.search_option import Search
+from tfdml.export.runtimes.crops import INPUTS, crops
 from tfdml.export.saved_model import (
     as_graph_index,
     descriptions,
     fingerprint_with_index,
     fitting_preprocessing,
     image_shape,
+    is_of_pairs,
     require_export_options,
 )
 from tfdml.export.signatures import pixel_function
@@ -32,7 +36,7 @@ RUNTIME = "runtime.json"
 
 
 class RuntimeOptions(TypedDict, total=False):
-    """Options of the exports to all runtimes, as `tfdml.export.saved_model` has them."""
+    """Options of the exports to all runtimes, as `tfdml.export.saved_model` has them, and `boxes`, see `onnx`."""
 
     preprocessing: Preprocessing | None
     class_names: Sequence[str] | None
@@ -40,13 +44,14 @@ class RuntimeOptions(TypedDict, total=False):
     index: VectorIndex | None
     search: Search | str | None
     other_model: bool
+    boxes: bool
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PixelModel:
     """A model, with its index if there is one, ready for conversion.
 
-    `function` maps uint8 pixels to a dict of tensors, see `pixel_function`; `contents` are JSON files that describe it.
+    `function` maps uint8 pixels, or a photograph and boxes, to a dict of tensors; `contents` are JSON files about it.
     """
 
     function: Any
@@ -74,6 +79,7 @@ def pixel_model(
     index: VectorIndex | None = None,
     search: Search | str | None = None,
     other_model: bool = False,
+    boxes: bool = False,
 ) -> PixelModel:
     """The function of pixels of a model, and its descriptions; arguments as for `tfdml.export.saved_model`.
 
@@ -91,7 +97,18 @@ def pixel_model(
     if index is not None and not are_kept(index.ids, texts) and not texts:
         contents["ids.json"] = _json([str(name) for name in np.asarray(index.ids)])
     function = pixel_function(model, shape, graph_index, threshold, allow_empty=allow_empty)
-    return PixelModel(function, contents)
+    require(not boxes or not is_of_pairs(model), "boxes=True for a model of pairs", "boxes=False")
+    return PixelModel(_of_boxes(function, preprocessing) if boxes else function, contents)
+
+
+def _of_boxes(function, preprocessing):
+    """A function of a photograph and its boxes, with the output `valid`, from one of pixels."""
+
+    def answer(photograph, boxes):
+        pixels, valid = crops(photograph, boxes, preprocessing)
+        return {**function(pixels), "valid": valid}
+
+    return tf.function(answer, input_signature=INPUTS)
 
 
 @contextlib.contextmanager

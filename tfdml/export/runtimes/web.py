@@ -25,7 +25,8 @@ def web(
 
     `python -m http.server --directory page` serves it. The page reads an image, resizes it as `preprocessing` does,
     and lists the ids, the scores and the metadata of the nearest items, or says that the image is unknown; without an
-    index it shows the embedding. Everything runs in the browser: no image is sent, and nothing but the folder is read.
+    index it shows the embedding. Draw a box on the image to search for what is in it, with the margin of training.
+    Everything runs in the browser: no image is sent, and nothing but the folder is read.
 
     See also: `tfdml.serving.run` for a page with a server.
 
@@ -44,17 +45,15 @@ def web(
         **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model` of `saved_model`.
 
     Raises:
-        ValueError: a model of pairs, a preprocessing with boxes, or a `runtime` without the files of ONNX Runtime Web.
+        ValueError: a model of pairs, `boxes=True`, or a `runtime` without the files of ONNX Runtime Web.
     """
     scripts = [] if runtime is None else [Path(runtime).expanduser() / name for name in SCRIPTS]
     missing = [script.name for script in scripts if not script.is_file()]
     expected = "the folder dist of the npm package onnxruntime-web: npm install onnxruntime-web"
     require(not missing, f"runtime={str(runtime)!r} without {', '.join(missing)}", expected)
+    require(not options.get("boxes"), "boxes=True", "boxes=False: the page crops the box that one draws")
     pixels = pixel_model(model, **options)
     require(len(pixels.inputs) == 1, "a model of pairs", "a model that embeds images")
-    preprocessing = options.get("preprocessing")
-    has_boxes = preprocessing is not None and preprocessing.boxes
-    require(not has_boxes, "a preprocessing with boxes", "one of whole images: the page has no boxes")
     content = onnx_bytes(pixels, OPSETS[1])
     facts = {"format": "web", "file": FILE, "scripts": f"{_FOLDER}/" if scripts else f"../{_FOLDER}/"}
     with runtime_folder(path, pixels, facts, ("onnx", "tf2onnx")) as folder:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.atomic import read_whole
-from tfdml._core.checks import as_vectors, require, require_metric
+from tfdml._core.checks import as_vectors, require, require_metric, require_whole
 from tfdml._core.checksums import as_fingerprint, require_same_model, stated_model
 from tfdml.search.blocks import MAX_BYTES
 from tfdml.search.index.files import read_manifest, write_index
@@ -24,12 +24,14 @@ from tfdml.search.index.segment_files import (
 )
 from tfdml.search.index.segments import Segment
 from tfdml.search.index.tables import as_rows_of, as_table
-from tfdml.search.nearest import first_of_each, merged
+from tfdml.search.nearest import means_of_best, merged
 from tfdml.search.scores import Gallery
 from tfdml.typing import FilePath, Filter, Metadata
 
 if TYPE_CHECKING:
     import pyarrow
+
+_ENTRY_BYTES = 96  # of a vector that is read to find items
 
 
 class Index:
@@ -177,6 +179,7 @@ class Index:
         *,
         where: Filter | None = None,
         items: str | None = None,
+        best: int = 1,
         model: Any = None,
         other_model: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -189,6 +192,8 @@ class Index:
                 columns, `pyarrow.compute.field("price") < 10`; None for all. Rows where it is null do not pass.
             items: column of the metadata with the item of each vector, such as the product of a photograph. Each item
                 is found once, by its nearest vector, and `k` counts items. None: each vector is an item.
+            best: number of nearest vectors of an item whose mean score is its score; fewer, if it has fewer. The ids
+                are of nearest vectors.
             model, other_model: as in `add`, for the queries. The fingerprint of a Keras model takes the sha256 of its
                 weights: compute it once for many searches.
 
@@ -198,8 +203,10 @@ class Index:
             scores: `(q, k)` float32. Cosine and dot product fall along a row; Euclidean distances rise.
         """
         self._require_model("queries", stated_model(model, queries), other_model)
+        require_whole("best", best, 1)
+        require(items is not None or best == 1, f"best={best} without items", "items, a column of the metadata")
         if items is not None:
-            return copy.copy(self)._search_items(queries, k, where, items)  # one version, whatever is changed
+            return copy.copy(self)._search_items(queries, k, where, items, best)  # one version, whatever is changed
         return self._search(self._neighbors, queries, k, where)
 
     def save(self, path: FilePath) -> None:
@@ -260,24 +267,32 @@ class Index:
                 ids, values = merged(ids, values, segment.ids.values[rows], segment_values, k)
         return ids, -values if self.metric == "euclidean" else values
 
-    def _search_items(self, queries, k, where, items):
-        """As `search` with `items`: queries whose nearest vectors are of fewer than k items look for more vectors."""
+    def _search_items(self, queries, k, where, items, best):
+        """As `search` with `items`: queries look for more vectors until no other item can be among their k."""
         where = None if where is None else self.mask(where)
         queries, item_numbers = self._as_vectors(queries, name="queries"), self.item_numbers(items)
         counts = self._counts(where, items)
         num_items, num_vectors = np.count_nonzero(counts), int(counts.sum())
         _require_k(k, num_items, where)
-        most = min(num_vectors, (k - 1) * int(counts.max()) + 1)  # are of k items at least
+        most = min(num_vectors, (k - 1) * int(counts.max()) + 1) if best == 1 else num_vectors  # are of k items
         ids, scores = np.empty((len(queries), k), self.ids.dtype), np.empty((len(queries), k), np.float32)
+        sign = -1 if self.metric == "euclidean" else 1
+
+        def is_done(rows, size):
+            near_ids, near_scores = self._search(self._neighbors, queries[rows], size, where)
+            values = sign * near_scores
+            means, is_whole = means_of_best(values, item_numbers[self.rows(near_ids)], counts, best)
+            top = np.argsort(-means, axis=1, kind="stable")[:, :k]
+            ids[rows] = np.take_along_axis(near_ids, top, axis=1)
+            means, is_whole = np.take_along_axis(means, top, axis=1), np.take_along_axis(is_whole, top, axis=1)
+            scores[rows] = sign * means
+            return (size == num_vectors) | (is_whole.all(axis=1) & (means[:, -1] >= values[:, -1]))
+
         left, size = np.arange(len(queries)), min(most, -(-k * num_vectors // num_items))
         while len(left):
-            near_ids, near_scores = self._search(self._neighbors, queries[left], size, where)
-            is_first = first_of_each(item_numbers[self.rows(near_ids)])
-            is_done = is_first.sum(axis=1) >= k
-            firsts = np.argsort(~is_first[is_done], axis=1, kind="stable")[:, :k]
-            ids[left[is_done]] = np.take_along_axis(near_ids[is_done], firsts, axis=1)
-            scores[left[is_done]] = np.take_along_axis(near_scores[is_done], firsts, axis=1)
-            left, size = left[~is_done], min(most, 4 * size)
+            num_pieces = min(len(left), -(-len(left) * size * _ENTRY_BYTES // self.max_bytes))
+            left = left[~np.concatenate([is_done(rows, size) for rows in np.array_split(left, num_pieces)])]
+            size = min(most, 4 * size)
         return ids, scores
 
     def _counts(self, where, items):

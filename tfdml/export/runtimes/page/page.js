@@ -1,8 +1,10 @@
-import { fitted, pair } from "./pixels.js";
+import { cut, fitted, pair } from "./pixels.js";
 
 const element = (id) => document.getElementById(id);
 const json = async (name) => (await fetch(name)).json();
 let latest = 0; // the number of the last image: answers to earlier ones are not shown
+let whole = null; // the pixels of the image that is shown
+let corner = null; // the first corner of a box that is being drawn
 
 function say(text, wrong = false) {
   element("status").textContent = text;
@@ -16,8 +18,23 @@ async function decoded(file) {
   const context = canvas.getContext("2d", { willReadFrequently: true });
   context.drawImage(bitmap, 0, 0);
   canvas.hidden = false;
-  element("hint").hidden = true;
-  return context.getImageData(0, 0, bitmap.width, bitmap.height);
+  element("hint").textContent = "Draw a box on the image to search for what is in it.";
+  return (whole = context.getImageData(0, 0, bitmap.width, bitmap.height));
+}
+
+function boxTo({ clientX, clientY }) {
+  const { left, top, width, height } = element("picture").getBoundingClientRect();
+  const share = (distance, length) => Math.min(1, Math.max(0, distance / length));
+  const [x, y] = [share(clientX - left, width) * whole.width, share(clientY - top, height) * whole.height];
+  corner ??= [x, y];
+  return [Math.min(x, corner[0]), Math.min(y, corner[1]), Math.max(x, corner[0]), Math.max(y, corner[1])];
+}
+
+function showBox(box) {
+  const context = element("picture").getContext("2d");
+  context.putImageData(whole, 0, 0);
+  [context.strokeStyle, context.lineWidth] = ["#d1495b", Math.max(1, whole.width / 128)];
+  if (box !== undefined) context.strokeRect(box[0], box[1], box[2] - box[0], box[3] - box[1]);
 }
 
 function cell(content) {
@@ -51,20 +68,37 @@ async function start() {
   ort.env.wasm.wasmPaths = new URL(runtime.scripts, location).href;
   ort.env.wasm.numThreads = 1; // more need a server that isolates the page
   const session = await ort.InferenceSession.create("model.onnx");
-  const search = async (file) => {
+  const search = async (name, picture, box) => {
     const number = ++latest;
     say("Searching…");
     try {
-      const pixels = fitted(await decoded(file), preprocessing);
+      const pixels = fitted(cut(await picture, box, preprocessing.margin), preprocessing);
       const shape = [1, ...pair(preprocessing.size), preprocessing.channels];
       const answer = await session.run({ images: new ort.Tensor("uint8", pixels, shape) });
       if (number === latest) show(answer);
     } catch (error) {
-      if (number === latest) say(`${file.name}: ${error.message}`, true);
+      if (number === latest) say(`${name}: ${error.message}`, true);
     }
   };
-  element("file").addEventListener("change", () => element("file").files.length && search(element("file").files[0]));
-  element("drop").addEventListener("drop", (event) => event.dataTransfer.files.length && search(event.dataTransfer.files[0]));
+  const open = (files) => files.length && search(files[0].name, decoded(files[0]));
+  const endBox = (event) => {
+    if (corner === null) return;
+    const box = boxTo(event);
+    const isClick = box[2] - box[0] < 2 || box[3] - box[1] < 2;
+    corner = null;
+    showBox(isClick ? undefined : box);
+    search("The box", whole, isClick ? undefined : box);
+  };
+  element("picture").addEventListener("pointerdown", (event) => {
+    element("picture").setPointerCapture(event.pointerId);
+    boxTo(event);
+  });
+  element("picture").addEventListener("pointermove", (event) => corner !== null && showBox(boxTo(event)));
+  element("picture").addEventListener("pointerup", endBox);
+  element("picture").addEventListener("pointercancel", () => ((corner = null), showBox()));
+  element("picture").addEventListener("click", (event) => event.preventDefault());
+  element("file").addEventListener("change", () => open(element("file").files));
+  element("drop").addEventListener("drop", (event) => open(event.dataTransfer.files));
   say("Choose an image to see its neighbors.");
 }
 

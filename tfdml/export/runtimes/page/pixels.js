@@ -53,6 +53,23 @@ function onto({ data, width, height }, background) {
   return { data: Uint8Array.from(data, level), width, height };
 }
 
+/** The pixels that a box touches, with its margin, as tfdml.datasets.Preprocessing cuts them; all without a box. */
+export function cut({ data, width, height }, box, margin) {
+  if (box === undefined) return { data, width, height };
+  const sides = [width, height];
+  const [start, end] = [sides.map((_, axis) => Math.max(box[axis], 0)), sides.map((side, axis) => Math.min(box[axis + 2], side))];
+  const grow = sides.map((_, axis) => margin * (end[axis] - start[axis]));
+  const first = start.map((border, axis) => Math.floor(Math.max(border - grow[axis], 0)));
+  const last = end.map((border, axis) => Math.ceil(Math.min(border + grow[axis], sides[axis])));
+  const [columns, rows] = [last[0] - first[0], last[1] - first[1]];
+  const pixels = new Uint8Array(4 * columns * rows);
+  for (let y = 0; y < rows; y++) {
+    const corner = 4 * ((first[1] + y) * width + first[0]);
+    pixels.set(data.slice(corner, corner + 4 * columns), 4 * columns * y);
+  }
+  return { data: pixels, width: columns, height: rows };
+}
+
 /** Pixels of the size that the network takes, as tfdml.datasets.Preprocessing gives them: uint8, row by row. */
 export function fitted(picture, { size, resize, fit, fill, channels, background }) {
   const image = onto(picture, background);

@@ -1,0 +1,37 @@
+"""The study of migrations: its curves on few classes, and the table of its committed rows."""
+
+import numpy as np
+import pytest
+
+from studies import migration as study
+from studies import pages, runner
+
+
+def test_a_curve_has_the_hits_of_old_and_new_vectors_at_its_end():
+    random = np.random.default_rng(0)
+    labels, old = np.repeat(np.arange(5), 8), random.standard_normal((40, 6)).astype("float32")
+    new = np.eye(5, 9, dtype="float32")[labels]
+    new[:, 3:] += old / 50
+    order = study.ordered(labels, "classes", seed=1)
+    assert sorted(order) == list(range(40))
+    assert (np.diff(labels[order]) != 0).sum() == 4
+    points = study.curve(old, new, labels, order)
+    assert max(points) == 40
+    np.testing.assert_array_equal(points[40], study.hits(new, new, labels))
+    assert points[40].mean() == 1 > points[min(points)].mean()
+
+
+@pytest.mark.slow
+def test_a_quick_run_prints_a_row_of_each_curve(capsys, monkeypatch):
+    monkeypatch.setattr(study, "SEEDS", (0,))
+    study.main(["--quick"])
+    lines = capsys.readouterr().out.splitlines()
+    assert {order: sum(f"'order': '{order}'" in line for line in lines) for order in study.ORDERS} == {
+        "mixed": len(lines) // 2,
+        "classes": len(lines) // 2,
+    }
+
+
+def test_the_table_of_the_page_is_of_the_committed_rows():
+    rows, page = runner.read_rows(study.ROWS), study.PAGE.read_text()
+    assert pages.filled(page, {"curves": study.table(rows)}, "studies/migration", rows) == page
