@@ -22,7 +22,7 @@ def normalized_softmax(pairs: Pairs, *, scale: float = 64.0) -> Tensor:
 
     mean_p -log(exp(scale cos t_ap) / (exp(scale cos t_ap) + sum_n exp(scale cos t_an)))
     """
-    return positives_among_negatives(cosine(pairs), pairs, scale=scale)
+    return positives_among_negatives(cosine(pairs), pairs, scale=scale, change=lambda s: s)
 
 
 def margins_of(margin, pairs):
