@@ -38,19 +38,22 @@ def instance(pairs: Pairs, *, scale: float = 64.0) -> Tensor:
     return softplus_sum_exp(scale * (cosine(pairs) - 1.0), pairs.negative)
 
 
-def positives_among_negatives(
-    scores: Tensor, pairs: Pairs, *, scale: float = 1.0, change: Callable[[Tensor], Tensor] | None = None
-) -> Tensor:
+def positives_among_negatives(scores: Tensor, pairs: Pairs) -> Tensor:
     """Softmax cross-entropy of each positive against all negatives, one value per anchor.
 
-    mean_p -log(exp(l_p) / (exp(l_p) + sum_n exp(l_n))), l_n = scale s_n, l_p = scale change(s_p); 0 without a p or an n
+    mean_p -log(exp(s_p) / (exp(s_p) + sum_n exp(s_n))), 0 without a p or an n
+    """
+    return _mean_softplus(log_sum_exp(scores, pairs.negative)[:, None], scores, pairs.positive)
 
-    With `change`, as over proxies, anchors are expected to have one positive: all but the negatives is then done on one
-    column.
+
+def one_positive_among_negatives(
+    scores: Tensor, pairs: Pairs, *, scale: float = 1.0, change: Callable[[Tensor], Tensor] = lambda s: s
+) -> Tensor:
+    """`positives_among_negatives` of scale * scores, of scale * change(scores) for a positive.
+
+    With at most one positive per anchor, as over proxies, all but the negatives is done on one column.
     """
     log_sum_negatives = log_sum_exp(scale * scores, pairs.negative)[:, None]
-    if change is None:
-        return _mean_softplus(log_sum_negatives, scale * scores, pairs.positive)
     total = ops.sum(pairs.positive, axis=1, keepdims=True)
 
     def mean(scores, positive):
