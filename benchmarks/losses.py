@@ -127,7 +127,7 @@ def main():
             way.close()
     if options.losses and Path(options.output).exists():  # the other losses stay as they were measured
         before = csv.DictReader(Path(options.output).read_text().splitlines())
-        rows += [{"measured": "", **row} for row in before if row["loss"] not in names]
+        rows += [dict.fromkeys(rows[0], "") | row for row in before if row["loss"] not in names]
         rows.sort(key=lambda row: list(ours()).index(row["loss"]))
     write_csv(options.output, rows)
     print_table(rows, list(rows[0])[:-3])

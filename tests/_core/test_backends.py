@@ -50,6 +50,15 @@ def test_an_argument_with_gradient_none_is_a_constant():
     np.testing.assert_allclose(gradient(lambda x: scaled(ops.stop_gradient(2.0 * x), x), X), 2 * X)
 
 
+def test_a_gradient_may_be_a_function_that_returns_it():
+    @custom_gradient
+    def product(x, y):
+        return x * y, lambda upstream: (upstream * y, lambda: upstream * x)
+
+    np.testing.assert_allclose(gradient(lambda y: product(tensor(X), y), 3.0 * X), X)
+    np.testing.assert_allclose(gradient(lambda x: product(x, tensor(3.0 * X)), X), 3.0 * X)
+
+
 def test_a_vector_jacobian_product_weights_the_results():
     x, w = tensor(X), tensor([1.0, 0.0, 2.0])
     (product,) = vector_jacobian(ops.square, [x], w)

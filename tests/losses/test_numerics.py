@@ -24,6 +24,8 @@ from tests.losses.rows import (
     lacking,
     law,
 )
+from tfdml.losses import functional
+from tfdml.pairs import all_pairs
 
 X = batch(range(8))[1]
 UNIT = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype("float32")
@@ -77,3 +79,33 @@ def test_extreme_settings_and_long_embeddings_have_finite_values_and_gradients(r
             value, slope, _ = evaluated(extreme, labels, norm * UNIT)
             assert np.isfinite(value), (name, norm)
             assert np.isfinite(slope).all(), (name, norm)
+
+
+def test_the_softmax_of_each_positive_has_the_slopes_of_finite_differences_by_embeddings_and_by_weights():
+    labels, x = np.arange(12) // 4, np.random.default_rng(0).standard_normal((12, 3))
+    rows, upstream = np.arange(12), np.random.default_rng(1).uniform(0.5, 1.5, 12)
+    is_positive = (labels[:, None] == labels) & (rows[:, None] != rows)
+    weights = is_positive * np.random.default_rng(2).uniform(0.2, 2.0, (12, 12))
+
+    def by_loops(x, weights):
+        total = 0.0
+        for a in rows:
+            cosines = x @ x[a] / np.linalg.norm(x, axis=1) / np.linalg.norm(x[a])
+            negatives = np.exp(cosines[labels != labels[a]] / 0.5).sum()
+            terms = [weights[a, p] * np.log1p(negatives / np.exp(cosines[p] / 0.5)) for p in rows if is_positive[a, p]]
+            total += upstream[a] * np.mean(terms)
+        return total
+
+    def ours(x, weights):
+        pairs = all_pairs(labels, x)._replace(positive=weights)
+        return keras.ops.sum(upstream * functional.nt_xent(pairs, temperature=0.5))
+
+    x_tensor, weights_tensor = (keras.ops.convert_to_tensor(v, "float64") for v in (x, weights))
+    np.testing.assert_allclose(float(ours(x_tensor, weights_tensor)), by_loops(x, weights))
+    by_x = numbers(gradient(lambda x: ours(x, weights_tensor), x_tensor))
+    by_weights = numbers(gradient(lambda w: ours(x_tensor, w), weights_tensor)) * is_positive
+    step = 1e-6 * np.random.default_rng(3).standard_normal((12, 12))
+    change = by_loops(x + step[:, :3], weights) - by_loops(x - step[:, :3], weights)
+    np.testing.assert_allclose(np.sum(by_x * step[:, :3]) * 2, change, rtol=1e-5)
+    change = by_loops(x, weights + step) - by_loops(x, weights - step)
+    np.testing.assert_allclose(np.sum(by_weights * step) * 2, change, rtol=1e-5)

@@ -35,7 +35,9 @@ if keras.backend.backend() == "torch":
         def backward(ctx, *upstream):
             gradient = ctx.function(*ctx.saved_tensors)[1] if torch.compiler.is_compiling() else ctx.gradient
             gradients = gradient(*upstream)
-            return None, *(gradients if isinstance(gradients, list | tuple) else [gradients])
+            gradients = gradients if isinstance(gradients, list | tuple) else [gradients]
+            needed = zip(gradients, ctx.needs_input_grad[1:], strict=True)
+            return None, *(_computed(x) if is_needed else None for x, is_needed in needed)
 
 
 def _operations():
@@ -53,17 +55,26 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
     """`keras.ops.custom_gradient` with one form of the gradient on every backend.
 
     `function(*arguments)` returns a tensor or a list of tensors, and `gradient(*upstream)`, which returns one gradient
-    per argument, or None. Keras calls it so on TensorFlow, as `gradient(upstream)` on JAX, and as
-    `gradient(*arguments, upstream=...)` on PyTorch, where it has no derivative.
+    per argument, None, or a function that returns it, which PyTorch calls where it needs it. Keras calls `gradient` so
+    on TensorFlow, as `gradient(upstream)` on JAX, and as `gradient(*arguments, upstream=...)` on PyTorch.
     """
     if keras.backend.backend() == "torch":
         return functools.wraps(function)(lambda *arguments: _CustomGradient.apply(function, *arguments))
 
     def with_flat_gradient(*arguments):
         values, gradient = function(*arguments)
-        return values, lambda *upstream: gradient(*keras.tree.flatten(upstream))
+
+        def flat_gradient(*upstream):
+            gradients = gradient(*keras.tree.flatten(upstream))
+            return [_computed(x) for x in gradients] if isinstance(gradients, list | tuple) else gradients
+
+        return values, flat_gradient
 
     return keras.ops.custom_gradient(functools.wraps(function)(with_flat_gradient))
+
+
+def _computed(gradient):
+    return gradient() if callable(gradient) else gradient
 
 
 def vector_jacobian(function: Callable[..., Any], arguments: Sequence[Any], weights: Any) -> list[Any]:

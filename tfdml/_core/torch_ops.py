@@ -67,6 +67,8 @@ def _of_lists(function, fallback):
 
 
 _TORCH_DTYPES = {name: getattr(torch, name) for name in ("bool", "int32", "int64", "float32", "float64")}
+# Types of arguments that PyTorch takes as they are, besides tensors.
+_PLAIN = {torch.Tensor, bool, int, float, str, list, tuple, torch.dtype, types.FunctionType}
 _TORCH_DTYPES |= {dtype: dtype for dtype in _TORCH_DTYPES.values()}
 
 # Type of the first argument, and the operations that PyTorch computes as Keras does.
@@ -124,14 +126,16 @@ _TORCH_OPS = {
 
 def _for_tensors(function, dtype, fallback):
     """The operation of PyTorch on tensors of a type, None for any; that of Keras on all other arguments."""
-    plain = (torch.Tensor, int, float, str, list, tuple, torch.dtype)
 
     @functools.wraps(fallback)
     def operation(x, *others, **options):
-        is_plain = isinstance(x, torch.Tensor) and (dtype is None or x.dtype == dtype)
-        if is_plain and others:
-            is_plain = all(isinstance(y, plain) for y in others)
-        return (function if is_plain else fallback)(x, *others, **options)
+        if isinstance(x, torch.Tensor) and (dtype is None or x.dtype is dtype):
+            for y in others:
+                if type(y) not in _PLAIN and not isinstance(y, torch.Tensor):
+                    break
+            else:
+                return function(x, *others, **options)
+        return fallback(x, *others, **options)
 
     return operation
 

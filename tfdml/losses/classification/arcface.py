@@ -11,7 +11,7 @@ from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.normalized_softmax import Margin, margins_of
 from tfdml.losses.classification.proxy_loss import ProxyLoss, by_class, over_classes
-from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.losses.pairwise.nt_xent import one_positive_among_negatives
 from tfdml.losses.reductions import require_shared_references
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
@@ -29,7 +29,7 @@ def arcface(pairs: Pairs, *, margin: Margin = 0.5, scale: float = 64.0) -> Tenso
 def _softmax_after_margin(s, pairs, margin, scale):
     """The ArcFace loss of cosines `(A, R)`."""
     m = margins_of(margin, pairs)
-    return positives_among_negatives(s, pairs, scale=scale, change=lambda s: _cosine_after_margin(s, m))
+    return one_positive_among_negatives(s, pairs, scale=scale, change=lambda s: _cosine_after_margin(s, m))
 
 
 def _cosine_after_margin(cosines, margin):

@@ -9,7 +9,7 @@ from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.normalized_softmax import Margin, margins_of
 from tfdml.losses.classification.proxy_loss import ProxyLoss
-from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.losses.pairwise.nt_xent import one_positive_among_negatives
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 
@@ -20,7 +20,7 @@ def cosface(pairs: Pairs, *, margin: Margin = 0.35, scale: float = 64.0) -> Tens
     mean_p -log(exp(scale (cos t_ap - margin)) / (exp(scale (cos t_ap - margin)) + sum_n exp(scale cos t_an)))
     """
     s, m = cosine(pairs), margins_of(margin, pairs)
-    return positives_among_negatives(s, pairs, scale=scale, change=lambda s: s - m)
+    return one_positive_among_negatives(s, pairs, scale=scale, change=lambda s: s - m)
 
 
 @serializable

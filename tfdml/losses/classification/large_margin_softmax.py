@@ -10,7 +10,7 @@ from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.proxy_loss import ProxyLoss
 from tfdml.losses.classification.sphereface import norms, psi
-from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.losses.pairwise.nt_xent import one_positive_among_negatives
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 
@@ -22,7 +22,7 @@ def large_margin_softmax(pairs: Pairs, *, margin: int = 4, scale: float = 1.0) -
     """
     s, size = cosine(pairs), norms(pairs.anchors, pairs)[:, None] * norms(pairs.reference_embeddings, pairs)
     logits = scale * size * ops.where(pairs.positive > 0, psi(s, margin), s)
-    return positives_among_negatives(logits, pairs)
+    return one_positive_among_negatives(logits, pairs)
 
 
 @serializable

@@ -10,7 +10,7 @@ from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.proxy_loss import ProxyLoss
-from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.losses.pairwise.nt_xent import one_positive_among_negatives
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 
@@ -22,7 +22,7 @@ def normalized_softmax(pairs: Pairs, *, scale: float = 64.0) -> Tensor:
 
     mean_p -log(exp(scale cos t_ap) / (exp(scale cos t_ap) + sum_n exp(scale cos t_an)))
     """
-    return positives_among_negatives(cosine(pairs), pairs, scale=scale)
+    return one_positive_among_negatives(cosine(pairs), pairs, scale=scale)
 
 
 def margins_of(margin, pairs):

@@ -9,7 +9,7 @@ from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.proxy_loss import ProxyLoss
-from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.losses.pairwise.nt_xent import one_positive_among_negatives
 from tfdml.losses.reductions import log_sum_exp, weighted_mean
 from tfdml.pairs import Pairs, normalized, squared
 from tfdml.pairs.base import Tensor
@@ -22,7 +22,7 @@ def proxy_nca(pairs: Pairs, *, scale: float = 1.0, positive_in_denominator: bool
     """
     logits = -scale * squared(normalized(pairs))
     if positive_in_denominator:
-        return positives_among_negatives(logits, pairs)
+        return one_positive_among_negatives(logits, pairs)
     against = log_sum_exp(logits, pairs.negative)[:, None]
     is_compared = ops.logical_and(pairs.positive > 0, against > -float("inf"))
     return weighted_mean(ops.where(is_compared, ops.where(is_compared, against, 0.0) - logits, 0.0), pairs.positive)

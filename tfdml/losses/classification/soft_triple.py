@@ -10,7 +10,7 @@ from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.proxy_loss import ProxyLoss, by_class, over_classes
-from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.losses.pairwise.nt_xent import one_positive_among_negatives
 from tfdml.losses.reductions import require_shared_references
 from tfdml.pairs import Pairs, cosine, normalized
 from tfdml.pairs.base import Tensor
@@ -34,7 +34,7 @@ def soft_triple(
     """
     require_shared_references(pairs, "the SoftTriple loss")
     relaxed, classes = _soft_maximum(by_class(cosine(pairs), per_class), temperature), over_classes(pairs, per_class)
-    values = positives_among_negatives(relaxed, classes, scale=scale, change=lambda s: s - margin)
+    values = one_positive_among_negatives(relaxed, classes, scale=scale, change=lambda s: s - margin)
     return values if per_class == 1 else values + nu * _spread(normalized(pairs).reference_embeddings, per_class)
 
 

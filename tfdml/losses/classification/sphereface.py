@@ -10,7 +10,7 @@ from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.proxy_loss import ProxyLoss
-from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.losses.pairwise.nt_xent import one_positive_among_negatives
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 
@@ -24,8 +24,8 @@ def sphereface(pairs: Pairs, *, margin: int = 4, scale: float | str = 64.0) -> T
     s = cosine(pairs)
     if isinstance(scale, str):  # "norm"
         logits = norms(pairs.anchors, pairs)[:, None] * ops.where(pairs.positive > 0, psi(s, margin), s)
-        return positives_among_negatives(logits, pairs)
-    return positives_among_negatives(s, pairs, scale=scale, change=lambda s: psi(s, margin))
+        return one_positive_among_negatives(logits, pairs)
+    return one_positive_among_negatives(s, pairs, scale=scale, change=lambda s: psi(s, margin))
 
 
 def norms(x, pairs):

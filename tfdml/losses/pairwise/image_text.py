@@ -8,7 +8,7 @@ from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import serializable
 from tfdml.layers.learned_number import LearnedNumber
 from tfdml.losses.base import PairLoss, WeightOptions
-from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.losses.pairwise.nt_xent import one_positive_among_negatives
 from tfdml.losses.reductions import propagate_non_finite, require_shared_references
 from tfdml.pairs import Pairs, cosine, two_towers
 from tfdml.pairs.base import Tensor
@@ -30,8 +30,8 @@ def clip(pairs: Pairs, *, temperature: Number = 0.07) -> Tensor:
     require(anchors == references, f"{anchors} anchors and {references} references", "as many of both: two towers")
     logits = _logits(pairs, temperature)
     swapped = pairs._replace(positive=ops.transpose(pairs.positive), negative=ops.transpose(pairs.negative))
-    of_references = positives_among_negatives(ops.transpose(logits), swapped)
-    return (positives_among_negatives(logits, pairs) + of_references) / 2.0
+    of_references = one_positive_among_negatives(ops.transpose(logits), swapped)
+    return (one_positive_among_negatives(logits, pairs) + of_references) / 2.0
 
 
 def _logits(pairs, temperature):
@@ -117,7 +117,7 @@ class CLIPLoss(PairLoss):
         return [Blocks(self._one_direction, each, size, layers) for each in (comparison, comparison.swapped())]
 
     def _one_direction(self, pairs):
-        values = positives_among_negatives(_logits(pairs, self.settings["temperature"]), pairs)
+        values = one_positive_among_negatives(_logits(pairs, self.settings["temperature"]), pairs)
         return propagate_non_finite(values, pairs)
 
 

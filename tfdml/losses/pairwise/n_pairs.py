@@ -6,7 +6,7 @@ from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.pairwise.nt_xent import positives_among_negatives
+from tfdml.losses.pairwise.nt_xent import one_positive_among_negatives
 from tfdml.pairs import Pairs, dot
 from tfdml.pairs.base import Tensor
 
@@ -16,7 +16,7 @@ def n_pairs(pairs: Pairs, *, l2: float = 0.0) -> Tensor:
 
     mean_p -log(exp(s_ap) / (exp(s_ap) + sum_n exp(s_an))) + l2 * (|a|^2 + mean_r |r|^2) / 2
     """
-    values = positives_among_negatives(dot(pairs), pairs)
+    values = one_positive_among_negatives(dot(pairs), pairs)
     if l2 == 0:
         return values
     both = (ops.cast(x, values.dtype) for x in (pairs.anchors, pairs.reference_embeddings))

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Unpack
 
-from tfdml._core.backends import has_values, ops
+from tfdml._core.backends import custom_gradient, has_values, ops
 from tfdml._core.checks import require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import log_sum_exp, softplus_sum_exp, weighted_mean
+from tfdml.losses.reductions import count, log_sum_exp, softplus_sum_exp, weighted_mean
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 
@@ -38,30 +38,51 @@ def instance(pairs: Pairs, *, scale: float = 64.0) -> Tensor:
     return softplus_sum_exp(scale * (cosine(pairs) - 1.0), pairs.negative)
 
 
-def positives_among_negatives(
-    scores: Tensor, pairs: Pairs, *, scale: float = 1.0, change: Callable[[Tensor], Tensor] | None = None
-) -> Tensor:
+def positives_among_negatives(scores: Tensor, pairs: Pairs) -> Tensor:
     """Softmax cross-entropy of each positive against all negatives, one value per anchor.
 
-    mean_p -log(exp(l_p) / (exp(l_p) + sum_n exp(l_n))), l_n = scale s_n, l_p = scale change(s_p); 0 without a p or an n
+    mean_p -log(exp(s_p) / (exp(s_p) + sum_n exp(s_n))), 0 without a p or an n
+    """
+    return _mean_softplus(log_sum_exp(scores, pairs.negative)[:, None], scores, pairs.positive)
+
+
+def one_positive_among_negatives(
+    scores: Tensor, pairs: Pairs, *, scale: float = 1.0, change: Callable[[Tensor], Tensor] = lambda s: s
+) -> Tensor:
+    """`positives_among_negatives` of scale * scores, of scale * change(scores) for a positive.
+
+    With at most one positive per anchor, as over proxies, all but the negatives is done on one column.
     """
     log_sum_negatives = log_sum_exp(scale * scores, pairs.negative)[:, None]
     total = ops.sum(pairs.positive, axis=1, keepdims=True)
 
     def mean(scores, positive):
-        scores = ops.where(positive > 0, scores, 0.0)
-        logits = scale * (scores if change is None else change(scores))
+        logits = scale * change(ops.where(positive > 0, scores, 0.0))
         return weighted_mean(ops.softplus(log_sum_negatives - logits), positive)
 
     def mean_of_one():
         score = ops.sum(pairs.positive * scores, axis=1, keepdims=True) / ops.where(total > 0, total, 1.0)
         return mean(score, total)
 
-    # With at most one positive per anchor, as over proxies, all but the negatives is done on one column.
     if not has_values():
         return mean(scores, pairs.positive)
     at_most_one = ops.all(total == ops.amax(pairs.positive, axis=1, keepdims=True))
     return ops.cond(at_most_one, mean_of_one, lambda: mean(scores, pairs.positive))
+
+
+@custom_gradient
+def _mean_softplus(log_sum_negatives, logits, positive):
+    """weighted_mean(softplus(log_sum_negatives - logits), positive); its gradient takes few passes over the matrix."""
+    number = ops.maximum(count(positive), 1.0)[:, None]
+    differences = ops.where(positive > 0, log_sum_negatives - logits, -float("inf"))
+    losses = ops.softplus(differences)
+
+    def grad(upstream):
+        share = upstream[:, None] / number
+        slopes = share * positive * ops.sigmoid(differences)
+        return ops.sum(slopes, axis=1, keepdims=True), -slopes, lambda: share * losses
+
+    return ops.sum(positive * losses, axis=1) / number[:, 0], grad
 
 
 @serializable
