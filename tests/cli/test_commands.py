@@ -332,7 +332,7 @@ def test_search_finds_each_item_of_a_column_once(run):
     unit = embedded() / np.linalg.norm(embedded(), axis=1, keepdims=True)
     means = np.sort((unit @ unit[9]).reshape(6, 4).mean(axis=1))[::-1]
     np.testing.assert_allclose([one["score"] for one in found["neighbors"]], means, atol=1e-5)
-    assert "--best 2: Received best=2 without items" in run("search model index photos/class-2/09.png --best 2")[2]
+    assert "Received best=2 without items" in run("search model index photos/class-2/09.png --best 2")[2]
     code, printed, errors = run(f"{command} shop")
     assert (code, printed) == (2, "")
     assert "--item-column shop: Received items='shop', expected a column of the metadata: product, price" in errors

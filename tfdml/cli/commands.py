@@ -117,9 +117,8 @@ def run_search(options: argparse.Namespace) -> int:
     else:
         images = inputs.read_images(options.images, preprocessing, options.box)
         vectors = embed(model, images, batch_size=options.batch_size)
-    with as_usage_error(f"--best {options.best}"):
-        item_options = {"items": options.item_column, "best": options.best}
-        ids, scores = index.search(vectors, k, where=where, **item_options, other_model=True)
+    item_options = {"items": options.item_column, "best": options.best}
+    ids, scores = index.search(vectors, k, where=where, **item_options, other_model=True)
     records = [
         {
             "text" if options.text else "image": query,
