@@ -4,7 +4,7 @@ The vectors are those of `search.py`. A filter lets a random share of them pass.
 search, or of candidates of the graph, is doubled until the recall@10 against exact search under the same filter, on 500
 queries that are not timed, reaches the wanted one; the recall that is reported is that of another 500. Queries are
 searched in batches, on all cores, in turns. `mib` is the size of the saved index. `--lance` also measures a table on
-disk, of 200,000 x 128, and a recall of 0.99.
+disk, of 1,000,000 x 128, and a recall of 0.99.
 
     python benchmarks/filters.py            # 1,000,000 x 96
     python benchmarks/filters.py --lance    # results/filters_lance.csv
@@ -114,7 +114,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", default=RESULTS / "filters.csv")
     if (options := parser.parse_args()).lance:
-        parser.set_defaults(rows=200_000, dim=128, queries=500, recall=[0.9, 0.99], shares=[1.0, 0.5, 0.01])
+        parser.set_defaults(rows=1_000_000, dim=128, queries=500, recall=[0.9, 0.99], shares=[1.0, 0.5, 0.01])
         parser.set_defaults(kinds=["exact", "scann", "faiss cells", "lance"], output=RESULTS / "filters_lance.csv")
         options = parser.parse_args()
     packages = ["scann", "faiss-cpu", *(["pylance"] if options.lance else [])]
