@@ -8,10 +8,12 @@ disk, of 1,000,000 x 128, and a recall of 0.99.
 
     python benchmarks/filters.py            # 1,000,000 x 96
     python benchmarks/filters.py --lance    # results/filters_lance.csv
+    python benchmarks/filters.py --picture docs/images/databases.png    # from the rows of --lance
     python benchmarks/filters.py --quick    # 30,000 x 32
 """
 
 import argparse
+import csv
 import tempfile
 import time
 from pathlib import Path
@@ -99,11 +101,34 @@ def rows_of(options, folder):
                 yield {"rows": rows, "dim": dim, "way": name, **settings, **speed, **facts}
 
 
+def draw(rows, path):
+    """Bars of queries per second of each kind of index: a panel for each share, a color for each wanted recall."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    shares, ways = (list(dict.fromkeys(row[name] for row in rows)) for name in ("share", "way"))
+    figure, axes = plt.subplots(1, len(shares), figsize=(10, 2.8), sharey=True, layout="constrained")
+    for axis, share in zip(axes, shares, strict=True):
+        for number, wanted in enumerate(dict.fromkeys(row["wanted"] for row in rows)):
+            chosen = [row for row in rows if (row["share"], row["wanted"]) == (share, wanted)]
+            places = [ways.index(row["way"]) + 0.4 * number - 0.2 for row in chosen]
+            heights = [float(row["queries_per_second"]) for row in chosen]
+            axis.bar(places, heights, 0.38, label=f"recall {wanted}")
+        axis.set(title=f"{float(share):.0%} of the vectors pass", yscale="log")
+        axis.set_xticks(range(len(ways)), ways)
+    axes[0].set_ylabel("queries per second")
+    axes[0].legend(frameon=False)
+    figure.savefig(path, dpi=110)
+
+
 def main():
     """Measure and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--lance", action="store_true")
+    parser.add_argument("--picture", type=Path, help="draw the rows of --lance, and measure nothing")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--dim", type=int, default=96)
     parser.add_argument("--queries", type=int, default=1_000)
@@ -113,7 +138,10 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", default=RESULTS / "filters.csv")
-    if (options := parser.parse_args()).lance:
+    if (options := parser.parse_args()).picture:
+        with open(RESULTS / "filters_lance.csv") as file:
+            return draw(list(csv.DictReader(file)), options.picture)
+    if options.lance:
         parser.set_defaults(rows=1_000_000, dim=128, queries=500, recall=[0.9, 0.99], shares=[1.0, 0.5, 0.01])
         parser.set_defaults(kinds=["exact", "scann", "faiss cells", "lance"], output=RESULTS / "filters_lance.csv")
         options = parser.parse_args()
@@ -122,7 +150,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         rows = [row | facts for row in rows_of(options, Path(folder))]
     print_table(rows, COLUMNS)
-    write_csv(options.output, rows)
+    return write_csv(options.output, rows)
 
 
 if __name__ == "__main__":
