@@ -84,7 +84,7 @@ def verification(
     """
     values, is_same = _as_pairs(scores, same)
     accuracies = verification_folds(values, is_same, folds).accuracies
-    rates = _as_rates(far)
+    rates = as_rates(far)
     curve = _roc(values, is_same)
     return {
         "accuracy": float(np.mean(accuracies)),
@@ -207,7 +207,7 @@ def calibrated_threshold(
     chosen = {name: rate for name, rate in rates.items() if rate is not None}
     require(len(chosen) == 1, f"{chosen or 'no rate'}", "exactly one of precision, far and frr")
     ((name, rate),) = chosen.items()
-    _as_rates(rate, name)
+    as_rates(rate, name)
     values, is_same = _as_pairs(scores, same)
     curve, num_matched, num_mismatched = _roc(values, is_same), is_same.sum(), (~is_same).sum()
     if name == "precision":
@@ -249,19 +249,15 @@ def _roc(scores, same):
 
 
 def _threshold_without(scores, same, held_out):
-    """The best threshold of all pairs but those held out."""
+    """The threshold with the most correct decisions on all pairs but those held out, the middle one of several."""
     rest = same[~held_out]
     require(
         0 < rest.sum() < len(rest),
         "folds with all pairs of a kind in one fold",
         "folds whose complements hold matched and mismatched pairs",
     )
-    return _best_threshold(_roc(scores[~held_out], rest), rest.sum(), (~rest).sum())
-
-
-def _best_threshold(curve, matched, mismatched):
-    """The threshold with the most correct decisions, the middle one of several."""
-    correct = np.rint(curve.tar * matched) - np.rint(curve.far * mismatched)
+    curve = _roc(scores[~held_out], rest)
+    correct = np.rint(curve.tar * rest.sum()) - np.rint(curve.far * (~rest).sum())
     best = np.flatnonzero(correct == correct.max())
     return curve.thresholds[best[len(best) // 2]]
 
@@ -296,7 +292,11 @@ def _deciding(name, rate, pairs, kind):
 def _as_pairs(scores, same):
     """Scores as float64 and `same` as booleans, checked."""
     scores = np.asarray(as_unmasked(scores, "scores"), np.float64)
-    same = _as_booleans(same)
+    same = np.asarray(as_unmasked(same, "same"))
+    is_valid = same.ndim == 1 and (same.dtype == bool or (same.dtype.kind in "iu" and np.isin(same, (0, 1)).all()))
+    expected = "(pairs,) booleans, or integers 0 and 1: whether a pair has the same class"
+    require(is_valid, f"same of shape {same.shape}, {same.dtype}", expected)
+    same = same.astype(bool)
     require(
         scores.shape == same.shape,
         f"scores of shape {scores.shape} and same of shape {same.shape}",
@@ -317,17 +317,6 @@ def _as_pairs(scores, same):
     return scores, same
 
 
-def _as_booleans(same):
-    array = np.asarray(as_unmasked(same, "same"))
-    is_valid = array.ndim == 1 and (array.dtype == bool or (array.dtype.kind in "iu" and np.isin(array, (0, 1)).all()))
-    require(
-        is_valid,
-        f"same of shape {array.shape}, {array.dtype}",
-        "(pairs,) booleans, or integers 0 and 1: whether a pair has the same class",
-    )
-    return array.astype(bool)
-
-
 def _as_folds(folds, same):
     """The fold of each pair: `(pairs,)` int64 with at least two values."""
     if folds is None:
@@ -342,7 +331,8 @@ def _as_folds(folds, same):
     return folds
 
 
-def _as_rates(rates, name="far"):
+def as_rates(rates, name="far"):
+    """Rates as a list, checked."""
     values = np.atleast_1d(rates).tolist()
     is_valid = all(isinstance(rate, float | int) and 0 < rate < 1 for rate in values)
     require(is_valid, f"{name}={rates!r}", "rates above 0 and below 1, such as 0.01")

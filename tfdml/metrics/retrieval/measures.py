@@ -96,15 +96,10 @@ def _parse(name):
 
 
 def values_of_ranks(ranks, num_relevant, cutoffs, gains=1.0, ideal_gains=None):
-    """Dict of values per query, `(queries,)` float64, from the ranks of its relevant items.
+    """Dict of values per query, `(queries,)` float64, NaN where R = `num_relevant`, `(queries,)`, is 0.
 
-    Args:
-        ranks: `(queries, width)` ascending, from 1; infinity after the last.
-        num_relevant: `(queries,)` R; 0 gives NaN.
-        cutoffs: `Cutoff`s.
-        gains: `(queries, width)` the grades of the items at these ranks, for nDCG; 1 where relevance has no grades.
-        ideal_gains: `(queries, m)` the highest grades, descending, at least as many as the last cutoff or all; None
-            where relevance has no grades.
+    `ranks` of relevant items are `(queries, width)`, ascending from 1, infinity after the last; `gains`, their grades.
+    `ideal_gains` are the highest grades, descending, at least as many as the last cutoff or all; None without grades.
     """
     total = np.maximum(num_relevant, 1)
     ideal_gains = ideal_gains if ideal_gains is None else np.where(num_relevant[:, None] > 0, ideal_gains, 1)

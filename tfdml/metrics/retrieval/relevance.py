@@ -54,10 +54,7 @@ class Relevance:
         return self._codes[rows] == self._gallery_codes[columns]
 
     def grades_of_lists(self, rows, neighbors, last):
-        """Relevance of neighbors, `(rows, n)` booleans regardless of exclusion, and the number of relevant items.
-
-        The third result, the highest grades, is None: all grades are 1.
-        """
+        """Relevance of neighbors, `(rows, n)` booleans regardless of exclusion; numbers of relevant items; None."""
         return self.gallery_labels[neighbors] == self.labels[rows, None], self.counts[rows], None
 
     def excluded(self, row):

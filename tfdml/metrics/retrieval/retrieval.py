@@ -146,7 +146,12 @@ def retrieval(
         blocks = (_by_rank if match is None else _by_grade)(ranking, max_bytes, verbose)
         values, tie_rate = _values_per_query(ranking, blocks, verbose)
         if ties == "index" and tie_rate > _TIE_RATE:
-            _warn_of_ties(tie_rate)
+            warnings.warn(
+                f"For {tie_rate:.1%} of the queries the first relevant item ties with one that is not relevant, and "
+                "the order of the gallery decides. Pass ties='expected', or look for duplicates and collapsed "
+                "embeddings.",
+                stacklevel=2,
+            )
     return values if per_query else _means(values, relevance.labels, average)
 
 
@@ -156,15 +161,6 @@ def _require_embeddings_or_lists(embeddings, neighbors, sides):
     require((embeddings is None) != (neighbors is None), f"{number} of embeddings and neighbors", "one of the two")
     received = " and ".join(name for name, side in sides.items() if side is not None)
     require(neighbors is None or not received, f"{received} with neighbors", "gallery_labels, or none")
-
-
-def _warn_of_ties(tie_rate):
-    """Warn the caller of `retrieval` that the order of the gallery decides."""
-    warnings.warn(
-        f"For {tie_rate:.1%} of the queries the first relevant item ties with one that is not relevant, and "
-        "the order of the gallery decides. Pass ties='expected', or look for duplicates and collapsed embeddings.",
-        stacklevel=3,
-    )
 
 
 def _of_lists(neighbors, annotations, match, average, k, extra, at_r):
@@ -238,8 +234,7 @@ class _Ranking(NamedTuple):
 def _values_per_query(ranking, blocks, verbose):
     """Metrics per query, and the share of queries whose first relevant item ties with one that is not relevant.
 
-    `blocks` yields numbers `(m,)` of queries and `(values, is_tied)`: a dict of their `(m,)` metrics, and whether an
-    item that is not relevant has the best relevant score.
+    `blocks` yields numbers `(m,)` of queries and `(values, is_tied)`, their metrics and whether each ties so.
     """
     num_queries, num_ranked = len(ranking.scores), 0
     values, is_tied = ranking.empty_values(num_queries), np.zeros(num_queries, bool)

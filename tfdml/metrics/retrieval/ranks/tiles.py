@@ -9,14 +9,8 @@ def compare_tile(tile, row, low, high, is_dense, scratch):
     """Count the scores above each item's bounds, `(k,)`, and find those between them: their items and columns, `(c,)`.
 
     In a dense row every score is compared with every item of the row. Of the other rows, only the scores that reach the
-    lowest bound are listed and compared.
-
-    Args:
-        tile: `(m, n)` scores, in the order of rows or of columns.
-        row: `(k,)` for each item its row of the tile, ascending.
-        low, high: `(k,)` bounds, descending within a row.
-        is_dense: `(m,)` whether many scores of a row are expected to reach its lowest bound.
-        scratch: two arrays of at least m n booleans, overwritten. New arrays would be slower to fill.
+    lowest bound are listed and compared. `row` is the row of each item in the tile, ascending; `low` and `high` descend
+    within a row. `scratch`, two arrays of at least `tile.size` booleans, is overwritten: new arrays are slower to fill.
     """
     offsets = np.searchsorted(row, np.arange(len(tile) + 1))
     reached, column = _list_scores(tile, offsets, low, is_dense, scratch)
