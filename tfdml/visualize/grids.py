@@ -84,7 +84,11 @@ def retrieval_grid(
     _draw_images(axes[:, 1:].flat, items, neighbors.ravel())
     _draw_frames(axes, is_same_class)
     _write_captions(axes[:, :1], query_set.captions(rows[:, None], names))
-    _write_captions(axes[:, 1:], _with_scores(items.captions(neighbors, names), similarities if scores else None))
+    captions = items.captions(neighbors, names)
+    if scores:
+        lines = (zip(*line, strict=True) for line in zip(captions, similarities, strict=True))
+        captions = [[f"{name}\n{score:.2f}".strip() for name, score in line] for line in lines]
+    _write_captions(axes[:, 1:], captions)
     _write_legend(figure, axes, is_same_class, title)
     return figure
 
@@ -99,8 +103,8 @@ class _ImageSet(NamedTuple):
 
     def captions(self, rows, names):
         """Class names of rows `(lines, columns)`, cut to the width of an image; empty unless `names`."""
-        labels = self.labels[rows].tolist()
-        return [[_cut(self.class_name(label)) if names else "" for label in line] for line in labels]
+        lines = [[self.class_name(label) if names else "" for label in line] for line in self.labels[rows].tolist()]
+        return [[name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…" for name in line] for line in lines]
 
 
 def _image_set(embeddings, data, labels):
@@ -157,21 +161,9 @@ def _draw_frames(axes, is_same_class):
         axis.spines[:].set(**FRAMES[is_same], capstyle="butt")
 
 
-def _with_scores(captions, scores):
-    """Captions, each with a line for its score unless `scores` is None."""
-    if scores is None:
-        return captions
-    lines = zip(captions, scores, strict=True)
-    return [[f"{name}\n{score:.2f}".strip() for name, score in zip(*line, strict=True)] for line in lines]
-
-
 def _write_captions(axes, captions):
     for axis, text in zip(axes.flat, itertools.chain(*captions), strict=True):
         axis.set_xlabel(text, fontsize=7, labelpad=2)
-
-
-def _cut(name):
-    return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
 
 
 def _write_legend(figure, axes, is_same_class, title):
