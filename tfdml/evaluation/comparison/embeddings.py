@@ -125,7 +125,10 @@ def compare(
         shown=shown,
         against=against,
         notes=tuple(notes),
-        facts={"similarity": metric, "gallery": _gallery_text(classes)},
+        facts={
+            "similarity": metric,
+            "gallery": f"{len(classes.items):,} items" if classes.has_gallery else "all other rows",
+        },
         sets=(sets[0], sets[1] if classes.has_gallery else sets[0]),
     )
     names = _names(gallery_paths if classes.has_gallery else paths, len(classes.items))
@@ -288,7 +291,3 @@ def _pictured(paths, ids, argument):
     return datasets.LabeledSet(
         paths=np.asarray(paths, str), labels=np.zeros(len(ids), int), class_names=("",), load=load
     )
-
-
-def _gallery_text(classes):
-    return f"{len(classes.items):,} items" if classes.has_gallery else "all other rows"

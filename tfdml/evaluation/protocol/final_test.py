@@ -91,10 +91,7 @@ class TestResult:
 
 
 class _Run(NamedTuple):
-    """The models of one run, one per fold, on the test set; `embeddings` and `concatenated` are of all models together.
-
-    `embeddings` are `(queries, folds * dim)`; `models` and `concatenated` hold metrics per query.
-    """
+    """The models of one run on the test set: embeddings of all, `(queries, folds * dim)`; metrics per query."""
 
     embeddings: np.ndarray
     models: list[dict[str, np.ndarray]]
@@ -123,7 +120,9 @@ def open_test(search: Any, test: Data, runs: int, k: int | Sequence[int] | None)
         settings=opening["settings"],
         folds=len(folds),
         runs=runs,
-        models=tuple(_means(values) for run in measured_runs for values in run.models),
+        models=tuple(
+            {name: float(np.nanmean(x)) for name, x in values.items()} for run in measured_runs for values in run.models
+        ),
         separated=means_with_intervals(_mean(separated), test.labels, search.seed),
         concatenated=means_with_intervals(_mean(concatenated), test.labels, search.seed),
         deviations={"separated": _deviations(separated), "concatenated": _deviations(concatenated)},
@@ -151,11 +150,6 @@ def _values(embeddings, test, k):
 def _mean(runs):
     """The mean of each metric per query over models or runs."""
     return {name: np.mean([values[name] for values in runs], axis=0) for name in runs[0]}
-
-
-def _means(values):
-    """The mean of each metric over queries, NaN left out."""
-    return {name: float(np.nanmean(x)) for name, x in values.items()}
 
 
 def _deviations(runs):
