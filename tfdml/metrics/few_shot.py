@@ -68,9 +68,6 @@ def few_shot(
         dict of floats: `accuracy`, and `interval`, the half-width of its 95% confidence interval. With `per_episode`,
         dict of `accuracy`, `(episodes,)` float64.
 
-    Raises:
-        ValueError: fewer classes than `ways`; a class that is too small for its support and queries.
-
     Source: Snell, Swersky, Zemel, Prototypical Networks for Few-shot Learning, NIPS 2017.
     """
     for name, value, least in (("ways", ways, 2), ("shots", shots, 1), ("queries", queries, 1)):

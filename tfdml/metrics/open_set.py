@@ -62,11 +62,8 @@ def open_set(
     is_known = np.isin(labels, item_labels)
     is_right = (item_labels[nearest[:, 0]] == labels)[is_known]
     num_known, num_unknown = int(is_known.sum()), int((~is_known).sum())
-    require(
-        min(num_known, num_unknown) > 0,
-        f"{num_known} queries of classes of the gallery and {num_unknown} of others",
-        "some of both",
-    )
+    received = f"{num_known} queries of classes of the gallery and {num_unknown} of others"
+    require(min(num_known, num_unknown) > 0, received, "some of both")
     alarms = np.sort(nearness[~is_known])[::-1]
     rates: dict[str, float] = {}
     for rate in as_rates(far):

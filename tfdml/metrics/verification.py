@@ -218,11 +218,9 @@ def calibrated_threshold(
     else:
         _require_deciding("frr", rate, num_matched, "matched")
         index = np.searchsorted(curve.tar, 1 - rate - _ROUNDING)
-    require(
-        0 < index < len(curve.thresholds),
-        f"{name}={rate}, which no threshold reaches on these {len(values)} pairs",
-        "a rate within reach: plot tfdml.metrics.roc(scores, same)",
-    )
+    received = f"{name}={rate}, which no threshold reaches on these {len(values)} pairs"
+    expected = "a rate within reach: plot tfdml.metrics.roc(scores, same)"
+    require(0 < index < len(curve.thresholds), received, expected)
     return float(curve.thresholds[index])
 
 
@@ -251,11 +249,8 @@ def _roc(scores, same):
 def _threshold_without(scores, same, held_out):
     """The threshold with the most correct decisions on all pairs but those held out, the middle one of several."""
     rest = same[~held_out]
-    require(
-        0 < rest.sum() < len(rest),
-        "folds with all pairs of a kind in one fold",
-        "folds whose complements hold matched and mismatched pairs",
-    )
+    expected = "folds whose complements hold matched and mismatched pairs"
+    require(0 < rest.sum() < len(rest), "folds with all pairs of a kind in one fold", expected)
     curve = _roc(scores[~held_out], rest)
     correct = np.rint(curve.tar * rest.sum()) - np.rint(curve.far * (~rest).sum())
     best = np.flatnonzero(correct == correct.max())
@@ -297,23 +292,14 @@ def _as_pairs(scores, same):
     expected = "(pairs,) booleans, or integers 0 and 1: whether a pair has the same class"
     require(is_valid, f"same of shape {same.shape}, {same.dtype}", expected)
     same = same.astype(bool)
-    require(
-        scores.shape == same.shape,
-        f"scores of shape {scores.shape} and same of shape {same.shape}",
-        "(pairs,) for both",
-    )
+    received = f"scores of shape {scores.shape} and same of shape {same.shape}"
+    require(scores.shape == same.shape, received, "(pairs,) for both")
     bad = np.flatnonzero(~np.isfinite(scores))
     require(not len(bad), f"scores that are not finite (first for pair {bad[:1]})", "numbers")
-    require(
-        min(same.sum(), (~same).sum()) >= 2,
-        f"{same.sum()} matched and {(~same).sum()} mismatched pairs",
-        "at least two of each kind",
-    )
-    require(
-        np.ptp(scores) > 0,
-        "scores that are all the same",
-        "scores that differ. The model has collapsed: look at its loss and its inputs",
-    )
+    received = f"{same.sum()} matched and {(~same).sum()} mismatched pairs"
+    require(min(same.sum(), (~same).sum()) >= 2, received, "at least two of each kind")
+    expected = "scores that differ. The model has collapsed: look at its loss and its inputs"
+    require(np.ptp(scores) > 0, "scores that are all the same", expected)
     return scores, same
 
 
@@ -323,11 +309,8 @@ def _as_folds(folds, same):
         index_of_kind = np.where(same, np.cumsum(same), np.cumsum(~same)) - 1
         return _FOLDS * index_of_kind // np.where(same, same.sum(), (~same).sum())
     folds = as_ids(folds, "folds", len(same))
-    require(
-        folds.min() < folds.max(),
-        f"folds that are all {folds[0]}",
-        "at least two folds, because the threshold of a fold is chosen on the others",
-    )
+    expected = "at least two folds, because the threshold of a fold is chosen on the others"
+    require(folds.min() < folds.max(), f"folds that are all {folds[0]}", expected)
     return folds
 
 

@@ -62,17 +62,14 @@ def as_cutoffs(k: Rank | Sequence[Rank] | None, extra: Sequence[str], num_candid
     ranks = default_ranks(num_candidates) if k is None else listed_ranks(k)
     if isinstance(extra, str):
         raise ValueError(f"Received extra={extra!r}, expected several names. Write extra=({extra!r},).")
-    recalls = [_recall(rank, num_candidates) for rank in ranks]
+    shares = [rank if isinstance(rank, str) else "" for rank in ranks]
+    numbers = [number_of_rank(rank, num_candidates) for rank in ranks]
+    recalls = [Cutoff("recall", number, share) for number, share in zip(numbers, shares, strict=True)]
     cutoffs = list(dict.fromkeys([*sorted(recalls, key=lambda cutoff: cutoff[1:]), *map(_parse, extra)]))
     last = last_of(cutoffs)
     if last > num_candidates:
         raise ValueError(f"Received k={last}, but a query has {num_candidates} candidates. Lower k.")
     return cutoffs
-
-
-def _recall(rank, num_candidates):
-    """The `Cutoff` of a rank of recall@k."""
-    return Cutoff("recall", number_of_rank(rank, num_candidates), rank if isinstance(rank, str) else "")
 
 
 def last_of(cutoffs: Sequence[Cutoff]) -> int:

@@ -141,7 +141,9 @@ def retrieval(
         values, relevance = _of_lists(neighbors, annotations, match, average, k, extra, at_r)
     else:
         vectors, items, relevance = _vectors_and_relevance(embeddings, annotations, match, average, **sides)
-        scores = _scores(vectors, items, relevance.leave_one_out, metric)
+        searched = Gallery(items, metric)
+        scores = searched.scores(None if relevance.leave_one_out and metric == "cosine" else vectors)
+        require_varied(searched.augmented if metric == "cosine" else items)
         ranking = _Ranking(scores, relevance, as_cutoffs(k, extra, relevance.num_candidates), ties, full_map)
         blocks = (_by_rank if match is None else _by_grade)(ranking, max_bytes, verbose)
         values, tie_rate = _values_per_query(ranking, blocks, verbose)
@@ -207,14 +209,6 @@ def _vectors_and_relevance(embeddings, annotations, match, average, *, gallery, 
     if vectors.shape[1] != items.shape[1]:
         raise ValueError(f"Received embeddings of dim {vectors.shape[1]} and a gallery of dim {items.shape[1]}.")
     return vectors, items, relevance_of(match, average, **annotations, num_queries=len(vectors), num_items=num_items)
-
-
-def _scores(queries, items, leave_one_out, metric):
-    """`Scores` of all queries; raises a ValueError if all items are the same."""
-    gallery = Gallery(items, metric)
-    scores = gallery.scores(None if leave_one_out and metric == "cosine" else queries)
-    require_varied(gallery.augmented if metric == "cosine" else items)
-    return scores
 
 
 class _Ranking(NamedTuple):

@@ -57,7 +57,8 @@ def _compare_rows(tile, row, low, high, scratch):
     if 2 * len(row) > len(tile) and (row[1:] > row[:-1]).all():
         rows, index = tile, row
     else:
-        rows, index = _take_rows(tile, row), np.arange(len(row))
+        rows = tile[row] if tile.flags.c_contiguous else np.take(tile.T, row, axis=1).T  # in the order of memory
+        index = np.arange(len(row))
     above = np.greater(rows, _as_column(high, index, len(rows)), out=_like(rows, scratch[0]))
     reached = np.greater_equal(rows, _as_column(low, index, len(rows)), out=_like(rows, scratch[1]))
     counts = _count_true(above)
@@ -78,11 +79,6 @@ def _indices(mask):
     if mask.flags.c_contiguous:
         return np.divmod(np.flatnonzero(mask), mask.shape[1])
     return np.divmod(np.flatnonzero(mask.T), mask.shape[0])[::-1]
-
-
-def _take_rows(tile, rows):
-    """Rows of a tile, in the order of its memory."""
-    return tile[rows] if tile.flags.c_contiguous else np.take(tile.T, rows, axis=1).T
 
 
 def _like(tile, scratch):
