@@ -209,7 +209,9 @@ def webp(file, data):
     still = _riff(between(file, frame * is_whole, end * is_whole))
     exif = tf.where(spells(data, exif, b"Exif"), exif + 6, exif)
     first = tf.where(alpha < 0, frame, alpha)
-    layers = _riff(_webp_canvas(width, height), between(file, first * is_whole, end * is_whole))
+    sides = [tf.strings.substr(_four_bytes(tf.maximum(side - 1, 0)), 0, 3) for side in (width, height)]
+    canvas = tf.strings.join([b"VP8X\x0a\x00\x00\x00\x10\x00\x00\x00", *sides])  # announces a layer of alpha
+    layers = _riff(canvas, between(file, first * is_whole, end * is_whole))
     return _header(width * is_whole, height * is_whole, still, exif, alpha=tf.where(alpha < 0, still, layers))
 
 
@@ -217,12 +219,6 @@ def _riff(*chunks):
     """A WebP file of some chunks."""
     content = tf.strings.join([b"WEBP", *chunks])
     return tf.strings.join([b"RIFF", _four_bytes(tf.strings.length(content)), content])
-
-
-def _webp_canvas(width, height):
-    """The chunk of a WebP that announces a layer of alpha."""
-    sides = [tf.strings.substr(_four_bytes(tf.maximum(side - 1, 0)), 0, 3) for side in (width, height)]
-    return tf.strings.join([b"VP8X\x0a\x00\x00\x00\x10\x00\x00\x00", *sides])
 
 
 def _webp_size(data, frame):

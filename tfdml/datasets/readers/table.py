@@ -270,7 +270,14 @@ def _columns(source, names, box):
 def open_table(source):
     """Column names, and a function from a name to the list of the cells of a column."""
     if isinstance(source, str | os.PathLike):
-        return _open_file(pathlib.Path(source))
+        path = pathlib.Path(source)
+        require(path.is_file(), f"source={str(path)!r}, which is not a file", "a table: .csv, .tsv or .parquet")
+        suffix = path.suffix.lower()
+        if suffix == ".parquet":
+            return _open_parquet(path)
+        expected = ".csv, .tsv or .parquet. Read other files yourself and pass the data frame"
+        require(suffix in _DELIMITERS, f"source={str(path)!r}", expected)
+        return _open_text(path, _DELIMITERS[suffix])
     is_table = isinstance(source, Mapping) or hasattr(source, "columns")
     require(is_table, f"a table of type {type(source).__name__}", "a path, a data frame or a dict of columns")
 
@@ -279,16 +286,6 @@ def open_table(source):
         return list(column) if isinstance(column, list | tuple) else np.asarray(column).tolist()
 
     return list(getattr(source, "columns", source)), read_column
-
-
-def _open_file(path):
-    require(path.is_file(), f"source={str(path)!r}, which is not a file", "a table: .csv, .tsv or .parquet")
-    suffix = path.suffix.lower()
-    if suffix == ".parquet":
-        return _open_parquet(path)
-    expected = ".csv, .tsv or .parquet. Read other files yourself and pass the data frame"
-    require(suffix in _DELIMITERS, f"source={str(path)!r}", expected)
-    return _open_text(path, _DELIMITERS[suffix])
 
 
 def _open_parquet(path):
