@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tfdml._core.checks import as_ids, as_vectors, labels_of, require, require_varied, require_whole
 from tfdml._core.optional import new_figure
 from tfdml.search import Exact
+from tfdml.search.nearest import without_self
 from tfdml.typing import Examples
 from tfdml.visualize.colors import FRAMES, labels_and_names
 from tfdml.visualize.pictures import pictures, require_pictures
@@ -82,7 +83,10 @@ def retrieval_grid(
     is_same_class = items.labels[neighbors] == query_set.labels[rows][:, None]
     _draw_images(axes[:, 0], query_set, rows)
     _draw_images(axes[:, 1:].flat, items, neighbors.ravel())
-    _draw_frames(axes, is_same_class)
+    for axis in axes.flat:
+        axis.set(xticks=[], yticks=[])
+    for axis, is_same in zip(axes[:, 1:].flat, is_same_class.ravel().tolist(), strict=True):
+        axis.spines[:].set(**FRAMES[is_same], capstyle="butt")
     _write_captions(axes[:, :1], query_set.captions(rows[:, None], names))
     captions = items.captions(neighbors, names)
     if scores:
@@ -120,11 +124,8 @@ def _image_set(embeddings, data, labels):
 
 def _require_same_names(query_set, items):
     names = {tuple(images.data.class_names) for images in (query_set, items) if images.class_name is not str}
-    require(
-        len(names) < 2,
-        "queries and a gallery with other class names",
-        "the same names, to which the labels refer. Read both with one call: tfdml.datasets.table(source, splits=...)",
-    )
+    advice = "to which the labels refer. Read both with one call: tfdml.datasets.table(source, splits=...)"
+    require(len(names) < 2, "queries and a gallery with other class names", f"the same names, {advice}")
 
 
 def _query_rows(queries, count, seed):
@@ -143,22 +144,13 @@ def _neighbors(query_set, items, rows, k, metric):
     finds_itself = query_set is items
     neighbors, scores = Exact(items.vectors, metric=metric).search(query_set.vectors[rows], k + finds_itself)
     if finds_itself:
-        is_self = neighbors == rows[:, None]
-        is_self[~is_self.any(axis=1), -1] = True  # exact copies have displaced it
-        neighbors, scores = neighbors[~is_self].reshape(-1, k), scores[~is_self].reshape(-1, k)
+        return without_self(neighbors, scores, rows)
     return neighbors, scores
 
 
 def _draw_images(axes, images, rows):
     for axis, image in zip(axes, pictures(images.data, rows, _PIXELS), strict=True):
         axis.imshow(image)
-
-
-def _draw_frames(axes, is_same_class):
-    for axis in axes.flat:
-        axis.set(xticks=[], yticks=[])
-    for axis, is_same in zip(axes[:, 1:].flat, is_same_class.ravel().tolist(), strict=True):
-        axis.spines[:].set(**FRAMES[is_same], capstyle="butt")
 
 
 def _write_captions(axes, captions):

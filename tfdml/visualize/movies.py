@@ -55,8 +55,9 @@ def animation(
     received = f"{len(captions)} captions of {len(points)} frames"
     require(len(captions) == len(points), received, "one caption per frame")
     titles = [", ".join(filter(None, [title, caption])) for caption in captions]
-    set_and_labels = (data, None) if is_labeled_set(data) else (None, data)
-    pictures = _pictures(points, labels_and_names(*set_and_labels, points.shape[1]), titles)
+    count = points.shape[1]
+    classes = labels_and_names(data, None, count) if is_labeled_set(data) else labels_and_names(None, data, count)
+    pictures = _pictures(points, classes, titles)
     durations = [round(1000 * seconds)] * (len(points) - 1) + [_LAST]
     with atomic_write(path) as new:
         pictures[0].save(new, save_all=True, append_images=pictures[1:], duration=durations, loop=0)
