@@ -94,8 +94,7 @@ def compare(
         page. With too few classes for an interval, the record says so. A single model has means and no pairs.
 
     Raises:
-        ValueError: no models; vectors of another number than labels, with NaN, or all the same; labels of one class.
-            Errors name the model.
+        ValueError: vectors that are all the same, or labels of one class; it names the model.
     """
     require_metrics(metrics)
     require_metric(metric)

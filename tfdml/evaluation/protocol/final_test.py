@@ -24,19 +24,6 @@ from tfdml.typing import Data
 class TestResult:
     """Metrics on the test classes, the result of `CrossValidation.open_test`; it prints as a table.
 
-    Example: a search whose only trial does not train the network.
-
-        >>> def train(settings, data, seed):
-        ...     inputs = keras.Input((2,))
-        ...     return tfdml.models.EmbeddingModel(inputs, tfdml.layers.Mahalanobis()(inputs))
-        >>> x = np.array([[np.cos(k + d), np.sin(k + d)] for k in range(6) for d in (0.0, 0.1)])
-        >>> data = tfdml.datasets.LabeledSet(images=x, labels=np.repeat(range(6), 2), class_names=tuple("abcdef"))
-        >>> training, test = data.select_classes(list("abcd")), data.select_classes(list("ef"))
-        >>> search = tfdml.evaluation.cross_validate(train, training, lambda trial: {}, "search", folds=2, trials=1)
-        >>> result = search.open_test(test)
-        >>> result.opening, result.separated["recall@1"].value, result.concatenated["recall@1"].value
-        (1, 1.0, 1.0)
-
     Attributes:
         opening: number of this measurement on the test classes, from 1.
         earlier: times of the earlier openings, as text.
