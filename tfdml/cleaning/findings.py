@@ -74,7 +74,8 @@ class Findings(NamedTuple):
             lines.append(f"recall of the approximate search, lower bound: {self.recall.lower:.3f}")
         return "\n".join(lines)
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def write_report(findings: Findings, path: FilePath) -> Path:

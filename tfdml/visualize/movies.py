@@ -55,9 +55,7 @@ def animation(
     received = f"{len(captions)} captions of {len(points)} frames"
     require(len(captions) == len(points), received, "one caption per frame")
     titles = [", ".join(filter(None, [title, caption])) for caption in captions]
-    count = points.shape[1]
-    classes = labels_and_names(data, None, count) if is_labeled_set(data) else labels_and_names(None, data, count)
-    pictures = _pictures(points, classes, titles)
+    pictures = _pictures(points, _labels(data, points.shape[1]), titles)
     durations = [round(1000 * seconds)] * (len(points) - 1) + [_LAST]
     with atomic_write(path) as new:
         pictures[0].save(new, save_all=True, append_images=pictures[1:], duration=durations, loop=0)
@@ -73,6 +71,11 @@ def _stacked(frames):
     advice = "Train a model with dim=2, or map all frames together, as with sklearn.decomposition.PCA(2)"
     require(is_plane, f"frames of shapes {shapes}", f"(n, 2) for all. {advice}")
     return np.stack(frames)
+
+
+def _labels(data, count):
+    """Class ids and their names; see `labels_and_names`."""
+    return labels_and_names(data, None, count) if is_labeled_set(data) else labels_and_names(None, data, count)
 
 
 def _pictures(points, labels_and_name, titles):

@@ -40,9 +40,13 @@ def pictures(data: Examples, rows: Sequence[int] | np.ndarray, size: int) -> lis
 
 def iterate_pictures(images: Examples | Iterable[Any], size: int) -> Iterator[np.ndarray]:
     """As `pictures`, one at a time, also of an iterable; values outside the range are stretched image by image."""
+    return (_as_pictures([row_and_example], size)[0] for row_and_example in enumerate(_all_examples(images)))
+
+
+def _all_examples(images):
+    """The examples of a labeled set, a sequence or an iterable, one at a time."""
     has_rows = is_labeled_set(images) or hasattr(images, "__getitem__")
-    examples = _examples(images, np.arange(len(images))) if has_rows else map(np.asarray, images)
-    return (_as_pictures([row_and_example], size)[0] for row_and_example in enumerate(examples))
+    return _examples(images, np.arange(len(images))) if has_rows else map(np.asarray, images)
 
 
 def _as_pictures(rows_and_examples, size):

@@ -51,14 +51,19 @@ def write_thumbnails(path: FilePath, ids: npt.ArrayLike, data: Examples | Iterab
     """
     item_ids = _as_ids(ids)
     require_whole("size", size, 1, _MAX_SIDE)
-    if is_labeled_set(data) and hasattr(data.load, "original"):
-        data = dataclasses.replace(data, load=_Original(data.load, size))
     with atomic_write(path) as new, tempfile.TemporaryFile() as jpegs:
-        lengths = [jpegs.write(_as_jpeg(pixels)) for pixels in iterate_pictures(data, size)]
+        pictures = iterate_pictures(_originals(data, size), size)
+        lengths = [jpegs.write(_as_jpeg(pixels)) for pixels in pictures]
         require(len(lengths) == len(item_ids), f"{len(lengths)} images for {len(item_ids)} ids", "one per id")
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
         _write(new, item_ids, offsets, jpegs)
     return Path(path).expanduser()
+
+
+def _originals(images, size):
+    """A labeled set before its preprocessing, reduced as it is read; any other images."""
+    has_original = is_labeled_set(images) and hasattr(images.load, "original")
+    return dataclasses.replace(images, load=_Original(images.load, size)) if has_original else images
 
 
 class _Original:
