@@ -119,11 +119,10 @@ class Searched:
         self.sums, self.squares = _integral(image), _integral(image**2)
 
     def correlation(self, template: np.ndarray) -> np.ndarray:
-        """Normalized cross-correlation of a `(h, w)` template with the window at each place, in [-1, 1]; 0 without
-        contrast.
+        """Normalized cross-correlation of a `(h, w)` template with the window I at each place, 0 without contrast.
 
-        sum (I - mean I) (T - mean T) / (|I - mean I| |T - mean T|), `(height - h + 1, width - w + 1)`. Source: Lewis,
-        Fast Normalized Cross-Correlation, Vision Interface 1995.
+        sum (I - mean I) (T - mean T) / (|I - mean I| |T - mean T|), `(height - h + 1, width - w + 1)`, in [-1, 1]. Source:
+        Lewis, Fast Normalized Cross-Correlation, Vision Interface 1995.
         """
         h, w = template.shape
         template = template - template.mean()

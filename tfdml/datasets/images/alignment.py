@@ -42,8 +42,7 @@ def face_template(size: int = _SIDE) -> np.ndarray:
 
 
 def similarity_transform(points: npt.ArrayLike, targets: npt.ArrayLike) -> np.ndarray:
-    """The rotation, scale and shift that bring points `(..., k, 2)` nearest to targets, by least squares, `(..., 2,
-    3)`.
+    """The rotation, scale and shift `(..., 2, 3)` that bring points `(..., k, 2)` nearest to targets, by least squares.
 
     With points as complex numbers z and targets w, both minus their means, the map is z -> c z, without mirroring, with
     c = sum(conj(z) w) / sum(|z|^2); NaN where points are NaN. Source: Umeyama, Least-Squares Estimation of

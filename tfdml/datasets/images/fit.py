@@ -10,7 +10,7 @@ _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in JPEG.
 def cut(
     problem: tf.Tensor, image: tf.Tensor, box: tf.Tensor, margin: float, is_query: bool = False
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The pixels that a bounding box `(4,)` touches, or with a reason, received or new, the whole image.
+    """The reason for no pixels, empty for none, and the pixels that a box `(4,)` touches, or the whole image.
 
     The box of a query, which nobody has checked, may exceed the image by one pixel, and may not lie within the unit
     square, where it would be shares of the image.

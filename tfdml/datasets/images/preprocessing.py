@@ -132,9 +132,9 @@ class Preprocessing(Settings):
         return self if self.resize is None else dataclasses.replace(self, size=self.resize, resize=None)
 
     def fingerprint(self) -> str:
-        """16 hexadecimal digits of the settings that change the pixels of a whole image; limits and boxes do not count.
+        """16 hexadecimal digits of the settings that change the pixels of a whole image, the same for 32 and (32, 32).
 
-        So queries with boxes are compared with a gallery of whole images.
+        Limits and boxes do not count: queries with boxes are compared with a gallery of whole images.
         """
         sides = self.shape[:2], self._resized_sides
         fill = _as_color("fill", self.fill) if self.fit == "pad" else None

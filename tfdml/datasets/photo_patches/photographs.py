@@ -12,8 +12,8 @@ from tfdml._core.optional import optional_import
 
 
 class Photograph(NamedTuple):
-    """A photograph in one of the `folders` of site-packages, of the PyPI `distribution`, used at `half` its size or
-    whole.
+    """A photograph in one of the `folders` of site-packages, from a `distribution` of PyPI, whole or at `half` its
+    size.
     """
 
     name: str

@@ -183,12 +183,7 @@ def _vehicle_set(root, split, table, attributes, load, test):
     counts = (len(images) if expected_images is None else expected_images, expected_vehicles)
     require_counts(f"the list {split} of vehicle-id", (len(images), len(names)), counts)
     number_of = {name: number for number, name in enumerate(names)}
-    models, colors = (
-        None
-        if number_by_vehicle is None
-        else np.array([number_by_vehicle.get(each, -1) for each in vehicles], np.int64)
-        for number_by_vehicle in (attributes["model"], attributes["color"])
-    )
+    models, colors = (_numbers(attributes[name], vehicles) for name in ("model", "color"))
     return Vehicles(
         paths=existing_paths(root, _VEHICLE_TREE, [f"image/{image}.jpg" for image in images]),
         labels=np.array([number_of[vehicle] for vehicle in vehicles], np.int64),
@@ -198,3 +193,8 @@ def _vehicle_set(root, split, table, attributes, load, test):
         load=load or Preprocessing(size=224),
         protocol=f"vehicle-id/{'train' if split == 'train' else f'test-{test}'}/single-gallery-x10/v1",
     )
+
+
+def _numbers(attribute, vehicles):
+    """The attribute of each image by its vehicle, -1 where it is unknown."""
+    return None if attribute is None else np.array([attribute.get(vehicle, -1) for vehicle in vehicles], np.int64)

@@ -21,8 +21,7 @@ def recall_curve(ranks, candidates):
 
 
 def precision_recall_curve(queries, items, query_rows):
-    """The interpolated precision max_{recall(t) >= r} precision(t) at each recall r, a mean over the queries
-    `query_rows`.
+    """The interpolated precision at each recall r, max precision(t) over recall(t) >= r, a mean over some queries.
 
     Both are over the items with a similarity of at least t; `query_rows` have relevant items. In leave-one-out,
     `queries` and `items` are the same set. Source: Manning, Raghavan, Schuetze, Introduction to Information Retrieval,

@@ -54,7 +54,9 @@ class Relevance:
         return self._codes[rows] == self._gallery_codes[columns]
 
     def grades_of_lists(self, rows, neighbors, last):
-        """Relevance of neighbors, `(rows, n)` booleans regardless of exclusion; numbers of relevant items; None."""
+        """Relevance of neighbors, `(rows, n)` booleans despite exclusion; numbers of relevant items; None for grades of
+        1.
+        """
         return self.gallery_labels[neighbors] == self.labels[rows, None], self.counts[rows], None
 
     def excluded(self, row):
