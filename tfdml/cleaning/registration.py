@@ -121,8 +121,9 @@ class Searched:
     def correlation(self, template: np.ndarray) -> np.ndarray:
         """Normalized cross-correlation of a `(h, w)` template with the window I at each place, 0 without contrast.
 
-        sum (I - mean I) (T - mean T) / (|I - mean I| |T - mean T|), `(height - h + 1, width - w + 1)`, in [-1, 1]. Source:
-        Lewis, Fast Normalized Cross-Correlation, Vision Interface 1995.
+        sum (I - mean I) (T - mean T) / (|I - mean I| |T - mean T|), `(height - h + 1, width - w + 1)`, in [-1, 1]
+
+        Source: Lewis, Fast Normalized Cross-Correlation, Vision Interface 1995.
         """
         h, w = template.shape
         template = template - template.mean()
