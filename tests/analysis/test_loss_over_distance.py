@@ -9,14 +9,14 @@ from tfdml.analysis.loss_over_distance import loss_over_distance
 D = np.linspace(0.0, 2.0, 9)
 
 
-def curves(loss, **options):
-    found = loss_over_distance(loss, D, **options)
+def curves(loss):
+    found = loss_over_distance(loss, D)
     np.testing.assert_array_equal(found.distances, D)
     return found.positive, found.negative
 
 
-def expect(loss, positive, negative, **options):
-    for ours, expected in zip(curves(loss, **options), (positive, negative), strict=True):
+def expect(loss, positive, negative):
+    for ours, expected in zip(curves(loss), (positive, negative), strict=True):
         np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -27,10 +27,9 @@ def test_contrastive_and_margin_curves_are_those_of_the_equations():
     expect(losses.CosineContrastiveLoss(threshold=0.5), -s, np.maximum(0, s - 0.5))
 
 
-@pytest.mark.parametrize("other", [1.0, 0.4])
-def test_triplet_curves_hold_the_other_pair_at_its_distance(other):
+def test_triplet_curves_hold_the_other_pair_at_distance_1():
     loss = losses.TripletLoss(margin=0.2, distance="euclidean", normalize="active")
-    expect(loss, np.maximum(0, D - other + 0.2), np.maximum(0, other - D + 0.2), other_distance=other)
+    expect(loss, np.maximum(0, D - 0.8), np.maximum(0, 1.2 - D))
 
 
 def test_a_loss_over_proxies_needs_none():
@@ -52,7 +51,6 @@ def test_the_figure_has_a_panel_and_two_curves_for_each_loss():
         (lambda: loss_over_distance(lambda d: d, D), "expected a loss over pairs"),
         (lambda: loss_over_distance(losses.MarginLoss(), [2.5]), r"numbers in \[0, 2\]"),
         (lambda: loss_over_distance(losses.MarginLoss(), []), r"distances of shape \(0,\)"),
-        (lambda: loss_over_distance(losses.MarginLoss(), D, other_distance=3), "other_distance=3"),
         (lambda: analysis.plot_loss_over_distance({}), "no losses"),
     ],
 )

@@ -44,7 +44,10 @@ def gradient_variance(
     itself, or noise on both embeddings, would have variance 1 at distance 0 for all noise.
     """
     distances, noise = np.asarray(distances, dtype="float64"), np.asarray(noise, dtype="float64")
-    _require_settings(distances, noise, dim)
+    is_on_sphere = bool(((distances >= 0) & (distances <= 2)).all())
+    require(is_on_sphere, f"distances={distances}", "distances on the unit sphere, in [0, 2]")
+    require(bool(((noise > 0) & np.isfinite(noise)).all()), f"noise={noise}", "standard deviations above 0")
+    require_whole("dim", dim, 3)
     generator = np.random.default_rng(seed)
     z = np.stack([*generator.standard_normal((2, _DRAWS)), np.sqrt(generator.chisquare(dim - 2, _DRAWS))])
     results = [_variance(d, sigma * z) for sigma in noise.flat for d in distances.flat]
@@ -57,10 +60,3 @@ def _variance(d, z):
     h = point / np.linalg.norm(point, axis=0) - np.array([1.0, 0.0, 0.0])[:, None]
     mean = np.mean(h[:2] / np.linalg.norm(h, axis=0), axis=1)
     return 1.0 - mean @ mean
-
-
-def _require_settings(distances, noise, dim):
-    is_on_sphere = bool(((distances >= 0) & (distances <= 2)).all())
-    require(is_on_sphere, f"distances={distances}", "distances on the unit sphere, in [0, 2]")
-    require(bool(((noise > 0) & np.isfinite(noise)).all()), f"noise={noise}", "standard deviations above 0")
-    require_whole("dim", dim, 3)

@@ -26,30 +26,17 @@ class LossOverDistance(NamedTuple):
     negative: np.ndarray
 
 
-def loss_over_distance(loss: PairLoss, distances: npt.ArrayLike, *, other_distance: float = 1.0) -> LossOverDistance:
-    """The loss of a positive and of a negative pair of unit vectors, by their euclidean distance.
-
-    `plot_loss_over_distance` says how. The other pair of an anchor is at `other_distance`, in [0, 2].
-
-    Args:
-        loss: a loss over pairs, without its miner and pairing.
-        distances: `(points,)` numbers in [0, 2].
-
-    Returns:
-        A record of arrays `(points,)`: `distances`, and the losses `positive` and `negative` of a pair at each of them.
-
-    Raises:
-        ValueError: something that is not a loss over pairs, or distances out of range.
-    """
+def loss_over_distance(loss: PairLoss, distances: npt.ArrayLike) -> LossOverDistance:
+    """The losses of a positive and of a negative pair at `distances`, `(points,)`, see `plot_loss_over_distance`."""
     require(isinstance(loss, PairLoss), f"loss={loss!r}", "a loss over pairs, such as tfdml.losses.ContrastiveLoss()")
     d = np.asarray(distances, "float64")
     is_valid = d.ndim == 1 and d.size > 0 and bool(((d >= 0) & (d <= 2)).all())
     require(is_valid, f"distances of shape {d.shape}", "numbers in [0, 2], distances of unit vectors")
-    require(0 <= other_distance <= 2, f"other_distance={other_distance}", "a distance of unit vectors, in [0, 2]")
     if hasattr(loss, "pair_losses"):
-        values = [ops.convert_to_numpy(loss.pair_losses(_lists(d, sign)))[:, 0] for sign in (1, 0)]
+        signs = (np.full((len(d), 1), sign, "float32") for sign in (1, 0))
+        values = [ops.convert_to_numpy(loss.pair_losses(_pairs(d[:, None], sign)))[:, 0] for sign in signs]
         return LossOverDistance(d, *values)
-    other = np.full_like(d, other_distance)
+    other = np.ones_like(d)
     return LossOverDistance(d, _of_anchors(loss, d, other), _of_anchors(loss, other, d))
 
 
@@ -69,10 +56,6 @@ def plot_loss_over_distance(losses: Mapping[str, PairLoss]) -> Figure:
 
     Args:
         losses: dict of title to a loss over pairs, without its miner and pairing.
-
-    Raises:
-        ValueError: no losses, or something that is not a loss over pairs.
-        ImportError: matplotlib is not installed.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figure 4, whose
     triplet losses have the other pair at a fixed distance.
@@ -95,11 +78,6 @@ def plot_loss_over_distance(losses: Mapping[str, PairLoss]) -> Figure:
     return figure
 
 
-def _lists(d, sign):
-    """Anchors with one reference each at these distances, positive for sign 1 and negative for sign 0."""
-    return _pairs(d[:, None], np.full((len(d), 1), sign, "float32"))
-
-
 def _of_anchors(loss, to_positive, to_negative):
     """The value of each anchor alone, because losses may divide by a number of the batch."""
     signs = np.array([[1.0, 0.0]], "float32")
@@ -108,19 +86,11 @@ def _of_anchors(loss, to_positive, to_negative):
 
 
 def _pairs(d, positive):
-    """Pairs of unit vectors in the plane at the distances `(anchors, references)`.
-
-    Anchors are (1, 0). A positive and a negative of an anchor are on either side of it.
-    """
+    """Pairs of unit vectors in the plane at the distances `(anchors, references)`, on either side of their anchor."""
     angle = 2.0 * np.arcsin(d / 2.0) * np.where(positive > 0, 1.0, -1.0)
     references = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     anchors = np.tile([1.0, 0.0], (len(d), 1))
     labels = np.where(positive > 0, 0, 1)
-    tensors = (ops.convert_to_tensor(x.astype("float32")) for x in (anchors, references))
-    return Pairs(
-        *tensors, np.zeros(len(d), "int32"), labels.astype("int32"), *map(_weights, (positive, 1.0 - positive))
-    )
-
-
-def _weights(mask):
-    return ops.convert_to_tensor(mask.astype("float32"))
+    numbers = (anchors, references, positive, 1.0 - positive)
+    tensors = [ops.convert_to_tensor(x.astype("float32")) for x in numbers]
+    return Pairs(*tensors[:2], np.zeros(len(d), "int32"), labels.astype("int32"), *tensors[2:])

@@ -70,7 +70,7 @@ def pair_weights(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: La
     """
     require_matrix(embeddings, "loss, embeddings, labels")
     x = l2_normalize(embeddings)
-    factor = _cholesky_factor(x @ x.T)
+    factor = np.linalg.cholesky((x @ x.T + _JITTER * np.eye(len(x))) / (1.0 + _JITTER))  # x with other dimensions
     with _float64():
         function = _with_fixed_selection(loss, x, labels)
         _require_inner_products(loss, function, x, factor)
@@ -157,7 +157,9 @@ def _with_fixed_selection(loss, embeddings, labels):
     """The loss as a function of embeddings v, with the pairs and negatives that it selects at `embeddings`."""
     if not hasattr(loss, "reweight"):
         return lambda v: loss(labels, v)
-    pair, settings = _pairing_of(loss), loss.settings
+    has_references = any(isinstance(layer, References) for layer in loss.layers)  # proxies or a memory
+    pair = functools.partial(all_pairs, match=loss.match) if has_references else loss.pair
+    settings = loss.settings
     selected = loss.reweight(pair(labels, embeddings))
     if settings.get("negatives") is not None:
         select = settings["negatives"]
@@ -170,20 +172,9 @@ def _with_fixed_selection(loss, embeddings, labels):
     return value
 
 
-def _pairing_of(loss):
-    """The pairing of the loss; of a loss with proxies or a memory, all pairs of the batch."""
-    has_references = any(isinstance(layer, References) for layer in loss.layers)
-    return functools.partial(all_pairs, match=loss.match) if has_references else loss.pair
-
-
 def _with_embeddings(source, pairs):
     """`pairs` with the embeddings of `source`."""
     return pairs._replace(anchors=source.anchors, references=source.references)
-
-
-def _cholesky_factor(similarities):
-    """Embeddings `(batch, batch)` with these inner products."""
-    return np.linalg.cholesky((similarities + _JITTER * np.eye(len(similarities))) / (1.0 + _JITTER))
 
 
 def _float64():

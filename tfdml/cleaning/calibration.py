@@ -32,17 +32,12 @@ class Recall(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """A threshold and what it finds.
+    """A threshold and what it finds; `recall` by kind of copy, of `images` copied images.
 
-    Attributes:
-        similarity: from this cosine similarity on, two images are near-duplicates, or, where they are verified,
-            candidates; above 1 where no similarity has the precision.
-        precision: share of copies among the pairs of a copy and an image that are taken for near-duplicates; 1 without
-            such pairs.
-        recall: `Recall` by kind of copy.
-        images: number of images that were copied.
-        registration: score from which a candidate is a near-duplicate, see `registration.py`; above 1 where no
-            score has the precision; None without verification.
+    Two images are near-duplicates from the cosine `similarity` on; where they are verified, they are candidates then,
+    and near-duplicates from the score `registration` on, None without verification. Both are above 1 where none has the
+    `precision`: the share of copies among the pairs of a copy and an image that are taken for near-duplicates; 1
+    without such pairs.
     """
 
     similarity: float
@@ -55,9 +50,8 @@ class Calibration:
 class CopyScores(NamedTuple):
     """Scores of copies of images with all images of their set: see `score_copies`.
 
-    Attributes:
-        between: function of these scores that returns the scores `(copies, n)` of the originals with all images; of
-            verified ones only where an image registers with a copy of another one as 90% of the copies do, else -1.
+    `between` is a function of these scores that returns the scores `(copies, n)` of the originals with all images; of
+    verified ones only where an image registers with a copy of another one as 90% of the copies do, else -1.
     """
 
     by_kind: Mapping[str, np.ndarray]

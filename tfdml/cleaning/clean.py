@@ -118,8 +118,8 @@ def clean(
 def _similar_pairs(images, similarity, approximate, seed):
     """Groups, and pairs of a similarity; None where it cannot be reached.
 
-    A list of all pairs would grow with the square of the copies of an image. So the exact join keeps two a row, and it
-    takes the place of an approximate one that has too many.
+    A list of all pairs grows with the square of the copies of an image. So the exact join keeps two a row, and it takes
+    the place of an approximate one that has too many.
     """
     if similarity > 1:
         return np.arange(len(images.vectors)), None
@@ -146,15 +146,16 @@ class _Images:
         vectors, self.names, self.splits, self.labels, self.unreadable, subsets = [], [], [], [], [], []
         for number, (split, data) in enumerate(sets.items()):
             require(len(data) > 0, f"the set {split!r} without images", "at least one")
-            folder = None if cache is None else Path(cache) / str(number)
-            embeddings, rows, skipped = _embedded(model, data, batch_size, folder)
+            if cache is None:
+                embeddings, rows, skipped = embed_loadable(model, data, batch_size)
+            else:
+                embeddings, rows, skipped = embed_cached(model, data, Path(cache) / str(number), batch_size)
             vectors.append(embeddings)
             subsets.append(data.take(rows))
             self.names += [str(row if data.names is None else data.names[row]) for row in rows.tolist()]
             self.labels += [data.class_names[label] for label in data.labels[rows]]
             self.splits += [split] * len(rows)
-            reasons = [(name, reason) for _, name, reason in skipped]
-            self.unreadable += [Finding("unreadable", name, split, suggestion=reason) for name, reason in reasons]
+            self.unreadable += [Finding("unreadable", name, split, suggestion=reason) for _, name, reason in skipped]
         vectors = np.concatenate(vectors)
         require(len(vectors) > 1, f"{len(vectors)} image that can be read", "at least two")
         self.center = vectors.mean(axis=0)
@@ -172,13 +173,6 @@ class _Images:
         if other is None:
             return finding
         return finding._replace(other=self.names[other], other_split=self.splits[other], other_label=self.labels[other])
-
-
-def _embedded(model, data, batch_size, folder):
-    """Embeddings, rows and problems of a set, by way of a folder or in memory."""
-    if folder is None:
-        return embed_loadable(model, data, batch_size)
-    return embed_cached(model, data, folder, batch_size)
 
 
 def remove_cache(cache: FilePath) -> None:

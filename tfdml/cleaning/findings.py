@@ -28,18 +28,11 @@ _HEADS = {
 
 
 class Finding(NamedTuple):
-    """An image to look at.
+    """An image to look at: its file, or its row in a set without files, its set and its class.
 
-    Attributes:
-        kind: "leak", "duplicate", "label", "outlier" or "unreadable".
-        name: its file, or its row in a set without files.
-        split: the name of its set.
-        label: its class.
-        other, other_split, other_label: the same of the image that it is compared with; empty without one.
-        score: similarity of a leak or a duplicate, or the score of its registration where it was verified; mean
-            similarity of a label suspect to the neighbors that agree; mean distance of an outlier; None for an
-            unreadable image.
-        suggestion: text.
+    `other` fields are the same of the image that it is compared with, empty without one. `score` is the similarity of a
+    leak or a duplicate, or the score of its registration where it was verified; the mean similarity of a label suspect
+    to the neighbors that agree; the mean distance of an outlier; None for an unreadable image.
     """
 
     kind: str
@@ -54,14 +47,9 @@ class Finding(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """The result of `tfdml.cleaning.clean`; it prints as a summary.
+    """The result of `tfdml.cleaning.clean`, which describes it; it prints as a summary.
 
-    Attributes:
-        listed: tuple of `Finding`, leaks first.
-        images: number of images that were read.
-        similarity: the similarity of near-duplicates, or of candidates where they were verified.
-        calibration: `Calibration`, None where the similarity was given.
-        recall: `PairRecall` of an approximate search of pairs; None for an exact one.
+    `similarity` is the similarity of near-duplicates, or of candidates where they were verified.
     """
 
     listed: tuple[Finding, ...]
@@ -117,7 +105,9 @@ def write_report(findings: Findings, path: FilePath) -> Path:
         new.mkdir()
         with (new / _TABLE).open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows(map(as_cells, [Finding._fields, *findings.listed]))
-        (new / _PAGE).write_text(_page(findings), encoding="utf-8")
+        sections = dict(_section(findings, kind, head) for kind, head in _HEADS.items())
+        text = page("Cleaning", sections, header=f"<pre>{escape(str(findings))}</pre>\n")
+        (new / _PAGE).write_text(text, encoding="utf-8")
     return Path(path).expanduser()
 
 
@@ -129,11 +119,6 @@ def listed_files(folder: Path) -> set[str]:
     except (OSError, UnicodeDecodeError, csv.Error):
         is_ours = False
     return {_TABLE, _PAGE} if is_ours else set()
-
-
-def _page(findings):
-    sections = dict(_section(findings, kind, head) for kind, head in _HEADS.items())
-    return page("Cleaning", sections, header=f"<pre>{escape(str(findings))}</pre>\n")
 
 
 def _section(findings, kind, head):

@@ -90,8 +90,7 @@ def registered(a: Thumbnail, b: Thumbnail) -> Registration:
 def agreement(window: np.ndarray, template: np.ndarray) -> float:
     """Median correlation of the 5 x 5 blocks of two images that have details in either one; 0 without details.
 
-    Blocks have the same weight: one that is covered, or holds the only bright dot, does not decide. Both images are
-    details of the same shape, divided by their contrast.
+    So a block that is covered, or holds the only bright dot, does not decide.
     """
     values = [_block_correlation(*pair) for pair in zip(_cells(window), _cells(template), strict=True)]
     votes = [value for value in values if value is not None]
@@ -120,11 +119,9 @@ class Searched:
         self.sums, self.squares = _integral(image), _integral(image**2)
 
     def correlation(self, template: np.ndarray) -> np.ndarray:
-        """Normalized cross-correlation of a `(h, w)` template with the window at each place of the image.
+        """Normalized cross-correlation of a `(h, w)` template with the window I at each place, 0 without contrast.
 
-        sum (I - mean I) (T - mean T) / (|I - mean I| |T - mean T|), I the window.
-
-        The result is `(height - h + 1, width - w + 1)`, in [-1, 1]; 0 for a window or a template without contrast.
+        sum (I - mean I) (T - mean T) / (|I - mean I| |T - mean T|), `(height - h + 1, width - w + 1)`, in [-1, 1]
 
         Source: Lewis, Fast Normalized Cross-Correlation, Vision Interface 1995.
         """

@@ -135,7 +135,13 @@ def _is_transparent(labeled_set, key):
     if isinstance(example, np.ndarray) and example.ndim == 3:
         return bool((example[..., 3:] < 255).any())
     content = Path(example).read_bytes() if labeled_set.paths is not None else example
-    return _may_be_transparent(content) and _has_transparent_pixels(content, load)
+    if not _may_be_transparent(content):
+        return False
+    import tensorflow as tf
+
+    from tfdml.datasets.images.decode import is_transparent
+
+    return bool(is_transparent(tf.constant(content), load.max_bytes, load.max_pixels))
 
 
 def _may_be_transparent(content):
@@ -145,14 +151,6 @@ def _may_be_transparent(content):
     if content.startswith(b"\x89PNG"):
         return content[25:26] in (b"\x04", b"\x06") or b"tRNS" in content
     return content.startswith((b"GIF8", b"RIFF"))
-
-
-def _has_transparent_pixels(content, load):
-    import tensorflow as tf
-
-    from tfdml.datasets.images.decode import is_transparent
-
-    return bool(is_transparent(tf.constant(content), load.max_bytes, load.max_pixels))
 
 
 def _message(error):
@@ -188,21 +186,18 @@ def _record_reader(labeled_set):
 
 
 def _read_file(labeled_set, lock, row):
+    import tensorflow as tf
+
+    from tfdml.datasets.images.decode import decoded
+
     path = str(labeled_set.paths[row])
     if not os.path.getsize(path):
         raise ValueError("an empty file")
     with open(path, "rb") as file:
         checksum = hashlib.file_digest(file, "sha256").digest()
-    return _Record(path, checksum, None if labeled_set.boxes is None else _image_size(path))
-
-
-def _image_size(path):
-    """Height and width of an upright image."""
-    import tensorflow as tf
-
-    from tfdml.datasets.images.decode import decoded
-
-    return tuple(decoded(tf.io.read_file(path), *_NO_LIMITS)[1].shape[:2])
+    if labeled_set.boxes is None:
+        return _Record(path, checksum, None)
+    return _Record(path, checksum, tuple(decoded(tf.io.read_file(path), *_NO_LIMITS)[1].shape[:2]))
 
 
 def _read_array(labeled_set, lock, row):

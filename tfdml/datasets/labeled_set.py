@@ -114,13 +114,9 @@ class LabeledSet:
         return (keys, self.boxes) if getattr(self.load, "boxes", False) else keys
 
     def batches(self, batch_size: int = 256) -> "tf.data.Dataset":
-        """All examples once, in order, loaded in parallel.
+        """All examples once, in order, loaded in parallel: a finite `tf.data.Dataset` of `(examples, labels)`.
 
-        Args:
-            batch_size: number of examples in a batch; the last batch may be shorter.
-
-        Returns:
-            A finite `tf.data.Dataset` of `(examples, labels)`.
+        The last batch may be shorter.
 
         Raises:
             tf.errors.InvalidArgumentError: while it is read, an example that cannot be loaded, which it names.
@@ -133,12 +129,8 @@ class LabeledSet:
     def loadable(self, batch_size: int = 256, start: int = 0) -> "tf.data.Dataset":
         """The examples that can be loaded, in order, in batches that do not depend on `start`.
 
-        A batch lacks its examples that cannot be loaded; a batch without any, or whose examples differ in
-        shape, is left out. `unreadable_files` gives the reasons.
-
-        Args:
-            batch_size: number of rows of a batch.
-            start: number of the first row, a multiple of `batch_size`.
+        A batch lacks its examples that cannot be loaded; a batch without any, or whose examples differ in shape, is
+        left out. `unreadable_files` gives the reasons. `start`, the first row, is a multiple of `batch_size`.
 
         Returns:
             A finite `tf.data.Dataset` of `(examples, rows)`: row numbers of the set, int64.
@@ -155,22 +147,15 @@ class LabeledSet:
         return np.concatenate([np.asarray(examples) for examples, _ in self.batches()])
 
     def take(self, rows: np.ndarray | Sequence[int] | slice) -> Self:
-        """The set of some examples, with the same classes.
+        """The set of some examples, with the same classes, without a protocol, which is for numbers of the whole set.
 
-        It has no protocol, which is for numbers of the whole set.
-
-        Args:
-            rows: row numbers, in the order of the new set, a slice, or `(n,)` bool.
+        `rows` are row numbers, in the order of the new set, a slice, or `(n,)` bool.
         """
         rows = np.arange(len(self))[rows if isinstance(rows, slice) or len(rows) else slice(0)]
         return replace(self, protocol=None, **{name: _rows_of(getattr(self, name), rows) for name in _columns(self)})
 
     def select_classes(self, names: npt.ArrayLike) -> Self:
-        """The set of some classes; its labels are dense again, in the order of `class_names`.
-
-        Args:
-            names: class names, or numbers: indices into `class_names`.
-        """
+        """The set of some classes, by names or indices; its labels are dense again, in the order of `class_names`."""
         numbers = np.unique([self._class_number(name) for name in np.atleast_1d(names).tolist()])
         subset = self.take(np.isin(self.labels, numbers))
         return replace(
@@ -233,11 +218,7 @@ class LabeledSet:
         return integrity.check_files(self, workers)
 
     def unreadable_files(self, workers: int | None = None) -> tuple[tuple[int, str, str], ...]:
-        """The examples that cannot be loaded, as `(row, name, reason)`.
-
-        Args:
-            workers: number of threads; None for the number of cores.
-        """
+        """The examples that cannot be loaded, as `(row, name, reason)`; `workers` as in `check_files`."""
         return integrity.unreadable_files(self, workers)
 
     def fingerprint(self, *, portable: bool = False) -> str:

@@ -24,10 +24,7 @@ _BATCHES_AHEAD = 2  # of a set that is read in order
 
 
 def on_host(data: Any) -> Any:
-    """Arrays as tensors in main memory, which graphs refer to without a copy. Tuples and dicts keep their structure.
-
-    Nesting follows `tf.data`: a tuple or dict is a structure, a list is an array.
-    """
+    """Arrays as tensors in main memory, which graphs refer to without a copy; nesting follows `tf.data`."""
     with tf.device("CPU:0"):
         return tf.data.Dataset.from_tensors(data).get_single_element()
 
@@ -115,10 +112,7 @@ def gather(data: Any, rows: tf.Tensor) -> Any:
 def gathered(
     rows: tf.data.Dataset, data: Any, labels: tf.Tensor, *, prefetch: int, max_batches: int
 ) -> tf.data.Dataset:
-    """Dataset of `(examples, labels)` gathered from tensors, by a dataset of row numbers `(batch,)`.
-
-    One call gathers at most `max_batches`; `prefetch` are gathered ahead.
-    """
+    """Dataset of `(examples, labels)` gathered from tensors, at most `max_batches` at a time, by rows `(batch,)`."""
 
     @tf.autograph.experimental.do_not_convert
     def take(rows):
@@ -193,9 +187,13 @@ def stream_options() -> tf.data.Options:
 
 def _loader(data, load, augment, labels, on_error="error"):
     """The `_Loader` for the arguments of `loaded`."""
-    example = _load_function(load, augment)
+    plain = load or (lambda record: record)
+    example = tf.function(plain if augment is None else lambda record, seed: augment(plain(record), seed))
     if is_source(data):
-        _require_length(data, len(labels))
+        if len(data) != len(labels):
+            raise ValueError(
+                f"Received a source of {len(data)} rows and {len(labels)} labels. Expected one label per row."
+            )
         source = _Source(data, fixed=load is None and augment is None)
         return _Loader(on_host(labels), (), source.records, example, on_error)
     keys = arrays(data, len(labels))
@@ -204,14 +202,6 @@ def _loader(data, load, augment, labels, on_error="error"):
         return tf.data.Dataset.from_tensor_slices((gather(keys, rows),))
 
     return _Loader(on_host(labels), keys, records, example, on_error)
-
-
-def _load_function(load, augment):
-    """A `tf.function` of a record, and of its seed with `augment`."""
-    load = load or (lambda record: record)
-    if augment is None:
-        return tf.function(load)
-    return tf.function(lambda record, seed: augment(load(record), seed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,11 +299,9 @@ class _Loader:
 
 
 def _classmates(labels, rows, position):
-    """`rows[position]`, then the other rows of its class in random order, those that are in the batch already last.
-
-    The order depends only on the batch and the position, so a resumed run makes the same replacements.
-    """
+    """`rows[position]`, then the other rows of its class in random order, those that are in the batch already last."""
     members = tf.where(labels == tf.gather(labels, rows[position]))[:, 0]
+    # By the batch and the position alone, so that a resumed run makes the same replacements.
     weights = tf.range(1, tf.size(rows, tf.int64) + 1, dtype=tf.int64)
     seed = tf.stack([tf.reduce_sum(rows * weights), tf.cast(position, tf.int64)])
     keys = tf.random.stateless_uniform(tf.shape(members), seed, 0, 2**62, tf.int64)
@@ -325,11 +313,6 @@ def _with_static_size(examples, labels):
     """The same tensors, with the number of rows in their static shapes."""
     size = labels.shape[0]
     return tf.nest.map_structure(lambda tensor: tf.ensure_shape(tensor, [size, *tensor.shape[1:]]), examples), labels
-
-
-def _require_length(source, length):
-    if len(source) != length:
-        raise ValueError(f"Received a source of {len(source)} rows and {length} labels. Expected one label per row.")
 
 
 def _shapes(example):

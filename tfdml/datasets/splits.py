@@ -53,12 +53,9 @@ def _images(labeled_set, validation, seed):
             random = np.random.default_rng(_hash(seed, labeled_set.class_names[labeled_set.labels[rows[0]]]))
             number = min(int(validation * len(rows) + random.random()), len(rows) - 1)
             is_validation[random.permutation(rows)[:number]] = True
+    received = f"validation={validation} of a set with {len(labeled_set)} images, which gives none"
     advice = "more images per class, or a larger share: the last image of a class stays in the training part"
-    require(
-        bool(is_validation.any()),
-        f"validation={validation} of a set with {len(labeled_set)} images, which gives none",
-        advice,
-    )
+    require(bool(is_validation.any()), received, advice)
     return is_validation
 
 
@@ -92,34 +89,22 @@ def require_disjoint(*sets: Data) -> None:
     names = [{class_name(part.class_names[number]) for number in np.unique(part.labels)} for part in sets]
     for (i, first), (j, second) in combinations(enumerate(names, 1), 2):
         common = sorted(first & second)
-        require(
-            not common,
-            f"{len(common)} classes with examples in both set {i} and set {j} ({_first_few(common)})",
-            "sets without a common class. Split by class, for example with set.split(by='class')",
-        )
-
-
-def _first_few(names):
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        listed = ", ".join([*common[:5], *["..."] * (len(common) > 5)])
+        received = f"{len(common)} classes with examples in both set {i} and set {j} ({listed})"
+        expected = "sets without a common class. Split by class, for example with set.split(by='class')"
+        require(not common, received, expected)
 
 
 def as_split_names(splits: Sequence[str]) -> tuple[str, ...]:
     """Names of splits as a tuple; raises a ValueError unless they are at least one, all different."""
     names = () if isinstance(splits, str) else tuple(splits)
-    require(
-        bool(names) and len(set(names)) == len(names) and all(isinstance(name, str) for name in names),
-        f"splits={splits!r}",
-        "different names, such as ('train', 'test')",
-    )
+    is_valid = bool(names) and len(set(names)) == len(names) and all(isinstance(name, str) for name in names)
+    require(is_valid, f"splits={splits!r}", "different names, such as ('train', 'test')")
     return names
 
 
 def with_shared_names(sets: Sequence[Any], key: Callable[[str], Any] | None = None) -> tuple[Any, ...]:
-    """Sets with the same labels for the same classes.
-
-    Sets that have a class in common, directly or through other sets, get the names of all their classes, sorted by
-    `key`. A set that has no class in common with another keeps its labels.
-    """
+    """Sets with the same labels for the same classes; sets connected by common classes get the names of all, sorted."""
     return tuple(_with_names(labeled_set, sorted(_connected(labeled_set, sets), key=key)) for labeled_set in sets)
 
 

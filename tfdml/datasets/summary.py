@@ -14,12 +14,8 @@ _BAR = 40  # width of the longest bar of a histogram, in characters
 class Description:
     """Summary of a labeled set; it prints as a table and a histogram of class sizes.
 
-    Attributes:
-        class_sizes: `(classes,)` int64, examples per class, in the order of the class names.
-        groups, cameras: their numbers; None for a set without.
-        boxes: whether the examples have bounding boxes.
-        skipped: number of files and rows that are not in the set, by reason.
-        protocol: the protocol of the set, or None.
+    `class_sizes` are `(classes,)` int64, in the order of the class names; `groups` and `cameras` are numbers, None for
+    a set without; `skipped` are the numbers of files and rows that are not in the set, by reason.
     """
 
     class_sizes: np.ndarray

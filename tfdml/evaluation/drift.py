@@ -117,7 +117,7 @@ def _numbers(table, columns, name):
     """The columns as float64, and `time` as days."""
     try:
         numbers = {_TIME: np.array([str(time)[:10] for time in table[_TIME]], "datetime64[D]")}
-        numbers |= {column: np.array([_number(value) for value in table[column]]) for column in columns}
+        numbers |= {column: np.array([np.nan if x == "" else float(x) for x in table[column]]) for column in columns}
     except (TypeError, ValueError) as error:
         received = f"a {name} that has other values than times and numbers ({error})"
         raise ValueError(f"Received {received}. Leave other columns out.") from error
@@ -127,7 +127,3 @@ def _numbers(table, columns, name):
         days = len(np.unique(numbers[_TIME][~np.isnan(numbers[column])]))
         require(days > 1, f"{column!r} on {days} days of the {name}", "two days or more, better a week")
     return numbers
-
-
-def _number(value):
-    return np.nan if value == "" else float(value)

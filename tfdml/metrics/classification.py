@@ -164,16 +164,16 @@ def _means_of_classes(data):
 def _is_nearest(data, rows, means, counts, metric):
     """Whether the own class has the nearest mean, for a slice of the queries, `(rows,)` bool."""
     x, codes = data.x[rows].astype(np.float64), data.codes[rows]
-    scores = _closeness(x @ means.T, np.square(means).sum(axis=1), metric)
+    scores = closeness(x @ means.T, np.square(means).sum(axis=1), metric)
     if data.leave_one_out:
         others = np.maximum(counts[codes] - 1, 1)[:, None]
         own_means = (counts[codes][:, None] * means[codes] - x) / others
-        own = _closeness((x * own_means).sum(axis=1), np.square(own_means).sum(axis=1), metric)
+        own = closeness((x * own_means).sum(axis=1), np.square(own_means).sum(axis=1), metric)
         scores[np.arange(len(x)), codes] = own
     return scores.argmax(axis=1) == codes
 
 
-def _closeness(products, squares, metric):
+def closeness(products, squares, metric):
     """Scores that fall with the distance, from x . c and |c|^2."""
     if metric == "cosine":
         return products / np.sqrt(np.where(squares > 0, squares, 1))

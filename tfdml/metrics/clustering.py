@@ -113,21 +113,21 @@ def clustering_scores(labels: Labels, clusters: npt.ArrayLike) -> dict[str, floa
     h_a, h_b = _entropy(a), _entropy(b)
     information = h_a + h_b - _entropy(n)
     expected = expected_mutual_information(a, b)
-    one_cluster = len(b) == 1
+    mean, one_cluster = (h_a + h_b) / 2, len(b) == 1
+    # 1 where both labelings have no two examples together, so that every permutation agrees
+    ami = 1.0 if mean - expected <= _ROUNDING * mean else (information - expected) / (mean - expected)
     return {
         "nmi": 0.0 if one_cluster else float(information / np.sqrt(h_a * h_b)),
-        "ami": 0.0 if one_cluster else float(_adjusted(information, expected, (h_a + h_b) / 2)),
+        "ami": 0.0 if one_cluster else float(ami),
         "f1": float(2 * _pairs(n) / max(1, _pairs(a) + _pairs(b))),
     }
 
 
 def expected_mutual_information(a: np.ndarray, b: np.ndarray) -> float:
-    """E[I] of two labelings with these class sizes, over all permutations of one of them, in nats.
+    """E[I] = sum_ij sum_n P(n) n / N log(N n / (a_i b_j)) over permutations, in nats; P(n) is hypergeometric.
 
-        E[I] = sum_ij sum_n P(n) n / N log(N n / (a_i b_j)),  P(n) hypergeometric
-
-    Equal sizes are counted together, so the sum has at most 2N pairs i, j instead of classes x clusters. `a` and `b`
-    are sizes `(classes,)` and `(clusters,)` of at least 1 with the sum N.
+    `a` and `b` are sizes `(classes,)` and `(clusters,)` of at least 1 with the sum N. Equal sizes are counted together,
+    so the sum has at most 2N pairs i, j instead of classes x clusters.
     """
     from scipy import special
 
@@ -161,11 +161,6 @@ def _entropy(counts):
     """Entropy of a labeling, in nats."""
     shares = counts / counts.sum()
     return -np.sum(shares * np.log(shares))
-
-
-def _adjusted(information, expected, mean):
-    """AMI; 1 where both labelings have no two examples together, so that every permutation agrees."""
-    return 1.0 if mean - expected <= _ROUNDING * mean else (information - expected) / (mean - expected)
 
 
 def _pairs(counts):

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, as_vectors, require, require_one_of, require_varied, require_whole
+from tfdml.metrics.classification import closeness
 from tfdml.search.scores import l2_normalize
 from tfdml.typing import Labels
 
@@ -67,9 +68,6 @@ def few_shot(
         dict of floats: `accuracy`, and `interval`, the half-width of its 95% confidence interval. With `per_episode`,
         dict of `accuracy`, `(episodes,)` float64.
 
-    Raises:
-        ValueError: fewer classes than `ways`; a class that is too small for its support and queries.
-
     Source: Snell, Swersky, Zemel, Prototypical Networks for Few-shot Learning, NIPS 2017.
     """
     for name, value, least in (("ways", ways, 2), ("shots", shots, 1), ("queries", queries, 1)):
@@ -92,12 +90,9 @@ def few_shot(
 
 
 class _Classes(NamedTuple):
-    """The examples of each class; the fields of groups are None without groups.
+    """Rows of each class and their dense group ids, `(classes, size of the largest)`, -1 after the last.
 
-    Attributes:
-        members: `(classes, size of the largest class)` int64, rows of each class, -1 after the last.
-        groups: as `members`, dense group ids in each class.
-        is_support_group: `(classes, groups)` bool, the groups from which the support may come.
+    `is_support_group` is `(classes, groups)` bool. Without groups, both fields of groups are None.
     """
 
     members: np.ndarray
@@ -167,16 +162,13 @@ def _episode_rows(classes, rng, count, ways, shots, queries):
     if classes.groups is None:
         drawn = keys.argpartition([shots - 1, shots + queries - 1], axis=2)[..., : shots + queries]
     else:
-        is_support = classes.groups[chosen] == _support_groups(classes.is_support_group[chosen], rng)
+        is_possible = classes.is_support_group[chosen]
+        group = np.where(is_possible, rng.random(is_possible.shape), -1).argmax(axis=2)[..., None]
+        is_support = classes.groups[chosen] == group
         support = np.where(is_support, keys, 2).argpartition(shots - 1, axis=2)[..., :shots]
         drawn = np.where(is_support, 2, keys).argpartition(queries - 1, axis=2)[..., :queries]
         drawn = np.concatenate([support, drawn], axis=2)
     return np.take_along_axis(rows, drawn, axis=2)
-
-
-def _support_groups(is_support_group, rng):
-    """One of the possible groups for each class of each episode, `(count, ways, 1)`."""
-    return np.where(is_support_group, rng.random(is_support_group.shape), -1).argmax(axis=2)[..., None]
 
 
 def _accuracies(episodes, shots, metric):
@@ -185,10 +177,6 @@ def _accuracies(episodes, shots, metric):
     prototypes = episodes[:, :, :shots].mean(axis=2, dtype=np.float64)
     queries = episodes[:, :, shots:].astype(np.float64).reshape(count, -1, dim)
     squares = np.square(prototypes).sum(axis=2)[:, None]
-    scores = queries @ prototypes.transpose(0, 2, 1)
-    if metric == "cosine":
-        scores /= np.sqrt(np.where(squares > 0, squares, 1))
-    else:
-        scores -= squares / 2
+    scores = closeness(queries @ prototypes.transpose(0, 2, 1), squares, metric)
     labels = np.repeat(np.arange(ways), queries.shape[1] // ways)
     return (scores.argmax(axis=2) == labels).mean(axis=1)

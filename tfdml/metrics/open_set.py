@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, as_vectors, require, require_metric
 from tfdml.metrics.statistics.confidence import bootstrap_interval
+from tfdml.metrics.verification import as_rates
 from tfdml.search.exact import Exact
 
 _ROUNDING = 1e-9  # Of a number of queries.
@@ -61,27 +62,14 @@ def open_set(
     is_known = np.isin(labels, item_labels)
     is_right = (item_labels[nearest[:, 0]] == labels)[is_known]
     num_known, num_unknown = int(is_known.sum()), int((~is_known).sum())
-    require(
-        min(num_known, num_unknown) > 0,
-        f"{num_known} queries of classes of the gallery and {num_unknown} of others",
-        "some of both",
-    )
+    received = f"{num_known} queries of classes of the gallery and {num_unknown} of others"
+    require(min(num_known, num_unknown) > 0, received, "some of both")
     alarms = np.sort(nearness[~is_known])[::-1]
     rates: dict[str, float] = {}
-    for rate in _as_rates(far):
-        answered = is_right & (nearness[is_known] > _limit(alarms, rate))
+    for rate in as_rates(far):
+        first_too_many = alarms[int(rate * len(alarms) + _ROUNDING)]
+        answered = is_right & (nearness[is_known] > first_too_many)
         low, high = bootstrap_interval(answered, labels[is_known])
         named = {"": float(answered.mean()), " low": low, " high": high}
         rates |= {f"dir@far={rate:g}{end}": value for end, value in named.items()}
     return rates | {"rank_1": float(is_right.mean()), "known": float(num_known), "unknown": float(num_unknown)}
-
-
-def _limit(alarms, rate):
-    """The nearness that a query must exceed to be answered: of the first false alarm that would be one too many."""
-    return alarms[int(rate * len(alarms) + _ROUNDING)]
-
-
-def _as_rates(far):
-    rates = np.atleast_1d(far).tolist()
-    require(all(0 < rate < 1 for rate in rates), f"far={far!r}", "rates above 0 and below 1, such as 0.01")
-    return rates

@@ -34,9 +34,6 @@ def int8_codes(embeddings: npt.ArrayLike, scales: npt.ArrayLike | None = None) -
 
     Returns:
         `(n, dim)` int8. A row of zeros stays zero.
-
-    Raises:
-        ValueError: embeddings that are not a matrix of finite numbers, or scales of another form.
     """
     x = as_vectors(embeddings, "embeddings")
     if scales is None:

@@ -46,12 +46,6 @@ def reidentification(
         >>> tfdml.metrics.reidentification([[1.0, 0.0]], [1], [0], **gallery, gallery_cameras=[0, 1, 1], k=(1, 2))
         {'cmc@1': 0.0, 'cmc@2': 1.0, 'map': 0.5, 'queries': 1, 'skipped': 0}
 
-    A model of pairs puts the other image of the person first.
-
-        >>> gallery = {"gallery_labels": [2, 1], "gallery_cameras": [1, 1]}
-        >>> tfdml.metrics.reidentification(None, [1], [0], scores=[[-0.5, 3.0]], **gallery, k=1)
-        {'cmc@1': 1.0, 'map': 1.0, 'queries': 1, 'skipped': 0}
-
     Args:
         embeddings: `(queries, dim)` floats. They need not be normalized. None with `scores` or `neighbors`.
         labels: `(queries,)` integers, identities.
@@ -93,12 +87,16 @@ def reidentification(
         items = _without_junk(np.zeros((np.size(gallery_labels), 1)), gallery_labels, gallery_cameras, (), "gallery")
         values, is_used = _of_rankings(neighbors, labels, cameras, items, **options)
     else:
-        _require_all_or_none(gallery, gallery_labels, gallery_cameras)
-        items = None if gallery is None else (gallery, gallery_labels, gallery_cameras)
+        arrays = {"gallery": gallery, "gallery_labels": gallery_labels, "gallery_cameras": gallery_cameras}
+        names = [name for name, array in arrays.items() if array is not None]
+        require(len(names) in (0, 3), f"{' and '.join(names)} alone", f"{', '.join(arrays)}, or none")
+        items = tuple(arrays.values()) if names else None
         options |= {"rerank": rerank, "metric": metric, "max_bytes": max_bytes}
         values, is_used = _of_embeddings(embeddings, labels, cameras, items, **options)
-    values = {name: _with_junk(array, is_used) for name, array in values.items()}
-    return values if per_query else _means(values)
+    values_of_all = {name: np.full(len(is_used), np.nan) for name in values}
+    for name, array in values_of_all.items():
+        array[is_used] = values[name]
+    return values_of_all if per_query else _means(values_of_all)
 
 
 def _of_rankings(rankings, labels, cameras, items, *, k, junk):
@@ -190,15 +188,9 @@ def random_gallery(
     rng = np.random.default_rng(seed)
     k = default_ranks(identities, (1, 5)) if k is None else k
     options = {"k": k, "metric": metric}
-    results = [_with_gallery(x, labels, _one_per_identity(labels, rng), options) for _ in range(repeats)]
+    results = [_with_gallery(x, labels, rng, options) for _ in range(repeats)]
     means = {name: float(np.mean([result[name] for result in results])) for name in results[0]}
     return {**means, "queries": len(labels) - identities, "gallery": identities, "repeats": repeats}
-
-
-def _require_all_or_none(gallery, gallery_labels, gallery_cameras):
-    arrays = {"gallery": gallery, "gallery_labels": gallery_labels, "gallery_cameras": gallery_cameras}
-    names = [name for name, array in arrays.items() if array is not None]
-    require(len(names) in (0, 3), f"{' and '.join(names)} alone", f"{', '.join(arrays)}, or none")
 
 
 class _Images(NamedTuple):
@@ -260,13 +252,6 @@ def _values(hits, ks):
     return {name: np.where(total > 0, value, np.nan) for name, value in values.items()}
 
 
-def _with_junk(values, is_used):
-    """Values of all queries, NaN for junk."""
-    values_of_all = np.full(len(is_used), np.nan)
-    values_of_all[is_used] = values
-    return values_of_all
-
-
 def _means(values):
     is_used = ~np.isnan(values["map"])
     require(
@@ -278,14 +263,10 @@ def _means(values):
     return {**means, "queries": int(is_used.sum()), "skipped": int((~is_used).sum())}
 
 
-def _one_per_identity(labels, rng):
-    """Rows of one random image per identity."""
+def _with_gallery(x, labels, rng, options):
+    """cmc and map of all other rows with a gallery of one random image per identity."""
     order = rng.permutation(len(labels))
-    return order[np.unique(labels[order], return_index=True)[1]]
-
-
-def _with_gallery(x, labels, rows, options):
-    """cmc and map of all other rows with the gallery `rows`."""
+    rows = order[np.unique(labels[order], return_index=True)[1]]
     is_query = np.ones(len(labels), bool)
     is_query[rows] = False
     options = {"gallery": x[rows], "gallery_labels": labels[rows], **options}

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from tfdml._core.checks import as_vectors, require, require_whole
 from tfdml.search import Exact
-from tfdml.search.blocks import MAX_BYTES, for_blocks
+from tfdml.search.blocks import MAX_BYTES, for_blocks, slices
 from tfdml.search.nearest import nearest
 from tfdml.search.scores import Gallery, l2_normalize
 
@@ -90,11 +90,12 @@ class KReciprocalReranking:
         require(self.k1 < len(x), f"k1={self.k1} with {len(x)} vectors", "fewer neighbors than vectors. Lower k1")
         neighbors, _ = Exact(x, metric="euclidean", max_bytes=max_bytes).search(x, self.k1 + 1)
         largest = _largest_distances(x, max_bytes)
-        encoded = _averaged(_encoded(x, neighbors, largest, self.k1), neighbors[:, : self.k2])
+        averaged = _members(neighbors[:, : self.k2]) @ _encoded(x, neighbors, largest, self.k1)
+        encoded = (averaged / self.k2).tocsr()  # V
         items = encoded[start:].tocsc()
         original = Gallery(x[start:], "euclidean").scores(x)
         step = max(1, max_bytes // (_BYTES_PER_DISTANCE * items.shape[0]))
-        for rows in _slices(start or len(x), step):
+        for rows in slices(start or len(x), step):
             d = original.exact_block(rows, np.empty((rows.stop - rows.start, items.shape[0]), np.float32))
             d = np.square(d, dtype=np.float64) / largest[rows, None]
             yield rows, (1 - self.weight) * _jaccard(encoded[rows], items) + self.weight * d
@@ -131,7 +132,7 @@ def _encoded(x, neighbors, largest, k1):
     near, half = _reciprocal(neighbors, k1), _reciprocal(neighbors, round(k1 / 2))
     scores = Gallery(x, "euclidean").scores()
     blocks = []
-    for rows in _slices(len(x), _ROWS):
+    for rows in slices(len(x), _ROWS):
         row, column = _expanded(near[rows], half).nonzero()
         d = np.square(scores.exact(rows.start + row, column), dtype=np.float64) / largest[rows.start + row]
         values = np.exp(-d)
@@ -153,11 +154,6 @@ def _expanded(near, half):
     return near + overlap @ half
 
 
-def _averaged(encoded, neighbors):
-    """V, the mean encoding of the listed neighbors."""
-    return (_members(neighbors) @ encoded / neighbors.shape[1]).tocsr()
-
-
 def _members(neighbors):
     """Lists of neighbors as a sparse matrix `(n, n)` of ones."""
     from scipy import sparse
@@ -177,8 +173,3 @@ def _jaccard(encoded, items):
     cell = np.repeat(rows, lengths) * items.shape[0] + items.indices[index]
     shared = np.bincount(cell, smaller, minlength=encoded.shape[0] * items.shape[0])
     return 1 - (shared / (2 - shared)).reshape(encoded.shape[0], -1)
-
-
-def _slices(count, step):
-    for start in range(0, count, step):
-        yield slice(start, min(start + step, count))

@@ -84,7 +84,7 @@ def verification(
     """
     values, is_same = _as_pairs(scores, same)
     accuracies = verification_folds(values, is_same, folds).accuracies
-    rates = _as_rates(far)
+    rates = as_rates(far)
     curve = _roc(values, is_same)
     return {
         "accuracy": float(np.mean(accuracies)),
@@ -207,7 +207,7 @@ def calibrated_threshold(
     chosen = {name: rate for name, rate in rates.items() if rate is not None}
     require(len(chosen) == 1, f"{chosen or 'no rate'}", "exactly one of precision, far and frr")
     ((name, rate),) = chosen.items()
-    _as_rates(rate, name)
+    as_rates(rate, name)
     values, is_same = _as_pairs(scores, same)
     curve, num_matched, num_mismatched = _roc(values, is_same), is_same.sum(), (~is_same).sum()
     if name == "precision":
@@ -218,11 +218,9 @@ def calibrated_threshold(
     else:
         _require_deciding("frr", rate, num_matched, "matched")
         index = np.searchsorted(curve.tar, 1 - rate - _ROUNDING)
-    require(
-        0 < index < len(curve.thresholds),
-        f"{name}={rate}, which no threshold reaches on these {len(values)} pairs",
-        "a rate within reach: plot tfdml.metrics.roc(scores, same)",
-    )
+    received = f"{name}={rate}, which no threshold reaches on these {len(values)} pairs"
+    expected = "a rate within reach: plot tfdml.metrics.roc(scores, same)"
+    require(0 < index < len(curve.thresholds), received, expected)
     return float(curve.thresholds[index])
 
 
@@ -249,19 +247,12 @@ def _roc(scores, same):
 
 
 def _threshold_without(scores, same, held_out):
-    """The best threshold of all pairs but those held out."""
+    """The threshold with the most correct decisions on all pairs but those held out, the middle one of several."""
     rest = same[~held_out]
-    require(
-        0 < rest.sum() < len(rest),
-        "folds with all pairs of a kind in one fold",
-        "folds whose complements hold matched and mismatched pairs",
-    )
-    return _best_threshold(_roc(scores[~held_out], rest), rest.sum(), (~rest).sum())
-
-
-def _best_threshold(curve, matched, mismatched):
-    """The threshold with the most correct decisions, the middle one of several."""
-    correct = np.rint(curve.tar * matched) - np.rint(curve.far * mismatched)
+    expected = "folds whose complements hold matched and mismatched pairs"
+    require(0 < rest.sum() < len(rest), "folds with all pairs of a kind in one fold", expected)
+    curve = _roc(scores[~held_out], rest)
+    correct = np.rint(curve.tar * rest.sum()) - np.rint(curve.far * (~rest).sum())
     best = np.flatnonzero(correct == correct.max())
     return curve.thresholds[best[len(best) // 2]]
 
@@ -296,36 +287,20 @@ def _deciding(name, rate, pairs, kind):
 def _as_pairs(scores, same):
     """Scores as float64 and `same` as booleans, checked."""
     scores = np.asarray(as_unmasked(scores, "scores"), np.float64)
-    same = _as_booleans(same)
-    require(
-        scores.shape == same.shape,
-        f"scores of shape {scores.shape} and same of shape {same.shape}",
-        "(pairs,) for both",
-    )
+    same = np.asarray(as_unmasked(same, "same"))
+    is_valid = same.ndim == 1 and (same.dtype == bool or (same.dtype.kind in "iu" and np.isin(same, (0, 1)).all()))
+    expected = "(pairs,) booleans, or integers 0 and 1: whether a pair has the same class"
+    require(is_valid, f"same of shape {same.shape}, {same.dtype}", expected)
+    same = same.astype(bool)
+    received = f"scores of shape {scores.shape} and same of shape {same.shape}"
+    require(scores.shape == same.shape, received, "(pairs,) for both")
     bad = np.flatnonzero(~np.isfinite(scores))
     require(not len(bad), f"scores that are not finite (first for pair {bad[:1]})", "numbers")
-    require(
-        min(same.sum(), (~same).sum()) >= 2,
-        f"{same.sum()} matched and {(~same).sum()} mismatched pairs",
-        "at least two of each kind",
-    )
-    require(
-        np.ptp(scores) > 0,
-        "scores that are all the same",
-        "scores that differ. The model has collapsed: look at its loss and its inputs",
-    )
+    received = f"{same.sum()} matched and {(~same).sum()} mismatched pairs"
+    require(min(same.sum(), (~same).sum()) >= 2, received, "at least two of each kind")
+    expected = "scores that differ. The model has collapsed: look at its loss and its inputs"
+    require(np.ptp(scores) > 0, "scores that are all the same", expected)
     return scores, same
-
-
-def _as_booleans(same):
-    array = np.asarray(as_unmasked(same, "same"))
-    is_valid = array.ndim == 1 and (array.dtype == bool or (array.dtype.kind in "iu" and np.isin(array, (0, 1)).all()))
-    require(
-        is_valid,
-        f"same of shape {array.shape}, {array.dtype}",
-        "(pairs,) booleans, or integers 0 and 1: whether a pair has the same class",
-    )
-    return array.astype(bool)
 
 
 def _as_folds(folds, same):
@@ -334,15 +309,13 @@ def _as_folds(folds, same):
         index_of_kind = np.where(same, np.cumsum(same), np.cumsum(~same)) - 1
         return _FOLDS * index_of_kind // np.where(same, same.sum(), (~same).sum())
     folds = as_ids(folds, "folds", len(same))
-    require(
-        folds.min() < folds.max(),
-        f"folds that are all {folds[0]}",
-        "at least two folds, because the threshold of a fold is chosen on the others",
-    )
+    expected = "at least two folds, because the threshold of a fold is chosen on the others"
+    require(folds.min() < folds.max(), f"folds that are all {folds[0]}", expected)
     return folds
 
 
-def _as_rates(rates, name="far"):
+def as_rates(rates, name="far"):
+    """Rates as a list, checked."""
     values = np.atleast_1d(rates).tolist()
     is_valid = all(isinstance(rate, float | int) and 0 < rate < 1 for rate in values)
     require(is_valid, f"{name}={rates!r}", "rates above 0 and below 1, such as 0.01")

@@ -16,10 +16,7 @@ def pca(embeddings: npt.ArrayLike) -> np.ndarray:
 
 
 def tsne(embeddings: npt.ArrayLike) -> np.ndarray:
-    """Coordinates that keep neighbors together, by scikit-learn's t-SNE with squared Euclidean distances.
-
-    Starts from PCA; runs on one core, so that a machine gives the same coordinates in every call.
-    """
+    """Coordinates that keep neighbors together, by scikit-learn's t-SNE on one core for the same results."""
     vectors = _as_varied(embeddings, "tsne", 3)
     manifold = optional_import("sklearn.manifold", feature='embedding_map(method="tsne")', extra="maps")
     perplexity = min(30.0, (len(vectors) - 1) / 3)
@@ -28,10 +25,7 @@ def tsne(embeddings: npt.ArrayLike) -> np.ndarray:
 
 
 def umap(embeddings: npt.ArrayLike) -> np.ndarray:
-    """Coordinates that keep neighbors together, by umap-learn, with Euclidean distances.
-
-    Runs on one core, so that every call on a machine gives the same. The first call compiles for half a minute.
-    """
+    """Coordinates that keep neighbors together, by umap-learn, on one core for the same results in every call."""
     vectors = _as_varied(embeddings, "umap", 4)
     library = optional_import("umap", feature='embedding_map(method="umap")', extra="maps")
     options = {"n_neighbors": min(15, len(vectors) - 1), "random_state": 0, "n_jobs": 1}

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tfdml._core.checks import as_ids, as_vectors, labels_of, require, require_varied, require_whole
 from tfdml._core.optional import new_figure
 from tfdml.search import Exact
+from tfdml.search.nearest import without_self
 from tfdml.typing import Examples
 from tfdml.visualize.colors import FRAMES, labels_and_names
 from tfdml.visualize.pictures import pictures, require_pictures
@@ -82,9 +83,16 @@ def retrieval_grid(
     is_same_class = items.labels[neighbors] == query_set.labels[rows][:, None]
     _draw_images(axes[:, 0], query_set, rows)
     _draw_images(axes[:, 1:].flat, items, neighbors.ravel())
-    _draw_frames(axes, is_same_class)
+    for axis in axes.flat:
+        axis.set(xticks=[], yticks=[])
+    for axis, is_same in zip(axes[:, 1:].flat, is_same_class.ravel().tolist(), strict=True):
+        axis.spines[:].set(**FRAMES[is_same], capstyle="butt")
     _write_captions(axes[:, :1], query_set.captions(rows[:, None], names))
-    _write_captions(axes[:, 1:], _with_scores(items.captions(neighbors, names), similarities if scores else None))
+    captions = items.captions(neighbors, names)
+    if scores:
+        lines = (zip(*line, strict=True) for line in zip(captions, similarities, strict=True))
+        captions = [[f"{name}\n{score:.2f}".strip() for name, score in line] for line in lines]
+    _write_captions(axes[:, 1:], captions)
     _write_legend(figure, axes, is_same_class, title)
     return figure
 
@@ -99,8 +107,8 @@ class _ImageSet(NamedTuple):
 
     def captions(self, rows, names):
         """Class names of rows `(lines, columns)`, cut to the width of an image; empty unless `names`."""
-        labels = self.labels[rows].tolist()
-        return [[_cut(self.class_name(label)) if names else "" for label in line] for line in labels]
+        lines = [[self.class_name(label) if names else "" for label in line] for line in self.labels[rows].tolist()]
+        return [[name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…" for name in line] for line in lines]
 
 
 def _image_set(embeddings, data, labels):
@@ -116,11 +124,8 @@ def _image_set(embeddings, data, labels):
 
 def _require_same_names(query_set, items):
     names = {tuple(images.data.class_names) for images in (query_set, items) if images.class_name is not str}
-    require(
-        len(names) < 2,
-        "queries and a gallery with other class names",
-        "the same names, to which the labels refer. Read both with one call: tfdml.datasets.table(source, splits=...)",
-    )
+    advice = "to which the labels refer. Read both with one call: tfdml.datasets.table(source, splits=...)"
+    require(len(names) < 2, "queries and a gallery with other class names", f"the same names, {advice}")
 
 
 def _query_rows(queries, count, seed):
@@ -139,9 +144,7 @@ def _neighbors(query_set, items, rows, k, metric):
     finds_itself = query_set is items
     neighbors, scores = Exact(items.vectors, metric=metric).search(query_set.vectors[rows], k + finds_itself)
     if finds_itself:
-        is_self = neighbors == rows[:, None]
-        is_self[~is_self.any(axis=1), -1] = True  # exact copies have displaced it
-        neighbors, scores = neighbors[~is_self].reshape(-1, k), scores[~is_self].reshape(-1, k)
+        return without_self(neighbors, scores, rows)
     return neighbors, scores
 
 
@@ -150,28 +153,9 @@ def _draw_images(axes, images, rows):
         axis.imshow(image)
 
 
-def _draw_frames(axes, is_same_class):
-    for axis in axes.flat:
-        axis.set(xticks=[], yticks=[])
-    for axis, is_same in zip(axes[:, 1:].flat, is_same_class.ravel().tolist(), strict=True):
-        axis.spines[:].set(**FRAMES[is_same], capstyle="butt")
-
-
-def _with_scores(captions, scores):
-    """Captions, each with a line for its score unless `scores` is None."""
-    if scores is None:
-        return captions
-    lines = zip(captions, scores, strict=True)
-    return [[f"{name}\n{score:.2f}".strip() for name, score in zip(*line, strict=True)] for line in lines]
-
-
 def _write_captions(axes, captions):
     for axis, text in zip(axes.flat, itertools.chain(*captions), strict=True):
         axis.set_xlabel(text, fontsize=7, labelpad=2)
-
-
-def _cut(name):
-    return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
 
 
 def _write_legend(figure, axes, is_same_class, title):

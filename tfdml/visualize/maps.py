@@ -61,8 +61,7 @@ def embedding_map(
 
     Raises:
         ImportError: matplotlib, or the library of the method, is not installed.
-        ValueError: no embeddings, too few rows or columns for the method, embeddings that are not finite or all equal,
-            other numbers of embeddings, examples and labels, an unknown method, or one that returns another shape.
+        ValueError: too few rows or columns for the method, or embeddings that are all equal.
     """
     require_whole("cells", cells, 0)
     if not callable(method):

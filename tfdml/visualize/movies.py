@@ -51,7 +51,10 @@ def animation(
     require(Path(path).suffix == ".gif", f"path={str(path)!r}", "a file name that ends in .gif")
     require_positive(seconds=seconds)
     points = _stacked(frames)
-    titles = _titles(captions, title, len(points))
+    captions = [""] * len(points) if captions is None else captions
+    received = f"{len(captions)} captions of {len(points)} frames"
+    require(len(captions) == len(points), received, "one caption per frame")
+    titles = [", ".join(filter(None, [title, caption])) for caption in captions]
     pictures = _pictures(points, _labels(data, points.shape[1]), titles)
     durations = [round(1000 * seconds)] * (len(points) - 1) + [_LAST]
     with atomic_write(path) as new:
@@ -64,23 +67,15 @@ def _stacked(frames):
     require(len(frames) > 0, "no frames", "at least one. Did the callback see the training?")
     frames = [as_vectors(frame, f"frames[{number}]") for number, frame in enumerate(frames)]
     shapes = sorted({frame.shape for frame in frames})
-    expected = (
-        "(n, 2) for all. Train a model with dim=2, or map all frames together, as with sklearn.decomposition.PCA(2)"
-    )
-    require(len(shapes) == 1 and shapes[0][1] == 2 and shapes[0][0] > 0, f"frames of shapes {shapes}", expected)
+    is_plane = len(shapes) == 1 and shapes[0][1] == 2 and shapes[0][0] > 0
+    advice = "Train a model with dim=2, or map all frames together, as with sklearn.decomposition.PCA(2)"
+    require(is_plane, f"frames of shapes {shapes}", f"(n, 2) for all. {advice}")
     return np.stack(frames)
 
 
 def _labels(data, count):
     """Class ids and their names; see `labels_and_names`."""
     return labels_and_names(data, None, count) if is_labeled_set(data) else labels_and_names(None, data, count)
-
-
-def _titles(captions, title, count):
-    """The title of each frame."""
-    captions = [""] * count if captions is None else captions
-    require(len(captions) == count, f"{len(captions)} captions of {count} frames", "one caption per frame")
-    return [", ".join(filter(None, [title, caption])) for caption in captions]
 
 
 def _pictures(points, labels_and_name, titles):

@@ -55,23 +55,20 @@ def projector(
     require(len(counts) == 1 and counts[0] > 0, f"embeddings of {counts} examples", "the same number, 1 or more")
     labels_and_names(data, labels, counts[0])
     has_images = shows_images(data)
-    _require_sprite(counts[0] if has_images else 0, thumbnail)
+    require_whole("thumbnail", thumbnail, 1, _MAX_PIXELS)
+    most = (_MAX_PIXELS // thumbnail) ** 2
+    received = f"{counts[0]} examples with thumbnails of {thumbnail} pixels"
+    advice = "Show fewer examples, or lower thumbnail"
+    require(not has_images or counts[0] <= most, received, f"at most {most}. {advice}")
     folder = as_writable_path(Path(path) / _CONFIG).parent
     if has_images:
-        _write_sprite(folder / _SPRITE, _sprite(data, counts[0], thumbnail))
+        with atomic_write(folder / _SPRITE) as new:
+            new.write_bytes(_sprite(data, counts[0], thumbnail))
     _write_text(folder / _METADATA, _table(_metadata(data, np.arange(counts[0]), labels)))
     for name, x in tensors.items():  # 9 digits hold a float32 exactly
         _write_text(folder / f"{name}.tsv", _table([[f"{value:.9g}" for value in row] for row in x.tolist()]))
     _write_config(folder, list(tensors), thumbnail if has_images else None)
     return folder
-
-
-def _require_sprite(count, thumbnail):
-    """Raise a ValueError unless one image can hold this number of thumbnails."""
-    require_whole("thumbnail", thumbnail, 1, _MAX_PIXELS)
-    most = (_MAX_PIXELS // thumbnail) ** 2
-    received = f"{count} examples with thumbnails of {thumbnail} pixels"
-    require(count <= most, received, f"at most {most}. Show fewer examples, or lower thumbnail")
 
 
 def _write_config(folder, names, thumbnail):
@@ -114,7 +111,7 @@ def _table(lines):
 
 
 def _sprite(data, count, size):
-    """Thumbnails in a square of rows and columns, `(pixels, pixels, 3)` uint8."""
+    """Thumbnails in a square of rows and columns, as the bytes of a PNG."""
     import tensorflow as tf
 
     num_rows = math.ceil(math.sqrt(count))
@@ -122,14 +119,8 @@ def _sprite(data, count, size):
     for number, image in enumerate(pictures(data, np.arange(count), size)):
         square = tf.image.resize_with_pad(image, size, size, antialias=True)
         grid[divmod(number, num_rows)] = np.rint(np.clip(square, 0, 255))
-    return grid.transpose(0, 2, 1, 3, 4).reshape(num_rows * size, num_rows * size, 3)
-
-
-def _write_sprite(path, pixels):
-    import tensorflow as tf
-
-    with atomic_write(path) as new:
-        new.write_bytes(tf.io.encode_png(pixels).numpy())
+    pixels = grid.transpose(0, 2, 1, 3, 4).reshape(num_rows * size, num_rows * size, 3)
+    return tf.io.encode_png(pixels).numpy()
 
 
 def _write_text(path, text):

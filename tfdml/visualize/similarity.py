@@ -44,9 +44,6 @@ def similarity_map(model: keras.Model, a: npt.ArrayLike, b: npt.ArrayLike) -> tu
     Returns:
         The shares of `a` and of `b`, each `(height, width)` float32 of the map of features.
 
-    Raises:
-        ValueError: a model without such a map, or images of another shape.
-
     Source: Stylianou, Souvenir, Pless, Visualizing Deep Similarity Networks, WACV 2019, section 3, for average pooling.
     """
     from tfdml._core.backends import vector_jacobian

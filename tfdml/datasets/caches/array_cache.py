@@ -18,10 +18,9 @@ def cache_folder():
 
 
 def cached(path, build):
-    """The arrays in an .npz file; if there is no file, those that `build()` returns, which are then written to it.
+    """The arrays in an .npz file, which is complete at all times; without one, those of `build()`, written to it.
 
-    A damaged file, or one of another format, is rebuilt with a warning; a file that cannot be written gives a warning.
-    Several processes may build the same file: it is complete at all times.
+    A damaged file is rebuilt with a warning; a file that cannot be written gives a warning.
     """
     if path.exists():
         try:

@@ -1,5 +1,6 @@
 """Loaded examples in one file, which is mapped into memory."""
 
+import contextlib
 import hashlib
 import json
 import math
@@ -42,33 +43,22 @@ def _opened(labeled_set, key, folder):
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return None, ""
     require_replaceable(folder, _listed_files)
-    if _saved_key(folder) not in (key, None):
-        return None, _OTHER
+    with contextlib.suppress(ValueError, RecursionError):  # a key that cannot be read
+        if json.loads((folder / _KEY).read_text()) not in (key, None):
+            return None, _OTHER
     damage = problems(folder)
     if damage:
         return None, f"is damaged ({'; '.join(damage)})"
     images = np.load(folder / _IMAGES, mmap_mode="r")
-    return (images, "") if _are_images_of(labeled_set, images) else (None, _OTHER)
+    rows = np.unique(np.linspace(0, len(labeled_set) - 1, _COMPARED).astype(int))
+    is_same = len(images) == len(labeled_set) and np.array_equal(labeled_set.take(rows).examples(), images[rows])
+    return (images, "") if is_same else (None, _OTHER)
 
 
 def _listed_files(folder):
     """Names of the files of a cache, which may be damaged; empty where its key, or all else, is missing."""
     is_ours = (folder / _KEY).is_file() and any((folder / name).is_file() for name in (_IMAGES, SUMS))
     return frozenset({_IMAGES, _KEY, SUMS}) if is_ours else frozenset()
-
-
-def _saved_key(folder):
-    """The key of a cache; None if it cannot be read."""
-    try:
-        return json.loads((folder / _KEY).read_text())
-    except (ValueError, RecursionError):
-        return None
-
-
-def _are_images_of(labeled_set, images):
-    """Whether some images of a cache are what the set loads now."""
-    rows = _some_rows(len(labeled_set))
-    return len(images) == len(labeled_set) and np.array_equal(labeled_set.take(rows).examples(), images[rows])
 
 
 def _key(labeled_set):
@@ -128,10 +118,6 @@ def _state(path):
     except OSError:
         return "missing"
     return f"{status.st_size} {status.st_mtime_ns}"
-
-
-def _some_rows(number):
-    return np.unique(np.linspace(0, number - 1, _COMPARED).astype(int))
 
 
 def _settings(load):

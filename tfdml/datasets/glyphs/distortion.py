@@ -71,10 +71,7 @@ def distort(drawings: np.ndarray, keys: np.ndarray) -> np.ndarray:
 
 
 def _warp(drawings, p):
-    """Rotates, shears, scales and shifts about the center: `(n, 64, 64)`, `(n, 6)` in [-1, 1] -> `(n, 32, 32)`.
-
-    Each pixel of the result is the mean of the 2 x 2 window of the drawing around its origin, bilinear between windows.
-    """
+    """Rotates, shears, scales and shifts about the center: `(n, 64, 64)`, `(n, 6)` in [-1, 1] -> `(n, 32, 32)`."""
     margin = 8
     padded = np.pad(drawings, ((0, 0), (margin, margin), (margin, margin)))
     windows = (padded[:, 1:, 1:] + padded[:, :-1, 1:] + padded[:, 1:, :-1] + padded[:, :-1, :-1]) * np.float32(0.25)
@@ -87,6 +84,7 @@ def _warp(drawings, p):
     x, y = x - column, y - row
     flat = windows.reshape(-1)
     index = (np.arange(len(windows), dtype=np.int32) * side**2)[:, None, None] + row * side + column
+    # The mean of the 2 x 2 window of the drawing around the origin of each pixel, bilinear between windows.
     above = flat[index] * (1 - x) + flat[index + 1] * x
     below = flat[index + side] * (1 - x) + flat[index + side + 1] * x
     return above * (1 - y) + below * y
@@ -95,8 +93,7 @@ def _warp(drawings, p):
 def _origins(p):
     """Coordinates in the 64 px drawing of each pixel of the result: `(n, 6)` -> two `(n, 32, 32)`.
 
-    The drawing is scaled by (sx, sy), sheared by k, rotated by the angle, then shifted. The inverse is
-    diag(1/sx, 1/sy) [[1, -k], [0, 1]] [[cos, sin], [-sin, cos]] (point - shift).
+    The inverse of the map is diag(1/sx, 1/sy) [[1, -k], [0, 1]] [[cos, sin], [-sin, cos]] (point - shift).
     """
     angle = np.deg2rad(ROTATION) * p[:, 0, None, None]
     cos, sin = np.cos(angle), np.sin(angle)

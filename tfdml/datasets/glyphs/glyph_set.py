@@ -21,15 +21,7 @@ _CHUNK = 512
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Glyphs(LabeledSet):
-    """One part (train, validation or test) of the glyphs: a `LabeledSet` of `(n, 32, 32, 1)` uint8 images, gray.
-
-    Attributes:
-        code_points: `(n,)` int64, the Unicode code point of the drawing.
-        faces: `(n,)` int64, the typeface, an index into `face_names`.
-        designs: `(n,)` int64, the type design (family) of that typeface, an index into `design_names`.
-        views: `(n,)` int64, the number of the distortion; 0 is the default set.
-        face_names, design_names: tuples of str.
-    """
+    """One part of the glyphs, see `glyphs`: a `LabeledSet` of `(n, 32, 32, 1)` uint8 images, gray."""
 
     code_points: np.ndarray = field(metadata=COLUMN)
     faces: np.ndarray = field(metadata=COLUMN)
@@ -75,15 +67,11 @@ def glyphs(
     arrays = _arrays(views)
     name = f"glyphs-views{views}" if views > 1 else "glyphs"
     rows_by_split = _rows_by_split(arrays["classes"], split, validation)
+    suffixes = {"test": ""}  # numbers are reported on the test part
     return tuple(
-        _part(arrays, rows, _protocol(name, f"{split}-disjoint", part_name))
-        for part_name, rows in rows_by_split.items()
+        _part(arrays, rows, f"{name}/{split}-disjoint{suffixes.get(each, f'-{each}')}/exact-cosine/{VERSION}")
+        for each, rows in rows_by_split.items()
     )
-
-
-def _protocol(name, kind, split):
-    """Protocol id of a part. Numbers are reported on the test part, so its id has no suffix."""
-    return f"{name}/{kind if split == 'test' else f'{kind}-{split}'}/exact-cosine/{VERSION}"
 
 
 class Selection(NamedTuple):
@@ -140,17 +128,15 @@ def _drawings(fonts, code_points, faces):
 def _rows_by_split(classes, split, validation):
     """Rows of each part, in the order in which parts are returned: dict of name -> `(n,)` bool."""
     names, inverse = np.unique(classes, return_inverse=True)
-    held_out = np.array([_is_test(c, split) for c in names.tolist()], bool)[inverse]
+    if split == "class":
+        is_test = [zlib.crc32(b"glyphs:%x" % c) % 2 == 1 for c in names.tolist()]
+    else:
+        is_test = [not unicodedata.name(chr(c), "").startswith("LATIN") for c in names.tolist()]
+    held_out = np.array(is_test, bool)[inverse]
     if not validation:
         return {"train": ~held_out, "test": held_out}
     carved = np.array([zlib.crc32(b"glyphs-validation:%x" % c) % 5 == 0 for c in names.tolist()], bool)[inverse]
     return {"train": ~held_out & ~carved, "validation": ~held_out & carved, "test": held_out}
-
-
-def _is_test(code_point, split):
-    if split == "class":
-        return zlib.crc32(b"glyphs:%x" % code_point) % 2 == 1
-    return not unicodedata.name(chr(code_point), "").startswith("LATIN")
 
 
 def _part(arrays, rows, protocol):

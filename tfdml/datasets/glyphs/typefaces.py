@@ -121,18 +121,15 @@ def wheel_faces(folder: str | os.PathLike[str] | None = None) -> list[Face]:
     for design, characters, files in _WHEEL:
         for name, digest in files.items():
             path = folder / f"{name}.ttf"
-            _require_digest(path, digest)
+            received = f"sha256 {sha256(path)}" if path.is_file() else "no such file"
+            if received != f"sha256 {digest}":
+                raise ValueError(
+                    f"Received the font file {path}: {received}, expected sha256 {digest}. The glyphs are drawn from "
+                    "the files in matplotlib 3.6 to 3.11. Reinstall matplotlib from its wheel; a system package may "
+                    "replace its fonts."
+                )
             faces.append(Face(name=name, design=design, path=path, characters=characters))
     return faces
-
-
-def _require_digest(path, digest):
-    received = f"sha256 {sha256(path)}" if path.is_file() else "no such file"
-    if received != f"sha256 {digest}":
-        raise ValueError(
-            f"Received the font file {path}: {received}, expected sha256 {digest}. The glyphs are drawn from the files "
-            "in matplotlib 3.6 to 3.11. Reinstall matplotlib from its wheel; a system package may replace its fonts."
-        )
 
 
 def image_font() -> ModuleType:

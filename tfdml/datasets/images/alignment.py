@@ -42,12 +42,11 @@ def face_template(size: int = _SIDE) -> np.ndarray:
 
 
 def similarity_transform(points: npt.ArrayLike, targets: npt.ArrayLike) -> np.ndarray:
-    """The rotation, scale and shift that bring points `(..., k, 2)` nearest to targets, by least squares.
+    """The rotation, scale and shift `(..., 2, 3)` that bring points `(..., k, 2)` nearest to targets, by least squares.
 
-    With points as complex numbers z and targets w, both minus their means, the map is z -> c z, without mirroring: c =
-    sum(conj(z) w) / sum(|z|^2). It is `(..., 2, 3)` float64, NaN where points are NaN, and `matrix @ (x, y, 1)` is the
-    image of a point. Source: Umeyama, Least-Squares Estimation of Transformation Parameters Between Two Point Patterns,
-    PAMI 1991.
+    With points as complex numbers z and targets w, both minus their means, the map is z -> c z, without mirroring, with
+    c = sum(conj(z) w) / sum(|z|^2); NaN where points are NaN. Source: Umeyama, Least-Squares Estimation of
+    Transformation Parameters Between Two Point Patterns, PAMI 1991.
     """
     z, w = (_as_complex(array) for array in (points, targets))
     z_mean, w_mean = z.mean(axis=-1, keepdims=True), w.mean(axis=-1, keepdims=True)
@@ -105,7 +104,9 @@ def mtcnn_detector() -> Detector:
     def detect(image: np.ndarray) -> np.ndarray | None:
         # Image, left, upper, width, height, confidence, five x, five y of each face.
         found = np.reshape(network.detect_faces(image, output_type="numpy"), (-1, 16))
-        return found[_most_central(found[:, 1:5], image.shape), 6:].reshape(2, 5).T if len(found) else None
+        center = found[:, 1:3] + found[:, 3:5] / 2 - np.array(image.shape[1::-1]) / 2
+        centrality = found[:, 3] * found[:, 4] - _CENTER_WEIGHT * (center**2).sum(axis=1)
+        return found[np.argmax(centrality), 6:].reshape(2, 5).T if len(found) else None
 
     return detect
 
@@ -230,12 +231,6 @@ def _as_points(points, row):
     received = f"points of shape {array.shape} from the detector for row {row}"
     require(is_valid, received, "finite points of shape (5, 2), or None for no face")
     return array
-
-
-def _most_central(boxes, shape):
-    """Index of the face of LFW: large and near the center. Boxes are left, upper, width, height."""
-    center = boxes[:, :2] + boxes[:, 2:] / 2 - np.array(shape[1::-1]) / 2
-    return np.argmax(boxes[:, 2] * boxes[:, 3] - _CENTER_WEIGHT * (center**2).sum(axis=1))
 
 
 def _maps_to_images(points, template):

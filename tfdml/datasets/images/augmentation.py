@@ -110,7 +110,7 @@ class RandomResizedCrop:
         """Sides `(tries, 2)` of random crops, and whether they fit inside the image."""
         import tensorflow as tf
 
-        area, position = tf.split(_unit(bits), 2)
+        area, position = tf.split(tf.cast(bits, tf.float64) * 2.0**-64 + 0.5, 2)  # in [0, 1]
         area = (self.area[0] + area * (self.area[1] - self.area[0])) * tf.cast(tf.reduce_prod(whole), tf.float64)
         low, high = math.log(self.aspect[0]), math.log(self.aspect[1])
         aspect = tf.exp(low + position * (high - low))
@@ -160,7 +160,6 @@ def turned_classes(images: "tf.Tensor", seed: "tf.Tensor", *, examples_per_class
 
     A turned class is another class where orientation tells classes apart, as it does for patches of photographs.
 
-        sampler = tfdml.samplers.GroupSampler(classes_per_batch=16, examples_per_class=4)
         batches = sampler.batches(train).enumerate()
         batches = batches.map(lambda step, batch: (turned_classes(batch[0], (0, step), examples_per_class=4), batch[1]))
 
@@ -216,13 +215,6 @@ def _bits(seed, count):
     import tensorflow as tf
 
     return tf.random.stateless_uniform((count,), seed, minval=None, maxval=None, dtype=tf.int64, alg="philox")
-
-
-def _unit(bits):
-    """int64 as float64 in [0, 1], the integers in their order."""
-    import tensorflow as tf
-
-    return tf.cast(bits, tf.float64) * 2.0**-64 + 0.5
 
 
 def _corner(image, size, bits):

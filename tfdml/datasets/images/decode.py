@@ -51,21 +51,18 @@ def decoded(
     inverse_dct: Literal["accurate", "fast"] = "accurate",
     background: tuple[int, int, int] | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decode a JPEG, PNG, GIF, BMP or WebP file, recognized by its content, as `Preprocessing` describes it.
+    """A string `()`, empty or the reason why there is no image, and uint8 `(height, width, 3)`, or one black pixel.
 
-    Returns a string `()`, empty or the reason why there is no image, and uint8 `(height, width, 3)`, or one black
-    pixel. A file that TensorFlow's decoder cannot read is a `tf.errors.InvalidArgumentError`.
+    The file is recognized by its content, as `Preprocessing` describes it. One that TensorFlow's decoder cannot read is
+    a `tf.errors.InvalidArgumentError`.
     """
     file = tf.convert_to_tensor(file)
     limits = tf.constant(max_bytes, tf.int64), tf.constant(max_pixels, tf.int64)
-    whole, image = tf.cond(is_plain(file, max_bytes), lambda: _plain(file, limits[1], inverse_dct), _no_plain)
-    return tf.cond(whole, lambda: (tf.constant(""), image), lambda: _parsed(file, limits, inverse_dct, background))
-
-
-def _parsed(file, limits, inverse_dct, background):
-    if background is None:
-        return _PARSERS[inverse_dct](file, *limits)
-    return _COMPOSITORS[inverse_dct](file, *limits, tf.constant(background, tf.uint8))
+    plain = is_plain(file, max_bytes)
+    whole, image = tf.cond(plain, lambda: _plain(file, limits[1], inverse_dct), lambda: (False, _black()))
+    color = () if background is None else (tf.constant(background, tf.uint8),)
+    parser = (_COMPOSITORS if color else _PARSERS)[inverse_dct]
+    return tf.cond(whole, lambda: (tf.constant(""), image), lambda: parser(file, *limits, *color))
 
 
 def is_transparent(file: tf.Tensor, max_bytes: int, max_pixels: int) -> tf.Tensor:
@@ -83,10 +80,6 @@ def onto(image: tf.Tensor, background: tf.Tensor) -> tf.Tensor:
         return tf.cast((color * alpha + behind + 127) // 255, tf.uint8)
 
     return tf.cond(tf.shape(image)[2] == 4, blended, lambda: image[..., :3])
-
-
-def _no_plain():
-    return False, _black()
 
 
 def _jpeg(file, inverse_dct):
@@ -109,7 +102,7 @@ def _decoded(inverse_dct, file, max_bytes, max_pixels, background=None):
     """`decoded` for every file."""
     size = tf.cast(tf.strings.length(file), tf.int64)
     data = to_bytes(tf.cond(size <= max_bytes, lambda: file, lambda: ""))
-    kind = _kind(data)
+    kind = _first_start(data, (_JPEG, b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"RIFF    WEBP"))  # index into _READERS
     header = tf.switch_case(kind, [lambda read=read: read(file, data) for read in _READERS])
     problem = _first_reason(
         (size > max_bytes, [size, " bytes, expected at most ", max_bytes, ". Send a smaller file."]),
@@ -150,11 +143,6 @@ def _first_reason(*reasons):
     return reason
 
 
-def _kind(data):
-    """Index into `_READERS` by the first bytes of the file, int32."""
-    return _first_start(data, (_JPEG, b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"RIFF    WEBP"))
-
-
 def _other_kind(data):
     """The kind of a file that is not read, and how to convert it."""
     names = tf.constant([f"{name}, {_EXPECTED} Convert it, for example by ImageMagick." for name in _OTHERS.values()])
@@ -185,7 +173,9 @@ def _pixels_of_others(header, data, background):
     else:
         image = onto(tf.cond(webp, lambda: _image(header.alpha, 0), lambda: _with_alpha(header, data)), background)
     indexed = spells(data, 0, b"BM") & (little(data, 28, 2) == 8)  # TensorFlow reads palette indexes as gray.
-    return tf.cond(indexed, lambda: tf.gather(_bmp_palette(data), tf.cast(image[..., 0], tf.int32)), lambda: image)
+    palette = lambda: tf.reshape(read(data, 14 + little(data, 14, 4), 4 * 256), (256, 4))[:, 2::-1]  # noqa: E731
+    colored = lambda: tf.cast(tf.gather(palette(), tf.cast(image[..., 0], tf.int32)), tf.uint8)  # noqa: E731
+    return tf.cond(indexed, colored, lambda: image)
 
 
 def _image(file, channels):
@@ -202,17 +192,12 @@ def _with_alpha(header, data):
     return tf.cond(spells(data, 0, b"\x89PNG"), lambda: _image(header.still, 4), others)
 
 
-def _bmp_palette(data):
-    blue_green_red = tf.reshape(read(data, 14 + little(data, 14, 4), 4 * 256), (256, 4))
-    return tf.cast(blue_green_red[:, 2::-1], tf.uint8)
-
-
 def _is_cut(image, file, data, frame, inverse_dct):
     """Whether the data of a JPEG end before its image is complete.
 
-    libjpeg fills the missing part before an end mark with gray. To tell it from gray in the image, the file is decoded
-    again with bytes inserted before the end mark: they change the image only if the decoder still expects data. Images
-    that do not end in gray are not decoded again, because this takes time and logs the inserted bytes as corrupt data.
+    libjpeg fills the missing part with gray. To tell it from gray in the image, the file is decoded again with bytes
+    inserted before the end mark: they change the image only if the decoder still expects data. Images that do not end
+    in gray are not decoded again, because this takes time and logs the inserted bytes as corrupt data.
     """
 
     def changes():
@@ -231,8 +216,7 @@ def _ends_gray(image):
 def load_one(load: Callable[..., tuple[tf.Tensor, tf.Tensor]]) -> Callable[..., tuple[np.ndarray, str]]:
     """Function of the content of a file, and of a box `(4,)` or none, that returns pixels and a reason; no graph.
 
-    `load` takes the file and the box, and returns a reason, empty for none, and uint8 pixels. Threads may call it at
-    the same time, which is faster than the dataset of `load_batch`.
+    `load` is as in `load_batch`. Threads may call the function at the same time, which is faster than `load_batch`.
     """
     loaded = tf.function(load, autograph=False)
 
@@ -250,11 +234,10 @@ def load_one(load: Callable[..., tuple[tf.Tensor, tf.Tensor]]) -> Callable[..., 
 def load_batch(
     load: Callable[..., tuple[tf.Tensor, tf.Tensor]], columns: tuple[tf.Tensor, ...], shape: tuple[int, int, int]
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Images of a batch of files, and the reasons why some of them have none.
+    """Images of a batch of files, black where there is none, and the reasons, empty for none.
 
-    `load` takes one row of `columns` and returns a reason, empty for none, and uint8 pixels of `shape`. The results are
-    stacked; images with a reason are black. In a graph only a dataset can skip elements that raise an error: a dataset
-    of all rows runs here and leaves out the rows that failed.
+    `load` takes one row of `columns` and returns a reason and uint8 pixels of `shape`. In a graph only a dataset can
+    skip elements that raise an error: a dataset of all rows runs here and leaves out the rows that failed.
     """
     batch = tf.size(columns[0], out_type=tf.int64)
 

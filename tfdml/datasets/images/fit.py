@@ -10,10 +10,10 @@ _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in JPEG.
 def cut(
     problem: tf.Tensor, image: tf.Tensor, box: tf.Tensor, margin: float, is_query: bool = False
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The pixels that a bounding box `(4,)` touches, and the reason, empty or a string `()`, why there are none.
+    """The reason for no pixels, empty for none, and the pixels that a box `(4,)` touches, or the whole image.
 
-    With a reason, received or new, the pixels are the whole image. The box of a query, which nobody has checked, may
-    exceed the image by one pixel, and may not lie within the unit square: it would be shares of the image.
+    The box of a query, which nobody has checked, may exceed the image by one pixel, and may not lie within the unit
+    square, where it would be shares of the image.
     """
     sides = tf.cast(tf.shape(image)[:2], tf.float64)
     box = tf.cast(tf.ensure_shape(box, (4,)), tf.float64)

@@ -25,13 +25,10 @@ _BETWEEN, _EXTENSION, _FRAME = 0, 1, 2  # chain of blocks that contains the curr
 class Header(typing.NamedTuple):
     """Contents of a header; sizes, positions and counts are int64.
 
-    Attributes:
-        width, height: pixels; 0 if the header cannot be read.
-        still: string, the bytes to decode.
-        alpha: string, the bytes that hold the transparency of a GIF or a WebP: a GIF whose opaque pixels are white; a
-            WebP of four channels where it has transparency.
-        exif, frame: positions of the TIFF header in the Exif block, and of the frame header of a JPEG; -1 for none.
-        scans: number of scans of a JPEG before its end mark; 0 for other files.
+    `width` and `height` are 0 if the header cannot be read. `still` are the bytes to decode; `alpha` those of the
+    transparency: a GIF whose opaque pixels are white, or a WebP of four channels where it has transparency. `exif` and
+    `frame` are positions of the TIFF header and of the frame header of a JPEG, -1 for none; `scans` counts those of a
+    JPEG.
     """
 
     width: tf.Tensor
@@ -123,10 +120,7 @@ def _scans(data, frame):
 
 
 def _are_all(data, frame, scans):
-    """Whether each component has scans of all 64 coefficients down to the last bit (Al = 0).
-
-    One scan may hold all of them; in a progressive file the last scans may be missing.
-    """
+    """Whether each component has scans of all 64 coefficients down to the last bit (Al = 0)."""
     heads = read_at(data, scans[:, None] + tf.range(16, dtype=tf.int64))
     components = heads[:, 4]
     first, last, bits = (tf.gather(heads, 5 + 2 * components + k, axis=1, batch_dims=1) for k in range(3))
@@ -137,8 +131,7 @@ def _are_all(data, frame, scans):
 def gif(file, data):
     """The size of the first frame, which is decoded without the surrounding screen.
 
-    A GIF is a list of blocks, extensions and frames, each with a chain of smaller blocks. A single loop visits both, so
-    that the number of its steps is bounded.
+    A single loop visits blocks and the smaller blocks of their chains, so that the number of its steps is bounded.
     """
 
     def step(position, chain, frame, end):
@@ -216,7 +209,9 @@ def webp(file, data):
     still = _riff(between(file, frame * is_whole, end * is_whole))
     exif = tf.where(spells(data, exif, b"Exif"), exif + 6, exif)
     first = tf.where(alpha < 0, frame, alpha)
-    layers = _riff(_webp_canvas(width, height), between(file, first * is_whole, end * is_whole))
+    sides = [tf.strings.substr(_four_bytes(tf.maximum(side - 1, 0)), 0, 3) for side in (width, height)]
+    canvas = tf.strings.join([b"VP8X\x0a\x00\x00\x00\x10\x00\x00\x00", *sides])  # announces a layer of alpha
+    layers = _riff(canvas, between(file, first * is_whole, end * is_whole))
     return _header(width * is_whole, height * is_whole, still, exif, alpha=tf.where(alpha < 0, still, layers))
 
 
@@ -224,12 +219,6 @@ def _riff(*chunks):
     """A WebP file of some chunks."""
     content = tf.strings.join([b"WEBP", *chunks])
     return tf.strings.join([b"RIFF", _four_bytes(tf.strings.length(content)), content])
-
-
-def _webp_canvas(width, height):
-    """The chunk of a WebP that announces a layer of alpha."""
-    sides = [tf.strings.substr(_four_bytes(tf.maximum(side - 1, 0)), 0, 3) for side in (width, height)]
-    return tf.strings.join([b"VP8X\x0a\x00\x00\x00\x10\x00\x00\x00", *sides])
 
 
 def _webp_size(data, frame):

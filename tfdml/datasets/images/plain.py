@@ -19,10 +19,7 @@ _PLAIN = rf"(?s)\xFF\xD8\xFF.*({_GRAY}|{_COLOR}).*"
 
 
 def is_plain(file: tf.Tensor, max_bytes: int) -> tf.Tensor:
-    """Whether a file is a JPEG of one scan without Exif block, with an end mark as its last bytes.
-
-    Its header is searched, not parsed, so False only means that it has to be parsed.
-    """
+    """Whether a JPEG has one scan, no Exif block and an end mark at its end; otherwise it has to be parsed."""
     head = tf.strings.unicode_transcode(
         tf.strings.substr(file, 0, _HEAD),  # Regular expressions know characters only: each byte becomes one.
         "ISO-8859-1",

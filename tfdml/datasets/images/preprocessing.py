@@ -132,10 +132,9 @@ class Preprocessing(Settings):
         return self if self.resize is None else dataclasses.replace(self, size=self.resize, resize=None)
 
     def fingerprint(self) -> str:
-        """16 hexadecimal digits of the settings that change the pixels of a whole image.
+        """16 hexadecimal digits of the settings that change the pixels of a whole image, the same for 32 and (32, 32).
 
-        They are the same for `size=32` and `size=(32, 32)`. Limits, and boxes with their margin, do not count: queries
-        with boxes are compared with a gallery of whole images.
+        Limits and boxes do not count: queries with boxes are compared with a gallery of whole images.
         """
         sides = self.shape[:2], self._resized_sides
         fill = _as_color("fill", self.fill) if self.fit == "pad" else None
@@ -160,14 +159,9 @@ class Preprocessing(Settings):
         return self._fitted(require_image(*self._decoded(file, box)))
 
     def batch_from_bytes(self, files: "tf.Tensor", boxes: "tf.Tensor | None" = None) -> "tuple[tf.Tensor, tf.Tensor]":
-        """Results for the contents of files, and the reasons of those that have none.
+        """uint8 `(batch, height, width, channels)`, black without an image, and reasons `(batch,)`, empty with one.
 
-        Args:
-            files: strings `(batch,)`.
-            boxes: `(batch, 4)`, or None.
-
-        Returns:
-            uint8 `(batch, height, width, channels)`, black without an image, and strings `(batch,)`, empty with one.
+        `files` are strings `(batch,)`, `boxes` are `(batch, 4)` or None.
         """
         from tfdml.datasets.images.decode import load_batch
 

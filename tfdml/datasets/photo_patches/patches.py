@@ -38,14 +38,7 @@ PARTS = {
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class PhotoPatches(LabeledSet):
-    """One part (train, validation or test) of the photo patches: a `LabeledSet` of `(n, 64, 64, 3)` uint8 images, RGB.
-
-    Attributes:
-        photographs: `(n,)` int64, the photograph, an index into `photograph_names`.
-        places: `(n, 2)` int64, x and y of the place in its photograph.
-        views: `(n,)` int64, the number of the view of this place.
-        photograph_names: tuple of str.
-    """
+    """One part of the photo patches, see `photo_patches`: a `LabeledSet` of `(n, 64, 64, 3)` uint8 images, RGB."""
 
     photographs: np.ndarray = field(metadata=COLUMN)
     places: np.ndarray = field(metadata=COLUMN)

@@ -7,14 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdml._core.checks import require_one_of
+from tfdml._core.checks import require, require_one_of
 from tfdml._core.optional import optional_import
 
 
 class Photograph(NamedTuple):
-    """A photograph in an installed package, its PyPI `distribution`; `half` says whether it is used at half its size.
-
-    `folders` may hold the file, relative to site-packages: releases of a package differ.
+    """A photograph in one of the `folders` of site-packages, from a `distribution` of PyPI, whole or at `half` its
+    size.
     """
 
     name: str
@@ -74,7 +73,10 @@ def find(photograph: Photograph) -> pathlib.Path:
         for root in (spec.submodule_search_locations or ()) if spec else ():
             path = pathlib.Path(root, rest, photograph.file)
             if path.is_file():
-                return _verified(path, photograph)
+                sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+                expected = f"{photograph.sha256}. Install a release of {photograph.distribution} that setup.cfg allows"
+                require(sha256 == photograph.sha256, f"{path} with sha256 {sha256}", expected)
+                return path
     raise ImportError(
         f"The photograph {photograph.file} of {photograph.distribution} was not found. Install what photo patches are "
         "cut from: pip install tfdml[samples]."
@@ -106,16 +108,6 @@ def photograph(name: str) -> np.ndarray:
     """
     require_one_of(tuple(PHOTOGRAPHS), name=name)
     return read(PHOTOGRAPHS[name])
-
-
-def _verified(path, photograph):
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    if sha256 != photograph.sha256:
-        raise ValueError(
-            f"Received {path} with sha256 {sha256}, expected {photograph.sha256}. Install a release of "
-            f"{photograph.distribution} that setup.cfg allows."
-        )
-    return path
 
 
 def _halved(pixels):

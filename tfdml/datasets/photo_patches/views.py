@@ -67,14 +67,14 @@ def views(photograph: np.ndarray, keypoints: np.ndarray, keys: np.ndarray) -> np
     image = _covered(_shaded(image, p), p)
     image = np.float32(128) + _column(p["contrast"]) * (image - np.float32(128)) + _column(255 * p["brightness"])
     noise = gaussian(words(keys, _NOISE_START, 3 * SIDE**2)).reshape(image.shape)
-    return jpeg(_to_uint8(image + _column(255 * p["noise"]) * noise), np.floor(p["quality"]).astype(np.int64))
+    image = np.clip(np.rint(image + _column(255 * p["noise"]) * noise), 0, 255).astype(np.uint8)
+    return jpeg(image, np.floor(p["quality"]).astype(np.int64))
 
 
 def jpeg(images: np.ndarray, quality: np.ndarray) -> np.ndarray:
     """Simulate baseline JPEG without chroma subsampling, of `(n, 64, 64, 3)` uint8 and qualities `(n,)` from 1 to 100.
 
-    The quantization tables come from annex K of the standard, scaled as in libjpeg. The cosines are whole multiples
-    of 2^-13, and the products of whole numbers are exact in float64, in whatever order they are added.
+    The quantization tables come from annex K of the standard, scaled as in libjpeg; all numbers are whole, and exact.
     """
     tables = np.tile(_quantization(quality), (1, 1, SIDE // 8, SIDE // 8))
     channels = np.ascontiguousarray(np.moveaxis(_to_ycc(images), -1, 1))
@@ -180,10 +180,6 @@ def _rounded(x):
 def _column(x):
     """One number per image, to be combined with images."""
     return _rounded(x)[:, None, None, None]
-
-
-def _to_uint8(image):
-    return np.clip(np.rint(image), 0, 255).astype(np.uint8)
 
 
 _LUMINANCE = np.array(

@@ -72,7 +72,7 @@ def lfw(
     people = _people(root)
     counts = [count for *_, count in people]
     require_counts("lfw", (sum(counts), len(people)), COUNTS["lfw"])
-    names = [_image_name(person, number) for _, person, count in people for number in range(1, count + 1)]
+    names = [f"{person}/{person}_{number:04}.jpg" for _, person, count in people for number in range(1, count + 1)]
     order = np.argsort(np.array([person for _, person, _ in people]))
     number_pairs, protocol = LISTS[pairs]
     faces = LabeledSet(
@@ -134,7 +134,11 @@ def _people(root):
     people, position = [], 1
     for number in range(_count(root, rows[:1])):
         start, position = position + 1, position + 1 + _count(root, rows[position : position + 1])
-        people += [(number, *_person(root, row)) for row in rows[start:position]]
+        for row in rows[start:position]:
+            is_person = len(row) == 2 and is_whole(row[1]) and int(row[1]) > 0
+            received = f"{' '.join(row)!r} in people.txt of {os.fspath(root)!r}"
+            require(is_person, received, "a name and a number of images")
+            people.append((number, row[0], int(row[1])))
     expected = f"{position} by the sizes of its sets. The list is incomplete"
     require(position == len(rows), f"people.txt of {os.fspath(root)!r} with {len(rows)} lines", expected)
     return people
@@ -146,17 +150,6 @@ def _count(root, rows):
     received = f"{' '.join(rows[0]) if rows else 'the end'!r} in people.txt of {os.fspath(root)!r}"
     require(is_count, received, "a number of sets or of people")
     return int(rows[0][0])
-
-
-def _person(root, row):
-    is_person = len(row) == 2 and is_whole(row[1]) and int(row[1]) > 0
-    received = f"{' '.join(row)!r} in people.txt of {os.fspath(root)!r}"
-    require(is_person, received, "a name and a number of images")
-    return row[0], int(row[1])
-
-
-def _image_name(person, number):
-    return f"{person}/{person}_{number:04}.jpg"
 
 
 def _rows_of_pairs(pairs, names, expected):

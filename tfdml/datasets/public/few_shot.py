@@ -126,7 +126,10 @@ def _characters(root):
         require_tree(bool(paths), root, f" without images in {name}", _OMNIGLOT_TREE)
         by_number = _by_number(paths)
         require_counts(name, (len(paths), len(by_number)), (DRAWERS * expected, expected))
-        _require_numbers(name, sorted(by_number), start)
+        numbers, received = sorted(by_number), f"characters {min(by_number)} to {max(by_number)} in {name}"
+        advice = "The copy numbers the characters of each folder from its beginning: unpack the original archives"
+        is_numbered = numbers == list(range(start + 1, start + 1 + len(numbers)))
+        require(is_numbered, received, f"{start + 1} to {start + len(numbers)}. {advice}")
         files |= {_character(paths): paths for _, paths in sorted(by_number.items())}
         start += expected
     return files
@@ -150,13 +153,6 @@ def _character(paths):
     is_whole = len(folders) == 1 and drawers == list(range(1, DRAWERS + 1))
     require(is_whole, received, f"1 to {DRAWERS} in one. Unpack the original archives again")
     return "/".join(paths[0].parent.parts[-2:])
-
-
-def _require_numbers(name, numbers, start):
-    expected = list(range(start + 1, start + 1 + len(numbers)))
-    advice = "The copy numbers the characters of each folder from its beginning: unpack the original archives"
-    received = f"characters {numbers[0]} to {numbers[-1]} in {name}"
-    require(numbers == expected, received, f"{expected[0]} to {expected[-1]}. {advice}")
 
 
 def _names_of_parts(root, files, split, validation):

@@ -64,7 +64,7 @@ def market1501(
     Source: Zheng, Shen, Tian, Wang, Wang, Tian, Scalable Person Re-identification: A Benchmark, ICCV 2015.
     """
     crops = {split: _crops(pathlib.Path(root), folder) for split, folder in _MARKET_FOLDERS.items()}
-    names_by_split = {split: _identities(crops[split]) for split in crops}
+    names_by_split = {split: sorted({crop.identity for crop in crops[split]} - {_JUNK}) for split in crops}
     for split, names in names_by_split.items():
         images = sum(crop.identity != _JUNK for crop in crops[split])
         require_counts(f"the {split} part of market1501", (images, len(names)), MARKET_COUNTS[split])
@@ -95,10 +95,6 @@ def _crop(folder, name):
             f"Received the image {name!r} in {str(folder)!r}, expected names as in these files:{_MARKET_TREE}"
         )
     return _Crop(str(folder / name), match["identity"], int(match["camera"]), int(match["sequence"]))
-
-
-def _identities(crops):
-    return sorted({crop.identity for crop in crops} - {_JUNK})
 
 
 def _market_set(split, crops, names, load):
@@ -160,18 +156,14 @@ def vehicle_id(
     names = (f"train_test_split/{name}.txt" for name in ("train_list", f"test_list_{test}"))
     lists = read_lists(root, _VEHICLE_TREE, *names)
     tables = [as_columns(lines, 2) for lines in lists]
-    _require_no_shared_vehicle(*tables)
+    shared = set.intersection(*({vehicle for _, vehicle in table} for table in tables))
+    received = f"{len(shared):,} vehicles in both lists, such as {min(shared, default='')}"
+    require(not shared, received, "vehicles of one list only. The copy is damaged: unpack the archive again")
     attributes = {name: _attribute(root, f"attribute/{name}_attr.txt") for name in ("model", "color")}
     return tuple(
         _vehicle_set(root, split, table, attributes, load, test)
         for split, table in zip(("train", str(test)), tables, strict=True)
     )
-
-
-def _require_no_shared_vehicle(train, test):
-    shared = {vehicle for _, vehicle in train} & {vehicle for _, vehicle in test}
-    received = f"{len(shared):,} vehicles in both lists, such as {min(shared, default='')}"
-    require(not shared, received, "vehicles of one list only. The copy is damaged: unpack the archive again")
 
 
 def _attribute(root, name):

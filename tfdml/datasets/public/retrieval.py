@@ -55,7 +55,9 @@ def cub200(root: str | os.PathLike[str], *, load: Loader | None = None) -> tuple
     """
     rows = read_lists(root, _CUB_TREE, "images.txt", "image_class_labels.txt", "bounding_boxes.txt")
     files, classes, boxes = (as_columns(table, columns) for table, columns in zip(rows, (2, 2, 5), strict=True))
-    _require_same_ids(root, files, classes, boxes)
+    ids = [[row[0] for row in table] for table in (files, classes, boxes)]
+    received = f"root={os.fspath(root)!r} with lists of different images"
+    require(ids[0] == ids[1] == ids[2], received, "one line each")
     names = {int(number): name for number, name in as_columns(read_lists(root, _CUB_TREE, "classes.txt")[0], 2)}
     x, y, width, height = np.array([row[1:] for row in boxes], dtype=np.float64).T
     corners = np.stack([x, y, x + width, y + height], axis=1)
@@ -205,12 +207,6 @@ def _set_of_split(name, split, *, load, paths, classes, boxes, class_ids, class_
         load=load or Preprocessing(size=224),
         protocol=f"{name}/{classes_of_splits}/{image}/v1",
     )
-
-
-def _require_same_ids(root, *tables):
-    ids = [[row[0] for row in table] for table in tables]
-    received = f"root={os.fspath(root)!r} with lists of different images"
-    require(all(other == ids[0] for other in ids), received, "one line each")
 
 
 def _mat(folder, name, variable):

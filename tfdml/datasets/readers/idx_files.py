@@ -68,7 +68,11 @@ def _existing(root, name):
 
 def _values(path, dimensions):
     """The array of a file: two zero bytes, the type, the number of dimensions, big-endian sizes, then the values."""
-    content = _bytes(path)
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            content = file.read()
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path} is cut or damaged: {error}. Download the file again.") from error
     start = 4 * (1 + dimensions)
     if len(content) < start or tuple(content[:4]) != (0, 0, _UNSIGNED_BYTES, dimensions):
         raise ValueError(f"{path} does not begin as an idx file of bytes in {dimensions} dimensions.")
@@ -79,11 +83,3 @@ def _values(path, dimensions):
             "Download the file again."
         )
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
-
-
-def _bytes(path):
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            return file.read()
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path} is cut or damaged: {error}. Download the file again.") from error

@@ -195,30 +195,23 @@ def _warn_of_unread(path, sets):
     """Warn of image files of other formats, of names that are not UTF-8, and of classes with similar names."""
     skipped = list(dict.fromkeys(entry for labeled_set in sets for entry in labeled_set.skipped))
     warn_of_similar([name for labeled_set in sets for name in labeled_set.class_names], stacklevel=3)
-    for message in (_formats_message(path, skipped), _names_message(path, skipped)):
-        if message:
-            warnings.warn(message, stacklevel=3)
-
-
-def _formats_message(path, skipped):
-    """Counts the files of other image formats by suffix; empty without such files."""
     counts = _other_formats(file for file, _ in skipped)
-    return counts and (
-        f"Received path={str(path)!r} with image files in formats that are not read: {', '.join(counts)}. Expected "
-        f"{', '.join(EXTENSIONS)}. Convert them to use them; `skipped` of the result lists them."
-    )
+    if counts:
+        warnings.warn(
+            f"Received path={str(path)!r} with image files in formats that are not read: {', '.join(counts)}. Expected "
+            f"{', '.join(EXTENSIONS)}. Convert them to use them; `skipped` of the result lists them.",
+            stacklevel=3,
+        )
+    names = [name for name, reason in skipped if reason == _NOT_UTF8]
+    if names:
+        warnings.warn(
+            f"Received path={str(path)!r} with {len(names):,} files or folders whose names are not UTF-8, first "
+            f"{names[0]}. Rename them to use them; `skipped` of the result lists them.",
+            stacklevel=3,
+        )
 
 
 def _other_formats(files):
     """Number and suffix of the files of image formats that are not read, such as "2 .heic"."""
     counts = collections.Counter(pathlib.Path(file).suffix.lower() for file in files)
     return [f"{counts[suffix]} {suffix}" for suffix in sorted(_UNREAD_IMAGE_SUFFIXES) if counts[suffix]]
-
-
-def _names_message(path, skipped):
-    """Counts the names that are not UTF-8; empty without such names."""
-    names = [name for name, reason in skipped if reason == _NOT_UTF8]
-    return names and (
-        f"Received path={str(path)!r} with {len(names):,} files or folders whose names are not UTF-8, first {names[0]}."
-        " Rename them to use them; `skipped` of the result lists them."
-    )

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -79,12 +78,15 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
     while lines and not lines[-1]:
         lines.pop()
     folds, matched = _counts(path, header)
-    _require_all_pairs(path, len(lines), folds or 1, matched)
+    expected = 2 * (folds or 1) * matched
+    require(
+        len(lines) == expected,
+        f"{str(path)!r} with {len(lines):,} pairs",
+        f"{expected:,}, which is {folds or 1} times {matched:,} matched and {matched:,} mismatched pairs by its first "
+        "line. The list is incomplete, or folds are missing",
+    )
     same = np.tile(np.repeat([True, False], matched), folds or 1)
-    read = {True: _matched, False: _mismatched}
-    pairs = [
-        read[kind](path, number, line) for number, (kind, line) in enumerate(zip(same.tolist(), lines, strict=True), 2)
-    ]
+    pairs = [_pair(path, *entry) for entry in zip(range(2, 2 + expected), lines, same.tolist(), strict=True)]
     names, indices = np.unique(np.array(pairs), return_inverse=True)
     first, second = indices.reshape(-1, 2).T
     return PairList(names, first, second, same, np.repeat(np.arange(folds), 2 * matched) if folds else None)
@@ -98,26 +100,13 @@ def _counts(path, header):
     return numbers if len(numbers) == 2 else (None, numbers[0])
 
 
-def _require_all_pairs(path, lines, folds, matched):
-    expected = 2 * folds * matched
-    require(
-        lines == expected,
-        f"{str(path)!r} with {lines:,} pairs",
-        f"{expected:,}, which is {folds} times {matched:,} matched and {matched:,} mismatched pairs by its first line. "
-        "The list is incomplete, or folds are missing",
-    )
-
-
-def _matched(path, number, line):
-    is_pair = len(line) == 3 and _is_image(*line[:2]) and _is_image(line[0], line[2])
-    _require_form(path, number, line, is_pair, "a matched pair: name, number, number")
-    return [_name(line[0], line[1]), _name(line[0], line[2])]
-
-
-def _mismatched(path, number, line):
-    is_pair = len(line) == 4 and _is_image(*line[:2]) and _is_image(*line[2:]) and line[0] != line[2]
-    _require_form(path, number, line, is_pair, "a mismatched pair: name, number, another name, number")
-    return [_name(line[0], line[1]), _name(line[2], line[3])]
+def _pair(path, number, line, same):
+    """The two images of a line."""
+    first, second = line[:2], line[:1] + line[2:] if same else line[2:]
+    is_pair = len(line) == 4 - same and _is_image(*first) and _is_image(*second) and (line[0] != line[2] or same)
+    kind = "a matched pair: name, number, number" if same else "a mismatched pair: name, number, another name, number"
+    _require_form(path, number, line, is_pair, kind)
+    return [f"{person}/{person}_{int(image):04}.jpg" for person, image in (first, second)]
 
 
 def _require_form(path, number, line, is_valid, expected):
@@ -127,10 +116,6 @@ def _require_form(path, number, line, is_valid, expected):
 def _is_image(person, number):
     """Whether the two words name an image; a slash would lead to another folder."""
     return number.isdecimal() and "/" not in person and person != ".."
-
-
-def _name(person, number):
-    return f"{person}/{person}_{int(number):04}.jpg"
 
 
 def verification_pairs(
@@ -188,21 +173,19 @@ def _pairs_of_fold(labels, classes, matched, random):
     _require_enough(num_matched, matched, "matched")
     _require_enough(int(sizes.sum() * (sizes.sum() - 1) // 2) - num_matched, matched, "mismatched")
     several = [members for members in rows if len(members) > 1]
-    draws = (partial(_matched_pair, several, random), partial(_mismatched_pair, rows, random))
-    return np.concatenate([_distinct(draw, matched) for draw in draws])
+
+    def draw_matched():
+        return random.choice(several[random.integers(len(several))], 2, replace=False)
+
+    def draw_mismatched():
+        return [random.choice(rows[label]) for label in random.choice(len(rows), 2, replace=False)]
+
+    return np.concatenate([_distinct(draw, matched) for draw in (draw_matched, draw_mismatched)])
 
 
 def _require_enough(pairs, matched, kind):
     expected = f"at least matched={matched}. Lower matched or folds"
     require(pairs >= matched, f"a fold with {pairs} different {kind} pairs", expected)
-
-
-def _matched_pair(rows, random):
-    return random.choice(rows[random.integers(len(rows))], 2, replace=False)
-
-
-def _mismatched_pair(rows, random):
-    return [random.choice(rows[label]) for label in random.choice(len(rows), 2, replace=False)]
 
 
 def _distinct(draw: Callable[[], npt.ArrayLike], number: int) -> np.ndarray:

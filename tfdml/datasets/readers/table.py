@@ -114,7 +114,8 @@ def table(
     columns = _columns(source, {option: name for option, name in options.items() if name is not None}, box)
     rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     names = None if splits is None else tuple(map(class_name, as_split_names(splits)))
-    folder = _root(source, root)
+    folder = os.path.dirname(os.fspath(source)) or "." if isinstance(source, str | os.PathLike) else "."
+    folder = folder if root is None else os.fspath(root)
     rejected = list(_rejected(rows, names, folder))
     _require_usable(rows, rejected, on_error, folder)
     numbers = {row.number for row in rejected}
@@ -141,7 +142,8 @@ def _rejected(rows, splits, root):
         is_usable_split = name is None or name in splits
         reason = _problem(row, root, real_path) if is_usable_split else f"split {name!r}"
         if reason:
-            yield _Rejected(number, _name_of(number, row), reason, is_usable_split)
+            path = f"row {number}" if is_missing(row["path"]) else printable(str(row["path"]))
+            yield _Rejected(number, path, reason, is_usable_split)
 
 
 def _require_usable(rows, rejected, on_error, root):
@@ -249,17 +251,6 @@ def is_missing(value):
     return not value.strip() if isinstance(value, str) else str(value) in _MISSING
 
 
-def _name_of(number, row):
-    """The path of a row, or its number from 0 if it has none."""
-    return f"row {number}" if is_missing(row["path"]) else printable(str(row["path"]))
-
-
-def _root(source, root):
-    if root is not None:
-        return os.fspath(root)
-    return os.path.dirname(os.fspath(source)) or "." if isinstance(source, str | os.PathLike) else "."
-
-
 def _columns(source, names, box):
     """Option -> list of cells; "box" -> list of tuples of four."""
     available, read = open_table(source)
@@ -279,29 +270,22 @@ def _columns(source, names, box):
 def open_table(source):
     """Column names, and a function from a name to the list of the cells of a column."""
     if isinstance(source, str | os.PathLike):
-        return _open_file(pathlib.Path(source))
-    received = f"a table of type {type(source).__name__}"
-    require(
-        isinstance(source, Mapping) or hasattr(source, "columns"),
-        received,
-        "a path, a data frame or a dict of columns",
-    )
-    return list(getattr(source, "columns", source)), lambda name: _cells(source[name])
+        path = pathlib.Path(source)
+        require(path.is_file(), f"source={str(path)!r}, which is not a file", "a table: .csv, .tsv or .parquet")
+        suffix = path.suffix.lower()
+        if suffix == ".parquet":
+            return _open_parquet(path)
+        expected = ".csv, .tsv or .parquet. Read other files yourself and pass the data frame"
+        require(suffix in _DELIMITERS, f"source={str(path)!r}", expected)
+        return _open_text(path, _DELIMITERS[suffix])
+    is_table = isinstance(source, Mapping) or hasattr(source, "columns")
+    require(is_table, f"a table of type {type(source).__name__}", "a path, a data frame or a dict of columns")
 
+    def read_column(name):
+        column = source[name]  # an array of a list would turn NaN among texts into the text nan
+        return list(column) if isinstance(column, list | tuple) else np.asarray(column).tolist()
 
-def _cells(column):
-    """The cells of a column; an array of a list would turn NaN among texts into the text nan."""
-    return list(column) if isinstance(column, list | tuple) else np.asarray(column).tolist()
-
-
-def _open_file(path):
-    require(path.is_file(), f"source={str(path)!r}, which is not a file", "a table: .csv, .tsv or .parquet")
-    suffix = path.suffix.lower()
-    if suffix == ".parquet":
-        return _open_parquet(path)
-    expected = ".csv, .tsv or .parquet. Read other files yourself and pass the data frame"
-    require(suffix in _DELIMITERS, f"source={str(path)!r}", expected)
-    return _open_text(path, _DELIMITERS[suffix])
+    return list(getattr(source, "columns", source)), read_column
 
 
 def _open_parquet(path):
@@ -344,21 +328,17 @@ def _lines(path, delimiter):
     """The cells of each line of a text file; a quoted cell may continue over several lines."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         lines = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
-        while (cells := _next_line(path, lines)) is not None:
-            yield cells
-
-
-def _next_line(path, lines):
-    """The cells of the next line; None at the end."""
-    start = lines.line_num + 1
-    try:
-        return next(lines, None)
-    except UnicodeDecodeError:
-        read_utf8(path)  # raises the error that names the line, or the size
-        raise
-    except csv.Error as error:
-        raise ValueError(
-            f"Received line {start} of {str(path)!r}, which cannot be read ({error}), expected cells of at most "
-            f"{csv.field_size_limit():,} characters whose quotes are closed. Correct the file, or read it yourself and "
-            "pass the data frame."
-        ) from error
+        start = 1
+        try:
+            for cells in lines:
+                yield cells
+                start = lines.line_num + 1
+        except UnicodeDecodeError:
+            read_utf8(path)  # raises the error that names the line, or the size
+            raise
+        except csv.Error as error:
+            raise ValueError(
+                f"Received line {start} of {str(path)!r}, which cannot be read ({error}), expected cells of at most "
+                f"{csv.field_size_limit():,} characters whose quotes are closed. Correct the file, or read it yourself "
+                "and pass the data frame."
+            ) from error

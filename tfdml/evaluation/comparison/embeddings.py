@@ -94,8 +94,7 @@ def compare(
         page. With too few classes for an interval, the record says so. A single model has means and no pairs.
 
     Raises:
-        ValueError: no models; vectors of another number than labels, with NaN, or all the same; labels of one class.
-            Errors name the model.
+        ValueError: vectors that are all the same, or labels of one class; it names the model.
     """
     require_metrics(metrics)
     require_metric(metric)
@@ -125,7 +124,10 @@ def compare(
         shown=shown,
         against=against,
         notes=tuple(notes),
-        facts={"similarity": metric, "gallery": _gallery_text(classes)},
+        facts={
+            "similarity": metric,
+            "gallery": f"{len(classes.items):,} items" if classes.has_gallery else "all other rows",
+        },
         sets=(sets[0], sets[1] if classes.has_gallery else sets[0]),
     )
     names = _names(gallery_paths if classes.has_gallery else paths, len(classes.items))
@@ -288,7 +290,3 @@ def _pictured(paths, ids, argument):
     return datasets.LabeledSet(
         paths=np.asarray(paths, str), labels=np.zeros(len(ids), int), class_names=("",), load=load
     )
-
-
-def _gallery_text(classes):
-    return f"{len(classes.items):,} items" if classes.has_gallery else "all other rows"

@@ -44,8 +44,7 @@ class EmbeddingEvaluator:
         metrics, metric: as in `compare`; the first one is `primary_metric`, by which sentence-transformers chooses.
 
     Raises:
-        ValueError: unknown metrics; embeddings that `compare` does not take; batches of other dims or lengths; a call
-            without inputs.
+        ValueError: embeddings that `compare` does not take; batches of other dims; a call without inputs.
     """
 
     description = "Retrieval with intervals over classes"  # heading in a model card of sentence-transformers
@@ -93,10 +92,7 @@ class EmbeddingEvaluator:
     ) -> dict[str, float]:
         """The numbers of `compute` for `model.encode(inputs)`, by names with the prefix; batches stay as they are.
 
-        Args:
-            model: an object with `encode`.
-            output_path: folder of `csv_file`, to which rows are added; None for no file.
-            epoch, steps: columns of these rows.
+        With a folder, `output_path`, rows with the columns `epoch` and `steps` are added to its `csv_file`.
         """
         require(self.inputs is not None, "a call without inputs", "EmbeddingEvaluator(inputs, labels)")
         means = self._measured(model.encode(self.inputs), self.labels)

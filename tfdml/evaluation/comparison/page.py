@@ -12,20 +12,17 @@ def page(comparison):
     """The text of the page of a `ModelComparison`."""
     names = dict.fromkeys(group.by for group in comparison.groups)
     of_seeds = comparison.unit == "seeds"
+    reasons = "".join(f"<p>{escape(reason)}</p>\n" for reason in comparison.reasons)
+    caption = f"{comparison.main}; the intervals allow for neither groups nor models"
     sections = {
-        "Models": _models(comparison),
+        "Models": table(f"Means over the {comparison.compared}", *comparison.table()) + reasons,
         **({"Pairs": _pairs(comparison)} if comparison.pairs else {}),
-        **{f"By {name}": _group(comparison, name) for name in names},
+        **{f"By {name}": table(caption, *comparison.table_of_groups(name)) for name in names},
         **({"Queries that differ most": _queries(comparison)} if comparison.pairs and not of_seeds else {}),
         "Conditions": terms({**comparison.facts, **comparison.environment}),
     }
     header = "".join(f"<p>{escape(sentence)}</p>\n" for sentence in comparison.sentences)
     return report_page("Comparison", sections, header=header)
-
-
-def _models(comparison):
-    reasons = "".join(f"<p>{escape(reason)}</p>\n" for reason in comparison.reasons)
-    return table(f"Means over the {comparison.compared}", *comparison.table()) + reasons
 
 
 def _pairs(comparison):
@@ -35,12 +32,6 @@ def _pairs(comparison):
     )
     power = "".join(f"<p>{escape(sentence)}</p>\n" for sentence in comparison.power)
     return table(text, *comparison.table_of_pairs()) + power
-
-
-def _group(comparison, name):
-    return table(
-        f"{comparison.main}; the intervals allow for neither groups nor models", *comparison.table_of_groups(name)
-    )
 
 
 def _queries(comparison):

@@ -18,10 +18,9 @@ _MAX_GROUPS = 100  # values of one column of `by`
 
 
 class Measurements(NamedTuple):
-    """The values of the models.
+    """The values of the models, `(queries,)` by model and metric, NaN where a query has none.
 
-    `values` are `(queries,)` by model and metric, NaN where a query has none. `wholes` are the metrics that are one
-    number for all queries, by model. `labels` are `(queries,)` int64, the units of the intervals, and `unit` is their
+    `wholes` are metrics that are one number for all queries. `labels` are the units of the intervals, `unit` is their
     noun; each "query" is a training run where it is "seeds". `names` are the texts of the queries.
     """
 
@@ -82,7 +81,11 @@ def compared(
     has_value = ~np.isnan(next(iter(mains.values())))
     units = len(np.unique(labels[has_value]))
     require(units > 1, f"{units} {unit} with values of {main}", f"two {unit} at least, since intervals are over {unit}")
-    whole = {model: {name: _without_interval(value) for name, value in wholes[model].items()} for model in wholes}
+    reason = "one number for all queries"
+    whole = {
+        model: {name: Mean(value, np.nan, np.nan, reason) for name, value in by_name.items()}
+        for model, by_name in wholes.items()
+    }
     means = {
         model: {name: _mean(column, labels, unit, confidence) for name, column in columns.items()}
         | whole.get(model, {})
@@ -117,10 +120,6 @@ def _mean(values, labels, unit, confidence):
     if units < least:
         return Mean(value, np.nan, np.nan, f"{units} {unit}; a {100 * confidence:g}% interval needs {least}")
     return Mean(value, *interval_of_mean(values, labels, confidence), "")
-
-
-def _without_interval(value):
-    return Mean(value, np.nan, np.nan, "one number for all queries")
 
 
 def _pairs(mains, chosen, labels, unit, confidence, shown):

@@ -237,14 +237,10 @@ def measured_fold(train: Train, settings: Any, fold: tuple[Data, Data], seed: in
     """Train on the training classes of a fold, and measure on its validation classes."""
     training, validation = fold
     model = train_seeded(train, settings, training, seed)
-    return _fold_metrics(embed(model, validation), validation.labels)
-
-
-def _fold_metrics(embeddings, labels):
-    """Metrics, or the reason why embeddings cannot be ranked."""
+    embeddings = embed(model, validation)
     try:
-        return metrics.retrieval(embeddings, labels, k=1, full_map=False)
-    except ValueError as error:
+        return metrics.retrieval(embeddings, validation.labels, k=1, full_map=False)
+    except ValueError as error:  # embeddings that cannot be ranked
         return {"problem": str(error)}
 
 

@@ -24,19 +24,6 @@ from tfdml.typing import Data
 class TestResult:
     """Metrics on the test classes, the result of `CrossValidation.open_test`; it prints as a table.
 
-    Example: a search whose only trial does not train the network.
-
-        >>> def train(settings, data, seed):
-        ...     inputs = keras.Input((2,))
-        ...     return tfdml.models.EmbeddingModel(inputs, tfdml.layers.Mahalanobis()(inputs))
-        >>> x = np.array([[np.cos(k + d), np.sin(k + d)] for k in range(6) for d in (0.0, 0.1)])
-        >>> data = tfdml.datasets.LabeledSet(images=x, labels=np.repeat(range(6), 2), class_names=tuple("abcdef"))
-        >>> training, test = data.select_classes(list("abcd")), data.select_classes(list("ef"))
-        >>> search = tfdml.evaluation.cross_validate(train, training, lambda trial: {}, "search", folds=2, trials=1)
-        >>> result = search.open_test(test)
-        >>> result.opening, result.separated["recall@1"].value, result.concatenated["recall@1"].value
-        (1, 1.0, 1.0)
-
     Attributes:
         opening: number of this measurement on the test classes, from 1.
         earlier: times of the earlier openings, as text.
@@ -91,10 +78,7 @@ class TestResult:
 
 
 class _Run(NamedTuple):
-    """The models of one run, one per fold, on the test set; `embeddings` and `concatenated` are of all models together.
-
-    `embeddings` are `(queries, folds * dim)`; `models` and `concatenated` hold metrics per query.
-    """
+    """The models of one run on the test set: embeddings of all, `(queries, folds * dim)`; metrics per query."""
 
     embeddings: np.ndarray
     models: list[dict[str, np.ndarray]]
@@ -123,7 +107,9 @@ def open_test(search: Any, test: Data, runs: int, k: int | Sequence[int] | None)
         settings=opening["settings"],
         folds=len(folds),
         runs=runs,
-        models=tuple(_means(values) for run in measured_runs for values in run.models),
+        models=tuple(
+            {name: float(np.nanmean(x)) for name, x in values.items()} for run in measured_runs for values in run.models
+        ),
         separated=means_with_intervals(_mean(separated), test.labels, search.seed),
         concatenated=means_with_intervals(_mean(concatenated), test.labels, search.seed),
         deviations={"separated": _deviations(separated), "concatenated": _deviations(concatenated)},
@@ -151,11 +137,6 @@ def _values(embeddings, test, k):
 def _mean(runs):
     """The mean of each metric per query over models or runs."""
     return {name: np.mean([values[name] for values in runs], axis=0) for name in runs[0]}
-
-
-def _means(values):
-    """The mean of each metric over queries, NaN left out."""
-    return {name: float(np.nanmean(x)) for name, x in values.items()}
 
 
 def _deviations(runs):

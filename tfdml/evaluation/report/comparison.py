@@ -28,15 +28,10 @@ def require_same_queries(evaluation: Any, baselines: Mapping[str, Any]) -> None:
         require(isinstance(name, str) and name.strip() != "", f"a baseline with the name {name!r}", "text")
         received = f"baselines[{name!r}] of type {type(baseline).__name__}"
         require(hasattr(baseline, "per_query"), received, "an evaluation by tfdml.evaluate")
-        noun = _first_difference(evaluation, baseline)
+        facts = zip(_facts(evaluation), _facts(baseline), strict=True)
+        noun = next((noun for (noun, first), (_, second) in facts if not _agree(first, second)), None)
         expected = "an evaluation of the same queries and gallery. Evaluate both models on one set with the same k"
         require(noun is None, f"baselines[{name!r}] with other {noun}", expected)
-
-
-def _first_difference(evaluation, baseline):
-    """The first fact in which two evaluations differ; None for the same queries and gallery."""
-    facts = zip(_facts(evaluation), _facts(baseline), strict=True)
-    return next((noun for (noun, first), (_, second) in facts if not _agree(first, second)), None)
 
 
 def _facts(evaluation):
@@ -46,18 +41,14 @@ def _facts(evaluation):
     yield "labels of the gallery", evaluation.per_query.item_labels
     for data in evaluation.sets:
         yield "class names", getattr(data, "class_names", None)
-        yield "files", _file_names(getattr(data, "paths", None))
+        paths = getattr(data, "paths", None)  # the same set may be in another folder
+        yield "files", None if paths is None else [PurePath(str(path)).name for path in paths]
     yield "protocol", evaluation.protocol
 
 
 def _agree(first, second):
     """Whether two facts are equal, or one of them is not known: embeddings with labels have no class names."""
     return first is None or second is None or np.array_equal(first, second)
-
-
-def _file_names(paths):
-    """The last parts of paths, since the same set may be in another folder."""
-    return None if paths is None else [PurePath(str(path)).name for path in paths]
 
 
 def interval_text(low: float, high: float, form: str = ".1f") -> str:

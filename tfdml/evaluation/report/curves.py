@@ -14,25 +14,18 @@ _STEP = 2**13  # pairs in memory at the same time
 
 
 def recall_curve(ranks, candidates):
-    """Recall@k for k from 1 to the number of candidates, with equal ratios between the points.
-
-    `ranks` is `(queries,)`, the rank of the first relevant item; NaN for a query without one.
-    """
+    """Recall@k for k from 1 to the number of candidates, with equal ratios, by the ranks of first relevant items."""
     ordered = np.sort(ranks[~np.isnan(ranks)])
     ks = np.unique(np.rint(np.geomspace(1, candidates, _POINTS)))
     return Curve(ks, np.searchsorted(ordered, ks, "right") / len(ordered))
 
 
 def precision_recall_curve(queries, items, query_rows):
-    """The interpolated precision at each recall, a mean over the queries `query_rows`, which have relevant items.
+    """The interpolated precision at each recall r, max precision(t) over recall(t) >= r, a mean over some queries.
 
-        P(r) = max over all t with recall(t) >= r of precision(t)
-
-    precision(t) is the fraction of relevant items among the items with a similarity of at least t; recall(t) is the
-    fraction of relevant items with a similarity of at least t. In leave-one-out, `queries` and `items` are the same
-    set.
-
-    Source: Manning, Raghavan, Schuetze, Introduction to Information Retrieval, 2008, section 8.4.
+    Both are over the items with a similarity of at least t; `query_rows` have relevant items. In leave-one-out,
+    `queries` and `items` are the same set. Source: Manning, Raghavan, Schuetze, Introduction to Information Retrieval,
+    2008, 8.4.
     """
     recalls = np.linspace(0, 1, _POINTS + 1)
     total = np.zeros(len(recalls))

@@ -11,12 +11,9 @@ _MIN_AGREEING = 3  # neighbors of a label suspect
 
 
 class NeighborLists:
-    """The nearest items of every query; in leave-one-out no query finds itself.
+    """The nearest items of every query, nearest first; in leave-one-out no query finds itself.
 
-    Attributes:
-        rows: `(queries, n)` int64 rows of the gallery, nearest first.
-        similarities: `(queries, n)` float32 cosines.
-        relevant: `(queries, n)` bool, whether the item has the class of the query.
+    `rows` of the gallery, `similarities`, and whether an item is `relevant` are `(queries, n)`.
     """
 
     def __init__(self, queries, items):
@@ -47,10 +44,7 @@ def _example(embedded, row):
 
 
 def hardest_queries(lists, ranks, shown):
-    """The queries whose first relevant item ranks last; where it is always the first, those with the farthest one.
-
-    `ranks` is `(queries,)`, NaN for a query without a relevant item.
-    """
+    """The queries whose first relevant item ranks last; where it is always the first, those with the farthest one."""
     wrong, first = np.flatnonzero(ranks > 1), np.flatnonzero(ranks == 1)
     order = wrong[np.argsort(-ranks[wrong], kind="stable")]
     if not len(wrong):

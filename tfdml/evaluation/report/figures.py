@@ -26,10 +26,7 @@ DARK = Theme(ink="#e6e9ee", grid="#3a4350", positive="#6cb6ff", negative="#ff9e6
 
 
 def svg(draw, evaluation, theme, baselines):
-    """A figure as the text of an SVG file; the same evaluation gives the same text.
-
-    `draw` is a function of axes, evaluation, theme and baselines, such as `draw_recall`.
-    """
+    """A figure by a function such as `draw_recall` as the text of an SVG file, which is the same in every call."""
     figure = new_figure("Evaluation.html", figsize=(5.2, 3.4))
     axes = figure.subplots()
     draw(axes, evaluation, theme, baselines)

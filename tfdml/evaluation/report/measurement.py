@@ -149,11 +149,9 @@ def values_per_query(
         full_map=False,
         per_query=True,
     )
-    require(
-        not np.isnan(values["mrr"]).all(),
-        f"{len(queries.labels)} queries without a relevant item",
-        "labels that are the same ids in queries and gallery, and classes of two examples",
-    )
+    received = f"{len(queries.labels)} queries without a relevant item"
+    expected = "labels that are the same ids in queries and gallery, and classes of two examples"
+    require(not np.isnan(values["mrr"]).all(), received, expected)
     return values
 
 

@@ -1,7 +1,6 @@
 """The page of an evaluation: one HTML file that needs no other file, no script and no network."""
 
 import base64
-import functools
 
 from tfdml._core.pages import Card, cards, escape, listed, table, terms
 from tfdml._core.pages import page as report_page
@@ -41,9 +40,10 @@ def _first_neighbors(evaluation):
 
 def _sections(evaluation, baselines, pictures):
     """Content of each section by its heading."""
+    rows = [(name, *_measured(mean)) for name, mean in evaluation.metrics.items()]
     comparisons = "".join(_comparison(evaluation, *baseline) for baseline in baselines.items())
     return {
-        "Metrics": _metrics(evaluation),
+        "Metrics": table("Means over the queries, in %", ("metric", "value", _INTERVAL), rows),
         **({"Baselines": comparisons} if baselines else {}),
         "Curves": _curves(evaluation, baselines),
         "Hardest queries": _hardest(evaluation, pictures),
@@ -52,11 +52,6 @@ def _sections(evaluation, baselines, pictures):
         "Suspected label errors": _suspects(evaluation, pictures),
         "Conditions": terms({"seed": str(evaluation.seed), **evaluation.environment}),
     }
-
-
-def _metrics(evaluation):
-    rows = [(name, *_measured(mean)) for name, mean in evaluation.metrics.items()]
-    return table("Means over the queries, in %", ("metric", "value", _INTERVAL), rows)
 
 
 def _comparison(evaluation, name, baseline):
@@ -87,17 +82,15 @@ def _curves(evaluation, baselines):
     )
     caption = "Similarities of positive and negative pairs: less overlap is better."
     figures = [_figure(evaluation, baselines, *figure) for figure in shared]
-    histogram = functools.partial(_shared_axes, {THIS: evaluation, **baselines})
+
+    def histogram(axes, each, theme, _):
+        draw_similarities(axes, each, theme, {THIS: evaluation, **baselines})  # axes of all
+
     figures.append(_figure(evaluation, {}, histogram, caption, _pairs_text))
     for name, baseline in baselines.items():
         caption = f"{name}: similarities of positive and negative pairs."
         figures.append(_figure(baseline, {}, histogram, caption, _pairs_text))
     return f'<div class="figures">{"".join(figures)}</div>\n'
-
-
-def _shared_axes(evaluations, axes, evaluation, theme, _):
-    """The histograms of one evaluation, over the axes of all."""
-    draw_similarities(axes, evaluation, theme, evaluations)
 
 
 def _recall_text(evaluation):

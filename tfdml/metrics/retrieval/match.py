@@ -15,7 +15,7 @@ Match = Callable[[np.ndarray, np.ndarray], Any]
 
 
 class MatchedRelevance(Relevance):
-    """Relevance of gallery items to queries by a function of their labels of any form, and exclusion by groups."""
+    """Relevance by a function of labels of any form, and exclusion by groups."""
 
     def __init__(self, match, labels, gallery_labels, groups, gallery_groups, num_queries, num_items):
         """Check the labels and groups."""
@@ -62,8 +62,7 @@ def relevance_of(match, average, **options):
 def values_of_grades(scores, grades, cutoffs, ties):
     """Metrics of one query from the scores and grades of its gallery, and whether its best relevant score is shared.
 
-    Shared means that an item that is not relevant has the best relevant score. `scores` are `(items,)` float32, -inf
-    for items that are not candidates; `grades` are 0 for items that are not relevant, and not all 0.
+    `scores` are `(items,)` float32, -inf for items that are not candidates; `grades` are not all 0.
     """
     order = descending_order(scores)
     scores, grades = scores[order], grades[order]

@@ -62,17 +62,14 @@ def as_cutoffs(k: Rank | Sequence[Rank] | None, extra: Sequence[str], num_candid
     ranks = default_ranks(num_candidates) if k is None else listed_ranks(k)
     if isinstance(extra, str):
         raise ValueError(f"Received extra={extra!r}, expected several names. Write extra=({extra!r},).")
-    recalls = [_recall(rank, num_candidates) for rank in ranks]
+    shares = [rank if isinstance(rank, str) else "" for rank in ranks]
+    numbers = [number_of_rank(rank, num_candidates) for rank in ranks]
+    recalls = [Cutoff("recall", number, share) for number, share in zip(numbers, shares, strict=True)]
     cutoffs = list(dict.fromkeys([*sorted(recalls, key=lambda cutoff: cutoff[1:]), *map(_parse, extra)]))
     last = last_of(cutoffs)
     if last > num_candidates:
         raise ValueError(f"Received k={last}, but a query has {num_candidates} candidates. Lower k.")
     return cutoffs
-
-
-def _recall(rank, num_candidates):
-    """The `Cutoff` of a rank of recall@k."""
-    return Cutoff("recall", number_of_rank(rank, num_candidates), rank if isinstance(rank, str) else "")
 
 
 def last_of(cutoffs: Sequence[Cutoff]) -> int:
@@ -96,15 +93,10 @@ def _parse(name):
 
 
 def values_of_ranks(ranks, num_relevant, cutoffs, gains=1.0, ideal_gains=None):
-    """Dict of values per query, `(queries,)` float64, from the ranks of its relevant items.
+    """Dict of values per query, `(queries,)` float64, NaN where R = `num_relevant`, `(queries,)`, is 0.
 
-    Args:
-        ranks: `(queries, width)` ascending, from 1; infinity after the last.
-        num_relevant: `(queries,)` R; 0 gives NaN.
-        cutoffs: `Cutoff`s.
-        gains: `(queries, width)` the grades of the items at these ranks, for nDCG; 1 where relevance has no grades.
-        ideal_gains: `(queries, m)` the highest grades, descending, at least as many as the last cutoff or all; None
-            where relevance has no grades.
+    `ranks` of relevant items are `(queries, width)`, ascending from 1, infinity after the last; `gains`, their grades.
+    `ideal_gains` are the highest grades, descending, at least as many as the last cutoff or all; None without grades.
     """
     total = np.maximum(num_relevant, 1)
     ideal_gains = ideal_gains if ideal_gains is None else np.where(num_relevant[:, None] > 0, ideal_gains, 1)

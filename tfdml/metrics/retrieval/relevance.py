@@ -54,9 +54,8 @@ class Relevance:
         return self._codes[rows] == self._gallery_codes[columns]
 
     def grades_of_lists(self, rows, neighbors, last):
-        """Relevance of neighbors, `(rows, n)` booleans regardless of exclusion, and the number of relevant items.
-
-        The third result, the highest grades, is None: all grades are 1.
+        """Relevance of neighbors, `(rows, n)` booleans despite exclusion; numbers of relevant items; None for grades of
+        1.
         """
         return self.gallery_labels[neighbors] == self.labels[rows, None], self.counts[rows], None
 

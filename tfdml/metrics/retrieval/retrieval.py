@@ -141,12 +141,19 @@ def retrieval(
         values, relevance = _of_lists(neighbors, annotations, match, average, k, extra, at_r)
     else:
         vectors, items, relevance = _vectors_and_relevance(embeddings, annotations, match, average, **sides)
-        scores = _scores(vectors, items, relevance.leave_one_out, metric)
+        searched = Gallery(items, metric)
+        scores = searched.scores(None if relevance.leave_one_out and metric == "cosine" else vectors)
+        require_varied(searched.augmented if metric == "cosine" else items)
         ranking = _Ranking(scores, relevance, as_cutoffs(k, extra, relevance.num_candidates), ties, full_map)
         blocks = (_by_rank if match is None else _by_grade)(ranking, max_bytes, verbose)
         values, tie_rate = _values_per_query(ranking, blocks, verbose)
         if ties == "index" and tie_rate > _TIE_RATE:
-            _warn_of_ties(tie_rate)
+            warnings.warn(
+                f"For {tie_rate:.1%} of the queries the first relevant item ties with one that is not relevant, and "
+                "the order of the gallery decides. Pass ties='expected', or look for duplicates and collapsed "
+                "embeddings.",
+                stacklevel=2,
+            )
     return values if per_query else _means(values, relevance.labels, average)
 
 
@@ -156,15 +163,6 @@ def _require_embeddings_or_lists(embeddings, neighbors, sides):
     require((embeddings is None) != (neighbors is None), f"{number} of embeddings and neighbors", "one of the two")
     received = " and ".join(name for name, side in sides.items() if side is not None)
     require(neighbors is None or not received, f"{received} with neighbors", "gallery_labels, or none")
-
-
-def _warn_of_ties(tie_rate):
-    """Warn the caller of `retrieval` that the order of the gallery decides."""
-    warnings.warn(
-        f"For {tie_rate:.1%} of the queries the first relevant item ties with one that is not relevant, and "
-        "the order of the gallery decides. Pass ties='expected', or look for duplicates and collapsed embeddings.",
-        stacklevel=3,
-    )
 
 
 def _of_lists(neighbors, annotations, match, average, k, extra, at_r):
@@ -213,14 +211,6 @@ def _vectors_and_relevance(embeddings, annotations, match, average, *, gallery, 
     return vectors, items, relevance_of(match, average, **annotations, num_queries=len(vectors), num_items=num_items)
 
 
-def _scores(queries, items, leave_one_out, metric):
-    """`Scores` of all queries; raises a ValueError if all items are the same."""
-    gallery = Gallery(items, metric)
-    scores = gallery.scores(None if leave_one_out and metric == "cosine" else queries)
-    require_varied(gallery.augmented if metric == "cosine" else items)
-    return scores
-
-
 class _Ranking(NamedTuple):
     """The queries and their gallery, which items are relevant, and the metrics to compute."""
 
@@ -238,8 +228,7 @@ class _Ranking(NamedTuple):
 def _values_per_query(ranking, blocks, verbose):
     """Metrics per query, and the share of queries whose first relevant item ties with one that is not relevant.
 
-    `blocks` yields numbers `(m,)` of queries and `(values, is_tied)`: a dict of their `(m,)` metrics, and whether an
-    item that is not relevant has the best relevant score.
+    `blocks` yields numbers `(m,)` of queries and `(values, is_tied)`, their metrics and whether each ties so.
     """
     num_queries, num_ranked = len(ranking.scores), 0
     values, is_tied = ranking.empty_values(num_queries), np.zeros(num_queries, bool)

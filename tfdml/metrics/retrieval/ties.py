@@ -15,17 +15,12 @@ def expected_values(above, equal, total, cutoffs, gains=None, best=None):
         E[grade(p)] = (sum of the m grades) / n
         E[rel(p) sum_{i<=p} rel(i)] = m / n (a + 1 + (t - 1) (m - 1) / (n - 1))
 
-    Precision, nDCG and average precision follow. The first relevant item is one of those with the best relevant score.
-    None of the first t places of that score is relevant with probability prod_{i<t} (n - m - i) / (n - i).
+    Precision, nDCG and average precision follow. None of the first t places of the best relevant score is relevant with
+    probability prod_{i<t} (n - m - i) / (n - i).
 
-    Args:
-        above: number of items with a higher score, for each relevant item, ascending if there are grades. Items that
-            neither have the best relevant score nor rank within R or the last cutoff may be missing; `map` is then
-            wrong.
-        equal: number of items with the same score, itself included, of the same length as `above`.
-        total: R, the number of relevant items.
-        gains: grades of the items of `above`; None for 1 each.
-        best: `ideal_gains` of `tfdml.metrics.retrieval.measures.values_of_ranks`.
+    `above` and `equal` are the numbers of items with a higher score and with the same score, itself included, for each
+    relevant item, ascending if there are grades, `gains`. Without items that neither have the best relevant score nor
+    rank within R = `total` or the last cutoff, `map` is wrong. `best` are the `ideal_gains` of `values_of_ranks`.
     """
     above, first, m = np.unique(above, return_index=True, return_counts=True)
     n = equal[first]

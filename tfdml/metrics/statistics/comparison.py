@@ -137,14 +137,10 @@ def _sign_flip_p(sums, samples, seed):
     """p-value of a sum under random signs of its terms; exact where all signs are no more than `samples`."""
     least = abs(sums.sum()) - _ROUNDING * np.abs(sums).sum()
     is_exact = len(sums) <= np.log2(samples)
-    flips = _all_flips(len(sums)) if is_exact else _random_flips(len(sums), samples, seed)
+    every = np.arange(2 ** len(sums))[:, None] >> np.arange(len(sums)) & 1 if is_exact else None
+    flips = [every] if is_exact else _random_flips(len(sums), samples, seed)
     count = sum(np.count_nonzero(np.abs(sums.sum() - 2 * (flipped @ sums)) >= least) for flipped in flips)
     return count / 2 ** len(sums) if is_exact else (1 + count) / (1 + samples)
-
-
-def _all_flips(classes):
-    """Every choice of classes whose sign is flipped: yields one matrix `(2^classes, classes)` of 0 and 1."""
-    yield np.arange(2**classes)[:, None] >> np.arange(classes) & 1
 
 
 def _random_flips(classes, samples, seed):

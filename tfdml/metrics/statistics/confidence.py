@@ -117,10 +117,7 @@ def _draws(classes, samples, seed):
 
 
 def weighted_sums(values, labels, average):
-    """Sum and weight of each class that has values, at least two; sum(sums) / sum(weights) is the mean over queries.
-
-    `values` are `(queries,)`, NaN for queries that are excluded; `average` is "micro" or "macro".
-    """
+    """Sum and weight of each class with values, at least two: sum(sums) / sum(weights) is the mean over queries."""
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 1:
         raise ValueError(f"Received values of shape {values.shape}, expected (queries,).")

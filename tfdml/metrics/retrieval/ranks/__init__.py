@@ -30,11 +30,10 @@ _SORTED_PER_STEP = 2**16  # Items sorted at the same time, about.
 def measure_ranks(measure, scores, relevance, depth, *, max_bytes, row_bytes, thread_bytes, verbose=0):
     """Yield `(queries, measure(queries, ranks))` until every query is measured once; `measure` is called in threads.
 
-    `queries` are the numbers `(m,)` of some queries, ascending. `ranks` are the `Ranks` of their relevant items among
-    the first `depth`, and of those that share the best relevant score; some may be beyond `depth`.
-
-    `depth` is `(queries,)`, at least 1. `max_bytes` bounds scores and the working memory of `measure`, `row_bytes` per
-    query and `thread_bytes` per thread. `verbose` shows a bar while queries are compared, before the first result.
+    `ranks` are the `Ranks` of the relevant items among the first `depth`, `(queries,)`, and of those that share the
+    best relevant score; some may be beyond `depth`. `max_bytes` bounds scores and the working memory of `measure`,
+    `row_bytes` per query and `thread_bytes` per thread. `verbose` shows a bar while queries are compared, before the
+    first result.
     """
     method, queries = _fastest_method(scores, relevance, depth), np.arange(len(scores))
     if method is tile:

@@ -23,12 +23,8 @@ class Ranks(NamedTuple):
 
 
 def descending_keys(scores):
-    """Integers from 0 to 2^32 - 1 that sort as the scores `(m,)` float32 do in descending order, `(m,)` int64.
-
-    The bits of floats, as integers, sort like the floats where these are positive and in reverse where they are
-    negative.
-    """
-    bits = (0 - scores).view(np.int32)  # 0 - x is never the negative zero
+    """Integers from 0 to 2^32 - 1 that sort as the scores `(m,)` float32 do in descending order, `(m,)` int64."""
+    bits = (0 - scores).view(np.int32)  # 0 - x is never the negative zero; bits of negative floats sort in reverse
     return (bits ^ ((bits >> 31) & 0x7FFFFFFF)) + np.int64(2**31)
 
 
@@ -39,11 +35,8 @@ def scores_of_keys(keys):
 
 
 def descending_order(row):
-    """Columns by descending score and then by column, ten times as fast as a stable argsort.
-
-    A key holds the score in its upper half, and the column in its lower half.
-    """
-    keys = (descending_keys(row) - 2**31) << 32
+    """Columns by descending score and then by column, ten times as fast as a stable argsort."""
+    keys = (descending_keys(row) - 2**31) << 32  # the score in the upper half, the column in the lower one
     keys += np.arange(len(row))
     keys.sort()
     return keys & 0xFFFFFFFF

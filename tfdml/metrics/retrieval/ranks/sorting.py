@@ -11,10 +11,7 @@ _LOWEST = np.finfo(np.float32).min
 
 
 class _Ranking(NamedTuple):
-    """The items `(m,)` with the highest approximate scores of some queries, by query and then by descending score.
-
-    `query` is the number within the block; `offsets` is `(queries,)`, the index where the ranking of each query begins.
-    """
+    """Items `(m,)` with the highest scores, by query and then by descending score; `offsets` begin those of a query."""
 
     offsets: np.ndarray
     query: np.ndarray
@@ -71,11 +68,8 @@ def _best_relevant(ranking):
 
 
 def _by_score(query, score, column):
-    """Scores and columns by query and descending score, by a sort of integers that hold all three.
-
-    A step has fewer than 2^31 scores, so that query and column need at most 31 bits.
-    """
-    bits = int(column.max(initial=0)).bit_length()
+    """Scores and columns by query and descending score, by a sort of integers that hold all three."""
+    bits = int(column.max(initial=0)).bit_length()  # a step has fewer than 2^31 scores, so that 31 bits are enough
     keys = descending_keys(score)
     keys <<= bits
     keys |= column
@@ -101,10 +95,7 @@ def _mixed_chains(ranking, gaps):
 
 
 def _ranks(ranking, chain, index, exact):
-    """`Ranks` of the relevant items of a ranking, with its mixed chains sorted by exact scores.
-
-    `chain`, `index` and `exact` are `(m,)`: of each item of a mixed chain its chain, its index in `ranking`, its score.
-    """
+    """`Ranks` of the relevant items; mixed chains, `chain` and `index` in `ranking`, are sorted by `exact` scores."""
     order, first, length = _order_within(chain, exact, ranking.column[index])
     position = np.flatnonzero(ranking.is_relevant)
     moved = np.searchsorted(position, index[ranking.is_relevant[index]])
@@ -117,8 +108,7 @@ def _ranks(ranking, chain, index, exact):
 def _order_within(group, exact, column):
     """Sort items by group, descending score and column.
 
-    Returns `(m,)` arrays: the order; and for each position the first position with the same group and score, and the
-    number of these positions.
+    Returns the order, and for each position the first position with its group and score, and their number: `(m,)` each.
     """
     keys = group << 32 | descending_keys(exact)
     order = np.argsort(keys)

@@ -9,14 +9,8 @@ def compare_tile(tile, row, low, high, is_dense, scratch):
     """Count the scores above each item's bounds, `(k,)`, and find those between them: their items and columns, `(c,)`.
 
     In a dense row every score is compared with every item of the row. Of the other rows, only the scores that reach the
-    lowest bound are listed and compared.
-
-    Args:
-        tile: `(m, n)` scores, in the order of rows or of columns.
-        row: `(k,)` for each item its row of the tile, ascending.
-        low, high: `(k,)` bounds, descending within a row.
-        is_dense: `(m,)` whether many scores of a row are expected to reach its lowest bound.
-        scratch: two arrays of at least m n booleans, overwritten. New arrays would be slower to fill.
+    lowest bound are listed and compared. `row` is the row of each item in the tile, ascending; `low` and `high` descend
+    within a row. `scratch`, two arrays of at least `tile.size` booleans, is overwritten: new arrays are slower to fill.
     """
     offsets = np.searchsorted(row, np.arange(len(tile) + 1))
     reached, column = _list_scores(tile, offsets, low, is_dense, scratch)
@@ -63,7 +57,8 @@ def _compare_rows(tile, row, low, high, scratch):
     if 2 * len(row) > len(tile) and (row[1:] > row[:-1]).all():
         rows, index = tile, row
     else:
-        rows, index = _take_rows(tile, row), np.arange(len(row))
+        rows = tile[row] if tile.flags.c_contiguous else np.take(tile.T, row, axis=1).T  # in the order of memory
+        index = np.arange(len(row))
     above = np.greater(rows, _as_column(high, index, len(rows)), out=_like(rows, scratch[0]))
     reached = np.greater_equal(rows, _as_column(low, index, len(rows)), out=_like(rows, scratch[1]))
     counts = _count_true(above)
@@ -84,11 +79,6 @@ def _indices(mask):
     if mask.flags.c_contiguous:
         return np.divmod(np.flatnonzero(mask), mask.shape[1])
     return np.divmod(np.flatnonzero(mask.T), mask.shape[0])[::-1]
-
-
-def _take_rows(tile, rows):
-    """Rows of a tile, in the order of its memory."""
-    return tile[rows] if tile.flags.c_contiguous else np.take(tile.T, rows, axis=1).T
 
 
 def _like(tile, scratch):

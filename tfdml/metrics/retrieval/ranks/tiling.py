@@ -25,10 +25,7 @@ _TILE_BYTES = 12  # of each score, for selected rows and for comparisons
 
 
 def tile(measure, scores, relevance, depth, *, max_bytes, row_bytes, verbose):
-    """Yield `(queries, measure(queries, ranks))` as `measure_ranks` does; return the unresolved queries, `(m,)`.
-
-    Unresolved queries have too many close items, and are not measured.
-    """
+    """Yield `(queries, measure(queries, ranks))` as `measure_ranks` does; return queries with too many close items."""
     unresolved, num_compared = [], 0
     step = min(4 * _ROWS, max_bytes // (2 * thread_count() * (row_bytes + 1)))
     for queries in _chunks_of_queries(relevance.counts, max_bytes // 4):
@@ -54,12 +51,9 @@ def _chunks_of_queries(counts, max_bytes):
 class RelevantItems:
     """The relevant items `(P,)` of a slice of the queries, by query and then by descending score.
 
-    Attributes:
-        start: number of the first query; all queries below are counted from here.
-        query, column, score: the query, gallery row and exact score of each item.
-        low, high: bounds on the approximate scores of items that score about the same.
-        offsets: `(queries + 1,)` index where the items of each query begin.
-        is_best: whether an item has the best relevant score of its query.
+    `query` counts from the first query, `start`. `low` and `high` bound the approximate scores of items that score
+    about the same. The items of query i begin at `offsets[i]`; `is_best` marks those with the best relevant score of a
+    query.
     """
 
     start: int
@@ -92,13 +86,9 @@ class RelevantItems:
 class Counts:
     """Numbers of other items above each relevant item so far. Threads update them while they hold the lock.
 
-    Attributes:
-        above, equal, earlier: `(P,)` number of items that are not relevant and have a higher score, the same score, and
-            the same score and an earlier row.
-        is_active: `(P,)` whether an item may still be within the depth of its query.
-        last_active: `(queries,)` the last active item of each query.
-        num_compared: `(queries,)` number of gallery items that each query was compared with.
-        is_unresolved: `(queries,)` whether a query has too many close items.
+    `above`, `equal`, `earlier`, `(P,)`, count items that are not relevant with a higher score, the same score, and the
+    same score and an earlier row. `is_active` says whether an item may still be within the depth of its query,
+    `last_active` which is the last such item of a query, `num_compared` with how many items a query was compared.
     """
 
     def __init__(self, items, depth):
