@@ -51,7 +51,10 @@ class ListSampler(Sampler):
         require(isinstance(self.sampler, Sampler), f"sampler={self.sampler!r}", "one of tfdml.samplers")
         if self.labels is not None:
             require(not self.is_triplets, "labels for triplets", "labels=None: a triplet says what is similar")
-            object.__setattr__(self, "labels", _as_similar(self.labels, len(self.entries)))
+            labels = as_ids(self.labels, "labels", len(self.entries))
+            wrong = labels[(labels != 0) & (labels != 1)]
+            require(not wrong.size, f"label {wrong[:1]} of a pair", "1 for similar or 0 for dissimilar")
+            object.__setattr__(self, "labels", labels)
 
     @property
     def is_triplets(self) -> bool:
@@ -130,11 +133,3 @@ def _as_entries(entries):
     rows = as_ids(entries.reshape(-1), "entries").reshape(entries.shape)
     require(rows.min() >= 0, f"entries down to {rows.min()}", "row numbers of examples, 0 or more")
     return rows
-
-
-def _as_similar(labels, count):
-    """Labels of pairs as int64 `(n,)`, all 0 or 1."""
-    labels = as_ids(labels, "labels", count)
-    wrong = labels[(labels != 0) & (labels != 1)]
-    require(not wrong.size, f"label {wrong[:1]} of a pair", "1 for similar or 0 for dissimilar")
-    return labels

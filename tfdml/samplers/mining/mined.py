@@ -238,12 +238,9 @@ def _class_index(table):
 
 
 def _random_pairs(table, positives, negatives, generator):
-    """Uniform positives `(examples, positives)` and negatives `(examples, negatives)`; -1 for a class of one.
-
-    In the order of the table, positives and negatives are rows after the anchor and its class, cyclically.
-    """
+    """Uniform positives `(examples, positives)` and negatives `(examples, negatives)`; -1 for a class of one."""
     examples = len(table.rows)
-    index = np.arange(examples)[:, None]  # in the order of the table
+    index = np.arange(examples)[:, None]  # in the table; positives and negatives come after it and after its class
     start, count = (np.repeat(values, table.counts)[:, None] for values in (table.starts, table.counts))
     steps = generator.integers(np.maximum(count - 1, 1), size=(examples, positives))
     positive = table.rows[start + (index - start + 1 + steps) % count]
