@@ -29,9 +29,8 @@ def from_preset(
     if weights not in (None, "imagenet"):
         network.load_weights(weights)
     network = getattr(network, "vision_encoder", network)
-    shape = getattr(network, "image_shape", None)
-    has_shape = shape is not None and None not in shape
-    if input_shape is not None and has_shape and tuple(shape) != tuple(input_shape):
+    shape = getattr(network, "image_shape", None) or (None,)
+    if input_shape is not None and None not in shape and tuple(shape) != tuple(input_shape):
         network = with_image_shape(network, input_shape)
     scale = 1.0 if converter.scale is None else converter.scale
     return network, layers.Rescaling(scale, 0.0 if converter.offset is None else converter.offset, name="scale")

@@ -237,8 +237,8 @@ class Sampler:
         require_ids_that_fit(labels)
         if augment is not None:
             steps = tf.data.Dataset.counter(start * num_shards + shard_index, num_shards)
-            seeds = steps.map(lambda step: augmentation_seeds(self.seed, step, self.batch_size))
-            rows = tf.data.Dataset.zip(rows, seeds)
+            seed, size = self.seed, self.batch_size  # type: ignore[attr-defined]
+            rows = tf.data.Dataset.zip(rows, steps.map(lambda step: augmentation_seeds(seed, step, size)))
         rows = _part_of(rows, self.batch_size, num_parts, part_index)
         if load is None and augment is None and not loading.is_source(data):
             data = loading.arrays(data, len(labels))
