@@ -132,8 +132,8 @@ def embed(
             None for one processor. TensorFlow gets `num_cpus` threads.
 
     Returns:
-        The shards, which iterate over records of `tfdml.models.read_embeddings`: `paths`, `dim`, `skipped` examples as
-        `(row, name, reason)`, `fingerprint` of the model, and `read(number)`.
+        The shards, which iterate over records of `tfdml.models.read_embeddings`: `paths`, `dim`, `starts` (the number
+        of embeddings before each), `skipped` as `(row, name, reason)`, `fingerprint` of the model, `read(number)`.
 
     Raises:
         BlockingIOError: another process writes `path`, which the message names.

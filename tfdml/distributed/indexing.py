@@ -151,7 +151,7 @@ class SearchActors:
         model: Any = None,
         other_model: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The `k` nearest vectors of every query, as by `tfdml.search.Exact.search`; `where` is no array."""
+        """As `tfdml.search.Exact.search`; `where` is an expression of metadata columns, None for all vectors."""
         require_same_model("queries", model, "the index", self.fingerprint, other_model=other_model)
         queries = as_vectors(queries, "queries")
         require(queries.shape[1] == self.dim, f"queries of dim {queries.shape[1]}", f"{self.dim} as in the index")

@@ -46,7 +46,10 @@ class TargetNeighbors:
 
     @classmethod
     def nearest(cls, features: ArrayLike, labels: ArrayLike, *, k: int = 3) -> Self:
-        """The k nearest examples of the same class, fewer in a smaller one, by euclidean distance of the features."""
+        """The k nearest examples of the same class, fewer in a smaller one, by euclidean distance.
+
+        Features are `(examples, dim)`, labels `(examples,)` integer class ids.
+        """
         require_whole("k", k, 1)
         x = as_vectors(features, "features")
         ids = as_ids(labels, "labels", len(x))
