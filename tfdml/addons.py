@@ -374,9 +374,6 @@ class ContrastiveLoss(_AddonsLoss):
         >>> round(float(tfdml.addons.ContrastiveLoss()(np.array([1, 0]), np.array([0.5, 0.7], "float32"))), 4)
         0.17
 
-    Args:
-        margin: distance that pairs of different classes should have.
-
     Source: Hadsell, Chopra, LeCun, Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006, as in
     TensorFlow Addons.
     """

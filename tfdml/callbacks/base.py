@@ -14,10 +14,7 @@ from tfdml.typing import Examples
 
 
 class Callback(keras.callbacks.Callback):
-    """A Keras callback whose copies share the data that it holds.
-
-    Tuners copy it once per trial. Copies of data might not fit in memory, and the sampler would not read them.
-    """
+    """A Keras callback whose copies, which tuners make for each trial, share the data that it holds."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Callback":
         return copy.copy(self)

@@ -40,12 +40,7 @@ class EmbeddingHistory(Callback):
         rows: `(n,)` row numbers of these examples in the set that was passed.
     """
 
-    def __init__(
-        self,
-        data: Data,
-        *,
-        examples: int = 1_000,
-    ) -> None:
+    def __init__(self, data: Data, *, examples: int = 1_000) -> None:
         super().__init__()
         require_whole("examples", examples, 1)
         require(is_labeled_set(data), f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets")

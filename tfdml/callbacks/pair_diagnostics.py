@@ -52,7 +52,6 @@ class PairDiagnostics(Callback):
         path: folder of the event file; created if it does not exist.
         loss: the loss that decides which pairs are active and, by its `match`, positive; None for the compiled one.
         every: number of epochs between two measurements.
-        batch_size: number of examples embedded at the same time.
 
     Raises:
         ValueError: when training begins, a model compiled with a loss that is not a function, examples without a
@@ -110,7 +109,9 @@ class PairDiagnostics(Callback):
 
     def _statistics(self, model):
         """Scalars by name, and distances of pairs by "positive" and "negative"."""
-        loss = _compiled_loss(model) if self.loss is None else self.loss
+        loss = getattr(model, "loss", None) if self.loss is None else self.loss
+        expected = "a loss of tfdml or another function of labels and embeddings. Compile it with one, or pass loss="
+        require(callable(loss), f"a model compiled with loss={loss!r}", expected)
         embeddings = self._embed(model).embeddings.astype("float32")
         distances = _distances(embeddings, self.labels, getattr(loss, "match", None))
         with unchanged(getattr(loss, "layers", [])):
@@ -123,13 +124,6 @@ class PairDiagnostics(Callback):
             "negative_distance_std": float(np.std(distances["negative"])),
         }
         return scalars, distances
-
-
-def _compiled_loss(model):
-    loss = getattr(model, "loss", None)
-    expected = "a loss of tfdml or another function of labels and embeddings. Compile it with one, or pass loss="
-    require(callable(loss), f"a model compiled with loss={loss!r}", expected)
-    return loss
 
 
 def _distances(embeddings, labels, match):

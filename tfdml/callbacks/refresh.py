@@ -65,7 +65,6 @@ class RefreshCenters(_Refresh):
         labels: `(examples,)` integer class ids; None: the labels of a labeled set.
         centers: `tfdml.samplers.ClassCenters` or `tfdml.layers.ClassTree` of the same classes.
         examples_per_class: number of examples to embed per class; all if a class has fewer.
-        batch_size: number of examples embedded at the same time.
         every: number of epochs between refreshes; the last epoch is not followed by a refresh.
         seed: seed of the choice of examples, any whole number of at least 0.
     """
@@ -113,7 +112,7 @@ class RefreshMinedPairs(_Refresh):
         ([[1], [0], [-1]], [[2], [2], [1]])
 
     Args:
-        data, labels, batch_size, every: as in `RefreshCenters`.
+        data, labels, every: as in `RefreshCenters`.
         pairs: `tfdml.samplers.MinedPairs` of the same labels.
         index: as in `tfdml.search.hardest_pairs`.
     """

@@ -72,7 +72,6 @@ class RetrievalEvaluation(Scheduled):
         every: number of epochs between two evaluations; the first and the last epoch are always evaluated.
         max_time_fraction: maximum fraction of the time of `fit`, above 0 and below 1; None for no limit.
         batch_size: number of examples embedded at the same time; a `tf.data.Dataset` has its own batches.
-        prefix: prefix of each metric's name.
         at_sign: text in place of the @ of a name: "_at_" for `val_recall_at_1`, since MLflow takes no name with @.
 
     Raises:
@@ -199,18 +198,14 @@ def _require_numbers(x):
 
 
 def _sampled(queries, gallery, sample):
-    """The queries, all or a sample of those with a relevant item; and their gallery, as options of `metrics.retrieval`.
-
-    Queries that are searched among themselves need no options, but a sample of them does: each row is then its own
-    group, so that no query finds itself.
-    """
+    """The queries, all or a sample of those with a relevant item; and their gallery, as options of a search."""
     options = {} if gallery is None else {"gallery": gallery.embeddings, "gallery_labels": gallery.labels}
     rows = np.flatnonzero(_has_relevant_item(queries.labels, gallery and gallery.labels))
     if sample is None or sample >= len(rows):
         return queries, options
     rows = np.sort(np.random.default_rng(0).choice(rows, sample, replace=False))
     if gallery is None:
-        groups = {"groups": rows, "gallery_groups": np.arange(len(queries.labels))}
+        groups = {"groups": rows, "gallery_groups": np.arange(len(queries.labels))}  # so that no query finds itself
         options = {"gallery": queries.embeddings, "gallery_labels": queries.labels, **groups}
     return Embedded(queries.embeddings[rows], queries.labels[rows]), options
 
@@ -224,10 +219,7 @@ def _has_relevant_item(labels, gallery_labels):
 
 
 def _approximate(build, queries, options, ks, *, finds_itself):
-    """Metrics from neighbors in an index, and the fraction of exact neighbors that it finds for some queries.
-
-    `build` takes `(vectors, metric=)`; `options` are gallery and groups, as for `metrics.retrieval`.
-    """
+    """Metrics from neighbors in an index, and the fraction of exact neighbors that it finds for some queries."""
     items, item_labels = options.pop("gallery", queries.embeddings), options.get("gallery_labels", queries.labels)
     last = _last_rank(ks, len(items) - finds_itself)
     k = last + finds_itself

@@ -8,18 +8,12 @@ import keras
 from tfdml._core.atomic import as_writable_path, atomic_write
 from tfdml._core.checks import require
 from tfdml.callbacks.base import non_finite_variable
-from tfdml.models.devices import (
-    in_one_process,
-    process,
-    require_readable,
-    variables_of,
-    wait_for_all_processes,
-)
+from tfdml.models.devices import in_one_process, process, require_readable, variables_of, wait_for_all_processes
 from tfdml.typing import FilePath
 
 
 class TrainingCheckpoint(keras.callbacks.Callback):
-    """Save the training state after every epoch, in one file that is never incomplete.
+    """Save the training state after every epoch, in one `.keras` file that is never incomplete.
 
     `keras.saving.load_model(path)` returns the model with its optimizer, and `model.steps` is the number of batches it
     was trained on: a resumed run ends with the weights of an uninterrupted run. (`optimizer.iterations` differs: it
@@ -50,9 +44,6 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         >>> resumed = keras.saving.load_model("run.keras")
         >>> resumed.steps
         2
-
-    Args:
-        path: file to write, ending in `.keras`.
 
     Raises:
         ValueError: when training begins, a variable that no process has as a whole.

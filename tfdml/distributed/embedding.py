@@ -114,8 +114,7 @@ def embed(
 
     Example: five vectors in shards of two, by one actor on this machine.
 
-        >>> inputs = keras.Input((2,))
-        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(inputs))
+        >>> model = keras.Sequential([keras.Input((2,)), keras.layers.UnitNormalization()])
         >>> x = np.array([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0], [0.0, 1.0], [0.0, 3.0]], "float32")
         >>> shards = tfdml.distributed.embed(model, x, "shards", batch_size=2, shard_size=2, actors=1)
         >>> shards.names, shards.dim
@@ -133,9 +132,8 @@ def embed(
             None for one processor. TensorFlow gets `num_cpus` threads.
 
     Returns:
-        The shards, which iterate over records of `tfdml.models.read_embeddings`: `paths` of their Parquet files, `dim`,
-        `starts` (the number of embeddings before each shard), `skipped` examples as `(row, name, reason)`,
-        `fingerprint` of the model, and `read(number)`.
+        The shards, which iterate over records of `tfdml.models.read_embeddings`: `paths`, `dim`, `starts` (the number
+        of embeddings before each), `skipped` as `(row, name, reason)`, `fingerprint` of the model, `read(number)`.
 
     Raises:
         BlockingIOError: another process writes `path`, which the message names.
@@ -167,12 +165,7 @@ def embed(
 
 
 def read_shards(path: FilePath) -> EmbeddedShards:
-    """The shards that `embed` wrote, as it returned them.
-
-    Raises:
-        FileNotFoundError: a folder without a run, or a shard whose file is missing, which is named.
-        ValueError: a run that is not finished; a record of another form; a file of another size than was written.
-    """
+    """The shards that `embed` wrote, as it returned them; an error names a shard that is missing or not finished."""
     path = Path(path).expanduser()
     if not (path / RUN).is_file():
         raise FileNotFoundError(f"Received {str(path)!r} without {RUN}, expected a folder that embed wrote.")

@@ -16,11 +16,7 @@ RUN = "run.json"
 
 @contextlib.contextmanager
 def begun(path: FilePath, run: dict[str, Any]) -> Iterator[Path]:
-    """Hold the folder of a run, new or made by an earlier call of the same run: no other call writes it in the block.
-
-    `run` is what the shards depend on, JSON types only. A second writer is a BlockingIOError, a folder of something
-    else a FileExistsError, and the folder of another run a ValueError.
-    """
+    """Hold the folder of a run, new or of an earlier call of the same one: no other call writes it in the block."""
     folder = Path(path).expanduser()
     with only_writer(folder, "folder"):
         _begin(folder, run)

@@ -35,8 +35,7 @@ def build_index(
 
     Example:
 
-        >>> inputs = keras.Input((2,))
-        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(inputs))
+        >>> model = keras.Sequential([keras.Input((2,)), keras.layers.UnitNormalization()])
         >>> x = np.array([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]], "float32")
         >>> shards = tfdml.distributed.embed(model, x, "shards", batch_size=2, shard_size=2, actors=1)
         >>> index = tfdml.distributed.build_index(shards, "index")
@@ -104,8 +103,7 @@ class SearchActors:
 
     Example:
 
-        >>> inputs = keras.Input((2,))
-        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(inputs))
+        >>> model = keras.Sequential([keras.Input((2,)), keras.layers.UnitNormalization()])
         >>> x = np.array([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]], "float32")
         >>> shards = tfdml.distributed.embed(model, x, "shards", batch_size=2, shard_size=2, actors=1)
         >>> _ = tfdml.distributed.build_index(shards, "index")
@@ -153,12 +151,7 @@ class SearchActors:
         model: Any = None,
         other_model: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The `k` nearest vectors of every query, as of the index that `build_index` returns.
-
-        Args:
-            queries, k, model, other_model: as in `tfdml.search.Exact.search`.
-            where: an expression of metadata columns; None for all.
-        """
+        """As `tfdml.search.Exact.search`; `where` is an expression of metadata columns, None for all vectors."""
         require_same_model("queries", model, "the index", self.fingerprint, other_model=other_model)
         queries = as_vectors(queries, "queries")
         require(queries.shape[1] == self.dim, f"queries of dim {queries.shape[1]}", f"{self.dim} as in the index")

@@ -25,11 +25,7 @@ _COLUMNS = ("rows", "vectors", "cell", "probes")  # of the vectors of a region
 
 
 class Plan(NamedTuple):
-    """A join: its least cosine similarity, centers `(c, dim)`, the region of each, `(c,)`, and centers near a query.
-
-    A task joins each region of neighboring centers, up to `max_pairs` pairs. A vector is compared with the vectors of
-    its `num_probes` nearest centers.
-    """
+    """A join: least cosine similarity, centers `(c, dim)`, the region of each, `(c,)`, and centers near a vector."""
 
     similarity: float
     centers: np.ndarray
@@ -57,8 +53,7 @@ def join(
 
     Example: the second and the last of 200 vectors are equal.
 
-        >>> inputs = keras.Input((8,))
-        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(inputs))
+        >>> model = keras.Sequential([keras.Input((8,)), keras.layers.UnitNormalization()])
         >>> x = np.random.default_rng(0).normal(size=(200, 8)).astype("float32")
         >>> x[199] = x[1]
         >>> shards = tfdml.distributed.embed(model, x, "shards", batch_size=100, shard_size=100, actors=1)
@@ -127,11 +122,7 @@ def _vectors_of_shard(shards, number, rows):
 
 
 def _joined_sample(shards, sampled, centers, similarity, run):
-    """All pairs of some rows with any row, and how many centers have to be searched for each.
-
-    Returns pairs `(m, 2)`, a sampled row and another one; and `(m,)`: the smaller of the ranks of the center of one
-    among the centers near the other.
-    """
+    """All pairs `(m, 2)` of sampled rows with any row, and how many centers have to be searched for each, `(m,)`."""
     order = np.argsort(sampled)
     vectors = _vectors(shards, sampled[order], run)
     shared = shards, sampled[order], vectors, centers, similarity

@@ -34,8 +34,7 @@ def search_shards(
 
     Example:
 
-        >>> inputs = keras.Input((2,))
-        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(inputs))
+        >>> model = keras.Sequential([keras.Input((2,)), keras.layers.UnitNormalization()])
         >>> x = np.array([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]], "float32")
         >>> shards = tfdml.distributed.embed(model, x, "shards", batch_size=2, shard_size=2, actors=1)
         >>> rows, scores = tfdml.distributed.search_shards(shards, np.array([[0.0, 1.0]], "float32"), 2)
@@ -85,8 +84,7 @@ def retrieval(
 
     Example: the first neighbor of the first query has its class, the first neighbor of the second has not.
 
-        >>> inputs = keras.Input((2,))
-        >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(inputs))
+        >>> model = keras.Sequential([keras.Input((2,)), keras.layers.UnitNormalization()])
         >>> x = np.array([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]], "float32")
         >>> shards = tfdml.distributed.embed(model, x, "shards", batch_size=2, shard_size=2, actors=1)
         >>> queries = np.array([[0.0, 1.0], [1.0, 0.1]], "float32")

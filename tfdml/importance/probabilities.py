@@ -60,12 +60,7 @@ class PairProbabilities(NamedTuple):
 def group_probabilities(
     class_counts: npt.ArrayLike | dict[int, int], *, classes_per_batch: int, examples_per_class: int
 ) -> PairProbabilities:
-    """Q of m examples of each of n classes: see `GroupSampler.pair_probabilities`.
-
-    Args:
-        class_counts: examples per class that can be drawn: an array indexed by class id, or a dict of id to count.
-        classes_per_batch, examples_per_class: n, at most the number of classes, and m.
-    """
+    """Q of m examples of each of n classes: see `GroupSampler.pair_probabilities`."""
     m, n = examples_per_class, classes_per_batch
     ids, counts = _counts(class_counts, at_least=n)
     num_classes, pairs_per_batch = len(ids), max(m * n * (m * n - 1), 1)
@@ -104,11 +99,7 @@ def hierarchical_probabilities(
     classes_per_super_class: int,
     examples_per_class: int,
 ) -> PairProbabilities:
-    """Q of related classes: see `HierarchicalSampler.pair_probabilities`.
-
-    Raises:
-        ValueError: a class without a super-class, fewer than S super-classes, or one with fewer than C classes.
-    """
+    """Q of related classes: see `HierarchicalSampler.pair_probabilities`."""
     s, c, m = super_classes_per_batch, classes_per_super_class, examples_per_class
     ids, counts = _counts(class_counts, at_least=s * c)
     _, group, sizes = np.unique(super_classes_of(ids, super_classes), return_inverse=True, return_counts=True)
@@ -140,10 +131,7 @@ def super_classes_of(ids: np.ndarray, super_classes: npt.ArrayLike | dict[int, i
 
 
 def mixed_probabilities(designs: Sequence[PairProbabilities], weights: Sequence[float]) -> PairProbabilities:
-    """Q of a design that draws each batch from one of several designs with these weights, which sum to 1.
-
-    The designs may have different classes; a class has the same number of examples in all designs that have it.
-    """
+    """Q of a design that draws each batch from one of several designs with these weights, which sum to 1."""
     ids = np.unique(np.concatenate([q.ids for q in designs]))
     counts, within = np.zeros(len(ids), dtype="int64"), np.zeros(len(ids))
     anchor_factors, reference_factors = [], []

@@ -127,10 +127,7 @@ def unchanged(layers: Iterable[keras.layers.Layer]) -> Iterator[None]:
 
 
 def require_owner(loss):
-    """Raise a ValueError if a loss with variables is used in a Keras model that does not track them.
-
-    Keras has no hook that gives a loss its model, so the model is found on the call stack.
-    """
+    """Raise a ValueError if a loss with variables is used in a Keras model that does not track them."""
     layers = [layer for layer in loss.layers if layer.variables]
     model = _calling_model() if layers else None
     if model is not None and not all(layer in model._flatten_layers() for layer in layers):
@@ -142,7 +139,7 @@ def require_owner(loss):
 
 
 def _calling_model():
-    """The Keras model whose `compute_loss` is on the call stack, or None."""
+    """The Keras model whose `compute_loss` is on the call stack, or None: Keras gives a loss no way to its model."""
     frame = sys._getframe()
     while frame is not None:
         caller = frame.f_locals.get("self") if frame.f_code.co_name == "compute_loss" else None

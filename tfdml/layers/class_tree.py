@@ -76,13 +76,9 @@ class ClassTree(LossLayer):
         return height - spread[:, None]
 
     def refresh(self, embeddings: ArrayLike, labels: ArrayLike) -> None:
-        """Build the tree from embeddings of examples of every class.
+        """Build the tree from embeddings `(examples, dim)` and labels `(examples,)` of exactly the classes `ids`.
 
         Time grows with the square of the number of classes, memory with the number.
-
-        Args:
-            embeddings: `(examples, dim)` floats.
-            labels: `(examples,)` integer class ids, exactly the classes of `ids`.
         """
         x = l2_normalize(as_vectors(embeddings, "embeddings").astype(np.float64))
         ids, class_index, counts = np.unique(as_ids(labels, "labels", len(x)), return_inverse=True, return_counts=True)
@@ -93,7 +89,9 @@ class ClassTree(LossLayer):
         lowest = np.nanmean(spreads) if (counts > 1).any() else 0.0
         heights = lowest + np.arange(self.levels) * (_FARTHEST - lowest) / self.levels
         order, distances = _minimum_spanning_tree(centers, variances)
-        self.nodes.assign(_nodes(order, distances, heights))
+        nodes = np.empty((len(order), self.levels))  # adjacent in Prim's order; a distance of a height begins another
+        nodes[order] = np.cumsum(distances[:, None] >= heights, axis=0)
+        self.nodes.assign(nodes)
         self.spreads.assign(np.where(counts > 1, spreads, lowest))
         self.lowest.assign(lowest)
 
@@ -114,22 +112,8 @@ def _moments(x, class_index, counts):
     return centers, np.bincount(class_index, ((x - centers[class_index]) ** 2).sum(axis=1)) / counts
 
 
-def _nodes(order, distances, heights):
-    """The node of each class at each height, `(classes, levels)`.
-
-    In the order of Prim's algorithm the classes of a node are adjacent, and a node begins where the distance to the
-    visited classes is at least the height.
-    """
-    nodes = np.empty((len(order), len(heights)))
-    nodes[order] = np.cumsum(distances[:, None] >= heights, axis=0)
-    return nodes
-
-
 def _minimum_spanning_tree(centers, variances):
-    """Classes in the order of Prim's algorithm from class 0 on, each with its distance to the visited ones.
-
-    The distance of two classes is the mean squared distance of their examples; it is infinite for class 0.
-    """
+    """Classes in the order of Prim's algorithm, each with its mean squared distance to the visited ones, inf for 0."""
     squares = (centers**2).sum(axis=1) + variances
     order, distances = np.zeros(len(centers), np.int64), np.full(len(centers), np.inf)
     to_visited, is_unvisited = np.full(len(centers), np.inf), np.ones(len(centers), bool)

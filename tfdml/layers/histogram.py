@@ -8,10 +8,7 @@ from tfdml.pairs.base import Tensor
 
 
 class RunningHistogram(LossLayer):
-    """The moving average of the histograms of the training batches: `shares`, `(bins + 1,)`, zeros at first.
-
-    A batch has the weight `momentum`, above 0 and at most 1.
-    """
+    """The moving average, `shares` `(bins + 1,)`, of histograms of training batches, each of the weight `momentum`."""
 
     def __init__(self, bins: int, momentum: float) -> None:
         super().__init__(name="history")
@@ -30,9 +27,6 @@ class RunningHistogram(LossLayer):
 
 
 def mix_histograms(histogram: Tensor, history: Tensor, momentum: float) -> Tensor:
-    """The histogram of a batch with the weight `momentum`, mixed into the history, with the sum 1.
-
-    Both are `(bins + 1,)`, with the sum 1 or all zeros. The result has the dtype of the first.
-    """
+    """The histogram of a batch with the weight `momentum`, mixed into the history; each has the sum 1 or is zeros."""
     mixed = (1.0 - momentum) * ops.cast(ops.convert_to_tensor(history), histogram.dtype) + momentum * histogram
     return mixed / ops.maximum(ops.sum(mixed), 1e-30)

@@ -30,7 +30,6 @@ class LearnedNumber(LossLayer):
         (0.07, -2.6593)
 
     Args:
-        initial: initial value.
         log: train its logarithm, so that the number stays above 0 and a step changes it by a factor.
         minimum: smallest value; a smaller one is raised to it after each training step. None for no bound.
 

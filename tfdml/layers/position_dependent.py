@@ -35,7 +35,6 @@ class PositionDependentMetric(LossLayer):
 
     Args:
         units: number of units of the layers u', v' and c, at least 1; None for the dimension of the embeddings.
-        seed: seed of the initial weights.
 
     Source: Huang, Loy, Tang, Local Similarity-Aware Deep Feature Embedding, NIPS 2016.
     """

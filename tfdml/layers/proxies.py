@@ -92,9 +92,10 @@ class Proxies(References):
 
     def build(self, labels_shape: Any, embeddings_shape: Any) -> None:
         """Make the proxies for embeddings of shape `(batch, dim)`."""
+        normal = keras.initializers.VarianceScaling(mode="fan_out", distribution="untruncated_normal", seed=self.seed)
         self.vectors = self.add_weight(
             shape=(self.classes * self.per_class, embeddings_shape[-1]),
-            initializer=self.initializer or _unit_variance_of_norms(self.seed),
+            initializer=self.initializer or normal,
             dtype="float32",
             name="vectors",
         )
@@ -140,7 +141,8 @@ class Proxies(References):
         labels, anchors = comparison.anchor_labels, comparison.anchors
         _, is_class = self._class_index(labels)
         require_among(labels, self.ids, functools.partial(_raise_for_unknown, self.ids))
-        return comparison._replace(anchors=anchors + _zero_or_nan(is_class, anchors.dtype)[:, None])
+        zero_or_nan = ops.cast(ops.where(is_class, 0.0, float("nan")), anchors.dtype)
+        return comparison._replace(anchors=anchors + zero_or_nan[:, None])
 
     def _class_index(self, labels):
         """The index of each label in `ids`, int32, and whether it is one of them."""
@@ -173,10 +175,6 @@ def _ids_of(classes):
     return np.arange(int(classes))
 
 
-def _unit_variance_of_norms(seed):
-    return keras.initializers.VarianceScaling(mode="fan_out", distribution="untruncated_normal", seed=seed)
-
-
 def _for_embeddings(embeddings, vectors):
     """Vectors as a tensor: float64 beside embeddings in float64, else float32."""
     is_double = keras.backend.standardize_dtype(embeddings.dtype) == "float64"
@@ -192,10 +190,6 @@ def _repeated(ids):
     """Whether each id occurred in an earlier row."""
     rows = ops.arange(ops.shape(ids)[0])
     return ops.any(ops.logical_and(ids[:, None] == ids, rows[:, None] > rows), axis=1)
-
-
-def _zero_or_nan(is_class, dtype):
-    return ops.cast(ops.where(is_class, 0.0, float("nan")), dtype)
 
 
 def _raise_for_unknown(ids, label):

@@ -31,7 +31,6 @@ class Regressors(LossLayer):
     Args:
         dims: numbers of columns of the learners, two or more.
         units: number of hidden units.
-        seed: of the initial weights.
 
     Attributes:
         networks: the variables W_1, b_1, W_2 and b_2 of each, in the order (0, 1), (0, 2), ..., (1, 2), ... of k and m.
@@ -66,10 +65,7 @@ class Regressors(LossLayer):
         return kernel, self.add_weight(shape=(outputs,), initializer="zeros", dtype="float32", name="bias")
 
     def similarity(self, learners: Sequence[Tensor], *, trained: bool) -> Tensor:
-        """The sum over k < m of the mean of (u_k g(u_m))^2 over the columns of k: `(batch,)`.
-
-        Learners are `(batch, dim)` each. With `trained`, the gradient also flows to the regressors.
-        """
+        """The sum over k < m of the mean of (u_k g(u_m))^2 over the columns of k; `trained`: its gradient reaches g."""
         learners = [ops.convert_to_tensor(learner) for learner in learners]
         total = ops.zeros_like(learners[0][:, 0])
         for (k, m), weights in zip(self._combinations(), self.networks, strict=True):

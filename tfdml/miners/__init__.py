@@ -1,18 +1,15 @@
 """Miners: functions `Pairs -> Pairs` that select or reweight the pairs of a loss; and selectors of negatives.
 
-The pairs that a miner drops have weight 0 afterwards. No gradient flows through the selection.
+The pairs that a miner drops have weight 0 afterwards. No gradient flows through the selection. The option `distance` is
+"euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`. `EmbeddingModel` saves the state of random
+draws; their `seed` is an integer, or None for a random one.
 """
 
 from tfdml.miners.balanced import BalancedPairs, UniformHistogram
 from tfdml.miners.bands import PairMargin, SemiHard
 from tfdml.miners.composition import compose
 from tfdml.miners.distance_weighted import DistanceWeighted, log_sphere_density
-from tfdml.miners.hardest import (
-    EasyPositives,
-    HardestNegatives,
-    HardestNegativesOfBatch,
-    HardestPositives,
-)
+from tfdml.miners.hardest import EasyPositives, HardestNegatives, HardestNegativesOfBatch, HardestPositives
 from tfdml.miners.selectors import (
     DistanceWeightedNegatives,
     RandomNegatives,

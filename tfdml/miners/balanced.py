@@ -34,9 +34,6 @@ class BalancedPairs(Seeded):
         >>> np.asarray(mined.negative, int).sum(axis=1).tolist()  # two of the three negatives of each of these anchors
         [2, 2, 2, 0, 0, 0]
 
-    Args:
-        seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
-
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 5, one
     negative per positive; Serrat, Deep Metric Learning, course slides 2021-22, balanced pairs.
     """
@@ -64,10 +61,7 @@ class UniformHistogram(Seeded):
         (1.0, True)
 
     Args:
-        bins: number of bins.
         positives_per_bin, negatives_per_bin: expected number of ordered pairs that a bin keeps.
-        distance: "euclidean", "squared", "cosine", "snr", or a function of `Pairs`.
-        seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
     """
 
     saved_arguments = ("bins", "positives_per_bin", "negatives_per_bin", "distance")

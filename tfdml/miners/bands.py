@@ -28,7 +28,6 @@ class PairMargin(ByDistance):
     Args:
         positive_margin: positives up to this distance are dropped; 0 or more.
         negative_margin: negatives at or beyond this distance are dropped; above 0.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
     """
 
     positive_margin: float = 0.2
@@ -69,7 +68,6 @@ class SemiHard(ByDistance):
         margin: None for the nearest negative beyond `min_distance`, once per positive of the anchor; or the width of a
             band, above 0, for all negatives with min_distance < d_an < min_distance + margin, with their weights. With
             "positive" and a width, positives without such a negative are dropped too.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2. The nearest beyond 0.5 for losses over
     pairs: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 5.1.

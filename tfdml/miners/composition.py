@@ -52,8 +52,5 @@ def compose(*miners: Miner) -> Composition:
         >>> mined = miner(pairs)  # one positive is left, so the second miner keeps one negative
         >>> np.asarray(mined.positive, int).tolist(), np.asarray(mined.negative, int).tolist()
         ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
-
-    Args:
-        *miners: one or more functions `Pairs -> Pairs`, in the order in which they are applied.
     """
     return Composition(miners)

@@ -59,26 +59,19 @@ def require_dimension(dim: int) -> None:
 def inverse_density(
     pairs: Pairs, *, cutoff: float = 0.5, max_distance: float = 1.4, clip: float | None = None
 ) -> Tensor:
-    """Sampling weights that make the distance of a negative uniform: w_an min(lambda, 1 / q(max(d_an, cutoff))).
-
-    They are scaled so that 1 / q is at most 1 in each row, and 0 for pairs that are never drawn.
-    """
+    """Sampling weights that make the distance of a negative uniform, scaled so that 1 / q is at most 1 in each row."""
     dim = pairs.anchors.shape[-1]
     require_dimension(dim)
     # d^2 = 2 (1 - s) on the sphere, so q(d) is a product of powers of 1 - s and 1 + s.
     s = ops.stop_gradient(dot(pairs))
     s_cut = ops.minimum(s, 1.0 - max(cutoff, _MIN_DISTANCE) ** 2 / 2)
     log_weight = -(dim - 2) / 2 * ops.log(1.0 - s_cut) - (dim - 3) / 2 * ops.log(1.0 + s_cut)
-    if clip is not None:
-        log_weight = ops.minimum(log_weight, math.log(clip) + _log_scale(dim))
+    if clip is not None:  # lambda in the scale of the powers, which leave factors of q(d) out
+        log_scale = (dim - 2) / 2 * math.log(2) - (dim - 3) / 2 * math.log(2) - _log_constant(dim)
+        log_weight = ops.minimum(log_weight, math.log(clip) + log_scale)
     log_weight = ops.where((pairs.negative > 0) & (s > 1.0 - max_distance**2 / 2), log_weight, -float("inf"))
     largest = ops.amax(log_weight, axis=1, keepdims=True)
     return pairs.negative * ops.exp(log_weight - ops.where(ops.isfinite(largest), largest, 0.0))
-
-
-def _log_scale(dim):
-    """log of the ratio of q(d) to (1 - s)^((dim - 2) / 2) (1 + s)^((dim - 3) / 2)."""
-    return (dim - 2) / 2 * math.log(2) - (dim - 3) / 2 * math.log(2) - _log_constant(dim)
 
 
 def _log_constant(dim):
@@ -88,10 +81,7 @@ def _log_constant(dim):
 
 
 def on_sphere(pairs: Pairs) -> Pairs:
-    """The same pairs, validated: their embeddings have norm 1.
-
-    Zero vectors and vectors that are not finite are accepted. For another norm, a compiled function gives NaN.
-    """
+    """The same pairs, of embeddings of norm 1, zero or not finite; another norm is an error, or NaN if compiled."""
     is_valid = _have_norm_1(pairs.anchors)
     if not pairs.is_self:
         is_valid = is_valid & _have_norm_1(pairs.references)
@@ -100,21 +90,17 @@ def on_sphere(pairs: Pairs) -> Pairs:
         note_embeddings("norm 1")
         return pairs._replace(anchors=ops.where(is_valid, pairs.anchors, float("nan")))
     if not value:
-        _raise_for_norms(pairs.anchors)
+        norms = np.linalg.norm(ops.convert_to_numpy(ops.cast(pairs.anchors, "float32")), axis=-1)
+        raise ValueError(
+            f"Received embeddings with norms from {norms.min():.3g} to {norms.max():.3g}, expected norm 1: distances "
+            "are weighted by their density on the unit sphere. End the model with keras.layers.UnitNormalization()."
+        )
     return pairs
 
 
 def _have_norm_1(x):
     square = ops.sum(ops.square(ops.cast(x, "float32")), axis=-1)
     return ops.all((ops.abs(square - 1.0) < _NORM_TOLERANCE) | (square == 0) | ops.logical_not(ops.isfinite(square)))
-
-
-def _raise_for_norms(anchors):
-    norms = np.linalg.norm(ops.convert_to_numpy(ops.cast(anchors, "float32")), axis=-1)
-    raise ValueError(
-        f"Received embeddings with norms from {norms.min():.3g} to {norms.max():.3g}, expected norm 1: distances are "
-        "weighted by their density on the unit sphere. End the model with keras.layers.UnitNormalization()."
-    )
 
 
 @serializable
@@ -143,7 +129,6 @@ class DistanceWeighted(Seeded):
         max_distance: negatives at or beyond this distance are never drawn; above `cutoff`, up to 2.
         clip: lambda, the largest value of 1 / q, above 0; None for no limit except the cutoff.
         expectation: True for the expected number of draws instead of random draws.
-        seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
 
     Raises:
         ValueError: when called, embeddings of another norm than 1 (NaN if compiled) or of fewer than 3 dimensions.

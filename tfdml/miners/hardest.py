@@ -25,9 +25,6 @@ class HardestNegatives(ByDistance):
         >>> np.asarray(tfdml.miners.HardestNegatives()(pairs).negative, int).tolist()  # two positives, two negatives
         [[0, 0, 1, 1, 0]]
 
-    Args:
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
-
     Source: Serrat, Deep Metric Learning, course slides 2021-22, hard negative pairs, per anchor.
     """
 
@@ -65,7 +62,6 @@ class HardestNegativesOfBatch(ByDistance):
 
     Args:
         fraction: share of the negative pairs to keep, at least one, in (0, 1]; None for as many as positives.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Source: Serrat, Deep Metric Learning, course slides 2021-22, `HardNegativePairSelector`: pairs with the smallest
     distance, matching the number of positive pairs.
@@ -110,9 +106,6 @@ class HardestPositives(ByDistance):
         >>> np.asarray(tfdml.miners.HardestPositives()(pairs).positive, int).tolist()
         [[0, 0, 1, 0]]
 
-    Args:
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
-
     Source: Hermans, Beyer, Leibe, In Defense of the Triplet Loss for Person Re-Identification, 2017, eq. 5.
     """
 
@@ -138,7 +131,6 @@ class EasyPositives(ByDistance):
 
     Args:
         k: number of positives that an anchor keeps, 1 or more; all of them where there are fewer.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Source: Xuan, Stylianou, Pless, Improved Embeddings with Easy Positive Triplet Mining, WACV 2020, section 3.
     """

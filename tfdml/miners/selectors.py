@@ -118,8 +118,6 @@ def random_negatives(pairs: Pairs, d: Tensor, *, seed: int | keras.random.SeedGe
 class RandomNegatives(Seeded):
     """A random negative for each positive, with probability proportional to the weight of its pair.
 
-    A Keras layer, so `EmbeddingModel` saves the state of its seed.
-
     Example:
 
         >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 1, 1], [[1.0], [2.0], [3.0]])
@@ -127,9 +125,6 @@ class RandomNegatives(Seeded):
         >>> select = tfdml.miners.RandomNegatives(seed=0)(pairs, tfdml.pairs.euclidean(pairs))
         >>> np.asarray(select(np.array([0]))).tolist()  # for the positive in column 0
         [2]
-
-    Args:
-        seed: an integer; None for a random one.
     """
 
     def call(self, pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
@@ -139,7 +134,9 @@ class RandomNegatives(Seeded):
 
 @serializable
 class DistanceWeightedNegatives(Seeded):
-    """Distance-weighted selector for `tfdml.losses.TripletLoss(negatives=...)`: one independent draw per positive.
+    """Draws as of `DistanceWeighted`, with its options, for `tfdml.losses.TripletLoss(negatives=...)`.
+
+    There is one independent draw for each positive.
 
     Example:
 
@@ -148,10 +145,6 @@ class DistanceWeightedNegatives(Seeded):
         >>> select = tfdml.miners.DistanceWeightedNegatives(seed=0)(pairs, tfdml.pairs.euclidean(pairs))
         >>> np.asarray(select(np.array([0]))).tolist()  # a negative beyond 1.4 is never drawn
         [2]
-
-    Args:
-        cutoff, max_distance, clip: as in `DistanceWeighted`.
-        seed: an integer; None for a random one. `EmbeddingModel` saves the state of the generator.
     """
 
     saved_arguments = ("cutoff", "max_distance", "clip")

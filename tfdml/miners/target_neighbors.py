@@ -46,12 +46,9 @@ class TargetNeighbors:
 
     @classmethod
     def nearest(cls, features: ArrayLike, labels: ArrayLike, *, k: int = 3) -> Self:
-        """The k nearest examples of the same class, by euclidean distance of the features.
+        """The k nearest examples of the same class, fewer in a smaller one, by euclidean distance.
 
-        Args:
-            features: `(examples, dim)` array.
-            labels: `(examples,)` integer class ids.
-            k: number of target neighbors, 1 or more; an example of a smaller class has fewer.
+        Features are `(examples, dim)`, labels `(examples,)` integer class ids.
         """
         require_whole("k", k, 1)
         x = as_vectors(features, "features")

@@ -70,7 +70,6 @@ class TripletViolations(ByDistance):
 
     Args:
         margin: the margin of the triplet loss, in units of the distance.
-        distance: "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`.
 
     Source: the triplets of Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, eq. 1.
     """

@@ -5,10 +5,7 @@ from typing import Any
 
 
 def with_shared_objects(config: dict[str, Any]) -> dict[str, Any]:
-    """The config of `compile` with equal marks on all occurrences of a shared object.
-
-    Keras loses the mark of the first occurrence where a loss serializes its own parts.
-    """
+    """The config of `compile` with equal marks on all occurrences of a shared object; Keras may lose the first mark."""
     config = json.loads(json.dumps(config))
     marked = {_described(item) for item in _objects(config) if "shared_object_id" in item}
     mark = {text: number for number, text in enumerate(sorted(marked))}

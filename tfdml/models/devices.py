@@ -17,10 +17,7 @@ _KERAS_BATCH_SIZE = 32  # of arrays
 
 
 def process() -> tuple[int, int]:
-    """The number of this process, and of all processes over which `keras.distribution` divides a run.
-
-    0 and 1 without a distribution, and for independent runs in several processes.
-    """
+    """The number of this process, and of all over which `keras.distribution` divides a run; 0 and 1 without one."""
     count = getattr(keras.distribution.distribution(), "num_processes", 1)
     if count == 1:
         return 0, 1
@@ -50,10 +47,7 @@ def require_equal(texts: list[str], expected: str) -> None:
 
 
 def once_for_all_replicas(loss: Any) -> Any:
-    """Losses, as `compile` takes them, of rows that every replica of `tf.distribute` has: divided by the replicas.
-
-    Keras adds up the replicas, and divides only means of vectors.
-    """
+    """Losses, as `compile` takes them, of rows that every replica of `tf.distribute` has: divided by the replicas."""
     return keras.tree.map_structure(_once_for_all_replicas, loss)
 
 
@@ -109,10 +103,7 @@ def build_layer(layer: keras.layers.Layer, *shapes: Any) -> None:
 
 
 def require_divisible(x: Any, batch_size: int | None = None, *, validation_split: float = 0.0) -> None:
-    """Raise a ValueError for batches whose rows `keras.distribution` cannot divide over its devices.
-
-    `x` is arrays, or a `tf.data.Dataset`; other data have unknown batches. `batch_size` None is the 32 of Keras.
-    """
+    """Raise a ValueError for batches, as far as known, whose rows `keras.distribution` cannot divide over devices."""
     distribution = keras.distribution.distribution()
     if distribution is None:
         return

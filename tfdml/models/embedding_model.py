@@ -117,7 +117,8 @@ class EmbeddingModel(keras.Model):
         if hasattr(self, "loss_layers"):
             self.loss_layers.clear()  # the layers of an earlier compile are no longer trained
         self.loss_layers: list[keras.layers.Layer] = _layers_of(self.loss)
-        if numbers := _numbers_of(self.loss_layers):
+        weights = [weight for layer in self.loss_layers for weight in layer.trainable_variables]
+        if numbers := [weight for weight in weights if len(weight.shape) < 2]:
             exclude_from_decay(self.optimizer, numbers)
         self._checks_of_single_batches = self._checks()
         self._has_counted_positives = False
@@ -180,10 +181,7 @@ class EmbeddingModel(keras.Model):
         return model
 
     def get_compile_config(self) -> dict[str, Any]:
-        """The compile config of Keras, the number of training steps, and the multipliers of learning rates.
-
-        Keras would write what `jit_compile="auto"` means here: a file from a CPU would not be compiled on JAX.
-        """
+        """The compile config of Keras, the number of training steps, and the multipliers of learning rates."""
         config = super().get_compile_config()
         if not config:
             return config
@@ -191,7 +189,8 @@ class EmbeddingModel(keras.Model):
         options["micro_batch_size"] = self._micro_batch_size
         if self._is_replicated() and config["loss"] is not None:
             options["loss"] = keras.saving.serialize_keras_object(self.loss)  # not as replicas compute it
-        return {**with_public_optimizers(config), "jit_compile": self._jit_compile_option, **options}
+        options["jit_compile"] = self._jit_compile_option  # Keras would write what "auto" means on this device
+        return {**with_public_optimizers(config), **options}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile as the saved model was, so that the adopted layers exist before their weights are read."""
@@ -292,11 +291,8 @@ class EmbeddingModel(keras.Model):
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clear the gradients of all variables, on PyTorch, before a training step adds its own.
-
-        Keras lists parameters by path, and two networks may share paths: unlisted gradients would add up over steps.
-        """
-        for variable in self.variables:
+        """Clear the gradients of all variables, on PyTorch, before a training step adds its own."""
+        for variable in self.variables:  # Keras lists them by path, and two networks may share paths
             variable.value.grad = None
 
     def export(self, *args: Any, **kwargs: Any) -> Any:
@@ -347,11 +343,6 @@ def _layers_of(loss):
     """The layers of a loss, or of a list or dict of losses, each once."""
     losses = keras.tree.flatten(loss)
     return list({id(layer): layer for each_loss in losses for layer in getattr(each_loss, "layers", [])}.values())
-
-
-def _numbers_of(layers):
-    """The learned numbers of layers, such as temperatures, scales and boundaries: all but matrices."""
-    return [weight for layer in layers for weight in layer.trainable_variables if len(weight.shape) < 2]
 
 
 def _flattened(layers):

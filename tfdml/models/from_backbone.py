@@ -80,8 +80,9 @@ def from_backbone(
     network.name = "backbone"
     inputs = keras.Input(_input_shape(network, input_shape or _DEFAULT_SHAPE), name="images")
     features = _features(network, (scale or own_scale)(inputs))
-    if freeze_batch_norm:
-        _freeze_batch_norm(network)
+    for layer in network._flatten_layers() if freeze_batch_norm else ():
+        if isinstance(layer, layers.BatchNormalization):
+            layer.trainable = False
     x = pooled(features, pooling, num_registers=getattr(network, "num_register_tokens", 0))
     if head is not None:
         x = head(x)
@@ -157,9 +158,3 @@ def _features(network, images):
             "keras.Model(backbone.input, backbone.output[...])."
         )
     return features
-
-
-def _freeze_batch_norm(network):
-    for layer in network._flatten_layers():
-        if isinstance(layer, layers.BatchNormalization):
-            layer.trainable = False

@@ -38,10 +38,7 @@ def layerwise_decay(model: keras.Model, decay: float = 0.75) -> dict[str, float]
 
 
 def multipliers_of(layers: Iterable[keras.layers.Layer], multipliers: Mapping[str, float]) -> dict[int, float]:
-    """The multiplier of each trainable variable, by its id, for multipliers by layer name.
-
-    The multiplier of an inner layer replaces its outer layer's. A name stands for all layers that have it.
-    """
+    """The multiplier of each trainable variable, by its id; one of an inner layer replaces its outer layer's."""
     layers = list(layers)
     names = {layer.name for layer in layers}
     for name, multiplier in multipliers.items():
@@ -58,10 +55,7 @@ def multipliers_of(layers: Iterable[keras.layers.Layer], multipliers: Mapping[st
 
 
 def scale_updates(optimizer: Any, multiplier: Callable[[int], float]) -> None:
-    """Let an optimizer multiply the learning rate of each variable; `multiplier` takes the number of the variable.
-
-    Variables are numbered as the optimizer was built with them. Decoupled weight decay is not scaled.
-    """
+    """Let an optimizer multiply the learning rate of each variable by `multiplier` of its number in the optimizer."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if hasattr(inner, "_parallel_update_step"):  # on PyTorch, for all variables together
         inner._parallel_update_step = _scaled_together(inner, multiplier)
@@ -76,12 +70,9 @@ def scale_updates(optimizer: Any, multiplier: Callable[[int], float]) -> None:
 
 
 def exclude_from_decay(optimizer: Any, variables: Iterable[Any]) -> None:
-    """Leave variables out of the weight decay of an optimizer, beside those that it leaves out already.
-
-    `exclude_from_weight_decay` of Keras would forget what a user has excluded.
-    """
+    """Leave variables out of the weight decay of an optimizer, beside those that it leaves out already."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
-    excluded = {*map(inner._var_key, variables)}
+    excluded = {*map(inner._var_key, variables)}  # `exclude_from_weight_decay` would forget what a user has excluded
     has_decay = type(inner)._use_weight_decay
     inner._use_weight_decay = lambda variable: inner._var_key(variable) not in excluded and has_decay(inner, variable)
 

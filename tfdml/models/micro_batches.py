@@ -23,7 +23,9 @@ def in_micro_batches(network: keras.Model, inputs: Any, size: int) -> Any:
 
     @custom_gradient
     def embedded(*weights):
-        outputs, states, end = _forward(call, weights, micro_batches, begin, _empty(network, micro_batches))
+        count, size = ops.shape(keras.tree.flatten(micro_batches)[0])[:2]
+        empty = [ops.zeros((count, size, *x.shape[1:]), dtype=x.dtype) for x in network.outputs]
+        outputs, states, end = _forward(call, weights, micro_batches, begin, empty)
 
         def gradient(*upstream):
             upstream = keras.tree.flatten(upstream)[: len(outputs)]
@@ -73,12 +75,6 @@ def _pure(network, frozen, state, draws_of):
         return outputs, [scope.get_current_value(variable) for variable in state]
 
     return call
-
-
-def _empty(network, micro_batches):
-    """Zeros for the outputs of all micro-batches."""
-    count, size = ops.shape(keras.tree.flatten(micro_batches)[0])[:2]
-    return [ops.zeros((count, size, *x.shape[1:]), dtype=x.dtype) for x in network.outputs]
 
 
 def _forward(call, weights, micro_batches, begin, empty):

@@ -18,11 +18,7 @@ class _Record(NamedTuple):
 
 
 def own_losses(loss: Any, model: keras.Model) -> Any:
-    """The losses of a model, in the structure that `compile` received.
-
-    A loss that holds layers belongs to the first model. Another model gets a copy, whose layers begin as the loss's
-    layers began, and the same copy whenever it is compiled with that loss.
-    """
+    """The losses of a model, in the structure that `compile` received; another model than the first gets its copy."""
     copies: dict[int, Any] = {}
 
     def own(each):

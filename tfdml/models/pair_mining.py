@@ -76,7 +76,8 @@ class PairMining(EmbeddingModel):
         """The loss of the scores of the mined pairs; only training changes the state of a miner."""
         require(sample_weight is None, "weights of samples", "none: a miner weights pairs")
         embeddings = ops.reshape(y_pred, (-1, math.prod(y_pred.shape[1:])))
-        with contextlib.nullcontext() if training else unchanged(self._miner_layers()):
+        miner_layers = [self.miner] if isinstance(self.miner, LossLayer) else []
+        with contextlib.nullcontext() if training else unchanged(miner_layers):
             first, second, weights, match = self._mined(all_pairs(y, embeddings))
         scores = self._scores(ops.take(y_pred, first, axis=0), ops.take(y_pred, second, axis=0), training)
         return super().compute_loss(x, match, scores, weights, training)
@@ -119,9 +120,6 @@ class PairMining(EmbeddingModel):
         decision = self.pair_model.decision
         pair = [first, second] if len(decision.inputs) == 2 else ops.concatenate([first, second], axis=-1)
         return ops.squeeze(ops.cast(decision(pair, training=training), "float32"), axis=-1)
-
-    def _miner_layers(self):
-        return [self.miner] if isinstance(self.miner, LossLayer) else []
 
 
 def _require_one_branch(model):

@@ -30,9 +30,5 @@ def sharing(first: keras.Model, second: keras.Model, names: list[str]) -> keras.
 
 def fresh_inputs(model: keras.Model, name: str | None = None) -> Any:
     """New inputs of the shapes and types of a model's, with a name if there is one input."""
-    return keras.tree.map_structure(
-        lambda tensor: keras.Input(
-            batch_shape=tensor.shape, dtype=tensor.dtype, name=name if len(model.inputs) == 1 else None
-        ),
-        model.input,
-    )
+    name = name if len(model.inputs) == 1 else None
+    return keras.tree.map_structure(lambda x: keras.Input(batch_shape=x.shape, dtype=x.dtype, name=name), model.input)

@@ -38,7 +38,9 @@ class TwoTowers(EmbeddingModel):
 
     def __init__(self, query: keras.Model, gallery: keras.Model, *, name: str | None = None) -> None:
         query, gallery = _tower(query, "query"), _tower(gallery, "gallery")
-        _require_one_space(query, gallery)
+        dims = query.output.shape[1], gallery.output.shape[1]
+        expected = "the same dimension. End both with a layer of the same size"
+        require(dims[0] == dims[1], f"towers of dimensions {dims[0]} and {dims[1]}", expected)
         require_whole_layers(query, gallery)
         inputs = fresh_inputs(query), fresh_inputs(gallery)
         outputs = keras.ops.stack([query(inputs[0]), gallery(inputs[1])], axis=1)
@@ -74,9 +76,3 @@ def _tower(model, name):
     one = len(shapes) == 1 and len(shapes[0]) == 2
     require(one, f"{name} of outputs {shapes}", "one output (batch, dim): keras.Model(model.input, embedding)")
     return keras.Model(model.input, model.outputs[0], name=name)
-
-
-def _require_one_space(query, gallery):
-    dims = query.output.shape[1], gallery.output.shape[1]
-    expected = "the same dimension. End both with a layer of the same size"
-    require(dims[0] == dims[1], f"towers of dimensions {dims[0]} and {dims[1]}", expected)

@@ -55,9 +55,6 @@ def unfreeze(model: keras.Model) -> None:
         >>> tfdml.networks.unfreeze(network)
         >>> [layer.trainable for layer in layers]
         [True, True, True]
-
-    Args:
-        model: as in `freeze`.
     """
     network = backbone_of(model)
     for layer in [network, *inner_layers(network)]:

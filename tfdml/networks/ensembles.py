@@ -11,10 +11,7 @@ _POOLINGS = {3: layers.GlobalAveragePooling1D, 4: layers.GlobalAveragePooling2D}
 
 
 def ensemble(
-    features: KerasTensor | Sequence[KerasTensor],
-    *,
-    dims: Sequence[int],
-    shares: Sequence[float] | None = None,
+    features: KerasTensor | Sequence[KerasTensor], *, dims: Sequence[int], shares: Sequence[float] | None = None
 ) -> KerasTensor:
     """The concatenated embeddings of several learners, each a dense layer of its own.
 
@@ -73,7 +70,6 @@ def attention_branches(
     Args:
         features: `(batch, height, width, channels)` feature maps of the lower part of a network.
         trunk: the rest of the network, a Keras layer or model, whose weights all learners share.
-        learners: number of learners, 1 or more.
 
     Source: Kim, Goyal, Chawla, Lee, Kwon, Attention-based Ensemble for Deep Metric Learning, ECCV 2018. There A_m also
     has the layers of the next block of its network, GoogLeNet.
@@ -91,11 +87,7 @@ def _attention(features):
 
 def _learner(features, dim, share):
     """Embeddings of one learner, of norm sqrt(share)."""
-    x = layers.Dense(dim)(_averaged(features))
-    return layers.Rescaling(share**0.5, dtype="float32")(layers.UnitNormalization(dtype="float32")(x))
-
-
-def _averaged(features):
     rank = len(features.shape)
     require(rank in (2, *_POOLINGS), f"features of shape {tuple(features.shape)}", "vectors, tokens or feature maps")
-    return features if rank == 2 else _POOLINGS[rank]()(features)
+    x = layers.Dense(dim)(features if rank == 2 else _POOLINGS[rank]()(features))
+    return layers.Rescaling(share**0.5, dtype="float32")(layers.UnitNormalization(dtype="float32")(x))

@@ -10,15 +10,14 @@ from keras import layers, ops
 def from_preset(
     preset: str, weights: str | None, input_shape: tuple[int, int, int] | None = None
 ) -> tuple[keras.Model, Callable[[Any], Any]]:
-    """The backbone of a preset, and the layer that scales pixels in [0, 255] to its input; see `from_backbone`.
-
-    Of a preset of images and text, it is the encoder of images. The image converter of KerasHub also resizes, and runs
-    on a CPU; only its scale and offset are used.
-    """
-    keras_hub = _keras_hub(preset)
+    """The backbone of a preset, and the layer that scales pixels in [0, 255] to its input; see `from_backbone`."""
+    try:
+        import keras_hub
+    except ImportError as error:
+        raise ImportError(f"{_received(preset)} For presets, pip install tfdml[hub].") from error
     try:
         network = keras_hub.models.Backbone.from_preset(preset, load_weights=weights is not None)
-        converter = keras_hub.layers.ImageConverter.from_preset(preset)
+        converter = keras_hub.layers.ImageConverter.from_preset(preset)  # it also resizes, on a CPU: not used
     except ValueError as error:
         raise ValueError(f"{_received(preset)} KerasHub says: {error}") from error
     except OSError as error:
@@ -30,22 +29,15 @@ def from_preset(
     if weights not in (None, "imagenet"):
         network.load_weights(weights)
     network = getattr(network, "vision_encoder", network)
-    if input_shape is not None and _image_shape(network) not in (None, tuple(input_shape)):
+    shape = getattr(network, "image_shape", None) or (None,)
+    if input_shape is not None and None not in shape and tuple(shape) != tuple(input_shape):
         network = with_image_shape(network, input_shape)
-    return network, layers.Rescaling(_or(converter.scale, 1.0), _or(converter.offset, 0.0), name="scale")
-
-
-def _image_shape(network):
-    """The shape of the images of a network that has one, else None."""
-    shape = getattr(network, "image_shape", None)
-    return None if shape is None or None in shape else tuple(shape)
+    scale = 1.0 if converter.scale is None else converter.scale
+    return network, layers.Rescaling(scale, 0.0 if converter.offset is None else converter.offset, name="scale")
 
 
 def with_image_shape(network: keras.Model, image_shape: tuple[int, int, int]) -> keras.Model:
-    """A transformer of KerasHub with the same weights for images of another size.
-
-    The position embeddings of the patches are resized as an image, bicubic; other tokens keep theirs.
-    """
+    """A transformer of KerasHub with the same weights for images of another size, its positions of patches resized."""
     resized = type(network).from_config({**network.get_config(), "image_shape": tuple(image_shape)})
     for variable, source in zip(resized.weights, network.weights, strict=True):
         if variable.shape == source.shape:
@@ -72,21 +64,9 @@ def _resized_positions(positions, old_grid, new_grid):
     return ops.concatenate([others, patches], axis=-2)
 
 
-def _keras_hub(preset):
-    try:
-        import keras_hub
-    except ImportError as error:
-        raise ImportError(f"{_received(preset)} For presets, pip install tfdml[hub].") from error
-    return keras_hub
-
-
 def _received(preset):
     return (
         f"Received backbone={preset!r}, expected the name of a network of keras.applications, such as 'ResNet50', "
         "'EfficientNetLite0', a preset of KerasHub, such as 'vit_base_patch16_224_imagenet', or the path of its "
         "folder, or a Keras model."
     )
-
-
-def _or(value, default):
-    return default if value is None else value

@@ -12,10 +12,7 @@ from tfdml.networks.depth import backbone_of, inner_layers, set_own_trainable, u
 
 
 class _LowRank:
-    """The LoRA of a Keras layer, whose kernel and bias are frozen and whose factors are saved.
-
-    Keras merges the factors when it saves a layer, and loads both as 0, from where neither has a gradient.
-    """
+    """The LoRA of a Keras layer, whose kernel and bias are frozen; its factors are saved, where Keras merges them."""
 
     def enable_lora(self, rank, lora_alpha=None, **initializers):
         """As in Keras, with the `lora_alpha` of the config, and with a frozen bias."""
@@ -139,7 +136,7 @@ def add_lora(model: keras.Model, rank: int = 8, *, alpha: float | None = None) -
 
 
 def merge_lora(model: keras.Model) -> keras.Model:
-    """A copy of a model whose updates by LoRA are added to its kernels, with layers of Keras alone.
+    """A copy of a functional model whose updates by LoRA are added to its kernels, with layers of Keras alone.
 
     Its embeddings equal the embeddings of `model` up to rounding. The copy is not compiled. Its merged layers are
     trainable, and `unfreeze` ends what `add_lora` has frozen.
@@ -155,9 +152,6 @@ def merge_lora(model: keras.Model) -> keras.Model:
         >>> merged = tfdml.networks.merge_lora(model)
         >>> np.asarray(merged.layers[-1].kernel).tolist(), type(merged.layers[-1]).__name__
         ([[2.0, 1.0], [1.0, 2.0]], 'Dense')
-
-    Args:
-        model: a functional model.
 
     Returns:
         A model of the same class; `model` itself where it has no LoRA.

@@ -24,7 +24,6 @@ class GeM(keras.layers.Layer):
     Args:
         p: the exponent at the start, above 0.
         epsilon: features below it count as it, above 0.
-        **options: as in `keras.layers.Layer`.
 
     Source: Radenovic, Tolias, Chum, Fine-tuning CNN Image Retrieval with No Human Annotation, TPAMI 2019, eq. 3.
     """
@@ -52,26 +51,19 @@ class GeM(keras.layers.Layer):
         return {**super().get_config(), "p": self.start, "epsilon": self.epsilon}
 
 
-def _average_and_maximum(features):
-    return layers.Add(name="pooling")(
-        [layers.GlobalAveragePooling2D()(features), layers.GlobalMaxPooling2D()(features)]
-    )
-
-
 POOLINGS = {
     "avg": lambda features: layers.GlobalAveragePooling2D(name="pooling")(features),
     "max": lambda features: layers.GlobalMaxPooling2D(name="pooling")(features),
-    "avg+max": _average_and_maximum,
+    "avg+max": lambda features: layers.Add(name="pooling")(
+        [layers.GlobalAveragePooling2D()(features), layers.GlobalMaxPooling2D()(features)]
+    ),
     "gem": lambda features: GeM(name="pooling")(features),
 }
 _TOKEN_POOLINGS = ("token", "token+avg")
 
 
 def pooled(features: KerasTensor, pooling: str, *, num_registers: int = 0) -> KerasTensor:
-    """One vector per image of feature maps `(batch, height, width, channels)` or tokens `(batch, tokens, channels)`.
-
-    Vectors stay. For "token+avg", `num_registers` tokens lie between the first one and the patches.
-    """
+    """One vector per image of feature maps, of tokens (a first one, registers, patches), or of vectors, which stay."""
     require_one_of((*POOLINGS, *_TOKEN_POOLINGS), pooling=pooling)
     if len(features.shape) == 2:
         return features

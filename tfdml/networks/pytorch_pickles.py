@@ -59,9 +59,8 @@ class _Global(NamedTuple):
 def unpickled(file: BinaryIO) -> tuple[Any, dict[str, Storage]]:
     """The value of the next pickle of a file, and the storages in it by key.
 
-    Values are dicts by name, lists, tuples, texts, numbers and tensors; other objects are a ValueError. Nothing that a
-    file names is called, and memory grows with the number of operations, whatever their arguments say: `file.read`
-    returns no more than the file has. A damaged pickle is an IndexError, a KeyError or a TypeError.
+    Nothing that a file names is called, and memory grows with the number of operations, whatever their arguments say:
+    `file.read` returns no more than the file has. A damaged pickle is an IndexError, a KeyError or a TypeError.
     """
     import pickletools  # 50 kB that nothing else needs
 
@@ -175,10 +174,6 @@ def _tensor(storage, offset, shape, strides, *_):
     return Tensor(storage, offset, shape, strides)
 
 
-def _parameter(tensor, *_):
-    return tensor
-
-
 def _ordered_dict(pairs=()):
     """Python 2 gives the pairs to the constructor; Python 3 adds them later."""
     require(all(isinstance(pair, list) and _are(str, pair[:1]) for pair in pairs), "other keys than texts", "names")
@@ -188,7 +183,7 @@ def _ordered_dict(pairs=()):
 _CALLS: dict[str, Callable[..., Any]] = {
     "collections OrderedDict": _ordered_dict,
     "torch._utils _rebuild_tensor_v2": _tensor,
-    "torch._utils _rebuild_parameter": _parameter,
+    "torch._utils _rebuild_parameter": lambda tensor, *_: tensor,
 }
 
 

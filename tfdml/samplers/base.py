@@ -23,7 +23,8 @@ _BLOCK = 64  # Steps drawn by one call of the graph, which spreads the overhead 
 class Sampler:
     """A batch design: settings, a seed, and a pure function from a step to the rows of its batch.
 
-    A sampler is a frozen dataclass that extends this class and defines `batch_size`, `prepare` and `draw`.
+    A sampler is a frozen dataclass that extends this class and defines `batch_size`, `prepare` and `draw`. The `seed`
+    of a sampler is any int64.
 
     Example:
 
@@ -70,14 +71,9 @@ class Sampler:
         )
 
     def importance(self, labels: npt.ArrayLike, delta: float = 1.0) -> ImportanceWeights:
-        """Importance weights that make a loss on these batches unbiased, for its option `importance=`.
+        """The `tfdml.importance.ImportanceWeights` of labels `(examples,)`, for the option `importance=` of a loss.
 
-        Args:
-            labels: `(examples,)` integer class ids of the training set. Classes that are not drawn do not count.
-            delta: exponent of the weights; 1 removes the bias, 0 turns the weights off.
-
-        Raises:
-            ValueError: Q has no closed form, or is 0 for some pair.
+        Classes that are not drawn do not count. A ValueError if Q has no closed form, or is 0 for some pair.
         """
         return ImportanceWeights(self.pair_probabilities(labels), delta)
 
@@ -114,13 +110,8 @@ class Sampler:
     def torch_batches(self, labels: npt.ArrayLike, *, batches: int, start: int = 0, **options: Any) -> "TorchBatches":
         """The batches of `index_batches` as a batch sampler of PyTorch, for `DataLoader(..., batch_sampler=)`.
 
-        Args:
-            labels, start: as in `index_batches`.
-            batches: number of batches of an epoch, which is one iteration; the next one continues after it.
-            **options: `num_shards` and `shard_index`, as in `index_batches`.
-
-        Returns:
-            An object with a length that yields lists of row numbers. Its `start` is the step of the next epoch.
+        Options are those of `index_batches` but parts. It yields lists of row numbers; each iteration is an epoch of
+        `batches` batches, its length, and continues after the last one. Its `start` is the step of the next epoch.
         """
         require_whole("batches", batches, 1)
         self.index_batches(labels, start=start, **options)  # its errors now, and not in the first epoch
@@ -146,13 +137,9 @@ class Sampler:
         return drawn_ahead.unbatch(), block
 
     def index_source(self, labels: npt.ArrayLike, **options: Any) -> IndexSource:
-        """The batches of `index_batches` by their number: `source[t]` is a function of (seed, t) alone.
+        """The batches of `index_batches`, with its options, by number: `source[t]` is a function of (seed, t) alone.
 
         It is a source of grain, and gives the same batches in any other order or process.
-
-        Args:
-            labels: `(examples,)` or `(examples, 1)` integer class ids.
-            **options: `start`, `num_shards`, `shard_index`, `num_parts` and `part_index`, as in `index_batches`.
         """
         return IndexSource(self, labels, **options)
 
@@ -167,7 +154,7 @@ class Sampler:
         prefetch: int = 4,
         **options: Any,
     ) -> Any:
-        """The stream of `batches` as a data set of grain, made by worker processes.
+        """The stream of `batches`, with the options of `index_batches`, as a data set of grain, made by workers.
 
         Each worker is a Python process with its own TensorFlow and its own copy of arrays; it opens memory maps and
         files itself. Programs begin with `if __name__ == "__main__":`, because a worker imports them.
@@ -176,7 +163,6 @@ class Sampler:
             data, labels, load, augment: as in `batches`. In workers, functions of Python run in parallel.
             workers: number of processes; 0 for two threads of this one.
             prefetch: maximum number of batches that each worker prepares ahead.
-            **options: `start`, `num_shards`, `shard_index`, `num_parts` and `part_index`, as in `index_batches`.
 
         Returns:
             An endless `grain.IterDataset` of `(examples, labels)`, for `fit(..., steps_per_epoch=, shuffle=False)`.
@@ -250,7 +236,9 @@ class Sampler:
         labels = as_ids(labels, "labels")
         require_ids_that_fit(labels)
         if augment is not None:
-            rows = tf.data.Dataset.zip(rows, self._seeds(start * num_shards + shard_index, num_shards))
+            steps = tf.data.Dataset.counter(start * num_shards + shard_index, num_shards)
+            seed, size = self.seed, self.batch_size  # type: ignore[attr-defined]
+            rows = tf.data.Dataset.zip(rows, steps.map(lambda step: augmentation_seeds(seed, step, size)))
         rows = _part_of(rows, self.batch_size, num_parts, part_index)
         if load is None and augment is None and not loading.is_source(data):
             data = loading.arrays(data, len(labels))
@@ -265,11 +253,6 @@ class Sampler:
         """The ids of the classes that batches may hold, where a sampler leaves some out."""
         ids = getattr(self.prepare(labels), "ids", None)
         return np.unique(labels) if ids is None else ids
-
-    def _seeds(self, first, stride):
-        """Dataset of the seeds `(batch, 2)` of the steps first, first + stride, ..."""
-        steps = tf.data.Dataset.counter(first, stride)
-        return steps.map(lambda step: augmentation_seeds(self.seed, step, self.batch_size))
 
 
 @dataclass
@@ -313,12 +296,7 @@ class ClassBalancedSampler(Sampler):
 
     def prepare(self, labels: npt.ArrayLike) -> Any:
         """The classes that can be drawn, as a `ClassTable`."""
-        return drawable_classes(
-            labels,
-            classes_per_batch=self.classes_per_batch,
-            examples_per_class=self.examples_per_class,
-            short_classes=self.short_classes,
-        )
+        return drawable_classes(labels, self.classes_per_batch, self.examples_per_class, self.short_classes)
 
 
 def _keys_labels_load(data, labels, load):

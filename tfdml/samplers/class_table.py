@@ -35,17 +35,9 @@ def class_counts(table: ClassTable) -> dict[int, int]:
 
 
 def drawable_classes(
-    labels: npt.ArrayLike,
-    *,
-    classes_per_batch: int,
-    examples_per_class: int,
-    short_classes: str,
+    labels: npt.ArrayLike, classes_per_batch: int, examples_per_class: int, short_classes: str
 ) -> ClassTable:
-    """The `ClassTable` of the classes that can be drawn.
-
-    `short_classes` says what to do with classes that have fewer examples: "drop", "repeat" (keep them) or "error".
-    Fewer classes than `classes_per_batch` are a ValueError.
-    """
+    """The `ClassTable` of the classes that can be drawn; "repeat" keeps classes that have fewer examples."""
     table = class_table(labels)
     short = table.counts < examples_per_class
     if short_classes == "error" and short.any():

@@ -51,10 +51,7 @@ def sample_without_replacement(bits: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
 
 
 def first_distinct(numbers: tf.Tensor, count: int) -> tf.Tensor:
-    """The first `count` different numbers of each row of `numbers` `(block, n)`, in their order, `(block, count)`.
-
-    Of independent uniform numbers, they are a sample without replacement. A row with fewer repeats some of them.
-    """
+    """The first `count` different numbers of each row `(block, n)`, in their order; a row with fewer repeats some."""
     position = tf.range(numbers.shape[1])
     is_earlier = position[:, None] > position
     is_repeated = tf.reduce_any((numbers[:, :, None] == numbers[:, None]) & is_earlier, axis=-1)
@@ -76,8 +73,5 @@ def sample_categorical(bits: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 
 
 def shuffle(bits: tf.Tensor) -> tf.Tensor:
-    """A random permutation of range(n) for each row of bits `(..., n)`: the order of the integers.
-
-    All permutations are equally likely except for ties, which have a probability of at most n^2 / 2^65.
-    """
+    """A random permutation of range(n) for each row of bits `(..., n)`: their order; a tie has p <= n^2 / 2^65."""
     return tf.argsort(bits, stable=True)

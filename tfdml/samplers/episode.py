@@ -19,8 +19,6 @@ class EpisodeSampler(Sampler):
     A batch holds the N * K support rows, class by class, then the N * Q queries with the classes in the same order, as
     `tfdml.losses.PrototypicalLoss(shots=K)` expects. Episodes are independent, and all choices are uniform.
 
-    Its pair probabilities are those of a `GroupSampler` of N classes with K + Q examples.
-
     Example:
 
         >>> labels = np.repeat(np.arange(4), 5)
@@ -35,7 +33,6 @@ class EpisodeSampler(Sampler):
         queries: Q, number of queries per class.
         short_classes: what to do with classes of fewer than K + Q examples: leave them out ("drop") or raise a
             ValueError ("error"). None is repeated, because it could then be both support and query.
-        seed: any int64.
 
     Source: Vinyals et al., Matching Networks for One Shot Learning, NIPS 2016, section 2.2; Snell, Swersky, Zemel,
     Prototypical Networks for Few-shot Learning, NIPS 2017, algorithm 1.

@@ -34,7 +34,6 @@ class GroupSampler(ClassBalancedSampler):
         examples_per_class: m, adjacent in the batch.
         short_classes: what to do with classes of fewer than m examples: leave them out ("drop"), repeat each example
             floor(m / N_c) or ceil(m / N_c) times ("repeat"), or raise a ValueError ("error").
-        seed: any int64.
 
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, section 4.2, eq. (9).
     """

@@ -45,7 +45,6 @@ class HierarchicalSampler(Sampler):
         classes_per_super_class: C, adjacent in the batch.
         examples_per_class: m, adjacent in the batch.
         short_classes: as in `GroupSampler`.
-        seed: any int64.
     """
 
     super_classes: npt.ArrayLike | Mapping[int, int] = field(repr=False)
@@ -70,9 +69,7 @@ class HierarchicalSampler(Sampler):
 
     def prepare(self, labels: npt.ArrayLike) -> tuple[ClassTable, ClassTable]:
         """A `ClassTable` of the drawable classes, and one of their super-classes, with `rows` of the first table."""
-        classes = drawable_classes(
-            labels, classes_per_batch=0, examples_per_class=self.examples_per_class, short_classes=self.short_classes
-        )
+        classes = drawable_classes(labels, 0, self.examples_per_class, self.short_classes)
         super_class = super_classes_of(classes.ids, self._super_class_of())
         ids, counts = np.unique(super_class, return_counts=True)
         enough = counts >= self.classes_per_super_class

@@ -38,7 +38,6 @@ class PairSampler(Sampler):
         positive_fraction: p, in (0, 1).
         short_classes: what to do with classes of one example: leave them out ("drop"), draw them in negative pairs only
             ("negatives"), or raise a ValueError ("error").
-        seed: any int64.
 
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, section 4.1, eq. (8).
     """
@@ -93,20 +92,13 @@ class PairSampler(Sampler):
 
     def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`."""
-        return pair_rows(table, self.seed, steps, pairs=self.pairs_per_batch, positive_fraction=self.positive_fraction)
-
-
-def pair_rows(table: ClassTable, seed: int, steps: tf.Tensor, *, pairs: int, positive_fraction: float) -> tf.Tensor:
-    """Row numbers of the p-random batches of `steps`, `(block, 2 * pairs)`; the examples of a pair are adjacent.
-
-    Classes of one example come last in the table, which has two classes or more.
-    """
-    bits = tf.reshape(random_bits(seed, steps, 5 * pairs), (steps.shape[0], pairs, 5))
-    total = tf.constant(table.counts.shape[0], tf.int64)
-    pair_classes = tf.reduce_sum(tf.cast(table.counts > 1, tf.int64))
-    is_positive = tf.cast(bits[..., 0], tf.float64) < (positive_fraction - 0.5) * 2.0**64
-    one_class = sample_without_replacement(bits[..., 1:2], pair_classes)
-    two_classes = sample_without_replacement(bits[..., 1:3], total)
-    positive = sample_rows(table, one_class[..., 0], bits[..., 3:5])
-    negative = sample_rows(table, two_classes, bits[..., 3:5, None])[..., 0]
-    return tf.reshape(tf.where(is_positive[..., None], positive, negative), (steps.shape[0], 2 * pairs))
+        bits = random_bits(self.seed, steps, 5 * self.pairs_per_batch)
+        bits = tf.reshape(bits, (steps.shape[0], self.pairs_per_batch, 5))
+        total = tf.constant(table.counts.shape[0], tf.int64)
+        pair_classes = tf.reduce_sum(tf.cast(table.counts > 1, tf.int64))  # the first ones
+        is_positive = tf.cast(bits[..., 0], tf.float64) < (self.positive_fraction - 0.5) * 2.0**64
+        one_class = sample_without_replacement(bits[..., 1:2], pair_classes)
+        two_classes = sample_without_replacement(bits[..., 1:3], total)
+        positive = sample_rows(table, one_class[..., 0], bits[..., 3:5])
+        negative = sample_rows(table, two_classes, bits[..., 3:5, None])[..., 0]
+        return tf.reshape(tf.where(is_positive[..., None], positive, negative), (steps.shape[0], self.batch_size))

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml.importance.probabilities import PairProbabilities, group_probabilities
-from tfdml.samplers.base import ClassBalancedSampler
-from tfdml.samplers.class_table import ClassTable, class_counts
+from tfdml.samplers.class_table import ClassTable
 from tfdml.samplers.draws import random_bits, sample_rows, shuffle
+from tfdml.samplers.group import GroupSampler
 
 
 @dataclass(frozen=True, kw_only=True)
-class PKSampler(ClassBalancedSampler):
+class PKSampler(GroupSampler):
     """P x K batches: every class once per epoch in random order, K examples of each without replacement.
 
     An epoch has `steps_per_epoch(labels)` = ceil(L / P) batches over the L classes that can be drawn. Each epoch has
@@ -34,8 +33,7 @@ class PKSampler(ClassBalancedSampler):
     Args:
         classes_per_batch: P.
         examples_per_class: K, adjacent in the batch.
-        short_classes: as in `GroupSampler`, for classes of fewer than K examples.
-        seed: any int64.
+        short_classes: as in `GroupSampler`.
 
     Source: Hermans et al., In Defense of the Triplet Loss for Person Re-Identification, 2017, section 2.
     """
@@ -44,36 +42,22 @@ class PKSampler(ClassBalancedSampler):
         """Number of batches, over all shards together, in which every class that can be drawn occurs."""
         return _epoch_steps(self.prepare(labels), self.classes_per_batch)
 
-    def pair_probabilities(self, labels: npt.ArrayLike) -> PairProbabilities:
-        """Q, as of `GroupSampler`."""
-        counts = class_counts(self.prepare(labels))
-        return group_probabilities(
-            counts, classes_per_batch=self.classes_per_batch, examples_per_class=self.examples_per_class
-        )
-
     def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`."""
-        return pk_rows(table, self.seed, steps, classes=self.classes_per_batch, examples=self.examples_per_class)
+        total, classes = table.counts.shape[0], self.classes_per_batch
+        epoch_steps = _epoch_steps(table, classes)
+        epochs, epoch_index = tf.unique(steps // epoch_steps, out_idx=tf.int64)
+        orders = shuffle(random_bits(self.seed, -1 - epochs, total))  # batches use steps from 0 on: no bits twice
+        columns = tf.range(classes, dtype=tf.int64) + classes * (steps % epoch_steps)[:, None]
+        epoch_index = tf.broadcast_to(epoch_index[:, None], columns.shape)
+        chosen = tf.gather_nd(orders, tf.stack([epoch_index, columns % total], axis=-1))
+        row_bits = random_bits(self.seed, steps, self.batch_size)
+        row_bits = tf.reshape(row_bits, (steps.shape[0], classes, self.examples_per_class))
+        return tf.reshape(sample_rows(table, chosen, row_bits), (steps.shape[0], self.batch_size))
 
     def block_steps(self, table: ClassTable) -> int:
         """At least an eighth of an epoch, because every block regenerates the order of classes of its epochs."""
         return max(super().block_steps(table), _epoch_steps(table, self.classes_per_batch) // 8)
-
-
-def pk_rows(table: ClassTable, seed: int, steps: tf.Tensor, *, classes: int, examples: int) -> tf.Tensor:
-    """Row numbers of the batches of `steps`, `(block, classes * examples)`; the examples of a class are adjacent.
-
-    The order of an epoch comes from (seed, -1 - epoch): batches use steps from 0 on, so no random bits are used twice.
-    """
-    total = table.counts.shape[0]
-    epoch_steps = _epoch_steps(table, classes)
-    epochs, epoch_index = tf.unique(steps // epoch_steps, out_idx=tf.int64)
-    orders = shuffle(random_bits(seed, -1 - epochs, total))
-    columns = tf.range(classes, dtype=tf.int64) + classes * (steps % epoch_steps)[:, None]
-    epoch_index = tf.broadcast_to(epoch_index[:, None], columns.shape)
-    chosen = tf.gather_nd(orders, tf.stack([epoch_index, columns % total], axis=-1))
-    row_bits = tf.reshape(random_bits(seed, steps, classes * examples), (steps.shape[0], classes, examples))
-    return tf.reshape(sample_rows(table, chosen, row_bits), (steps.shape[0], classes * examples))
 
 
 def _epoch_steps(table, classes):

@@ -159,10 +159,7 @@ def part_of_batch(batch_size: int, num_parts: int, part_index: int) -> slice:
 
 
 def require_divided_once(divisions: int, *, is_tf_data: bool = True) -> None:
-    """Raise a ValueError if processes of one run would see parts of parts, or all of them the same whole batch.
-
-    `divisions` is `num_parts * num_shards` of a stream; Keras can divide a stream of `tf.data`.
-    """
+    """Raise a ValueError if processes of one run would see parts of parts, or all of them the same whole batch."""
     distribution = keras.distribution.distribution()
     processes = 1 if distribution is None else min(distribution.num_processes, distribution.num_model_replicas)
     if processes == 1:

@@ -27,10 +27,6 @@ class UniformSampler(Sampler):
         >>> rows = next(iter(batches)).numpy()
         >>> rows.tolist(), labels[rows].tolist()
         ([10, 11, 4, 8, 9], [3, 3, 1, 2, 3])
-
-    Args:
-        batch_size: rows in a batch.
-        seed: any int64.
     """
 
     batch_size: int

@@ -28,8 +28,7 @@ def load(name: FilePath, *, root: FilePath | None = None) -> keras.Model:
 
         >>> images = np.arange(256, dtype="uint8").reshape(4, 8, 8, 1)
         >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], 2), class_names=("dim", "lit"))
-        >>> inputs = keras.Input((8, 8, 1))
-        >>> model = keras.Model(inputs, keras.layers.Flatten()(keras.layers.AveragePooling2D(4)(inputs)))
+        >>> model = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.AveragePooling2D(4), keras.layers.Flatten()])
         >>> facts = {"summary": "Two shades.", "recipe": "-", "command": "-", "seed": 0, "license": "MIT"}
         >>> _ = tfdml.zoo.save(model, "shades", data, **facts)
         >>> tfdml.zoo.load("shades").predict(images[:1], verbose=0)  # means of quarters
@@ -60,8 +59,7 @@ def card(name: FilePath, *, root: FilePath | None = None) -> Card:
 
         >>> images = np.arange(256, dtype="uint8").reshape(4, 8, 8, 1)
         >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], 2), class_names=("dim", "lit"))
-        >>> inputs = keras.Input((8, 8, 1))
-        >>> model = keras.Model(inputs, keras.layers.Flatten()(keras.layers.AveragePooling2D(4)(inputs)))
+        >>> model = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.AveragePooling2D(4), keras.layers.Flatten()])
         >>> facts = {"summary": "Two shades.", "recipe": "-", "command": "-", "seed": 0, "license": "MIT"}
         >>> _ = tfdml.zoo.save(model, "shades", data, **facts)
         >>> card = tfdml.zoo.card("shades")
@@ -80,8 +78,7 @@ def check(name: FilePath, *, root: FilePath | None = None) -> tuple[str, ...]:
 
         >>> images = np.arange(256, dtype="uint8").reshape(4, 8, 8, 1)
         >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], 2), class_names=("dim", "lit"))
-        >>> inputs = keras.Input((8, 8, 1))
-        >>> model = keras.Model(inputs, keras.layers.Flatten()(keras.layers.AveragePooling2D(4)(inputs)))
+        >>> model = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.AveragePooling2D(4), keras.layers.Flatten()])
         >>> facts = {"summary": "Two shades.", "recipe": "-", "command": "-", "seed": 0, "license": "MIT"}
         >>> folder = tfdml.zoo.save(model, "shades", data, **facts)
         >>> tfdml.zoo.check("shades")
@@ -115,10 +112,7 @@ def _require_fitting(is_fitting, folder, attribute):
 
 
 class EntryRef(NamedTuple):
-    """An entry as typed on the command line: `[root/]name[/query | /gallery]`, where the root is a folder or a URL.
-
-    Without a root, an existing file or folder of this name takes precedence over an entry as for `load`.
-    """
+    """An entry as typed on the command line: `[root/]name[/query | /gallery]`, where the root is a folder or a URL."""
 
     entry: str
     tower: str | None

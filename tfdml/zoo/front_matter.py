@@ -22,7 +22,7 @@ def front_matter(name: str, license: str, protocol: str, metrics: dict[str, floa
     written with five digits. Source: https://github.com/huggingface/hub-docs/blob/main/modelcard.md.
     """
     tags = "\n".join(f"- {tag}" for tag in _TAGS)
-    values = "\n".join(f"    - type: {_quoted(name)}\n      value: {value:.5f}" for name, value in metrics.items())
+    values = "\n".join(f"    - type: {json.dumps(name)}\n      value: {value:.5f}" for name, value in metrics.items())
     return f"""---
 {_license_lines(license)}
 library_name: keras
@@ -30,13 +30,13 @@ pipeline_tag: {_TASK}
 tags:
 {tags}
 model-index:
-- name: {_quoted(name)}
+- name: {json.dumps(name)}
   results:
   - task:
       type: {_TASK}
     dataset:
-      type: {_quoted(protocol.partition("/")[0])}
-      name: {_quoted(protocol)}
+      type: {json.dumps(protocol.partition("/")[0])}
+      name: {json.dumps(protocol)}
     metrics:
 {values}
 ---
@@ -50,9 +50,4 @@ def _license_lines(license):
     if identifier in _LICENSES.split():
         return f"license: {identifier}"
     name = re.sub(r"[^a-z0-9.]+", "-", identifier).strip("-") or "unnamed"
-    return f"license: other\nlicense_name: {_quoted(name)}"
-
-
-def _quoted(text):
-    """A text as JSON, which is YAML, too."""
-    return json.dumps(text)
+    return f"license: other\nlicense_name: {json.dumps(name)}"

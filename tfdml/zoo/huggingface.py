@@ -15,12 +15,7 @@ from tfdml.zoo.paths import require_name, require_undamaged, undamaged_folder_of
 from tfdml.zoo.publishing import entry_files, entry_path
 
 
-def push(
-    repo_id: str,
-    *,
-    root: FilePath | None = None,
-    private: bool | None = None,
-) -> str:
+def push(repo_id: str, *, root: FilePath | None = None, private: bool | None = None) -> str:
     """Upload an entry to a repository of Hugging Face, which has its name.
 
         tfdml.zoo.push("user/glyphs-small")

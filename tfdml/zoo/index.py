@@ -62,8 +62,7 @@ def list_models(root: FilePath | None = None) -> Listing:
 
         >>> images = np.arange(256, dtype="uint8").reshape(4, 8, 8, 1)
         >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], 2), class_names=("dim", "lit"))
-        >>> inputs = keras.Input((8, 8, 1))
-        >>> model = keras.Model(inputs, keras.layers.Flatten()(keras.layers.AveragePooling2D(4)(inputs)))
+        >>> model = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.AveragePooling2D(4), keras.layers.Flatten()])
         >>> facts = {"summary": "Two shades.", "recipe": "-", "command": "-", "seed": 0, "license": "MIT"}
         >>> _ = tfdml.zoo.save(model, "shades", data, **facts, root="models")
         >>> list(tfdml.zoo.list_models("models"))
@@ -90,11 +89,7 @@ def list_models(root: FilePath | None = None) -> Listing:
 
 
 def write_table(root: FilePath | None = None) -> Path:
-    """Write the table of the entries of a folder into its `README.md`, in one step; `save` calls it.
-
-    Raises:
-        ValueError: there is no such folder, or its README.md is another page.
-    """
+    """Write the table of the entries of a folder into its `README.md`, in one step, if it is not another page."""
     path, first = root_of(root) / "README.md", _PAGE.splitlines()[0]
     is_table = not path.exists() or path.read_text(encoding="utf-8").splitlines()[:1] == [first]
     require(is_table, f"{str(path)!r}, which is another page", f"the table, under the title {first!r}, or no file")

@@ -90,10 +90,7 @@ def require_one(name: str, folders: list[Path]) -> None:
 
 
 def folder_of(name: FilePath, root: FilePath | None) -> Path:
-    """The folder of an entry; one at a URL is downloaded unless the cache has it.
-
-    Without a root, the name may be the path of an entry. A name without a separator is that of an entry first.
-    """
+    """The folder of an entry, by its name or, without a root, its path; a URL is downloaded unless the cache has it."""
     text = os.fspath(name)
     if root is None and (text != name or os.sep in text or text.startswith("~")):
         folder = Path(text).expanduser()

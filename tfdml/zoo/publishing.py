@@ -58,8 +58,7 @@ def save(
 
         >>> images = np.arange(256, dtype="uint8").reshape(4, 8, 8, 1)
         >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], 2), class_names=("dim", "lit"))
-        >>> inputs = keras.Input((8, 8, 1))
-        >>> model = keras.Model(inputs, keras.layers.Flatten()(keras.layers.AveragePooling2D(4)(inputs)))
+        >>> model = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.AveragePooling2D(4), keras.layers.Flatten()])
         >>> facts = {"summary": "Two shades.", "recipe": "-", "command": "-", "seed": 0, "license": "MIT"}
         >>> folder = tfdml.zoo.save(model, "shades", data, **facts)
         >>> print(folder, sorted(path.name for path in folder.iterdir()))

@@ -76,8 +76,7 @@ def evaluate(
 
         >>> images = np.arange(256, dtype="uint8").reshape(4, 8, 8, 1)
         >>> data = tfdml.datasets.LabeledSet(images=images, labels=np.repeat([0, 1], 2), class_names=("dim", "lit"))
-        >>> inputs = keras.Input((8, 8, 1))
-        >>> model = keras.Model(inputs, keras.layers.Flatten()(keras.layers.AveragePooling2D(4)(inputs)))
+        >>> model = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.AveragePooling2D(4), keras.layers.Flatten()])
         >>> facts = {"summary": "Two shades.", "recipe": "-", "command": "-", "seed": 0, "license": "MIT"}
         >>> _ = tfdml.zoo.save(model, "shades", data, **facts)
         >>> reproduction = tfdml.zoo.evaluate("shades", data=data)
@@ -89,7 +88,6 @@ def evaluate(
         data: the labeled set of the card, the queries if it has a gallery; None to find glyphs and photo patches by the
             protocol id of the card.
         gallery: the gallery, with `data`.
-        batch_size: number of examples embedded at the same time.
 
     Returns:
         The `metrics`, measured again, their largest `difference` from the `card`, and whether it `agrees`, as a table.

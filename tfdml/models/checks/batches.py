@@ -32,10 +32,7 @@ _ADVICE_FOR_VALIDATION = (
 
 
 class BatchChecks:
-    """The checks of the batches of one `fit` or `evaluate`.
-
-    `error` is the error of a batch that did not reach its step, or None. `advice` ends an error of labels.
-    """
+    """The checks of the batches of one `fit` or `evaluate`; `error` kept a batch from its step, or is None."""
 
     def __init__(
         self,
@@ -242,10 +239,7 @@ class _CheckedBatches(keras.utils.PyDataset):
 def checked_data(
     model: Any, checks: Callable[..., BatchChecks], arguments: Mapping[str, Any], *, trains: bool = True
 ) -> Iterator[dict[str, Any]]:
-    """The arguments of `fit` or `evaluate` with data that are checked; the block raises the errors of its batches.
-
-    `checks` maps options to the `BatchChecks` of one set of data; `trains` says whether this is `fit`.
-    """
+    """The arguments of `fit` or `evaluate` with data that are checked; the block raises the errors of its batches."""
     counts = trains and not model._has_counted_positives
     training_checks = checks(counts_positives=counts, is_shuffled=trains and arguments.get("shuffle", True))
     validation_checks = checks(advice=_ADVICE_FOR_VALIDATION)

@@ -16,13 +16,9 @@ def require_losses_and_metrics(losses: list[Any], *metrics: Any) -> None:
     if losses and all(compare_labels):
         for metric in keras.tree.flatten(metrics):
             name = metric if isinstance(metric, str) else type(metric).__name__
+            is_of_scores = name.lower() in ("acc", "ce") or name.lower().endswith(("accuracy", "crossentropy"))
             expected = (
                 "none: it would compare class ids with the columns of embeddings. Measure embeddings by "
                 "callbacks=[tfdml.callbacks.RetrievalEvaluation((x, labels))] of fit"
             )
-            require(not _is_of_class_scores(name), f"the metric {name!r} for a loss of embeddings", expected)
-
-
-def _is_of_class_scores(name):
-    name = name.lower()
-    return name in ("acc", "ce") or name.endswith(("accuracy", "crossentropy"))
+            require(not is_of_scores, f"the metric {name!r} for a loss of embeddings", expected)

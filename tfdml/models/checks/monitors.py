@@ -6,10 +6,7 @@ import keras
 
 
 def require_monitors(arguments: dict[str, Any]) -> None:
-    """Raise a ValueError for a monitor `val_...` that is not in the logs when its callback looks for it.
-
-    Only what is certain is an error: each callback before is Keras' or ours. Another callback may write any log.
-    """
+    """Raise a ValueError for a monitor `val_...` that is certainly not in the logs when its callback looks for it."""
     callbacks = arguments.get("callbacks")
     listed = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
     if arguments.get("validation_data") is not None or arguments.get("validation_split"):

@@ -9,24 +9,13 @@ import numpy as np
 
 def expects_other_pixels(model: keras.Model, examples: Any) -> bool:
     """Whether images of the type of `examples`, arrays or specs, may have other pixels than the model expects."""
-    return any(
-        _is_float(x) and (_is_whole(model_input) or _is_backbone(model, model_input))
-        for model_input, x in _pairs(model, examples)
-    )
+    return bool(_floats(model, examples))
 
 
 def require_pixels(model: keras.Model, examples: Any) -> None:
-    """Check the first images of a model that takes pixels in [0, 255].
-
-    Floats in [0, 1] are an error for an input of integers, as Keras casts them, and a warning for a model of
-    `from_backbone`, once for each model.
-    """
-    for model_input, x in _pairs(model, examples):
-        if (
-            not _is_float(x)
-            or not (_is_whole(model_input) or _is_backbone(model, model_input))
-            or not _are_fractions(x)
-        ):
+    """An error, or one warning, for first images in [0, 1] of a model that takes pixels in [0, 255]."""
+    for model_input, x in _floats(model, examples):
+        if not _are_fractions(x):
             continue
         received = "Received floats in [0, 1] for the input"
         if _is_whole(model_input):
@@ -40,10 +29,11 @@ def require_pixels(model: keras.Model, examples: Any) -> None:
             warnings.warn(f"{received} {text} to it. Pass them undivided.", stacklevel=4)
 
 
-def _pairs(model, examples):
-    """Each input of the model with its examples."""
+def _floats(model, examples):
+    """Each input of integers, or of the images of `from_backbone`, with its examples, where these are floats."""
     inputs, arrays = getattr(model, "inputs", None) or [], keras.tree.flatten(examples)
-    return list(zip(inputs, arrays, strict=True)) if len(inputs) == len(arrays) else []
+    pairs = zip(inputs, arrays, strict=True) if len(inputs) == len(arrays) else ()
+    return [pair for pair in pairs if _is_float(pair[1]) and (_is_whole(pair[0]) or _is_backbone(model, pair[0]))]
 
 
 def _is_float(x):

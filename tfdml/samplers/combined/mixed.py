@@ -35,7 +35,6 @@ class MixedSampler(Sampler):
     Args:
         samplers: the samplers, all of one `batch_size` and one `pairing`.
         weights: positive relative frequency of each sampler.
-        seed: any int64.
     """
 
     samplers: tuple[Sampler, ...]
@@ -78,11 +77,8 @@ class MixedSampler(Sampler):
         return min(sampler.block_steps(prepared) for sampler, prepared in zip(self.samplers, table, strict=True))
 
     def draw(self, table: tuple[Any, ...], steps: tf.Tensor) -> tf.Tensor:
-        """The batches of `steps` as row numbers `(block, batch)`.
-
-        The selection uses steps from the smallest int64 on, so samplers of the same seed share no random bits with it.
-        """
-        bits = random_bits(self.seed, steps + tf.int64.min, 1)[:, 0]
+        """The batches of `steps` as row numbers `(block, batch)`."""
+        bits = random_bits(self.seed, steps + tf.int64.min, 1)[:, 0]  # shared with no sampler of the same seed
         chosen = sample_categorical(bits, tf.constant(self.weights, tf.float64))
         rows = [sampler.draw(prepared, steps) for sampler, prepared in zip(self.samplers, table, strict=True)]
         return tf.gather(tf.stack(rows, axis=1), chosen, batch_dims=1)

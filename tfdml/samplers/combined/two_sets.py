@@ -39,7 +39,6 @@ class TwoSetSampler(ClassBalancedSampler):
         classes_per_batch: n.
         examples_per_class: m, adjacent in the batch.
         short_classes: as in `GroupSampler`, for classes that have fewer than m examples in one of the sets.
-        seed: any int64.
     """
 
     pairing = staticmethod(two_towers)
@@ -50,10 +49,7 @@ class TwoSetSampler(ClassBalancedSampler):
     def samplers(
         self, query_labels: npt.ArrayLike, gallery_labels: npt.ArrayLike
     ) -> tuple[ClassBalancedSampler, ClassBalancedSampler]:
-        """A sampler of queries and one of gallery examples, which draw the same classes at each step.
-
-        With them, the two sets may have different options of `Sampler.batches`.
-        """
+        """A sampler of queries and one of gallery examples, which draw the same classes at each step."""
         settings = {name: value for name, value in vars(self).items() if name != "seed"}
         queries, gallery = (drawable_classes(labels, **settings) for labels in (query_labels, gallery_labels))
         common = np.intersect1d(queries.ids, gallery.ids)
@@ -73,12 +69,8 @@ class TwoSetSampler(ClassBalancedSampler):
 
     def draw(self, table: tuple[ClassTable, ClassTable], steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The batches of `steps` as row numbers of the queries and of the gallery, `(block, batch)` each."""
-        sizes = {"classes": self.classes_per_batch, "examples": self.examples_per_class}
-        queries, gallery = table
-        return (
-            one_set_rows(queries, self.seed, self.seed, steps, **sizes),
-            one_set_rows(gallery, self.seed, self.seed ^ _GALLERY, steps, **sizes),
-        )
+        queries, gallery = self._one_set(self.seed, table[0].ids), self._one_set(self.seed ^ _GALLERY, table[1].ids)
+        return queries.draw(table[0], steps), gallery.draw(table[1], steps)
 
     def pair_probabilities(self, labels: Any) -> PairProbabilities:
         """Raise a ValueError: Q is defined for the pairs of one set."""
@@ -120,19 +112,12 @@ class _OneSetSampler(ClassBalancedSampler):
 
     def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
         """The batches of `steps` as row numbers `(block, batch)`."""
-        sizes = {"classes": self.classes_per_batch, "examples": self.examples_per_class}
-        return one_set_rows(table, self.class_seed, self.seed, steps, **sizes)
-
-
-def one_set_rows(
-    table: ClassTable, class_seed: int, seed: int, steps: tf.Tensor, *, classes: int, examples: int
-) -> tf.Tensor:
-    """Row numbers of the batches of `steps`, `(block, classes * examples)`, with the same classes in both sets."""
-    class_bits = random_bits(class_seed, steps, classes)
-    chosen = sample_without_replacement(class_bits, tf.constant(table.counts.shape[0], tf.int64))
-    row_bits = random_bits(seed, steps, classes + classes * examples)[:, classes:]
-    rows = sample_rows(table, chosen, tf.reshape(row_bits, (*chosen.shape, examples)))
-    return tf.reshape(rows, (steps.shape[0], classes * examples))
+        classes = self.classes_per_batch
+        class_bits = random_bits(self.class_seed, steps, classes)
+        chosen = sample_without_replacement(class_bits, tf.constant(table.counts.shape[0], tf.int64))
+        row_bits = random_bits(self.seed, steps, classes + self.batch_size)[:, classes:]
+        rows = sample_rows(table, chosen, tf.reshape(row_bits, (*chosen.shape, self.examples_per_class)))
+        return tf.reshape(rows, (steps.shape[0], self.batch_size))
 
 
 def _data_and_labels(data):

@@ -62,14 +62,14 @@ class ClassCenters(tf.Module):
         return self.centers.shape[1]
 
     def refresh(self, embeddings: npt.ArrayLike, labels: npt.ArrayLike) -> None:
-        """Compute the centers from embeddings of examples of every class.
-
-        Args:
-            embeddings: `(examples, dim)`.
-            labels: `(examples,)` integer class ids, exactly the classes of `ids`.
-        """
+        """Compute the centers from embeddings `(examples, dim)` of every class, with labels of the classes `ids`."""
         table = class_table(labels)
-        self._require_classes(table.ids)
+        different = np.setxor1d(table.ids, self.ids)
+        if different.size:
+            raise ValueError(
+                f"Received {len(table.ids)} classes, expected exactly the {len(self.ids)} of these centers; class "
+                f"{different[0]} is in only one of the two."
+            )
         x = as_vectors(embeddings, "embeddings")
         require(
             x.shape == (len(table.rows), self.dim),
@@ -80,14 +80,6 @@ class ClassCenters(tf.Module):
         sums = np.add.reduceat(x[table.rows], table.starts)
         self.centers.assign(sums / table.counts.astype("float32")[:, None])
         self.refreshes.assign_add(1)
-
-    def _require_classes(self, ids):
-        different = np.setxor1d(ids, self.ids)
-        if different.size:
-            raise ValueError(
-                f"Received {len(ids)} classes, expected exactly the {len(self.ids)} of these centers; class "
-                f"{different[0]} is in only one of the two."
-            )
 
     def index_of(self, ids: np.ndarray) -> np.ndarray:
         """The index of each class id among the centers; raise a ValueError for an unknown one."""
@@ -128,13 +120,10 @@ class HardClassSampler(ClassBalancedSampler):
         [[1, 1, 0, 0], [1, 1, 0, 0], [3, 3, 2, 2]]
 
     Args:
-        classes_per_batch: number of classes; each is close to an earlier class of the batch.
-        examples_per_class: number of examples per class, adjacent in the batch.
+        classes_per_batch, examples_per_class, short_classes: as in `GroupSampler`.
         centers: `ClassCenters`, which may contain more classes than the labels.
         candidates: number of classes, including the first, from which a batch is selected: `classes_per_batch` gives
             uniform classes, larger numbers give harder batches. By default 10 times as many, or all.
-        short_classes: as in `GroupSampler`, for classes of fewer than `examples_per_class` examples.
-        seed: any int64.
 
     Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016, section 3.2.2. There
     a class is represented by one or two current examples; here by its center, refreshed periodically.
@@ -169,10 +158,13 @@ class HardClassSampler(ClassBalancedSampler):
         classes, center_index = table
         num_classes, num_candidates = center_index.shape[0], self._num_candidates(table)
         is_few = num_candidates <= min(_MAX_FEW, num_classes // _CLASSES_PER_FEW)
-        sizes = [1, _num_draws(num_candidates) if is_few else num_classes, self.batch_size]
+        # That many draws hold the candidates as different classes, but for a probability below 1e-20.
+        num_draws = num_candidates + num_candidates // 8 + 64 if is_few else num_classes
+        sizes = [1, num_draws, self.batch_size]
         _, class_bits, row_bits = tf.split(random_bits(self.seed, steps, sum(sizes)), sizes, axis=1)
         if is_few:
-            candidates = _few_classes(class_bits, num_classes, num_candidates)
+            draws = tf.cast(tf.math.floormod(class_bits, num_classes), tf.int32)
+            candidates = first_distinct(draws, num_candidates)
         else:  # those with the largest of one random integer per class
             candidates = tf.math.top_k(class_bits, num_candidates).indices
         vectors = tf.gather(self.centers.centers, tf.gather(center_index, candidates))
@@ -182,16 +174,6 @@ class HardClassSampler(ClassBalancedSampler):
 
     def _num_candidates(self, table):
         return self.candidates or min(10 * self.classes_per_batch, table[1].shape[0])
-
-
-def _num_draws(count):
-    """Number of independent classes of which `count` are different, but for a probability below 1e-20."""
-    return count + count // 8 + 64
-
-
-def _few_classes(bits, num_classes, count):
-    """`count` of many classes without replacement, `(block, count)`: the first different ones of a few more."""
-    return first_distinct(tf.cast(tf.math.floormod(bits, num_classes), tf.int32), count)
 
 
 def nearest_first(vectors: tf.Tensor, count: int) -> tf.Tensor:

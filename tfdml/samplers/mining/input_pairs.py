@@ -86,7 +86,6 @@ def input_pairs(
 
 
 def _rows(batch):
-    """The number of rows of a batch."""
     return tf.nest.flatten(batch)[0].shape[0]
 
 

@@ -51,7 +51,10 @@ class ListSampler(Sampler):
         require(isinstance(self.sampler, Sampler), f"sampler={self.sampler!r}", "one of tfdml.samplers")
         if self.labels is not None:
             require(not self.is_triplets, "labels for triplets", "labels=None: a triplet says what is similar")
-            object.__setattr__(self, "labels", _as_similar(self.labels, len(self.entries)))
+            labels = as_ids(self.labels, "labels", len(self.entries))
+            wrong = labels[(labels != 0) & (labels != 1)]
+            require(not wrong.size, f"label {wrong[:1]} of a pair", "1 for similar or 0 for dissimilar")
+            object.__setattr__(self, "labels", labels)
 
     @property
     def is_triplets(self) -> bool:
@@ -98,33 +101,25 @@ class ListSampler(Sampler):
         return tf.reshape(rows, (steps.shape[0], self.batch_size))
 
     def batches(self, data: Any, labels: None = None, *, on_error: str = "error", **options: Any) -> tf.data.Dataset:  # type: ignore[override]
-        """Infinite stream of batches of examples and labels of their entries.
+        """Infinite stream of batches of examples and labels of their entries, with the options of `Sampler.batches`.
 
-        Args:
-            data: the examples, as in `Sampler.batches`; the labels of a labeled set are not used.
-            labels: None, since entries have their own.
-            on_error: "error" alone: no other example can replace one of an entry.
-            **options: as in `Sampler.batches`.
+        Labels of a labeled set are not used. `on_error` is "error": no other example can replace one of an entry.
         """
         require(labels is None, "labels of examples", "none, since entries have their own: ListSampler(labels=...)")
         require(on_error == "error", f"on_error={on_error!r}", "'error'. Leave out entries that cannot be loaded")
-        number = None if is_labeled_set(data) else np.zeros(_length(data), np.int64)
-        examples = super().batches(data, number, **options)
+        length = len(tf.nest.flatten(data)[0] if isinstance(data, tuple | dict) else data)
+        examples = super().batches(data, None if is_labeled_set(data) else np.zeros(length, np.int64), **options)
         stream = {name: options[name] for name in ("start", "num_shards", "shard_index") if name in options}
         entries = self.sampler.index_batches(self.entry_labels, **stream)
         rows = part_of_batch(self.batch_size, options.get("num_parts", 1), options.get("part_index", 0))
-        return tf.data.Dataset.zip(examples, entries).map(_with_labels(on_host(self.entry_labels), self, rows))
+        entry_labels = on_host(self.entry_labels)
 
+        @tf.autograph.experimental.do_not_convert
+        def labeled(batch, entries):
+            labels = tf.repeat(tf.gather(entry_labels, entries), self.entries.shape[1])
+            return batch[0], tf.ensure_shape(labels, (self.batch_size,))[rows]
 
-def _with_labels(entry_labels, sampler, rows):
-    """Function from a batch and its entries to `(examples, labels)`, with the label of its entry for each row."""
-
-    @tf.autograph.experimental.do_not_convert
-    def labeled(batch, entries):
-        labels = tf.repeat(tf.gather(entry_labels, entries), sampler.entries.shape[1])
-        return batch[0], tf.ensure_shape(labels, (sampler.batch_size,))[rows]
-
-    return labeled
+        return tf.data.Dataset.zip(examples, entries).map(labeled)
 
 
 def _as_entries(entries):
@@ -138,18 +133,3 @@ def _as_entries(entries):
     rows = as_ids(entries.reshape(-1), "entries").reshape(entries.shape)
     require(rows.min() >= 0, f"entries down to {rows.min()}", "row numbers of examples, 0 or more")
     return rows
-
-
-def _as_similar(labels, count):
-    """Labels of pairs as int64 `(n,)`, all 0 or 1."""
-    labels = as_ids(labels, "labels", count)
-    wrong = labels[(labels != 0) & (labels != 1)]
-    require(not wrong.size, f"label {wrong[:1]} of a pair", "1 for similar or 0 for dissimilar")
-    return labels
-
-
-def _length(data):
-    """Number of examples in arrays, a tuple or dict of arrays, or a source."""
-    if isinstance(data, tuple | dict):
-        return len(tf.nest.flatten(data)[0])
-    return len(data)

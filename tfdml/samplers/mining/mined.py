@@ -96,13 +96,9 @@ class MinedPairs(tf.Module):
         return f"<MinedPairs of {len(self.classes)} examples, positives={positives}, negatives={negatives}>"
 
     def refresh(self, embeddings: npt.ArrayLike, *, index: IndexBuilder = None) -> None:
-        """Find the hardest positives and negatives from embeddings of the whole training set.
+        """Find the hardest pairs from embeddings `(examples, dim)` of the whole training set, in the labels' order.
 
-        Memory and time are as in `tfdml.search.hardest_pairs`, which finds them.
-
-        Args:
-            embeddings: `(examples, dim)`, in the order of the labels.
-            index: as in `tfdml.search.hardest_pairs`.
+        `index`, memory and time are as in `tfdml.search.hardest_pairs`, which finds them.
         """
         require(
             np.shape(embeddings)[:1] == self.classes.shape,
@@ -165,7 +161,6 @@ class MinedSampler(Sampler):
     Args:
         anchors_per_batch: number of anchors; a batch has three times as many rows.
         pairs: `MinedPairs` of the same labels.
-        seed: any int64.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2, "generate triplets offline every n steps".
     """
@@ -217,10 +212,7 @@ def _random_choice(rows, bits):
 
 
 def _share_of_active(nearer, rank, count):
-    """Share of active triplets whose negative is uniform among the `count` nearest after the first `rank`.
-
-    mean over triplets of min(1, max(0, nearer - rank) / count)
-    """
+    """Share of active triplets whose negative is uniform among the `count` nearest after the first `rank`."""
     return np.clip((nearer - rank) / count, 0.0, 1.0).mean()
 
 
@@ -246,12 +238,9 @@ def _class_index(table):
 
 
 def _random_pairs(table, positives, negatives, generator):
-    """Uniform positives `(examples, positives)` and negatives `(examples, negatives)`; -1 for a class of one.
-
-    In the order of the table, positives and negatives are rows after the anchor and its class, cyclically.
-    """
+    """Uniform positives `(examples, positives)` and negatives `(examples, negatives)`; -1 for a class of one."""
     examples = len(table.rows)
-    index = np.arange(examples)[:, None]  # in the order of the table
+    index = np.arange(examples)[:, None]  # in the table; positives and negatives come after it and after its class
     start, count = (np.repeat(values, table.counts)[:, None] for values in (table.starts, table.counts))
     steps = generator.integers(np.maximum(count - 1, 1), size=(examples, positives))
     positive = table.rows[start + (index - start + 1 + steps) % count]
