@@ -152,12 +152,15 @@ def test_crops_of_boxes_are_those_of_a_set_with_boxes(runtime, view, tmp_path):
     ]
 
 
-def test_boxes_find_the_neighbors_of_their_crops(runtime, model, images, index, tmp_path):
+def test_boxes_find_the_items_nearest_to_their_crops(runtime, model, images, index, tmp_path):
+    gallery = search.Exact(index.vectors, index.ids, metadata={"product": np.arange(300) // 3})
+    options = {"index": gallery, "search": export.ExactSearch(k=4, items="product"), "threshold": THRESHOLD}
     view = datasets.Preprocessing(size=16, channels=1, boxes=True)
     photograph = np.repeat(np.concatenate([images[20], images[21]], axis=1), 3, axis=2)
-    folder = runtime.write(model, tmp_path / "model", preprocessing=view, index=index, threshold=THRESHOLD, boxes=True)
+    folder = runtime.write(model, tmp_path / "model", preprocessing=view, boxes=True, **options)
     answer = runtime.run(folder, photograph=photograph, boxes=np.float32([[0, 0, 16, 16], [16, 0, 32, 16]]))
-    assert answer["ids"][:, 0].tolist() == index.ids[[20, 21]].tolist()
+    expected, _ = gallery.search(model.predict(images[20:22], verbose=0), k=4, items="product")
+    assert answer["ids"].tolist() == expected.tolist()
     described = json.loads((folder / "runtime.json").read_text())
     assert described["inputs"] == {"photograph": ["uint8", [-1, None, 3]], "boxes": ["float32", [-1, 4]]}
 
