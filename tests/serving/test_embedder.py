@@ -11,7 +11,7 @@ from PIL import Image
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.serving import Limits
 from tfdml.serving.bodies import Boxed
-from tfdml.serving.embedder import Embedder
+from tfdml.serving.embedder import Embedder, heat_pictures
 
 VIEW = Preprocessing(size=(4, 3), max_pixels=9_000)
 IMAGE = np.random.default_rng(0).integers(0, 256, (30, 20, 3), np.uint8)
@@ -159,3 +159,10 @@ def test_a_model_without_embeddings_of_whole_images_is_an_error(outputs, view, r
     model.predict_on_batch = outputs
     with pytest.raises(ValueError, match=reason):
         Embedder(model, view, Limits())
+
+
+def test_positive_shares_are_red_and_negative_ones_blue_in_one_scale():
+    gray = np.full((2, 2, 1), 100, np.uint8)
+    first, second = (tf.io.decode_png(file).numpy() for file in heat_pictures([gray] * 2, [[[0.2, -0.1]], [[0, 0.1]]]))
+    np.testing.assert_array_equal(first, [[[169, 55, 57], [83, 94, 137]]] * 2)  # 0.4 * 100 + 0.6 * 215 = 169
+    np.testing.assert_array_equal(second, [[[100, 100, 100], [135, 78, 78]]] * 2)

@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -111,6 +111,24 @@ class IndexRecords:
         """The box of a row in its file, from the column `box` of four numbers; None where there is none."""
         box = self._table[_BOX][row].as_py() if _BOX in self._columns else None
         return tuple(box) if isinstance(box, list) and len(box) == 4 else None
+
+    @property
+    def has_files(self) -> bool:
+        """Whether the file behind the first row is there, as those behind the others should be."""
+        return len(self) > 0 and Path(self.path(0) or "").is_file()
+
+    def file(self, query: bytes | Boxed | tuple[str, Any]) -> bytes | Boxed:
+        """The content of a query's file, or of the file behind an item, with its box if there is one."""
+        if not isinstance(query, tuple):
+            return query
+        row = self.row(*query)
+        path, box = self.path(row), self.box(row)
+        try:
+            content = Path(path or "").read_bytes()
+        except OSError as error:
+            expected = "an index whose column path names files that are there"
+            raise RefusedError(400, f"Received an item without its file, expected {expected}.") from error
+        return content if box is None else Boxed(content, box)
 
     def _choices(self, name):
         column = self._table[name]
