@@ -758,33 +758,29 @@ def test_a_server_ends_when_a_process_that_it_belongs_to_ends(monkeypatch):
     assert listening.fileno() == -1
 
 
-EXPLAIN = "/v1/models/model:explain"
+EXPLAIN, ITEM = "/v1/models/model:explain", {"row": 0}
 
 
 @pytest.fixture(scope="module")
 def explained(tmp_path_factory):
-    """Function that runs `story(client, files)` against a server of a network, with boxes in photos as items."""
-    folder = tmp_path_factory.mktemp("photos")
-    files = [folder / f"{row}.png" for row in range(3)]
-    for seed, path in enumerate(files):
-        pixels = np.random.default_rng(seed).integers(0, 256, (30, 40, 3), np.uint8)
+    """Function that runs `story(client, photo)` against a server of boxes in three photos; the last file is gone."""
+    paths = [tmp_path_factory.mktemp("photos") / f"{row}.png" for row in range(3)]
+    for row, path in enumerate(paths):
+        pixels = np.random.default_rng(row).integers(0, 256, (30, 40, 3), np.uint8)
         path.write_bytes(tf.io.encode_png(pixels).numpy())
     boxes, view = [[4, 2, 30, 28], [10, 5, 38, 20], [0, 0, 20, 30]], Preprocessing(size=8, boxes=True, margin=0.1)
-    keras.utils.set_random_seed(0)
     inputs = keras.Input((8, 8, 3))
-    network = keras.Model(inputs, keras.layers.Conv2D(4, 3, activation="relu")(inputs))
-    model = models.from_backbone(network, head=keras.layers.Dense(3, use_bias=False))  # average pooling
-    crops = np.stack([view((str(path), box)).numpy() for path, box in zip(files, boxes, strict=True)])
-    columns = {"path": [*map(str, files[:2]), str(folder / "gone.png")], "box": boxes}
-    index = search.Exact(models.embed(model, crops), metadata=columns)
+    network = keras.Model(inputs, keras.layers.Conv2D(4, 3, activation="relu", bias_initializer="ones")(inputs))
+    model = models.from_backbone(network, head=keras.layers.Dense(3, use_bias=False))  # behind average pooling
+    crops = np.stack([view((str(path), box)).numpy() for path, box in zip(paths, boxes, strict=True)])
+    columns = {"path": [*map(str, paths[:2]), "gone.png"], "box": boxes}
+    index, photo = search.Exact(models.embed(model, crops), metadata=columns), file(paths[2].read_bytes())
 
-    def run(story, *function):
-        similarity_map = function[0] if function else partial(visualize.similarity_map, model)
-
+    def run(story, **options):
         async def told():
-            app = serving.application(model, view, index=index, similarity_map=similarity_map)
-            async with TestClient(TestServer(app)) as client:
-                await story(client, [file(path.read_bytes()) for path in files])
+            settings = {"index": index, "similarity_map": partial(visualize.similarity_map, model)} | options
+            async with TestClient(TestServer(serving.application(model, view, **settings))) as client:
+                await story(client, photo)
 
         asyncio.run(told())
 
@@ -792,63 +788,48 @@ def explained(tmp_path_factory):
 
 
 def test_the_maps_of_two_images_sum_up_to_the_served_score(explained):
-    async def story(client, files):
-        assert (await answer(client, "/v1/models/model/index", method="get"))[1]["explains"] is True
-        queries = [files[2], files[2] | {"box": [3, 3, 25, 18]}, {"row": 0}]
+    async def story(client, photo):
+        queries = [photo, photo | {"box": [3, 3, 25, 18]}, ITEM]
         _, found = await answer(client, SEARCH, {"instances": queries})
         for query, neighbors in zip(queries, found["neighbors"], strict=True):
             (score,) = [neighbor["score"] for neighbor in neighbors if neighbor["row"] == 1]
             status, content = await answer(client, EXPLAIN, {"instances": [query, {"id": 1}]})
-            first, second = map(np.array, content["maps"])
-            assert (status, first.shape, second.shape) == (200, (6, 6), (6, 6))
-            np.testing.assert_allclose([first.sum(), second.sum(), content["cosine"]], score, atol=1e-5)
-            for url in content["pictures"]:
-                png = base64.b64decode(url.removeprefix("data:image/png;base64,"))
-                assert tf.io.decode_png(png).shape == (8, 8, 3)
+            assert (status, np.shape(content["maps"])) == (200, (2, 6, 6))
+            np.testing.assert_allclose([*np.sum(content["maps"], (1, 2)), content["cosine"]], score, atol=1e-5)
+            assert all(url.startswith("data:image/png;base64,iVBOR") for url in content["pictures"])
 
     explained(story)
 
 
+def of_no_map(a, b):
+    return visualize.similarity_map(keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)]), a, b)
+
+
 @pytest.mark.parametrize(
-    ("pair", "status", "reason"),
+    ("pair", "options", "status", "reason"),
     [
-        ([{"row": 0}], 400, "1 instances, expected two, files or items"),
-        ([{"row": 0}, {"text": "a dog"}], 400, "two, files or items"),
-        ([{"row": 0}, {"row": 3}], 404, "one of the 3 items"),
-        ([{"row": 0}, {"row": 2}], 400, "an item without its file, expected an index whose column path names files"),
-        ([{"row": 0}, file(b"no image")], 400, "Image 1: Received 8 bytes that are not an image"),
-        ([{"row": 0}, {"row": 0, "box": [0, 0, 5, 5]}], 400, "Image 1: Received a box beside 'row'"),
+        ([ITEM], {}, 400, "1 instances, expected two, files or items"),
+        ([ITEM, {"text": "a dog"}], {}, 400, "two, files or items"),
+        ([ITEM, {"row": 3}], {}, 404, "one of the 3 items"),
+        ([ITEM, {"row": 2}], {}, 400, "an item without its file, expected its path in the index."),
+        ([ITEM, file(b"no image")], {}, 400, "Image 1: Received 8 bytes that are not an image"),
+        ([ITEM, ITEM], {"similarity_map": None}, 400, "The server has no Keras model. Serve a run"),
+        ([ITEM, ITEM], {"similarity_map": lambda a, b: 1 / 0}, 500, "its log says why"),
+        ([ITEM, ITEM], {"similarity_map": of_no_map}, 400, "a model with 0 maps of features"),
+        (
+            [ITEM, ITEM],
+            {"similarity_map": lambda a, b: np.full((2, 1, 1), np.nan)},
+            400,
+            "images whose similarity is not finite",
+        ),
     ],
 )
-def test_what_cannot_be_explained_is_refused_and_no_other_request(explained, pair, status, reason):
-    async def story(client, files):
-        bodies = [{"instances": instances} for instances in (pair, [{"row": 0}, {"row": 1}])]
-        refused, good = await asyncio.gather(*(answer(client, EXPLAIN, body) for body in bodies))
-        assert (refused[0], good[0]) == (status, 200)
+def test_what_cannot_be_explained_is_refused_and_no_other_request(explained, pair, options, status, reason):
+    async def story(client, photo):
+        explains = (await answer(client, "/v1/models/model/index", method="get"))[1]["explains"]
+        bodies = {EXPLAIN: pair, SEARCH: [photo]}
+        refused, good = await asyncio.gather(*(answer(client, at, {"instances": x}) for at, x in bodies.items()))
+        assert (refused[0], good[0], explains) == (status, 200, None not in options.values())
         assert reason in refused[1]["error"]
-        assert "gone.png" not in refused[1]["error"]
 
-    explained(story)
-
-
-def flat_map(a, b):
-    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
-    return visualize.similarity_map(model, a, b)
-
-
-@pytest.mark.parametrize(
-    ("function", "explains", "reason"),
-    [
-        (None, False, "The server has no Keras model. Serve a run"),
-        (flat_map, True, "a model with 0 maps of features"),
-        (lambda a, b: [np.full((2, 2), np.nan)] * 2, True, "images whose similarity is not finite"),
-    ],
-)
-def test_a_model_without_maps_is_refused(explained, function, explains, reason):
-    async def story(client, files):
-        assert (await answer(client, "/v1/models/model/index", method="get"))[1]["explains"] is explains
-        status, content = await answer(client, EXPLAIN, {"instances": [{"row": 0}, {"row": 1}]})
-        assert status == 400
-        assert reason in content["error"]
-
-    explained(story, function)
+    explained(story, **options)

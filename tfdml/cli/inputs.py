@@ -71,13 +71,8 @@ def open_keras_model(
         return model, preprocessing or own_preprocessing, read_json(names, list) if names.is_file() else None
 
 
-def open_similarity_map(
-    path: str, model: Any, served: str | None
-) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
-    """`visualize.similarity_map` of the model of this fingerprint; None for an export without its Keras model.
-
-    The Keras model of a run is loaded at the first call.
-    """
+def open_similarity_map(path: str, model: Any, served: str | None) -> Callable[..., Any] | None:
+    """`visualize.similarity_map` of a model; that of a run is loaded at the first call. None for an export alone."""
     if isinstance(model, keras.Model):
         return partial(visualize.similarity_map, model)
     if not (Path(path) / MODEL).is_file():
@@ -86,8 +81,7 @@ def open_similarity_map(
     @cache
     def loaded():
         network, preprocessing, _ = open_keras_model(path, None)
-        with as_usage_error(f"MODEL={path!r}"):
-            require_same_model(MODEL, fingerprint(network, preprocessing), "the export", served)
+        require_same_model(MODEL, fingerprint(network, preprocessing), "the export", served)
         return network
 
     return lambda a, b: visualize.similarity_map(loaded(), a, b)

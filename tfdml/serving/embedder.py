@@ -113,10 +113,7 @@ def _framed(pixels, box, width):
 
 
 def heat_pictures(images: Sequence[np.ndarray], maps: Sequence[np.ndarray]) -> list[bytes]:
-    """PNGs of uint8 images below their maps `(h, w)`: red where a share is positive, blue where it is negative.
-
-    A color covers at most 60%, at the share of the largest magnitude in any of the maps.
-    """
+    """PNGs of images under maps `(h, w)`: red is positive, blue negative, and 60% of the color at the largest share."""
     most = max(np.abs(shares).max() for shares in maps) or 1.0
     return [tf.io.encode_png(_heated(image, shares / most)).numpy() for image, shares in zip(images, maps, strict=True)]
 

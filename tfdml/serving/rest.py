@@ -86,8 +86,8 @@ def read_pair(body: bytes, limits: Limits) -> list[bytes | Boxed | tuple[str, An
 
 def explanation(images: list[np.ndarray], maps: Sequence[np.ndarray]) -> bytes:
     """The answer of `:explain`: maps of two images, their sum, and the images under them as data URLs."""
-    pictures = [base64.b64encode(picture).decode() for picture in heat_pictures(images, maps)]
-    urls = [f"data:image/png;base64,{picture}" for picture in pictures]
+    _require(np.isfinite(maps).all(), "images whose similarity is not finite", "finite numbers")
+    urls = [f"data:image/png;base64,{base64.b64encode(png).decode()}" for png in heat_pictures(images, maps)]
     return as_json({"cosine": maps[0].sum(dtype=np.float64), "maps": maps, "pictures": urls})
 
 

@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from importlib.resources import files
@@ -57,7 +57,7 @@ def application(
     other_model: bool = False,
     log: FilePath | None = None,
     texts: Callable[[list[str]], np.ndarray] | None = None,
-    similarity_map: Callable[[np.ndarray, np.ndarray], Sequence[np.ndarray]] | None = None,
+    similarity_map: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> web.Application:
     """The server of a model, as an application of aiohttp.
 
@@ -273,15 +273,11 @@ class _Server:
         files = await self._in_pool("pictures", lambda records: list(map(records.file, pair)), self._records)
         read = await asyncio.gather(*(asyncio.wrap_future(self._embedder.begin(file)) for file in files))
         images = _all_good([problem or pixels for pixels, problem in read])
-        return await self._json(rest.explanation, images, await self._in_pool("model", self._maps, images))
-
-    def _maps(self, images):
         try:
-            maps = self.similarity_map(*images)
-            require(bool(np.isfinite(maps).all()), "images whose similarity is not finite", "finite numbers")
+            maps = await self._in_pool("model", self.similarity_map, *images)
         except ValueError as error:
             raise RefusedError(400, f"The model cannot explain these images. {error}") from error
-        return maps
+        return await self._json(rest.explanation, images, maps)
 
     async def search_in_model(self, request):
         """Neighbors of the images of a request in the index inside the model."""

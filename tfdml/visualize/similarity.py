@@ -55,9 +55,8 @@ def similarity_map(model: keras.Model, a: npt.ArrayLike, b: npt.ArrayLike) -> tu
     from tfdml._core.backends import vector_jacobian
     from tfdml.networks.feature_maps import parts_of
 
-    if model not in _PARTS:
-        _PARTS[model] = parts_of(model)
-    to_map, to_vector = (partial(half, training=False) for half in _PARTS[model])
+    halves = _PARTS.get(model) or _PARTS.setdefault(model, parts_of(model))
+    to_map, to_vector = (partial(half, training=False) for half in halves)
     maps = [to_map(_as_batch(model, name, image)) for name, image in (("a", a), ("b", b))]
     vectors = [to_vector(features) for features in maps]
     x, y = (_as_numpy(vector)[0] for vector in vectors)

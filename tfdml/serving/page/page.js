@@ -129,9 +129,7 @@ function tile(item) {
 
 function why(row, title) {
   const button = text("button", "Why?");
-  button.type = "button";
-  button.className = "why";
-  button.setAttribute("aria-label", `Why is ${title} alike?`);
+  Object.assign(button, { type: "button", className: "why", ariaLabel: `Why? ${title}` });
   button.addEventListener("click", () => explain(row, title));
   return button;
 }
