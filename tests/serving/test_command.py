@@ -167,10 +167,8 @@ def test_the_keras_model_of_a_run_is_loaded_once_to_say_why(serve, run_folder, v
     for asked in ([], [(str(run_folder), None)]):
         assert loaded == asked
         np.testing.assert_allclose(similarity_map(image, image), np.full((2, 2, 2), 0.25), atol=1e-6)
-    other = SimpleNamespace(version=2, preprocessing=Preprocessing(size=8), fingerprint="0123456789abcdef")
-    monkeypatch.setattr(export, "load", lambda path: other)
     with pytest.raises(ValueError, match=r"Received model\.keras of model .* as of the export"):
-        serve(f"{run_folder} --port 0")[-1]["similarity_map"](image, image)
+        inputs.open_similarity_map(str(run_folder), None, "0123456789abcdef")(image, image)
 
 
 @pytest.mark.parametrize(

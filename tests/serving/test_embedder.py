@@ -163,5 +163,5 @@ def test_a_model_without_embeddings_of_whole_images_is_an_error(outputs, view, r
 
 def test_positive_shares_are_red_and_negative_ones_blue():
     (file,) = heat_pictures([np.full((1, 3, 1), 100, np.uint8)], [[[0.2, 0, -0.1]]])
-    shown = tf.io.decode_png(file).numpy()
-    np.testing.assert_array_equal(shown, [[[169, 55, 57], [100] * 3, [83, 94, 137]]])  # 0.4 * 100 + 0.6 * 215 = 169
+    expected = [[[169, 55, 57], [100] * 3, [83, 94, 137]]]  # 0.4 * 100 + 0.6 * 215 = 169
+    np.testing.assert_array_equal(tf.io.decode_png(file).numpy(), expected)

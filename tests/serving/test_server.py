@@ -759,50 +759,43 @@ def test_a_server_ends_when_a_process_that_it_belongs_to_ends(monkeypatch):
 
 
 EXPLAIN, ITEM = "/v1/models/model:explain", {"row": 0}
+PHOTOS = [tf.io.encode_png(x).numpy() for x in np.random.default_rng(0).integers(0, 256, (3, 30, 40, 3), np.uint8)]
 
 
 @pytest.fixture(scope="module")
-def explained(tmp_path_factory):
-    """Function that runs `story(client, photo)` against a server of boxes in three photos; the last file is gone."""
-    paths = [tmp_path_factory.mktemp("photos") / f"{row}.png" for row in range(3)]
-    for row, path in enumerate(paths):
-        pixels = np.random.default_rng(row).integers(0, 256, (30, 40, 3), np.uint8)
-        path.write_bytes(tf.io.encode_png(pixels).numpy())
-    boxes, view = [[4, 2, 30, 28], [10, 5, 38, 20], [0, 0, 20, 30]], Preprocessing(size=8, boxes=True, margin=0.1)
-    inputs = keras.Input((8, 8, 3))
+def ask(tmp_path_factory):
+    """Function from requests at the same time to the answers of a server of boxes in photos, one of which is gone."""
+    paths, boxes = (
+        [tmp_path_factory.mktemp("photos") / f"{row}.png" for row in (0, 1)],
+        [[4, 2, 30, 28], [9, 5, 38, 20]],
+    )
+    for path, photo in zip(paths, PHOTOS, strict=False):
+        path.write_bytes(photo)
+    inputs, view = keras.Input((8, 8, 3)), Preprocessing(size=8, boxes=True, margin=0.1)
     network = keras.Model(inputs, keras.layers.Conv2D(4, 3, activation="relu", bias_initializer="ones")(inputs))
     model = models.from_backbone(network, head=keras.layers.Dense(3, use_bias=False))  # behind average pooling
     crops = np.stack([view((str(path), box)).numpy() for path, box in zip(paths, boxes, strict=True)])
-    columns = {"path": [*map(str, paths[:2]), "gone.png"], "box": boxes}
-    index, photo = search.Exact(models.embed(model, crops), metadata=columns), file(paths[2].read_bytes())
+    columns = {"path": [*map(str, paths), "gone.png"], "box": [*boxes, boxes[0]]}
+    index = search.Exact(models.embed(model, crops[[0, 1, 0]]), metadata=columns)
 
-    def run(story, **options):
-        async def told():
-            settings = {"index": index, "similarity_map": partial(visualize.similarity_map, model)} | options
-            async with TestClient(TestServer(serving.application(model, view, **settings))) as client:
-                await story(client, photo)
+    async def answers(requests, options):
+        settings = {"index": index, "similarity_map": partial(visualize.similarity_map, model)} | options
+        async with TestClient(TestServer(serving.application(model, view, **settings))) as client:
+            return await asyncio.gather(*(answer(client, *request) for request in requests))
 
-        asyncio.run(told())
-
-    return run
+    return lambda *requests, **options: asyncio.run(answers(requests, options))
 
 
-def test_the_maps_of_two_images_sum_up_to_the_served_score(explained):
-    async def story(client, photo):
-        queries = [photo, photo | {"box": [3, 3, 25, 18]}, ITEM]
-        _, found = await answer(client, SEARCH, {"instances": queries})
-        for query, neighbors in zip(queries, found["neighbors"], strict=True):
-            (score,) = [neighbor["score"] for neighbor in neighbors if neighbor["row"] == 1]
-            status, content = await answer(client, EXPLAIN, {"instances": [query, {"id": 1}]})
-            assert (status, np.shape(content["maps"])) == (200, (2, 6, 6))
-            np.testing.assert_allclose([*np.sum(content["maps"], (1, 2)), content["cosine"]], score, atol=1e-5)
-            assert all(url.startswith("data:image/png;base64,iVBOR") for url in content["pictures"])
-
-    explained(story)
-
-
-def of_no_map(a, b):
-    return visualize.similarity_map(keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)]), a, b)
+def test_the_maps_of_two_images_sum_up_to_the_served_score(ask):
+    queries = [file(PHOTOS[2]), file(PHOTOS[2]) | {"box": [3, 3, 25, 18]}, ITEM]
+    (_, found), *pairs = ask(
+        (SEARCH, {"instances": queries}), *((EXPLAIN, {"instances": [query, {"id": 1}]}) for query in queries)
+    )
+    for neighbors, (status, content) in zip(found["neighbors"], pairs, strict=True):
+        (score,) = [neighbor["score"] for neighbor in neighbors if neighbor["row"] == 1]
+        assert (status, np.shape(content["maps"])) == (200, (2, 6, 6))
+        np.testing.assert_allclose([*np.sum(content["maps"], (1, 2)), content["cosine"]], score, atol=1e-5)
+        assert all(url.startswith("data:image/png;base64,iVBOR") for url in content["pictures"])
 
 
 @pytest.mark.parametrize(
@@ -813,23 +806,13 @@ def of_no_map(a, b):
         ([ITEM, {"row": 3}], {}, 404, "one of the 3 items"),
         ([ITEM, {"row": 2}], {}, 400, "an item without its file, expected its path in the index."),
         ([ITEM, file(b"no image")], {}, 400, "Image 1: Received 8 bytes that are not an image"),
-        ([ITEM, ITEM], {"similarity_map": None}, 400, "The server has no Keras model. Serve a run"),
-        ([ITEM, ITEM], {"similarity_map": lambda a, b: 1 / 0}, 500, "its log says why"),
-        ([ITEM, ITEM], {"similarity_map": of_no_map}, 400, "a model with 0 maps of features"),
-        (
-            [ITEM, ITEM],
-            {"similarity_map": lambda a, b: np.full((2, 1, 1), np.nan)},
-            400,
-            "images whose similarity is not finite",
-        ),
+        ([ITEM] * 2, {"similarity_map": None}, 400, "The server has no Keras model. Serve a run"),
+        ([ITEM] * 2, {"similarity_map": lambda a, b: int("no map")}, 400, "cannot explain these images. invalid"),
+        ([ITEM] * 2, {"similarity_map": lambda a, b: [np.full((1, 1), np.nan)] * 2}, 400, "similarity is not finite"),
     ],
 )
-def test_what_cannot_be_explained_is_refused_and_no_other_request(explained, pair, options, status, reason):
-    async def story(client, photo):
-        explains = (await answer(client, "/v1/models/model/index", method="get"))[1]["explains"]
-        bodies = {EXPLAIN: pair, SEARCH: [photo]}
-        refused, good = await asyncio.gather(*(answer(client, at, {"instances": x}) for at, x in bodies.items()))
-        assert (refused[0], good[0], explains) == (status, 200, None not in options.values())
-        assert reason in refused[1]["error"]
-
-    explained(story, **options)
+def test_what_cannot_be_explained_is_refused_and_no_other_request(ask, pair, options, status, reason):
+    requests = [(EXPLAIN, {"instances": pair}), (SEARCH, {"instances": [ITEM]})]
+    refused, good, (_, facts) = ask(*requests, ("/v1/models/model/index", None, "get"), **options)
+    assert (refused[0], good[0], facts["explains"]) == (status, 200, None not in options.values())
+    assert reason in refused[1]["error"]
