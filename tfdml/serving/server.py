@@ -71,7 +71,7 @@ def application(
         >>> view = tfdml.datasets.Preprocessing(size=(1, 2), channels=1)
         >>> app = tfdml.serving.application(model, view, name="pairs", index=index)
         >>> [route.canonical for route in app.router.resources() if "pairs:" in route.canonical]
-        ['/v1/models/pairs:predict', '/v1/models/pairs:search']
+        ['/v1/models/pairs:predict', '/v1/models/pairs:search', '/v1/models/pairs:explain']
 
     Args:
         model: a model of `tfdml.export.load`, all of whose signatures are answered, or a Keras model of images.
