@@ -194,9 +194,8 @@ async def draw(app, folder):
             np.testing.assert_allclose(box, expected, atol=1)
         await page.screenshot(folder / "box.png")
         await page.value("document.querySelector('.why').click()")
-        pair = "document.getElementById('pair')"
-        await page.until(f"{pair}.querySelectorAll('img').length === 2 && {WHOLE}")
-        assert await page.value(f"{pair}.querySelector('h2').textContent") == "Cosine 0.250"
+        await page.until(f"document.querySelectorAll('#pair img').length === 2 && {WHOLE}")
+        assert await page.value("document.querySelector('#pair h2').textContent") == "Cosine 0.250"
         await page.screenshot(folder / "why.png")
         await page.value("document.getElementById('close').click()")
         await page.value("history.back()")
