@@ -167,8 +167,9 @@ def test_the_keras_model_of_a_run_is_loaded_once_to_say_why(serve, run_folder, v
     for number in (0, 1, 1):
         assert loaded == [(str(run_folder), None)] * number
         np.testing.assert_allclose(similarity_map(image, image), np.full((2, 2, 2), 0.25), atol=1e-6)
+    options = SimpleNamespace(model=str(run_folder), preprocessing=None)
     with pytest.raises(ValueError, match=r"Received model\.keras of model .* as of the export"):
-        inputs.open_similarity_map(str(run_folder), None, "0123456789abcdef")(image, image)
+        inputs.open_similarity_map(options, None, "0123456789abcdef")(image, image)
 
 
 @pytest.mark.parametrize(

@@ -71,16 +71,16 @@ def open_keras_model(
         return model, preprocessing or own_preprocessing, read_json(names, list) if names.is_file() else None
 
 
-def open_similarity_map(path: str, model: Any, served: str | None) -> Callable[..., Any] | None:
+def open_similarity_map(options: argparse.Namespace, model: Any, served: str | None) -> Callable[..., Any] | None:
     """`visualize.similarity_map` of a model; that of a run is loaded at the first call. None for an export alone."""
     if isinstance(model, keras.Model):
         return partial(visualize.similarity_map, model)
-    if not (Path(path) / MODEL).is_file():
+    if not (Path(options.model) / MODEL).is_file():
         return None
 
     @cache
     def loaded():
-        network, preprocessing, _ = open_keras_model(path, None)
+        network, preprocessing, _ = open_keras_model(options.model, options.preprocessing)
         require_same_model(MODEL, fingerprint(network, preprocessing), "the export", served)
         return network
 
