@@ -67,6 +67,7 @@ def test_a_model_is_served_on_this_machine_alone(serve):
         "other_model": False,
         "log": None,
         "texts": None,
+        "similarity_map": None,
     }
 
 
@@ -154,6 +155,21 @@ def test_a_training_run_is_served_with_its_index_and_its_thumbnails(serve, run_f
     assert list(made["thumbnails"]) == [0, 1, 2]
     _, printed, *_ = serve(f"{run_folder} --port 0")
     assert f"\nthumbnails: {run_folder / 'thumbnails.npz'}\n" in printed
+
+
+def test_the_keras_model_of_a_run_is_loaded_once_to_say_why(serve, run_folder, version_two, monkeypatch):
+    assert serve(f"{run_folder} --port 0")[-1]["similarity_map"] is None
+    (run_folder / "model.keras").touch()
+    pixels, loaded = keras.Input((2, 2, 1)), []
+    model = keras.Model(pixels, keras.layers.GlobalAveragePooling2D()(pixels))
+    monkeypatch.setattr(inputs, "open_keras_model", lambda *names: loaded.append(names) or (model, None, None))
+    similarity_map, image = serve(f"{run_folder} --port 0")[-1]["similarity_map"], np.ones((2, 2, 1))
+    for number in (0, 1, 1):
+        assert loaded == [(str(run_folder), None)] * number
+        np.testing.assert_allclose(similarity_map(image, image), np.full((2, 2, 2), 0.25), atol=1e-6)
+    options = SimpleNamespace(model=str(run_folder), preprocessing=None)
+    with pytest.raises(ValueError, match=r"Received model\.keras of model .* as of the export"):
+        inputs.open_similarity_map(options, None, "0123456789abcdef")(image, image)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from PIL import Image
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.serving import Limits
 from tfdml.serving.bodies import Boxed
-from tfdml.serving.embedder import Embedder
+from tfdml.serving.embedder import Embedder, heat_pictures
 
 VIEW = Preprocessing(size=(4, 3), max_pixels=9_000)
 IMAGE = np.random.default_rng(0).integers(0, 256, (30, 20, 3), np.uint8)
@@ -159,3 +159,9 @@ def test_a_model_without_embeddings_of_whole_images_is_an_error(outputs, view, r
     model.predict_on_batch = outputs
     with pytest.raises(ValueError, match=reason):
         Embedder(model, view, Limits())
+
+
+def test_positive_shares_are_red_and_negative_ones_blue():
+    (file,) = heat_pictures([np.full((1, 3, 1), 100, np.uint8)], [[[0.2, 0, -0.1]]])
+    expected = [[[169, 55, 57], [100] * 3, [83, 94, 137]]]  # 0.4 * 100 + 0.6 * 215 = 169
+    np.testing.assert_array_equal(tf.io.decode_png(file).numpy(), expected)

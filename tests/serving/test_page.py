@@ -167,7 +167,8 @@ def test_a_box_that_is_drawn_is_searched_and_pictures_show_the_boxes_of_items(tm
     columns = {"path": [str(tmp_path / "photo.png")] * 3, "box": boxes, "label": ["black", "white", "both"]}
     index = search.Exact(np.array([[0, 1], [1, 0], [1, 1]], "float32"), metadata=columns)
     model = types.SimpleNamespace(predict_on_batch=halves)
-    app = serving.application(model, Preprocessing(size=SIDE, channels=1), index=index)
+    view, maps = Preprocessing(size=SIDE, channels=1), np.array([[[0.5, -0.25]], [[0.125, 0.125]]])
+    app = serving.application(model, view, index=index, similarity_map=lambda a, b: maps)
     asyncio.run(draw(app, tmp_path))
 
 
@@ -192,6 +193,11 @@ async def draw(app, folder):
             expected = [120 * min(from_, to), 16, 120 * max(from_, to), 64]
             np.testing.assert_allclose(box, expected, atol=1)
         await page.screenshot(folder / "box.png")
+        await page.value("document.querySelector('.why').click()")
+        await page.until(f"document.querySelectorAll('#pair img').length === 2 && {WHOLE}")
+        assert await page.value("document.querySelector('#pair h2').textContent") == "Cosine 0.250"
+        await page.screenshot(folder / "why.png")
+        await page.value("document.getElementById('close').click()")
         await page.value("history.back()")
         await page.until(f"{first} === 'white'")
         await drag(page, shown, 0.5, 0.5, down=0)  # a click

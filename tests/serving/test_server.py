@@ -10,16 +10,18 @@ import re
 import signal
 import threading
 import urllib.request
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
-from tfdml import search, serving
+from tfdml import models, search, serving, visualize
 from tfdml.datasets import Preprocessing
 from tfdml.serving import server as module
 from tfdml.serving.run import listen, run_with
@@ -754,3 +756,61 @@ def test_a_server_ends_when_a_process_that_it_belongs_to_ends(monkeypatch):
     ending.join()
     os.close(sentinel)
     assert listening.fileno() == -1
+
+
+EXPLAIN, ITEM = "/v1/models/model:explain", {"row": 0}
+PHOTOS = [tf.io.encode_png(x).numpy() for x in np.random.default_rng(0).integers(0, 256, (3, 30, 40, 3), np.uint8)]
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory):
+    """Function from requests at the same time to the answers of a server of boxes in photos, one of which is gone."""
+    paths, boxes = (
+        [tmp_path_factory.mktemp("photos") / f"{row}.png" for row in (0, 1)],
+        [[4, 2, 30, 28], [9, 5, 38, 20]],
+    )
+    for path, photo in zip(paths, PHOTOS, strict=False):
+        path.write_bytes(photo)
+    inputs, view = keras.Input((8, 8, 3)), Preprocessing(size=8, boxes=True, margin=0.1)
+    network = keras.Model(inputs, keras.layers.Conv2D(4, 3, activation="relu", bias_initializer="ones")(inputs))
+    model = models.from_backbone(network, head=keras.layers.Dense(3, use_bias=False))  # behind average pooling
+    crops = np.stack([view((str(path), box)).numpy() for path, box in zip(paths, boxes, strict=True)])
+    columns = {"path": [*map(str, paths), "gone.png"], "box": [*boxes, boxes[0]]}
+    index = search.Exact(models.embed(model, crops[[0, 1, 0]]), metadata=columns)
+
+    async def answers(requests, options):
+        settings = {"index": index, "similarity_map": partial(visualize.similarity_map, model)} | options
+        async with TestClient(TestServer(serving.application(model, view, **settings))) as client:
+            return await asyncio.gather(*(answer(client, *request) for request in requests))
+
+    return lambda *requests, **options: asyncio.run(answers(requests, options))
+
+
+def test_the_maps_of_two_images_sum_up_to_the_served_score(ask):
+    queries = [file(PHOTOS[2]), file(PHOTOS[2]) | {"box": [3, 3, 25, 18]}, ITEM]
+    (_, found), *pairs = ask(
+        (SEARCH, {"instances": queries}), *((EXPLAIN, {"instances": [query, {"id": 1}]}) for query in queries)
+    )
+    for neighbors, (status, content) in zip(found["neighbors"], pairs, strict=True):
+        (score,) = [neighbor["score"] for neighbor in neighbors if neighbor["row"] == 1]
+        assert (status, np.shape(content["maps"])) == (200, (2, 6, 6))
+        np.testing.assert_allclose([*np.sum(content["maps"], (1, 2)), content["cosine"]], score, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("pair", "options", "status", "reason"),
+    [
+        ([ITEM], {}, 400, "1 instances, expected two, files or items"),
+        ([ITEM, {"text": "a dog"}], {}, 400, "two, files or items"),
+        ([ITEM, {"row": 2}], {}, 400, "an item without its file, expected its path in the index."),
+        ([ITEM, file(b"no image")], {}, 400, "Image 1: Received 8 bytes that are not an image"),
+        ([ITEM] * 2, {"similarity_map": None}, 400, "The server has no Keras model. Serve a run"),
+        ([ITEM] * 2, {"similarity_map": lambda a, b: int("no map")}, 400, "cannot explain these images. invalid"),
+        ([ITEM] * 2, {"similarity_map": lambda a, b: [np.full((1, 1), np.nan)] * 2}, 400, "similarity is not finite"),
+    ],
+)
+def test_what_cannot_be_explained_is_refused_and_no_other_request(ask, pair, options, status, reason):
+    requests = [(EXPLAIN, {"instances": pair}), (SEARCH, {"instances": [ITEM]})]
+    refused, good, (_, facts) = ask(*requests, ("/v1/models/model/index", None, "get"), **options)
+    assert (refused[0], good[0], facts["explains"]) == (status, 200, None not in options.values())
+    assert reason in refused[1]["error"]

@@ -137,6 +137,7 @@ async def test_the_page_shows_the_index_inside(client, images):
         "pictures": False,
         "threshold": 0.999,
         "texts": False,
+        "explains": False,
         "random_items": False,
         "filters": {},
         "max_neighbors": 3,

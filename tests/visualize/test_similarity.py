@@ -56,8 +56,10 @@ def test_both_maps_sum_up_to_the_cosine(options):
     first, second = similarity_map(model, A, B)
     assert first.shape == second.shape == (4, 5)
     np.testing.assert_allclose([first.sum(), second.sum()], cosine(model), atol=1e-6)
+    count = sum(len(layer._inbound_nodes) for layer in model.layers)
     for share, same in zip((second, first), similarity_map(model, B, A), strict=True):
         np.testing.assert_allclose(share, same, atol=1e-6)
+    assert sum(len(layer._inbound_nodes) for layer in model.layers) == count  # Keras would keep them
 
 
 def test_behind_maximum_pooling_only_places_with_a_maximum_have_a_share():

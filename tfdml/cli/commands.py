@@ -274,6 +274,7 @@ def _opened(serving, options):
         settings = {name: getattr(options, name) for name in names} | {"limits": serving.Limits(**limits)}
         settings |= {"version": model.version if isinstance(model, export.LoadedModel) else 1}
         settings |= {"index": index, "thumbnails": thumbnails, "newer": newer}
+        settings["similarity_map"] = inputs.open_similarity_map(options, model, served)
         application = serving.application(model, preprocessing, texts=inputs.open_text_model(options.model), **settings)
     return model, index, thumbnails, application
 

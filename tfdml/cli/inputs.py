@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from tfdml import datasets, export, search, visualize
 from tfdml._core.checks import require
+from tfdml._core.checksums import fingerprint, require_same_model
 from tfdml._core.json_files import read_json
 from tfdml.cli.names import is_table
 from tfdml.cli.printing import as_usage_error, say
@@ -25,7 +27,7 @@ from tfdml.search.refinement.loading import versions_of
 from tfdml.training.captions import TEXT
 from tfdml.training.settings import is_training_run, require_no_run
 from tfdml.typing import Embedder
-from tfdml.zoo.entries import EntryRef, load_reference
+from tfdml.zoo.entries import MODEL, EntryRef, load_reference
 
 Index = search.Exact | search.Scann | search.Faiss | search.Lance
 _PARALLEL_FILES = 8  # files that are decoded at the same time
@@ -67,6 +69,22 @@ def open_keras_model(
         model, own_preprocessing = load_reference(reference)
         names = newest_version(path) / "assets.extra" / "class_names.json"
         return model, preprocessing or own_preprocessing, read_json(names, list) if names.is_file() else None
+
+
+def open_similarity_map(options: argparse.Namespace, model: Any, served: str | None) -> Callable[..., Any] | None:
+    """`visualize.similarity_map` of a model; that of a run is loaded at the first call. None for an export alone."""
+    if isinstance(model, keras.Model):
+        return partial(visualize.similarity_map, model)
+    if not (Path(options.model) / MODEL).is_file():
+        return None
+
+    @cache
+    def loaded():
+        network, preprocessing, _ = open_keras_model(options.model, options.preprocessing)
+        require_same_model(MODEL, fingerprint(network, preprocessing), "the export", served)
+        return network
+
+    return lambda a, b: visualize.similarity_map(loaded(), a, b)
 
 
 def open_text_model(path: str) -> TextModel | None:

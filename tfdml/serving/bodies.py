@@ -28,7 +28,7 @@ class Boxed:
     """The content of an image file, and the box that a client asks for, in pixels of the upright image."""
 
     content: bytes
-    box: tuple[float, float, float, float]
+    box: tuple[float, ...]
 
 
 class _Name:

@@ -1,5 +1,6 @@
 """A model as functions of files and pixels."""
 
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from tfdml.serving.signatures import EMBEDDING, PIXELS, functions_of, is_of_pair
 from tfdml.typing import Embedder as ImageModel
 
 _PARALLEL_FILES = 8  # files that are decoded at the same time
+_RED, _BLUE = (215, 25, 28), (44, 80, 222)
 _NOT_FINITE = "an image whose embedding or score is not finite, expected finite numbers."
 
 
@@ -108,6 +110,18 @@ def _framed(pixels, box, width):
     framed = pixels // 2
     framed[y:below, x:end] = inner
     return framed
+
+
+def heat_pictures(images: Sequence[np.ndarray], maps: Sequence[np.ndarray]) -> list[bytes]:
+    """PNGs of images under maps `(h, w)`: red is positive, blue negative, and 60% of the color at the largest share."""
+    most = max(np.abs(shares).max() for shares in maps) or 1.0
+    return [tf.io.encode_png(_heated(image, shares / most)).numpy() for image, shares in zip(images, maps, strict=True)]
+
+
+def _heated(image, heat):
+    heat = tf.image.resize(heat[..., None], image.shape[:2]).numpy()
+    color, cover = np.where(heat > 0, _RED, _BLUE), 0.6 * np.abs(heat)
+    return np.round((1 - cover) * image + cover * color).astype(np.uint8)
 
 
 def _is_finite(values):

@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,8 @@ class IndexRecords:
     """Neighbors in an index of `tfdml.search`, as records for clients.
 
     The paths of files stay here: a client sees their last part as `name`. `thumbnails` are JPEGs by id, of some or all
-    vectors. `items` is the column of the items, as of `search`. `description` has facts for clients: number of items,
+    vectors. `items` is the column of the items, as of `search`. `has_files`: the file of the first row is there.
+    `description` has facts for clients: number of items,
     dim, metric, whether there are pictures and random items, and filters with the sorted values of a column of text,
     none for other columns and for many values.
     """
@@ -46,7 +47,7 @@ class IndexRecords:
         self._index, self._vectors, self._ids, self._table = index, index.vectors, index.ids, index.metadata
         self._columns = [] if self._table is None else self._table.column_names
         self._longest = max(map(len, self._ids.tolist())) if self._ids.dtype.kind in "UT" else None
-        self.dim = index.dim
+        self.dim, self.has_files = index.dim, len(self) > 0 and Path(self.path(0) or "").is_file()
         unknown = sorted(set(self._thumbnails) - set(self._ids.tolist()), key=str) if self._thumbnails else []
         received = f"thumbnails of {len(unknown)} ids that are not in the index, such as {unknown[:1]}"
         require(not unknown, received, "thumbnails of the items of the index. Write them again with its ids")
@@ -111,6 +112,17 @@ class IndexRecords:
         """The box of a row in its file, from the column `box` of four numbers; None where there is none."""
         box = self._table[_BOX][row].as_py() if _BOX in self._columns else None
         return tuple(box) if isinstance(box, list) and len(box) == 4 else None
+
+    def file(self, query: bytes | Boxed | tuple[str, Any]) -> bytes | Boxed:
+        """The content of a query's file, or of the file behind an item, with its box if there is one."""
+        if not isinstance(query, tuple):
+            return query
+        row = self.row(*query)
+        try:
+            content, box = Path(self.path(row) or "").read_bytes(), self.box(row)
+        except OSError as error:
+            raise RefusedError(400, "Received an item without its file, expected its path in the index.") from error
+        return content if box is None else Boxed(content, box)
 
     def _choices(self, name):
         column = self._table[name]

@@ -8,7 +8,7 @@ Source: TensorFlow Serving, RESTful API, https://www.tensorflow.org/tfx/serving/
 import base64
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from tfdml.serving.bodies import (
     read_rows,
     with_box,
 )
+from tfdml.serving.embedder import heat_pictures
 from tfdml.serving.limits import Limits, RefusedError
 from tfdml.serving.signatures import FILES, INPUT, PIXELS, Signature
 
@@ -74,6 +75,20 @@ def read_search(
     where = _read_where(request["where"], limits) if "where" in request else {}
     queries = read_images(request.get("instances", _NOTHING), _read_query, limits)
     return queries, k, json.dumps(where, sort_keys=True)
+
+
+def read_pair(body: bytes, limits: Limits) -> list[bytes | Boxed | tuple[str, Any]]:
+    """Read the JSON of an `:explain` request: `instances` are two queries of a `:search`, files or items."""
+    pair = read_images(read_object(body).get("instances", _NOTHING), _read_query, limits)
+    _require(len(pair) == 2 and str not in map(type, pair), f"{len(pair)} instances", "two, files or items")
+    return pair
+
+
+def explanation(images: list[np.ndarray], maps: Sequence[np.ndarray]) -> bytes:
+    """The answer of `:explain`: maps of two images, their sum, and the images under them as data URLs."""
+    _require(np.isfinite(maps).all(), "images whose similarity is not finite", "finite numbers")
+    urls = [f"data:image/png;base64,{base64.b64encode(png).decode()}" for png in heat_pictures(images, maps)]
+    return as_json({"cosine": maps[0].sum(dtype=np.float64), "maps": maps, "pictures": urls})
 
 
 def read_embeddings(body: bytes, name: str, dim: int, limits: Limits) -> tuple[list[bytes | Boxed], bool]:

@@ -57,6 +57,7 @@ def application(
     other_model: bool = False,
     log: FilePath | None = None,
     texts: Callable[[list[str]], np.ndarray] | None = None,
+    similarity_map: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> web.Application:
     """The server of a model, as an application of aiohttp.
 
@@ -70,7 +71,7 @@ def application(
         >>> view = tfdml.datasets.Preprocessing(size=(1, 2), channels=1)
         >>> app = tfdml.serving.application(model, view, name="pairs", index=index)
         >>> [route.canonical for route in app.router.resources() if "pairs:" in route.canonical]
-        ['/v1/models/pairs:predict', '/v1/models/pairs:search']
+        ['/v1/models/pairs:predict', '/v1/models/pairs:search', '/v1/models/pairs:explain']
 
     Args:
         model: a model of `tfdml.export.load`, all of whose signatures are answered, or a Keras model of images.
@@ -90,6 +91,8 @@ def application(
         log: a table, `.csv`, to which each searched image adds a line for `tfdml drift`; None: none.
         texts: function from texts to their vectors in the space of the model, such as a `tfdml.models.TextModel`: the
             search in `index` takes texts, too. None: it refuses them.
+        similarity_map: function from two images to the shares of their places in their cosine, such as
+            `functools.partial(tfdml.visualize.similarity_map, model)`, for `:explain`. None: the server refuses it.
 
     Raises:
         ValueError: a model that does not embed images of `preprocessing`, an index or texts of another dim or of
@@ -113,7 +116,7 @@ def application(
     records = records_of(index)
     names = name, str(version), text
     server = _Server(embedder, records, model_index(model), names, limits, batch_size, monitor, texts)
-    server.threshold = getattr(model, "threshold", None)
+    server.threshold, server.similarity_map = getattr(model, "threshold", None), similarity_map
     middleware = Middleware(limits, monitor)
     app = web.Application(middlewares=[middleware.answer, middleware.limit], client_max_size=limits.max_body)
     app[LIMITS] = limits
@@ -147,7 +150,7 @@ class _Server:
     def __init__(self, embedder, records, model_index, names, limits, batch_size, monitor, texts):
         self._embedder, self._model_index, self._limits = embedder, model_index, limits
         self._name, self._version, self._fingerprint = names
-        self._monitor, self._began, self.threshold = monitor, None, None
+        self._monitor, self._began, self.threshold, self.similarity_map = monitor, None, None, None
         self._pools = {use: ThreadPoolExecutor(1, use) for use in ("model", "json", "pictures")}
         self._answers = {
             name: Batcher(partial(self._answer_batch, name), batch_size, self._pools["model"])
@@ -168,6 +171,7 @@ class _Server:
             routes += [web.post(f"{address}:predict", self.predict)]
         if self._records is not None:
             routes += [web.post(f"{model}:search", self.search), *self._page_routes(model)]
+            routes += [web.post(f"{model}:explain", self.explain)]
             routes += [web.get(model + r"/pictures/{row:\d{1,15}}", self.picture)]
             routes += [web.get(f"{model}/items", self.items)]
             routes += [web.get(model + "/items/{id:[^/]+}/thumbnail", self.thumbnail)]
@@ -237,6 +241,7 @@ class _Server:
     async def index(self, request):
         index = self._records or self._model_index
         facts = {"max_neighbors": self._max_neighbors, "threshold": self.threshold, "texts": self._texts is not None}
+        facts["explains"] = self.similarity_map is not None and self._records is not None and self._records.has_files
         return await self._json(rest.as_json, index.description | facts)
 
     async def search(self, request):
@@ -259,6 +264,20 @@ class _Server:
         if texts and self._texts is None:
             raise RefusedError(400, "Received a text, expected files, ids or rows: the server has no text model.")
         return await self._texts(texts) if texts else []
+
+    async def explain(self, request):
+        """Why the images of two queries are alike: the shares of their places in their cosine."""
+        if self.similarity_map is None:
+            raise RefusedError(400, "The server has no Keras model. Serve a run, an entry of the zoo or a .keras file.")
+        pair = await self._parsed(request, rest.read_pair, self._limits)
+        files = await self._in_pool("pictures", lambda records: list(map(records.file, pair)), self._records)
+        read = await asyncio.gather(*(asyncio.wrap_future(self._embedder.begin(file)) for file in files))
+        images = _all_good([problem or pixels for pixels, problem in read])
+        try:
+            maps = await self._in_pool("model", self.similarity_map, *images)
+        except ValueError as error:
+            raise RefusedError(400, f"The model cannot explain these images. {error}") from error
+        return await self._json(rest.explanation, images, maps)
 
     async def search_in_model(self, request):
         """Neighbors of the images of a request in the index inside the model."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,8 @@ from tfdml._core.checks import require
 
 if TYPE_CHECKING:
     import keras
+
+_PARTS: WeakKeyDictionary = WeakKeyDictionary()  # of models: Keras keeps what it makes of their layers
 
 
 def similarity_map(model: keras.Model, a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -49,7 +52,8 @@ def similarity_map(model: keras.Model, a: npt.ArrayLike, b: npt.ArrayLike) -> tu
     from tfdml._core.backends import vector_jacobian
     from tfdml.networks.feature_maps import parts_of
 
-    to_map, to_vector = (partial(half, training=False) for half in parts_of(model))
+    halves = _PARTS.get(model) or _PARTS.setdefault(model, parts_of(model))
+    to_map, to_vector = (partial(half, training=False) for half in halves)
     maps = [to_map(_as_batch(model, name, image)) for name, image in (("a", a), ("b", b))]
     vectors = [to_vector(features) for features in maps]
     x, y = (_as_numpy(vector)[0] for vector in vectors)

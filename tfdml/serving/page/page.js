@@ -20,6 +20,11 @@ async function answer(address, options) {
   return content;
 }
 
+function post(action, request) {
+  const headers = { "Content-Type": "application/json" };
+  return answer(`${model}:${action}`, { method: "POST", headers, body: JSON.stringify(request) });
+}
+
 function say(text, wrong = false) {
   element("status").textContent = text;
   element("status").classList.toggle("wrong", wrong);
@@ -35,9 +40,8 @@ async function search() {
   const number = ++latest;
   say("Searching…");
   try {
-    const body = JSON.stringify({ instances: [query], k: Number(element("k").value), where: where() });
-    const headers = { "Content-Type": "application/json" };
-    const { neighbors } = await answer(`${model}:search`, { method: "POST", headers, body });
+    const request = { instances: [query], k: Number(element("k").value), where: where() };
+    const { neighbors } = await post("search", request);
     if (number === latest) show(neighbors[0]);
   } catch (error) {
     if (number === latest) {
@@ -119,7 +123,29 @@ function tile(item) {
   });
   const entry = document.createElement("li");
   entry.append(button);
+  if (index.explains && score !== undefined && query.text === undefined) entry.append(why(row, title));
   return entry;
+}
+
+function why(row, title) {
+  const button = text("button", "Why?");
+  Object.assign(button, { type: "button", className: "why", ariaLabel: `Why? ${title}` });
+  button.addEventListener("click", () => explain(row, title));
+  return button;
+}
+
+async function explain(row, title) {
+  const shown = text("div", "Comparing…"); // of this click: what comes late is not seen
+  element("pair").replaceChildren(shown);
+  element("reason").showModal();
+  try {
+    const { cosine, pictures } = await post("explain", { instances: [query, { row }] });
+    const images = pictures.map((source, place) => Object.assign(new Image(), { src: source, alt: place ? title : "Query" }));
+    const hint = text("p", "As the model takes them. Red places make the two alike, blue ones less so.");
+    shown.replaceChildren(text("h2", `Cosine ${cosine.toFixed(3)}`), ...images, hint);
+  } catch (error) {
+    shown.textContent = error.message;
+  }
 }
 
 function plain(value) {
@@ -270,6 +296,7 @@ element("picture").addEventListener("error", () => (element("picture").hidden = 
 element("file").addEventListener("change", () => element("file").files.length && openFile(element("file").files[0]));
 element("k").addEventListener("change", search);
 element("text").addEventListener("change", openText);
+element("close").addEventListener("click", () => element("reason").close());
 element("query").addEventListener("submit", (event) => event.preventDefault());
 addEventListener("popstate", openState);
 addEventListener("dragover", (event) => {
