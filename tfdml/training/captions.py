@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 import keras
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from tfdml._core.checks import require
 from tfdml.datasets import LabeledSet
@@ -41,6 +39,9 @@ def captions_of(images: LabeledSet, encoder: str) -> Captions | None:
     """
     if images.captions is None:
         return None
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     texts, numbers = np.unique(list(chain(*images.captions)), return_inverse=True)
     rows = np.repeat(np.arange(len(images)), [len(each) for each in images.captions])
     nodes = len(images) + len(texts)
