@@ -38,6 +38,19 @@ def test_a_text_model_is_saved_with_its_encoder_and_the_model_of_its_images(fold
     loaded = TextModel.load(tmp_path / "text")(TEXTS)
     np.testing.assert_allclose(loaded, model(TEXTS), atol=1e-6)
     assert (loaded.shape, loaded.fingerprint) == ((3, 3), "images")
+    (tmp_path / "text" / "model.json").write_text('{"fingerprint": "others"}')
+    with pytest.raises(ValueError, match=r"model\.json"):
+        TextModel.load(tmp_path / "text")
+
+
+def test_other_files_are_not_replaced(folder, tmp_path):
+    inputs = keras.Input((8,))
+    note = tmp_path / "text" / "encoder" / "note.txt"
+    note.parent.mkdir(parents=True)
+    note.write_text("mine")
+    with pytest.raises(FileExistsError):
+        TextModel(folder, keras.Model(inputs, keras.layers.Dense(3)(inputs))).save(tmp_path / "text")
+    assert note.read_text() == "mine"
 
 
 def test_another_folder_is_an_error_that_looks_for_nothing_on_the_net(tmp_path):

@@ -170,3 +170,13 @@ def test_columns_of_items_of_mixed_types_or_of_another_length_are_errors():
         search.Exact(X[:2]).search(X[:1], 1, items="product")
     categories = pa.table({"product": pa.array(["a", "b", "a"]).dictionary_encode()})
     assert search.Exact(X[:3], metadata=categories).count(items="product") == 2
+
+
+def test_a_search_that_repeats_a_vector_ends():
+    class Repeating(search.Exact):
+        def _neighbors(self, segment, allowed, queries, k):
+            return (x[:, :1].repeat(k, axis=1) for x in super()._neighbors(segment, allowed, queries, k))
+
+    index = Repeating(X, metadata={"product": PRODUCTS})
+    _, scores = index.search(QUERIES, 3, items="product")
+    assert np.isneginf(scores[:, 1:]).all()  # no second item was found

@@ -118,7 +118,8 @@ def test_a_run_with_captions_is_searched_by_words_and_only_with_its_own_text_mod
     ids, _ = index.search(texts(["thing 3", "thing 4"]), 2)
     assert [[neighbor["id"] for neighbor in each["neighbors"]] for each in found] == ids.tolist()
 
-    (run / "text" / "model.json").write_text(json.dumps({"fingerprint": "0" * 64}))
+    texts.fingerprint = "0" * 64
+    texts.save(run / "text")
     assert (cli.main(words), "Received texts of model 000000000000" in capsys.readouterr().err) == (2, True)
     shutil.rmtree(run / "text")
     assert (cli.main(words), "a model without a text model" in capsys.readouterr().err) == (2, True)

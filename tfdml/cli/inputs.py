@@ -72,7 +72,7 @@ def open_keras_model(
 
 
 def open_similarity_map(options: argparse.Namespace, model: Any, served: str | None) -> Callable[..., Any] | None:
-    """`visualize.similarity_map` of a model; that of a run is loaded at the first call. None for an export alone."""
+    """`visualize.similarity_map` of a model, which a run loads at the first call; None for an export alone."""
     if isinstance(model, keras.Model):
         return partial(visualize.similarity_map, model)
     if not (Path(options.model) / MODEL).is_file():

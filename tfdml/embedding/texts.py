@@ -9,6 +9,7 @@ import numpy as np
 
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import require
+from tfdml._core.checksums import listed_files, require_checksums, write_checksums
 from tfdml._core.json_files import read_json
 from tfdml._core.optional import optional_import
 from tfdml.embedding.vectors import Vectors, with_model
@@ -67,23 +68,21 @@ class TextModel:
         return with_model(np.asarray(vectors), self.fingerprint)
 
     def save(self, folder: FilePath) -> None:
-        """Write a model with a head into a folder in one step; an earlier one is replaced."""
-        with atomic_write(folder, _listed_files) as new:
+        """Write a model with a head into a folder in one step; an earlier one is replaced, other files are an error."""
+        with atomic_write(folder, listed_files) as new:
             new.mkdir()
             for saved in (self._network, self._tokenizer):
                 saved.save_to_preset(str(new / _ENCODER))
             self.head.save(new / _HEAD)
             (new / _MODEL).write_text(json.dumps({"fingerprint": self.fingerprint}))
+            write_checksums(new)
 
     @classmethod
     def load(cls, folder: FilePath) -> "TextModel":
-        """The model in a folder that `save` wrote."""
+        """The model in a folder that `save` wrote, whose files are compared with their checksums."""
         import keras
 
         path = Path(folder)
+        require_checksums(path)
         fingerprint = read_json(path / _MODEL)["fingerprint"]
         return cls(path / _ENCODER, keras.saving.load_model(path / _HEAD), fingerprint=fingerprint)
-
-
-def _listed_files(folder):
-    return {_HEAD, _MODEL, *(file.relative_to(folder).as_posix() for file in (folder / _ENCODER).rglob("*"))}

@@ -110,7 +110,7 @@ class Sampler:
     def torch_batches(self, labels: npt.ArrayLike, *, batches: int, start: int = 0, **options: Any) -> "TorchBatches":
         """The batches of `index_batches` as a batch sampler of PyTorch, for `DataLoader(..., batch_sampler=)`.
 
-        Options are those of `index_batches` but parts. It yields lists of row numbers; each iteration is an epoch of
+        Options: as of `index_batches`, but parts. It yields lists of row numbers; each iteration is an epoch of
         `batches` batches, its length, and continues after the last one. Its `start` is the step of the next epoch.
         """
         require_whole("batches", batches, 1)

@@ -87,7 +87,7 @@ def means_of_best(values, numbers, counts, best):
     Args:
         values: `(rows, n)`, falling.
         numbers: `(rows, n)` int, the item of each value.
-        counts: `(items,)`, the values of each item, of which a row may lack the smallest. All count if they are fewer.
+        counts: `(items,)`, the number of values of each item; a row may lack the smallest. All count if they are fewer.
         best: whole number of at least 1.
 
     Returns:

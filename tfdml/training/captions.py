@@ -63,7 +63,7 @@ def require_captions(has_captions: bool, options: Mapping[str, Any]) -> None:
 
 
 def new_head(texts: np.ndarray, dim: int) -> EmbeddingModel:
-    """The network from sentence vectors, scaled by those of texts `(texts, n)`, to unit vectors `(texts, dim)`."""
+    """The network from sentence vectors, scaled by the vectors `texts` `(texts, n)`, to unit vectors `(texts, dim)`."""
     scale = keras.layers.Normalization()
     scale.adapt(texts)
     inputs = keras.Input(texts.shape[1:], name="sentences")

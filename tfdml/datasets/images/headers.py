@@ -25,10 +25,10 @@ _BETWEEN, _EXTENSION, _FRAME = 0, 1, 2  # chain of blocks that contains the curr
 class Header(typing.NamedTuple):
     """Contents of a header; sizes, positions and counts are int64.
 
-    `width` and `height` are 0 if the header cannot be read. `still` are the bytes to decode; `alpha` those of the
+    `width` and `height` are 0 if the header cannot be read. `still` are the bytes to decode; `alpha` the bytes of the
     transparency: a GIF whose opaque pixels are white, or a WebP of four channels where it has transparency. `exif` and
-    `frame` are positions of the TIFF header and of the frame header of a JPEG, -1 for none; `scans` counts those of a
-    JPEG.
+    `frame` are positions of the TIFF header and of the frame header of a JPEG, -1 for none; `scans` counts the scans of
+    a JPEG.
     """
 
     width: tf.Tensor

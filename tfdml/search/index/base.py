@@ -286,7 +286,7 @@ class Index:
             ids[rows] = np.take_along_axis(near_ids, top, axis=1)
             means, is_whole = np.take_along_axis(means, top, axis=1), np.take_along_axis(is_whole, top, axis=1)
             scores[rows] = sign * means
-            return (size == num_vectors) | (is_whole.all(axis=1) & (means[:, -1] >= values[:, -1]))
+            return (size == most) | (is_whole.all(axis=1) & (means[:, -1] >= values[:, -1]))
 
         left, size = np.arange(len(queries)), min(most, -(-k * num_vectors // num_items))
         while len(left):

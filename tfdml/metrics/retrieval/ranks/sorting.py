@@ -11,7 +11,7 @@ _LOWEST = np.finfo(np.float32).min
 
 
 class _Ranking(NamedTuple):
-    """Items `(m,)` with the highest scores, by query and then by descending score; `offsets` begin those of a query."""
+    """Items `(m,)` with the highest scores, by query and then by descending score; `offsets`: where a query begins."""
 
     offsets: np.ndarray
     query: np.ndarray
