@@ -99,6 +99,7 @@ stale: .venv/installed
 
 bench: .venv/installed-peers
 	$(BIN)/python benchmarks/losses.py
+	$(BIN)/python benchmarks/losses.py --no-peers --sizes 16384x512
 	KERAS_BACKEND=torch $(BIN)/python benchmarks/torch_losses.py --compiled
 	$(BIN)/python benchmarks/proxies.py
 	$(BIN)/python benchmarks/miners.py

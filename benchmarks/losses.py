@@ -6,6 +6,7 @@ memory.
 
     python benchmarks/losses.py            # all losses and sizes, half an hour on two cores
     python benchmarks/losses.py --quick    # two losses, one small size; --no-peers leaves the peers out
+    python benchmarks/losses.py --no-peers --sizes 16384x512    # a large batch; the other rows of the file stay
 """
 
 import csv
@@ -102,6 +103,18 @@ def measure(name, size, dim, ways):
     return row
 
 
+def merged(rows, path):
+    """The rows, and what the file has of other losses and sizes, in the order of the losses."""
+
+    def key(row):
+        return list(ours()).index(row["loss"]), int(row["batch"]), int(row["dim"])
+
+    before = csv.DictReader(path.read_text().splitlines()) if path.exists() else []
+    of_key = {key(row): row for row in [*before, *rows] if row["loss"] in ours()}
+    columns = dict.fromkeys(column for row in of_key.values() for column in row)
+    return [dict.fromkeys(columns, "") | of_key[each] for each in sorted(of_key)]
+
+
 def main():
     """Measure every loss at every size and write the table."""
     options = arguments_of(__doc__, "losses.csv")
@@ -125,10 +138,7 @@ def main():
             print_table(rows[-1:], list(rows[0])[:-3])
         for way in ways.values():
             way.close()
-    if options.losses and Path(options.output).exists():  # the other losses stay as they were measured
-        before = csv.DictReader(Path(options.output).read_text().splitlines())
-        rows += [dict.fromkeys(rows[0], "") | row for row in before if row["loss"] not in names]
-        rows.sort(key=lambda row: list(ours()).index(row["loss"]))
+    rows = rows if options.quick else merged(rows, Path(options.output))
     write_csv(options.output, rows)
     print_table(rows, list(rows[0])[:-3])
 

@@ -22,7 +22,8 @@ from tables import filled
 
 DOCS = Path(__file__).parents[1] / "docs"
 DIM = 512
-BATCHES = [64, 256, 1024, 4096]
+BATCHES = [64, 256, 1024, 4096]  # with the peer
+LARGE = 16384  # in blocks of anchors, without it
 WAYS = {"three_products": "limit", "graph": "graph", "xla": "XLA", "peer": "peer"}
 STYLES = {"three_products": "k:", "graph": "C0o-", "xla": "C1s-", "peer": "C3^--"}
 
@@ -51,7 +52,7 @@ def number(text):
 def summary(name, cpu, gpu):
     """A row of the page: at each batch the best of both modes to the limit and to the peer, and the same on a GPU."""
     row = {"family": family(name), "loss": name}
-    for batch in BATCHES:
+    for batch in [*BATCHES, LARGE]:
         cells = cpu[name, batch]
         row[f"to_limit_{batch}"] = min(float(cells[f"{way}_over_three_products"]) for way in ("graph", "xla"))
     for batch in BATCHES:
@@ -81,11 +82,11 @@ def picture(names, cpu, path):
     )
     for panel, name in zip(panels.flat, names, strict=False):
         for way, label in WAYS.items():
-            points = [(batch, number(cpu[name, batch][f"{way}_ms"])) for batch in BATCHES]
+            points = [(batch, number(cpu[name, batch][f"{way}_ms"])) for batch in [*BATCHES, LARGE]]
             points = [point for point in points if point[1]]
             panel.loglog(*zip(*points, strict=True), STYLES[way], label=label, markersize=4) if points else None
         panel.set_title(name, fontsize=9)
-        panel.set_xticks(BATCHES, [str(batch) for batch in BATCHES], minor=False)
+        panel.set_xticks([*BATCHES, LARGE], ["64", "256", "1k", "4k", "16k"], minor=False)
         panel.minorticks_off()
         panel.grid(alpha=0.3)
     for panel in panels.flat[len(names) :]:

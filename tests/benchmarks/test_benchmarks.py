@@ -257,7 +257,7 @@ def test_the_page_of_speed_has_a_row_a_loss_and_marks_older_numbers_of_a_gpu(tmp
             | {"peer_over_graph": 3.0, "peer_over_xla": 1.5, "peer_over_ours": "out of memory"}
             | {"versions": "numpy 2", "hardware": "2 cores"}
             for loss in ("FastAP", "batch hard")
-            for batch in (64, 256, 1024, 4096)
+            for batch in (64, 256, 1024, 4096, 16384)
         ]
         speed.write_csv(tmp_path / f"{name}.csv", rows)
     (tmp_path / "page.md").write_text("text")
