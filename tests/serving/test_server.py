@@ -798,19 +798,27 @@ def test_the_maps_of_two_images_sum_up_to_the_served_score(ask):
 
 
 @pytest.mark.parametrize(
-    ("pair", "options", "status", "reason"),
+    ("options", "reasons"),
     [
-        ([ITEM], {}, 400, "1 instances, expected two, files or items"),
-        ([ITEM, {"text": "a dog"}], {}, 400, "two, files or items"),
-        ([ITEM, {"row": 2}], {}, 400, "an item without its file, expected its path in the index."),
-        ([ITEM, file(b"no image")], {}, 400, "Image 1: Received 8 bytes that are not an image"),
-        ([ITEM] * 2, {"similarity_map": None}, 400, "The server has no Keras model. Serve a run"),
-        ([ITEM] * 2, {"similarity_map": lambda a, b: int("no map")}, 400, "cannot explain these images. invalid"),
-        ([ITEM] * 2, {"similarity_map": lambda a, b: [np.full((1, 1), np.nan)] * 2}, 400, "similarity is not finite"),
+        (
+            {},
+            {
+                "1 instances, expected two, files or items": [ITEM],
+                "two, files or items": [ITEM, {"text": "a dog"}],
+                "an item without its file, expected its path in the index.": [ITEM, {"row": 2}],
+                "Image 1: Received 8 bytes that are not an image": [ITEM, file(b"no image")],
+            },
+        ),
+        ({"similarity_map": None}, {"The server has no Keras model. Serve a run": [ITEM] * 2}),
+        ({"similarity_map": lambda a, b: int("no map")}, {"cannot explain these images. invalid": [ITEM] * 2}),
+        ({"similarity_map": lambda a, b: [np.full((1, 1), np.nan)] * 2}, {"similarity is not finite": [ITEM] * 2}),
     ],
 )
-def test_what_cannot_be_explained_is_refused_and_no_other_request(ask, pair, options, status, reason):
-    requests = [(EXPLAIN, {"instances": pair}), (SEARCH, {"instances": [ITEM]})]
-    refused, good, (_, facts) = ask(*requests, ("/v1/models/model/index", None, "get"), **options)
-    assert (refused[0], good[0], facts["explains"]) == (status, 200, None not in options.values())
-    assert reason in refused[1]["error"]
+def test_what_cannot_be_explained_is_refused_and_no_other_request(ask, options, reasons):
+    refused = [(EXPLAIN, {"instances": pair}) for pair in reasons.values()]
+    others = [(SEARCH, {"instances": [ITEM]}), ("/v1/models/model/index", None, "get")]
+    *answers, (good, _), (_, facts) = ask(*refused, *others, **options)
+    assert (good, facts["explains"]) == (200, None not in options.values())
+    for (status, content), reason in zip(answers, reasons, strict=True):
+        assert status == 400
+        assert reason in content["error"]
