@@ -213,7 +213,7 @@ class EmbeddingModel(keras.Model):
         return max(int(counted), int(keras.ops.convert_to_numpy(self.optimizer.iterations)))
 
     def make_train_function(self, force: bool = False) -> Any:
-        """As `keras.Model.make_train_function`; the optimizer has its variables, or TensorFlow traces the step twice."""
+        """As in Keras, after the optimizer is built: TensorFlow traces a step twice that makes variables."""
         if self.optimizer is not None and not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
         return super().make_train_function(force)
