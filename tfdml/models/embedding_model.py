@@ -212,6 +212,12 @@ class EmbeddingModel(keras.Model):
         _, counted = keras.ops.convert_to_numpy(self._counter.state)
         return max(int(counted), int(keras.ops.convert_to_numpy(self.optimizer.iterations)))
 
+    def make_train_function(self, force: bool = False) -> Any:
+        """As in Keras, after the optimizer is built: TensorFlow traces a step twice that makes variables."""
+        if self.optimizer is not None and not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+        return super().make_train_function(force)
+
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """As `keras.Model.fit`.
 

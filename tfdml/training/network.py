@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from tfdml._core.checks import require
 from tfdml.datasets import LabeledSet, Preprocessing, RandomCrop
 from tfdml.embedding.in_memory import embed
 from tfdml.models import EmbeddingModel, TwoTowers, from_backbone, residual_cnn
+from tfdml.models.devices import variables_of
 from tfdml.networks import add_lora, freeze
 from tfdml.networks.depth import inner_layers
 from tfdml.samplers import GroupSampler
@@ -63,13 +65,27 @@ def new_model(settings: TrainingSettings, train: LabeledSet) -> EmbeddingModel:
     captions = captions_of(train, settings.text_encoder)
     if captions is not None:
         model = TwoTowers(new_head(captions.texts, settings.dim), model)
-    warm_up = max(settings.steps // 10, 1)
-    rate = keras.optimizers.schedules.CosineDecay(
-        0.0, max(settings.steps - warm_up, 1), warmup_target=settings.learning_rate, warmup_steps=warm_up
-    )
-    loss = LOSSES[settings.loss](len(train.class_names))
-    model.compile(keras.optimizers.Adam(rate), loss=loss, micro_batch_size=settings.micro_batch_size or None)
+    optimizer, loss = keras.optimizers.Adam(settings.learning_rate), LOSSES[settings.loss](len(train.class_names))
+    model.compile(optimizer, loss=loss, micro_batch_size=settings.micro_batch_size or None)
     return model
+
+
+class WarmUpAndCosine(keras.callbacks.Callback):
+    """The learning rate of each step: it rises in a tenth of the steps, then falls along a cosine.
+
+    As part of the compiled step, it would need the number of steps, which follows from the time of a compiled step.
+    """
+
+    def __init__(self, settings: TrainingSettings):
+        super().__init__()
+        warm_up = max(settings.steps // 10, 1)
+        self.rate = keras.optimizers.schedules.CosineDecay(
+            0.0, max(settings.steps - warm_up, 1), warmup_target=settings.learning_rate, warmup_steps=warm_up
+        )
+
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Set the rate of the step."""
+        self.model.optimizer.learning_rate = self.rate(self.model.optimizer.iterations)
 
 
 def _network(settings, dim):
@@ -106,31 +122,34 @@ def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: in
 
 
 def step_seconds(
-    settings: TrainingSettings, model: keras.Model, train: LabeledSet, validation: LabeledSet
+    settings: TrainingSettings, model: EmbeddingModel, train: LabeledSet, validation: LabeledSet
 ) -> dict[str, float]:
-    """Seconds of a training step, of compilation and of an evaluation on this machine, by a network that it trains.
+    """Seconds of a training step and of an evaluation on this machine, without the compilation, which `model` keeps.
 
-    The step is the median of a few. Compilation is what the first step and the first embedding take above others. The
-    evaluation of the validation part is measured on some of its images.
+    The step is the median of a few, whose changes of the model are undone. The evaluation of the validation part is
+    measured on some of its images.
     """
-    batches = iter(training_batches(settings, train))
-    first, *steps = [_seconds(lambda: model.train_on_batch(*next(batches))) for _ in range(1 + _TIMED_STEPS)]
+    model.optimizer.build(model.trainable_variables)
+    variables = variables_of(model)
+    values, ends = [keras.ops.copy(variable) for variable in variables], []
+
+    def note(step, logs):
+        ends.append((float(logs["loss"]), time.perf_counter()))  # a GPU has a loss only after its step
+
+    callbacks = [keras.callbacks.LambdaCallback(on_train_batch_end=note)]
+    batches = training_batches(settings, train)
+    model.fit(batches, steps_per_epoch=1 + _TIMED_STEPS, shuffle=False, callbacks=callbacks, verbose=0)
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)
     images = getattr(model, "towers", [model])[-1]
     sample = validation.take(np.arange(min(len(validation), _TIMED_IMAGES)))
-    first_embedding, embedding = [_seconds(lambda: embed(images, sample)) for _ in range(2)]
-    embedded = len(validation) + (len(train) if settings.split_by == "image" else 0)
-    step = sorted(steps)[_TIMED_STEPS // 2]
-    return {
-        "step_seconds": step,
-        "compiling_seconds": max(first - step, 0.0) + max(first_embedding - embedding, 0.0),
-        "evaluation_seconds": embedding * embedded / len(sample),
-    }
-
-
-def _seconds(call):
+    embed(images, sample)  # compiles
     begin = time.perf_counter()
-    call()
-    return time.perf_counter() - begin
+    embed(images, sample)
+    embedding = time.perf_counter() - begin
+    embedded = len(validation) + (len(train) if settings.split_by == "image" else 0)
+    step = sorted(after - before for (_, before), (_, after) in pairwise(ends))[_TIMED_STEPS // 2]
+    return {"step_seconds": step, "evaluation_seconds": embedding * embedded / len(sample)}
 
 
 def require_memory(settings: TrainingSettings, model: keras.Model, free_bytes: int | None) -> None:

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import require
 from tfdml.datasets import LabeledSet
+from tfdml.models import EmbeddingModel
 from tfdml.training import network
 from tfdml.training.data_splits import parts_of, split_rows
 from tfdml.training.options import NAMES, SPLIT, TRAINING, Facts, TrainingSettings
@@ -22,7 +22,8 @@ from tfdml.training.settings import FILE, new_settings, read_record, write_setti
 class Plan:
     """All settings of a run with their reasons (none if it is resumed), and the usable images, read for the network.
 
-    `rows` and `parts` are the training, validation and test part by name; a small set has no test part.
+    `rows` and `parts` are the training, validation and test part by name; a small set has no test part. `model` is the
+    network before training, whose steps may be compiled; None if the run is resumed.
     """
 
     settings: TrainingSettings
@@ -30,6 +31,7 @@ class Plan:
     images: LabeledSet
     rows: Mapping[str, np.ndarray]
     parts: Mapping[str, LabeledSet]
+    model: EmbeddingModel | None = None
 
     @property
     def train(self) -> LabeledSet:
@@ -52,10 +54,10 @@ class Plan:
         names = [name for name in self.rows if name != "training" or self.gallery is not None]
         return np.sort(np.concatenate([self.rows[name] for name in names]))
 
-    def require_batch(self, device: str) -> keras.Model:
-        """Raise an error unless a batch has enough classes, and fits into memory; a GPU's memory is not known.
+    def with_model(self, device: str) -> "Plan":
+        """The plan with its network.
 
-        Returns the network that was measured, not trained yet.
+        An error unless a batch has enough classes, and fits into memory; a GPU's memory is not known.
         """
         classes = len(np.unique(self.train.labels))
         received = f"classes_per_batch={self.settings.classes_per_batch} and {classes} classes to train on"
@@ -63,7 +65,7 @@ class Plan:
         model = network.new_model(self.settings, self.train)
         if device == "cpu":
             network.require_memory(self.settings, model, network.free_memory())
-        return model
+        return replace(self, model=model)
 
     def begin(self, folder: Path, say: Callable[[str], None]) -> None:
         """Say the plan, and write its settings into a new folder."""
@@ -91,8 +93,8 @@ def new_plan(images: LabeledSet, overrides: Mapping[str, Any], max_minutes: floa
     trial = new_settings({**values_of(chosen), "steps": 10, "epochs": 1})
     images = replace(images, load=network.preprocessing_of(trial, images.load))
     parts = parts_of(images, rows, trial.split_by)
-    plan = Plan(settings=trial, reasons={}, images=images, rows=rows, parts=parts)
-    timed = (plan.require_batch(device), plan.train, parts["validation"])
+    plan = Plan(settings=trial, reasons={}, images=images, rows=rows, parts=parts).with_model(device)
+    timed = (plan.model, plan.train, parts["validation"])
     seconds = {"step_seconds": None} if "steps" in overrides else network.step_seconds(trial, *timed)
     chosen |= recommended_steps(facts, overrides, batch_size=trial.batch_size, max_minutes=minutes, **seconds)
     reasons = {name: setting.reason for name, setting in chosen.items()}

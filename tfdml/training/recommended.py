@@ -40,13 +40,12 @@ def recommended_steps(
     step_seconds: float | None,
     max_minutes: float,
     evaluation_seconds: float = 0.0,
-    compiling_seconds: float = 0.0,
 ) -> dict[str, Recommended]:
     """The number of batches and of epochs, whose evaluations take half of the time at most.
 
     There is an evaluation before training and one after every epoch. `step_seconds` is None where `steps` is given.
     """
-    seconds = 60 * max_minutes - compiling_seconds - evaluation_seconds
+    seconds = 60 * max_minutes - evaluation_seconds
     most = int(seconds / 2 / evaluation_seconds) if evaluation_seconds else _EPOCHS
     epochs = overrides.get("epochs", min(_EPOCHS, max(most, 1)))
     if step_seconds is None:

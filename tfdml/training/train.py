@@ -254,7 +254,9 @@ def _fit(folder, plan, max_minutes, say):
     """Train from the last whole epoch on; the history of all epochs, or KeyboardInterrupt before the first."""
     settings, checkpoint = plan.settings, folder / _CHECKPOINT
     is_resumed = checkpoint.exists()
-    model = keras.saving.load_model(checkpoint) if is_resumed else network.new_model(settings, plan.train)
+    model = keras.saving.load_model(checkpoint) if is_resumed else plan.model
+    if model is None:  # of a run that was killed in its first epoch
+        model = network.new_model(settings, plan.train)
     num_epochs = model.steps // settings.steps_per_epoch
     history = History(folder / _HISTORY, num_epochs)
     max_seconds = None if max_minutes is None else 60 * max_minutes
@@ -274,7 +276,7 @@ def _fit(folder, plan, max_minutes, say):
             initial_epoch=num_epochs,
             epochs=settings.epochs,
             shuffle=False,
-            callbacks=[evaluation, keep_best, TrainingCheckpoint(checkpoint)],
+            callbacks=[network.WarmUpAndCosine(settings), evaluation, keep_best, TrainingCheckpoint(checkpoint)],
             verbose=0,
         )
     except KeyboardInterrupt:
