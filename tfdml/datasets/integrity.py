@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdml._core.checks import require_whole
+from tfdml._core.optional import tf
 from tfdml._core.terminal import show_progress, visible
 
 _SHOWN = 20  # problems that are printed
@@ -111,8 +112,6 @@ def _examinations(labeled_set, workers):
 
 
 def _examine(labeled_set, read_record, load, row):
-    import tensorflow as tf
-
     try:
         record = read_record(row)
         example = load(record.key)
@@ -137,8 +136,6 @@ def _is_transparent(labeled_set, key):
     content = Path(example).read_bytes() if labeled_set.paths is not None else example
     if not _may_be_transparent(content):
         return False
-    import tensorflow as tf
-
     from tfdml.datasets.images.decode import is_transparent
 
     return bool(is_transparent(tf.constant(content), load.max_bytes, load.max_pixels))
@@ -163,8 +160,6 @@ def _message(error):
 
 def _threadsafe_load(labeled_set):
     """The `load` of a set as a function that threads may call, or the identity."""
-    import tensorflow as tf
-
     if labeled_set.load is None:
         return lambda key: key
     load = tf.function(labeled_set.load, reduce_retracing=True)
@@ -186,8 +181,6 @@ def _record_reader(labeled_set):
 
 
 def _read_file(labeled_set, lock, row):
-    import tensorflow as tf
-
     from tfdml.datasets.images.decode import decoded
 
     path = str(labeled_set.paths[row])
@@ -202,8 +195,6 @@ def _read_file(labeled_set, lock, row):
 
 def _read_array(labeled_set, lock, row):
     """Row of an array or a source; few sources are thread-safe."""
-    import tensorflow as tf
-
     with lock:
         record = (labeled_set.images if labeled_set.source is None else labeled_set.source)[row]
     checksum = hashlib.sha256()

@@ -3,23 +3,20 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, require, require_whole
 from tfdml._core.memory_maps import is_on_disk, rows_on_disk
+from tfdml._core.optional import tf
 from tfdml.datasets import integrity, splits
 from tfdml.datasets.caches.set_cache import cached, fingerprint, fingerprint_of_source
 from tfdml.datasets.integrity import FileCheck
 from tfdml.datasets.summary import Description, describe
 from tfdml.datasets.text import require_utf8
 from tfdml.typing import FilePath
-
-if TYPE_CHECKING:
-    import tensorflow as tf
-
 
 COLUMN = {"column": True}  # metadata of a field with one entry per example, which subsets of a set take along
 

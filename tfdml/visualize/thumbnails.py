@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tfdml._core.atomic import atomic_write, read_whole
 from tfdml._core.checks import is_labeled_set, require, require_whole
+from tfdml._core.optional import tf
 from tfdml.typing import Examples, FilePath
 from tfdml.visualize.pictures import iterate_pictures
 
@@ -73,8 +74,6 @@ class _Original:
         self.boxes, self._original, self._size = preprocessing.boxes, preprocessing.original, size
 
     def __call__(self, example):
-        import tensorflow as tf
-
         pixels = self._original(example)
         sides = tf.cast(tf.shape(pixels)[:2], tf.float32)
         sides *= tf.minimum(1.0, self._size / tf.reduce_max(sides))
@@ -152,8 +151,6 @@ def _as_ids(ids):
 
 
 def _as_jpeg(pixels):
-    import tensorflow as tf
-
     return tf.io.encode_jpeg(pixels, quality=_QUALITY).numpy()
 
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from tfdml._core.checks import require, require_whole
+from tfdml._core.optional import tf
 from tfdml._core.serialization import Settings, serializable
 from tfdml.datasets.images import MAX_BYTES, MAX_PIXELS
 from tfdml.datasets.images.augmentation import as_sides
 
 if TYPE_CHECKING:
     import keras
-    import tensorflow as tf
 
 _FITS = ("stretch", "pad", "crop")
 _INVERSE_DCTS = ("accurate", "fast")
@@ -202,8 +202,6 @@ class Preprocessing(Settings):
 
     def _pixels(self, example):
         """RGB pixels of a path or of pixels, with or without a box."""
-        import tensorflow as tf
-
         from tfdml.datasets.images.decode import require_image
 
         example, box = example if self.boxes else (example, None)
@@ -252,8 +250,6 @@ def _as_color(name, value):
 
 def _as_rgb(pixels, background):
     """Pixels `(any, any, 1, 3 or 4)` as RGB."""
-    import tensorflow as tf
-
     from tfdml.datasets.images.decode import onto
 
     is_image = pixels.dtype == "uint8" and pixels.shape.rank == 3 and pixels.shape[2] in (1, 3, 4)

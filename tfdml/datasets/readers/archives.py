@@ -15,7 +15,7 @@ import numpy as np
 from tfdml._core.checks import require
 from tfdml._core.checksums import sha256_of_rows
 from tfdml._core.memory_maps import BoundedReader
-from tfdml._core.optional import optional_import
+from tfdml._core.optional import optional_import, tf
 from tfdml.datasets.caches.set_cache import states_of_files
 from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
@@ -270,8 +270,6 @@ def _frames(path):
 
 def _feature(record, name):
     """The first value of a feature of a `tf.train.Example`."""
-    import tensorflow as tf
-
     try:
         features = tf.train.Example.FromString(record).features.feature
     except Exception as error:  # of protobuf, which has several
