@@ -2,10 +2,6 @@
 
 import io
 import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -299,51 +295,6 @@ def test_what_is_not_embeddings_is_not_read(tmp_path):
     (tmp_path / "text.parquet").write_text("hello")
     with pytest.raises(ValueError, match="is not a Parquet file"):
         models.read_embeddings(tmp_path / "text.parquet")
-
-
-CHILD = """
-import sys, time
-from pathlib import Path
-import numpy as np
-from tests.embedding.test_to_disk import Flat, PIXELS
-from tfdml import models
-
-class Slow(Flat):
-    def predict_on_batch(self, x):
-        time.sleep(0.002)
-        return super().predict_on_batch(x) / 3
-
-for path in sys.argv[1:]:
-    if not Path(path).exists():
-        models.write_embeddings(Slow(), np.tile(PIXELS, (50, 1, 1, 1)), path, batch_size=1)
-"""
-
-
-def killed(process, unfinished, home):
-    """Kill a process after it has written three parts of unfinished embeddings."""
-    parts = len(list(unfinished.glob("*.npz")))
-    while len(list(unfinished.glob("*.npz"))) < parts + 3 and process.poll() is None:
-        time.sleep(0.01)
-    time.sleep(np.random.default_rng().uniform(0, 0.3))
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    assert unfinished.exists()
-    assert not (home / unfinished.stem).exists()
-
-
-@pytest.mark.nightly
-def test_a_killed_run_ends_as_one_without_interruption(tmp_path):
-    names = ["out", "out.parquet"]
-    child = [sys.executable, "-c", CHILD, *(str(tmp_path / name) for name in names)]
-    for name in [names[0], *names]:  # in the first two runs, the second of which resumes, and in the third
-        killed(subprocess.Popen(child), tmp_path / f"{name}.unfinished", tmp_path)
-    assert subprocess.run(child).returncode == 0
-    x = np.tile(PIXELS, (50, 1, 1, 1)).reshape(2000, -1).astype(np.float32) / 3
-    for name in names:
-        found = models.read_embeddings(tmp_path / name)
-        np.testing.assert_array_equal(found.embeddings, x)
-        assert found.rows.tolist() == list(range(2000))
-    assert sorted(place.name for place in tmp_path.iterdir()) == names
 
 
 def npy(array):

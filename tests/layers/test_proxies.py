@@ -380,11 +380,3 @@ def test_a_loss_with_proxies_comes_back_from_its_config():
         assert again.get_config() == loss.get_config()
         assert (again.proxies.name, again.proxies.built) == ("mine", built)
         loss(LABELS, X)
-
-
-def test_a_plain_keras_model_is_told_that_it_would_not_train_proxies():
-    inputs = keras.Input((4,))
-    model = keras.Model(inputs, keras.layers.Dense(3)(inputs))
-    model.compile("sgd", loss=losses.CosFaceLoss(classes=4))
-    with pytest.raises(ValueError, match=r"in a plain Functional.*tfdml.models.EmbeddingModel"):
-        model.fit(X, LABELS, batch_size=len(LABELS), verbose=0)

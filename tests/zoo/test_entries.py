@@ -226,22 +226,6 @@ def test_only_the_metrics_of_a_card_are_compared(root):
     assert set(found.metrics) == {"recall@1", "map@r"}
 
 
-def test_a_list_shows_all_entries_and_those_that_cannot_be_read(root):
-    found = zoo.list_models(root)
-    assert found.names == tuple(found) == ("pair", "squares")
-    assert len(found) == 2
-    assert str(found).splitlines()[2].startswith("squares  ")
-    assert str(found).endswith("squares  Squares.")
-    content = (root / "pair" / "model.json").read_text()
-    (root / "pair" / "model.json").write_text(content.replace('"format": 2', '"format": 3'))
-    (root / "squares" / "model.json").write_text("{}")
-    found = zoo.list_models(root)
-    assert found.names == ()
-    assert [name for name, _ in found.unreadable] == ["pair", "squares"]
-    assert "Update tfdml" in str(found)
-    assert str(zoo.list_models(root / "pair")) == "no entries"
-
-
 def test_the_table_of_a_folder_is_current_and_another_page_is_kept(root):
     text = (root / "README.md").read_text()
     assert text == zoo.list_models(root).markdown()

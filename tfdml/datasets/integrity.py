@@ -99,7 +99,6 @@ def unreadable_files(labeled_set: Any, workers: int | None) -> tuple[tuple[int, 
 
 
 def _examinations(labeled_set, workers):
-    """The `_Examination` of every row, in order."""
     from concurrent.futures import ThreadPoolExecutor
 
     workers = os.cpu_count() or 1 if workers is None else workers
@@ -167,7 +166,6 @@ def _threadsafe_load(labeled_set):
 
 
 def _record_reader(labeled_set):
-    """Function from a row to its `_Record`."""
     read_record = _read_file if labeled_set.paths is not None else _read_array
     read = partial(read_record, labeled_set, threading.Lock())
     if not getattr(labeled_set.load, "boxes", False):
@@ -206,7 +204,6 @@ def _read_array(labeled_set, lock, row):
 
 
 def _box_problem(box, height_width):
-    """The problem of a box in an image; empty for none."""
     left, upper, right, lower = box.tolist()
     text = f"the box ({left:g}, {upper:g}, {right:g}, {lower:g})"
     if not (left < right and upper < lower):

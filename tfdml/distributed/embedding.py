@@ -196,12 +196,10 @@ def opened(model: Embedder | FilePath | Callable[[], Embedder]) -> Embedder:
 
 
 def _name(start, run):
-    """The name of the shard that begins with a row."""
     return f"part-{start // run['shard_size']:06}"
 
 
 def _embed(model, data, path, run, starts, actors, claims):
-    """Embed the shards that begin with these rows, by actors of Ray Data."""
     ray = connected()
     ray_data = optional_import("ray.data", feature="tfdml.distributed.embed", extra="ray")
     ray_data.DataContext.get_current().enable_progress_bars = False

@@ -96,7 +96,6 @@ class ClassTree(LossLayer):
         self.lowest.assign(lowest)
 
     def _nodes_of(self, labels):
-        """The node of each label at each level, a list."""
         return ops.unstack(look_up(self.ids, self.nodes, labels, source="class_ids"), self.levels, axis=-1)
 
     def get_config(self) -> dict[str, Any]:

@@ -79,7 +79,6 @@ def _is_image(example):
 
 
 def _gray_levels(example, row):
-    """The values of an image, floats times 255."""
     received = f"an example of shape {example.shape} and type {example.dtype} in row {row}"
     require(_is_image(example), received, "an image (height, width, channels) of 1, 3 or 4 channels")
     require(bool(np.isfinite(example).all()), f"an image with NaN or infinite values in row {row}", "finite numbers")

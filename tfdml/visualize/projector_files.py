@@ -73,7 +73,6 @@ def projector(
 
 
 def _write_config(folder, names, thumbnail):
-    """Write the configuration, which lists the embeddings; TensorBoard shows the first name first."""
     from tensorboard.plugins.projector import ProjectorConfig
 
     config = ProjectorConfig()
@@ -106,7 +105,6 @@ def _metadata(data, rows, labels):
 
 
 def _table(lines):
-    """Text of tab-separated values."""
     cells = ([" ".join(str(cell).split()) for cell in line] for line in lines)  # Tabs and line ends separate cells.
     return "\n".join("\t".join(line) for line in cells) + "\n"
 

@@ -216,7 +216,6 @@ def _crop(image, corner, size):
 
 
 def _resized(image, size):
-    """Resized, of the same type."""
     pixels = tf.image.resize(image, size, antialias=True)
     return tf.saturate_cast(tf.round(pixels) if image.dtype.is_integer else pixels, image.dtype)
 

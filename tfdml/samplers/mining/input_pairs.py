@@ -90,7 +90,6 @@ def _rows(batch):
 
 
 def _num_candidates(batches, pairing):
-    """The number of pairs that are compared in each batch."""
     spec = getattr(batches, "element_spec", None)
     rows = _rows(spec) if isinstance(spec, tuple) and len(spec) == 2 else None
     expected = "a tf.data.Dataset of batches (examples, labels) of a fixed number of rows, such as sampler.batches(...)"
@@ -102,7 +101,6 @@ def _num_candidates(batches, pairing):
 
 
 def _combinations(rows):
-    """All pairs of two rows, each once."""
     a, b = np.triu_indices(rows, 1)
     return tf.constant(a), tf.constant(b)
 
@@ -145,7 +143,6 @@ def _towers(rows, labels):
 
 
 def _product(rows):
-    """Each of some rows with each of as many others."""
     numbers = tf.range(rows, dtype=tf.int64)
     return tf.repeat(numbers, rows), tf.tile(numbers, [rows])
 
@@ -186,7 +183,6 @@ def _swapped(pairs, random):
 
 
 def _inputs(examples, pairs, pairing):
-    """The examples of both inputs, `(pairs, ...)`."""
     first, second = examples if pairing is two_towers else (examples, examples)
     return (
         tf.nest.map_structure(lambda x: tf.gather(x, pairs.a), first),
