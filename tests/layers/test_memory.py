@@ -152,17 +152,6 @@ def test_embeddings_are_remembered_as_the_network_made_them():
 
 
 @pytest.mark.slow
-def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
-    model = embedding_model(losses.MultiSimilarityLoss(pairing=layers.Memory(20, warm_up=2)))
-    trained(model).save(tmp_path / "model.keras")
-    resumed = keras.saving.load_model(tmp_path / "model.keras")
-    for one, other in zip(state(trained(model)), state(trained(resumed)), strict=True):
-        np.testing.assert_array_equal(one, other)
-    fresh = embedding_model(losses.MultiSimilarityLoss(pairing=layers.Memory(20, warm_up=2)))
-    assert any((one != other).any() for one, other in zip(state(trained(fresh)), state(model), strict=True))
-
-
-@pytest.mark.slow
 def test_each_output_has_its_memory():
     inputs = keras.Input((5,))
     outputs = {"small": keras.layers.Dense(2)(inputs), "large": keras.layers.Dense(3)(inputs)}

@@ -172,27 +172,6 @@ def test_the_loss_grows_with_the_angle_to_the_proxy(make, options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [losses.ArcFaceLoss, losses.ProxyAnchorLoss], ids=lambda make: make.__name__)
-def test_fit_trains_proxies_files_keep_them_and_exports_leave_them_out(make, tmp_path):
-    model = embedding_model(make(classes=4), jit_compile=XLA)
-    assert model.loss.proxies.vectors.shape == (4, 3)
-    start = numbers(model.loss.proxies.vectors)
-    trained(model, 3)
-    assert (numbers(model.loss.proxies.vectors) != start).any(axis=1).all()
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(numbers(again.loss.proxies.vectors), numbers(model.loss.proxies.vectors))
-    for one, other in zip(trained(model, 2).get_weights(), trained(again, 2).get_weights(), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
-    if BACKEND == "tensorflow":
-        model.export(tmp_path / "exported", verbose=False)
-        import tensorflow as tf
-
-        served = tf.saved_model.load(tmp_path / "exported")
-        assert {tuple(variable.shape) for variable in served.variables} == {(4, 3), (3,)}
-
-
-@pytest.mark.slow
 def test_training_lowers_the_loss_and_evaluation_leaves_proxies_as_they_are():
     keras.utils.set_random_seed(0)
     model = embedding_model(losses.CosFaceLoss(classes=4, scale=8.0))

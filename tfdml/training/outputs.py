@@ -40,7 +40,6 @@ _STAGES = 6  # of the outputs
 _FROZEN_FILE = "state/frozen.npy"
 _SELECTED = "The network with the highest MAP@R of the validation part, of those after each epoch and before training."
 _BY_CAPTIONS = "The network with the highest MAP@R of images for captions of the validation part, after each epoch."
-_VERDICT = "map@r"
 _TESTED = "The test part was measured once, after that."
 
 
@@ -114,12 +113,8 @@ def verdict(trained: Evaluation, frozen: Evaluation, best_epoch: int) -> str:
             "Training did not help: on the validation part, no epoch reached the MAP@R of the network before training, "
             "which is the one that is exported."
         )
-    difference = metrics.paired_comparison(
-        trained.per_query.values[_VERDICT],
-        frozen.per_query.values[_VERDICT],
-        trained.per_query.labels,
-        seed=trained.seed,
-    )
+    values = [each.per_query.values["map@r"] for each in (trained, frozen)]
+    difference = metrics.paired_comparison(*values, trained.per_query.labels, seed=trained.seed)
     if np.isnan(difference.low):
         reason = f"an interval needs {least_classes()} classes or more, and the queries have {difference.classes}"
         return f"It cannot be told whether training helped: {reason}."
@@ -214,8 +209,8 @@ def _summary(settings, train, best_epoch):
 
 def differences(evaluations: Mapping[str, Evaluation]) -> list[str]:
     """Lines of a table of the metrics of several networks, in %, with 95% intervals."""
-    metrics = next(iter(evaluations.values())).metrics
-    rows = [[name, *(_number(each.metrics[name]) for each in evaluations.values())] for name in metrics]
+    names = next(iter(evaluations.values())).metrics
+    rows = [[name, *(_number(each.metrics[name]) for each in evaluations.values())] for name in names]
     return ["".join(f"{cell:{_WIDTH}}" for cell in row).rstrip() for row in [["%", *evaluations], *rows]]
 
 
