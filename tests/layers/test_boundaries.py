@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from tests.backend import compiled, fast, gradient_and_values, numbers
+from tests.layers.fitted import embedding_model
 from tests.losses.loops import distance_between, others_of
-from tfdml import layers, losses, miners, models, pairs
+from tfdml import layers, losses, miners, pairs
 from tfdml.layers.boundaries import same_class
 
 pytestmark = pytest.mark.backends
@@ -32,14 +33,6 @@ def margin_by_loops(x, beta, nu=0.0, margin=0.2):
         )
     active = sum(cost > 0 for row in costs for cost in row)
     return np.array([len(x) * sum(row) / active + nu * b for row, b in zip(costs, beta, strict=True)])
-
-
-def embedding_model(loss, **options):
-    inputs = keras.Input((4,))
-    outputs = keras.layers.UnitNormalization()(keras.layers.Dense(4, name="dense")(inputs))
-    model = models.EmbeddingModel(inputs, outputs)
-    model.compile(keras.optimizers.Adam(0.05), loss=loss, **options)
-    return model
 
 
 def test_a_boundary_is_the_sum_of_its_parts():

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from tests.backend import BACKEND, XLA, compiled, gradient, numbers
+from tests.layers.fitted import LABELS, X, embedding_model, trained
 from tests.losses import loops
 from tfdml import layers, losses, models
 
 pytestmark = pytest.mark.backends
 
-LABELS = np.array([3, 3, 0, 0, 1, 1, 3, 0])
-X = np.random.default_rng(0).standard_normal((len(LABELS), 4)).astype("float32")
 OVER_PROXIES = {
     losses.NormalizedSoftmaxLoss: loops.normalized_softmax,
     losses.CosFaceLoss: loops.cosface,
@@ -43,19 +42,6 @@ def proxy_anchor_by_loops(vectors, margin=0.1, alpha=32.0):
             pull.append(np.log(1 + np.exp(-alpha * (s[label == LABELS] - margin)).sum()))
         push.append(np.log(1 + np.exp(alpha * (s[label != LABELS] + margin)).sum()))
     return np.mean(pull) + np.mean(push)
-
-
-def embedding_model(loss, **options):
-    inputs = keras.Input((4,))
-    outputs = keras.layers.UnitNormalization()(keras.layers.Dense(3, name="dense")(inputs))
-    model = models.EmbeddingModel(inputs, outputs)
-    model.compile(keras.optimizers.Adam(0.05), loss=loss, **options)
-    return model
-
-
-def trained(model, epochs):
-    model.fit(X, LABELS, batch_size=len(LABELS), epochs=epochs, verbose=0, shuffle=False)
-    return model
 
 
 def test_every_row_is_compared_with_every_proxy_and_its_own_are_positive():
@@ -173,7 +159,6 @@ def test_the_loss_grows_with_the_angle_to_the_proxy(make, options):
 
 @pytest.mark.slow
 def test_training_lowers_the_loss_and_evaluation_leaves_proxies_as_they_are():
-    keras.utils.set_random_seed(0)
     model = embedding_model(losses.CosFaceLoss(classes=4, scale=8.0))
     before = model.evaluate(X, LABELS, verbose=0)
     vectors = numbers(trained(model, 20).loss.proxies.vectors)
