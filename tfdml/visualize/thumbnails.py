@@ -54,7 +54,7 @@ def write_thumbnails(path: FilePath, ids: npt.ArrayLike, data: Examples | Iterab
     require_whole("size", size, 1, _MAX_SIDE)
     with atomic_write(path) as new, tempfile.TemporaryFile() as jpegs:
         pictures = iterate_pictures(_originals(data, size), size)
-        lengths = [jpegs.write(_as_jpeg(pixels)) for pixels in pictures]
+        lengths = [jpegs.write(tf.io.encode_jpeg(pixels, quality=_QUALITY).numpy()) for pixels in pictures]
         require(len(lengths) == len(item_ids), f"{len(lengths)} images for {len(item_ids)} ids", "one per id")
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
         _write(new, item_ids, offsets, jpegs)
@@ -148,10 +148,6 @@ def _as_ids(ids):
     distinct = np.unique(array)
     require(len(distinct) == len(array), f"{len(array)} ids, of which {len(distinct)} differ", "distinct ids")
     return array
-
-
-def _as_jpeg(pixels):
-    return tf.io.encode_jpeg(pixels, quality=_QUALITY).numpy()
 
 
 def _write(path, ids, offsets, jpegs):
