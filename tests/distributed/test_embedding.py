@@ -55,8 +55,7 @@ def rows_of(embedded):
     return np.concatenate([shard.rows for shard in embedded])
 
 
-def test_shards_hold_the_embeddings_of_one_machine_in_their_order(cluster, tmp_path):
-    embedded = shards(tmp_path / "embedded")
+def test_shards_hold_the_embeddings_of_one_machine_in_their_order(embedded):
     np.testing.assert_array_equal(rows_of(embedded), np.arange(ROWS))
     expected = models.embed(Projection(), labeled_set(), batch_size=16)
     np.testing.assert_array_equal(np.concatenate([shard.embeddings for shard in embedded]), expected)
@@ -118,11 +117,10 @@ def test_an_actor_that_ends_each_time_is_an_error_in_place_of_a_run_without_end(
         (dict(batch_size=0), "batch_size=0"),
     ],
 )
-def test_another_run_in_the_folder_is_an_error(cluster, tmp_path, options, message):
-    shards(tmp_path / "embedded")
+def test_another_run_in_the_folder_is_an_error(embedded, options, message):
     options = {"batch_size": 16, "shard_size": 64, **options}
     with pytest.raises(ValueError, match=re.escape(message)):
-        distributed.embed(Projection(), labeled_set(), tmp_path / "embedded", **options)
+        distributed.embed(Projection(), labeled_set(), embedded.folder, **options)
 
 
 def test_another_model_set_or_folder_is_an_error_and_keeps_the_files(cluster, tmp_path):

@@ -6,9 +6,10 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import BACKEND, XLA, compiled, fast, gradient_and_values, numbers
+from tests.backend import compiled, fast, gradient_and_values, numbers
+from tests.layers.fitted import embedding_model
 from tests.losses.loops import distance_between, others_of
-from tfdml import layers, losses, miners, models, pairs
+from tfdml import layers, losses, miners, pairs
 from tfdml.layers.boundaries import same_class
 
 pytestmark = pytest.mark.backends
@@ -32,14 +33,6 @@ def margin_by_loops(x, beta, nu=0.0, margin=0.2):
         )
     active = sum(cost > 0 for row in costs for cost in row)
     return np.array([len(x) * sum(row) / active + nu * b for row, b in zip(costs, beta, strict=True)])
-
-
-def embedding_model(loss, **options):
-    inputs = keras.Input((4,))
-    outputs = keras.layers.UnitNormalization()(keras.layers.Dense(4, name="dense")(inputs))
-    model = models.EmbeddingModel(inputs, outputs)
-    model.compile(keras.optimizers.Adam(0.05), loss=loss, **options)
-    return model
 
 
 def test_a_boundary_is_the_sum_of_its_parts():
@@ -87,30 +80,6 @@ def test_the_slope_of_a_boundary_is_active_negatives_less_active_positives_and_n
         negative += sum(distance_between(x[a], x[n], "euclidean") < 1.4 for n in negatives)
     slope = (value(1.2 + 1e-7) - value(1.2 - 1e-7)) / 2e-7
     np.testing.assert_allclose(slope, (negative - positive) / (negative + positive) + nu, rtol=1e-5)
-
-
-@pytest.mark.slow
-def test_fit_trains_them_files_keep_them_and_exports_leave_them_out(tmp_path):
-    boundaries = layers.Boundaries(class_ids=LABELS)
-    model = embedding_model(losses.MarginLoss(boundary=boundaries, nu=0.1), jit_compile=XLA)
-    model.fit(batch(), LABELS, batch_size=len(LABELS), epochs=5, verbose=0, shuffle=False)
-    learned = [numbers(variable.value) for variable in boundaries.variables]
-    assert abs(learned[0] - 1.2) > 0.01
-    assert (learned[1] != 0).all()
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    for one, other in zip(learned, again.loss.settings["boundary"].variables, strict=True):
-        np.testing.assert_array_equal(one, numbers(other.value))
-    for one in (model, again):
-        one.fit(batch(), LABELS, batch_size=len(LABELS), epochs=3, verbose=0, shuffle=False)
-    for one, other in zip(model.get_weights(), again.get_weights(), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
-    if BACKEND == "tensorflow":
-        model.export(tmp_path / "exported", verbose=False)
-        import tensorflow as tf
-
-        served = tf.saved_model.load(tmp_path / "exported")
-        assert {tuple(variable.shape) for variable in served.variables} == {(4, 4), (4,)}
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 
 from tests.backend import XLA, compiled, numbers
 from tests.losses import loops
-from tfdml import callbacks, layers, losses, models, pairs, samplers
+from tfdml import callbacks, layers, losses, pairs, samplers
 
 pytestmark = pytest.mark.backends
 
@@ -67,22 +67,6 @@ def test_the_loss_is_the_triplet_loss_with_the_margins_of_the_tree():
                 costs[a].append(max(0, d[a, p] - d[a, n] + margin))
     found = losses.HierarchicalTripletLoss(tree).call(LABELS, X)
     np.testing.assert_allclose(numbers(found), loops.normalized_costs(costs, "all"), rtol=1e-5)
-
-
-@pytest.mark.slow
-def test_the_callback_builds_the_tree_and_files_keep_it(tmp_path):
-    keras.utils.set_random_seed(0)
-    tree = layers.ClassTree(LABELS, levels=4)
-    inputs = keras.Input((4,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
-    model.compile("adam", loss=losses.HierarchicalTripletLoss(tree))
-    refresh = callbacks.RefreshCenters(X, LABELS, centers=tree)
-    model.fit(X, LABELS, batch_size=15, epochs=2, verbose=0, callbacks=[refresh])
-    assert float(tree.lowest.value) > 0
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras").loss.settings["tree"]
-    for ours, theirs in zip(tree.variables, again.variables, strict=True):
-        np.testing.assert_array_equal(numbers(ours), numbers(theirs))
 
 
 @pytest.mark.slow

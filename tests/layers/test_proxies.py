@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from tests.backend import BACKEND, XLA, compiled, gradient, numbers
+from tests.layers.fitted import LABELS, X, embedding_model, trained
 from tests.losses import loops
 from tfdml import layers, losses, models
 
 pytestmark = pytest.mark.backends
 
-LABELS = np.array([3, 3, 0, 0, 1, 1, 3, 0])
-X = np.random.default_rng(0).standard_normal((len(LABELS), 4)).astype("float32")
 OVER_PROXIES = {
     losses.NormalizedSoftmaxLoss: loops.normalized_softmax,
     losses.CosFaceLoss: loops.cosface,
@@ -43,19 +42,6 @@ def proxy_anchor_by_loops(vectors, margin=0.1, alpha=32.0):
             pull.append(np.log(1 + np.exp(-alpha * (s[label == LABELS] - margin)).sum()))
         push.append(np.log(1 + np.exp(alpha * (s[label != LABELS] + margin)).sum()))
     return np.mean(pull) + np.mean(push)
-
-
-def embedding_model(loss, **options):
-    inputs = keras.Input((4,))
-    outputs = keras.layers.UnitNormalization()(keras.layers.Dense(3, name="dense")(inputs))
-    model = models.EmbeddingModel(inputs, outputs)
-    model.compile(keras.optimizers.Adam(0.05), loss=loss, **options)
-    return model
-
-
-def trained(model, epochs):
-    model.fit(X, LABELS, batch_size=len(LABELS), epochs=epochs, verbose=0, shuffle=False)
-    return model
 
 
 def test_every_row_is_compared_with_every_proxy_and_its_own_are_positive():
@@ -172,29 +158,7 @@ def test_the_loss_grows_with_the_angle_to_the_proxy(make, options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [losses.ArcFaceLoss, losses.ProxyAnchorLoss], ids=lambda make: make.__name__)
-def test_fit_trains_proxies_files_keep_them_and_exports_leave_them_out(make, tmp_path):
-    model = embedding_model(make(classes=4), jit_compile=XLA)
-    assert model.loss.proxies.vectors.shape == (4, 3)
-    start = numbers(model.loss.proxies.vectors)
-    trained(model, 3)
-    assert (numbers(model.loss.proxies.vectors) != start).any(axis=1).all()
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(numbers(again.loss.proxies.vectors), numbers(model.loss.proxies.vectors))
-    for one, other in zip(trained(model, 2).get_weights(), trained(again, 2).get_weights(), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
-    if BACKEND == "tensorflow":
-        model.export(tmp_path / "exported", verbose=False)
-        import tensorflow as tf
-
-        served = tf.saved_model.load(tmp_path / "exported")
-        assert {tuple(variable.shape) for variable in served.variables} == {(4, 3), (3,)}
-
-
-@pytest.mark.slow
 def test_training_lowers_the_loss_and_evaluation_leaves_proxies_as_they_are():
-    keras.utils.set_random_seed(0)
     model = embedding_model(losses.CosFaceLoss(classes=4, scale=8.0))
     before = model.evaluate(X, LABELS, verbose=0)
     vectors = numbers(trained(model, 20).loss.proxies.vectors)
@@ -380,11 +344,3 @@ def test_a_loss_with_proxies_comes_back_from_its_config():
         assert again.get_config() == loss.get_config()
         assert (again.proxies.name, again.proxies.built) == ("mine", built)
         loss(LABELS, X)
-
-
-def test_a_plain_keras_model_is_told_that_it_would_not_train_proxies():
-    inputs = keras.Input((4,))
-    model = keras.Model(inputs, keras.layers.Dense(3)(inputs))
-    model.compile("sgd", loss=losses.CosFaceLoss(classes=4))
-    with pytest.raises(ValueError, match=r"in a plain Functional.*tfdml.models.EmbeddingModel"):
-        model.fit(X, LABELS, batch_size=len(LABELS), verbose=0)

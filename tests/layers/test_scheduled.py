@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.backend import numbers
-from tfdml import layers, losses, models, pairs
+from tfdml import layers, losses, pairs
 
 pytestmark = pytest.mark.backends
 
@@ -13,18 +13,6 @@ RNG = np.random.default_rng(0)
 LABELS = np.array([0, 0, 1, 1, 2, 2, 3, 3])
 X = RNG.standard_normal((8, 4)).astype("float32")
 GROWING = keras.optimizers.schedules.PolynomialDecay(0.0, decay_steps=4, end_learning_rate=0.4)
-
-
-def model_with(margin):
-    inputs = keras.Input((4,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(3, kernel_initializer="ones")(inputs))
-    loss = losses.ArcFaceLoss(pairing=layers.Proxies(4, seed=0), margin=margin, scale=8.0)
-    model.compile(keras.optimizers.SGD(0.1), loss=loss)
-    return model
-
-
-def train(model, epochs):
-    model.fit(X, LABELS, batch_size=8, epochs=epochs, verbose=0, shuffle=False)
 
 
 @pytest.mark.parametrize("make", [losses.CosFaceLoss, losses.ArcFaceLoss], ids=lambda make: make.__name__)
@@ -44,22 +32,6 @@ def test_a_margin_may_be_a_function_that_returns_one_per_anchor():
         for row, margin in enumerate(margins):
             expected = numbers(make(pairing=pairs.all_pairs, margin=float(margin)).call(LABELS, X))[row]
             np.testing.assert_allclose(values[row], expected, rtol=1e-5)
-
-
-@pytest.mark.slow
-def test_training_counts_steps_evaluation_does_not_and_files_keep_them(tmp_path):
-    model = model_with(layers.Scheduled(GROWING))
-    model.evaluate(X, LABELS, verbose=0)
-    train(model, 3)
-    model.evaluate(X, LABELS, verbose=0)
-    assert int(numbers(model.loss.settings["margin"].step)) == 3
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    assert int(numbers(again.loss.settings["margin"].step)) == 3
-    train(model, 2)
-    train(again, 2)
-    for one, other in zip(model.get_weights(), again.get_weights(), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
 def test_what_is_no_schedule_is_refused():

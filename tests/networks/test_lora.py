@@ -129,21 +129,6 @@ def test_a_model_that_is_not_of_from_backbone_is_adapted_whole_but_not_the_layer
     assert {"lora_kernel_a", "lora_kernel_b"} < names
 
 
-@pytest.mark.slow
-def test_a_file_has_the_same_bits_and_trains_on(trained, tmp_path):
-    trained.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(predicted(again), predicted(trained))
-    assert [v.path for v in again.trainable_variables] == [v.path for v in trained.trainable_variables]
-    assert [layer.lora_alpha for layer in again.get_layer("backbone").layers if hasattr(layer, "lora_alpha")].count(
-        6
-    ) == 2
-    before = [numbers(variable) for variable in again.trainable_variables]
-    fit(again)
-    for variable, value in zip(again.trainable_variables, before, strict=True):
-        assert np.abs(numbers(variable) - value).max() > 0, variable.path
-
-
 def test_a_plain_functional_model_keeps_lora_in_its_file(tmp_path):
     model = network()
     add_lora(model, RANK, alpha=ALPHA)

@@ -14,19 +14,6 @@ LABELS = np.repeat(np.arange(6), 5)
 GROUP = samplers.GroupSampler(classes_per_batch=3, examples_per_class=2)
 
 
-@pytest.fixture
-def png_files(tmp_path):
-    """One small image a row; its pixels say which row it is."""
-    paths = [str(tmp_path / f"{row}.png") for row in range(len(LABELS))]
-    for row, path in enumerate(paths):
-        tf.io.write_file(path, tf.io.encode_png(tf.fill((6, 4, 1), tf.constant(row, tf.uint8))))
-    return paths
-
-
-def load_png(path):
-    return tf.ensure_shape(tf.io.decode_png(tf.io.read_file(path), channels=1), (6, 4, 1))
-
-
 def rows_of(dataset, steps):
     return np.stack([rows.numpy() for rows in dataset.take(steps)])
 
@@ -35,15 +22,6 @@ def rows_of(dataset, steps):
 def test_keys_may_be_a_list_an_array_or_a_tensor(as_keys):
     keys = [f"{row}.png" for row in range(30)]
     np.testing.assert_array_equal(loading.arrays(keys, 30), loading.arrays(as_keys(keys), 30))
-
-
-def test_files_are_loaded_in_the_order_of_the_rows(png_files):
-    dataset = GROUP.batches(png_files, LABELS, load=load_png, start=3)
-    assert dataset.element_spec == (tf.TensorSpec((6, 6, 4, 1), tf.uint8), tf.TensorSpec((6,), tf.int64))
-    rows = rows_of(GROUP.index_batches(LABELS, start=3), 10)
-    for row, (images, labels) in zip(rows, dataset.take(10), strict=True):
-        np.testing.assert_array_equal(images, np.broadcast_to(row[:, None, None, None], (6, 6, 4, 1)))
-        np.testing.assert_array_equal(labels, LABELS[row])
 
 
 def test_a_key_that_loads_slowly_still_comes_in_its_place():

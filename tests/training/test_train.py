@@ -24,8 +24,8 @@ from tfdml.evaluation.report.records import PerQuery
 from tfdml.training import network, outputs, read_settings
 from tfdml.training.network import bytes_per_image, require_memory
 from tfdml.training.options import TrainingSettings
+from tfdml.training.outputs import verdict
 from tfdml.training.progress import History, KeepBest, Stages, clock
-from tfdml.training.verdict import verdict
 
 module = importlib.import_module("tfdml.training.train")
 TINY = {"backbone": "residual", "size": 16, "dim": 8, "classes_per_batch": 4, "examples_per_class": 2}

@@ -158,9 +158,3 @@ OTHER_NAMES = LabeledSet(images=IMAGES, labels=LABELS, class_names=("x", "y"))
 def test_what_is_wrong_is_said(make_it, message):
     with pytest.raises(ValueError, match=message):
         make_it()
-
-
-def test_without_matplotlib_it_is_asked_for(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"retrieval_grid needs matplotlib: pip install tfdml\[plots\]"):
-        grid()

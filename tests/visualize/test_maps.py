@@ -60,15 +60,6 @@ def test_umap_keeps_neighbors_together_and_gives_the_same_map_in_every_call():
     np.testing.assert_array_equal(found, umap(X))
 
 
-@pytest.mark.parametrize(
-    ("method", "module"), [(pca, "sklearn.decomposition"), (tsne, "sklearn.manifold"), (umap, "umap")]
-)
-def test_a_library_that_is_missing_is_asked_for(method, module, monkeypatch):
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r"pip install tfdml\[maps\]"):
-        method(X)
-
-
 @pytest.mark.parametrize("method", [pca, tsne, umap])
 @pytest.mark.parametrize(
     ("x", "message"),

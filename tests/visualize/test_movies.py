@@ -1,7 +1,5 @@
 """Animations, frame by frame."""
 
-import sys
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -93,10 +91,3 @@ def test_what_is_wrong_is_said(options, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         animation(**{"path": tmp_path / "a.gif", "frames": FRAMES, **options})
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("module", ["matplotlib.figure", "PIL"])
-def test_a_library_that_is_missing_is_asked_for(module, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r"animation needs \w+: pip install tfdml\[plots\]"):
-        animation(tmp_path / "a.gif", FRAMES)

@@ -53,13 +53,6 @@ def test_labels_replace_those_of_a_set_and_paths_are_a_column(tmp_path):
     assert lines[:2] == ["class\trow\tpath", "9\t0\ta"]
 
 
-def test_images_of_other_ranges_are_stretched_to_gray_levels(tmp_path):
-    images = np.arange(5)[:, None, None, None] / 4 - 0.5 + np.zeros((5, 4, 4, 3))
-    projector(tmp_path, X, LabeledSet(images=images, labels=[0] * 5, class_names=("x",)), thumbnail=4)
-    sprite = tf.io.decode_png((tmp_path / "sprite.png").read_bytes()).numpy()
-    assert [sprite[0, 0, 0], sprite[0, 8, 0], sprite[4, 4, 0]] == [0, 128, 255]  # of images 0, 2 and 4
-
-
 def test_thumbnails_of_images_of_different_sizes_keep_their_aspect_ratio(tmp_path):
     images = [np.full(shape, 250, np.uint8) for shape in [(4, 8), (8, 4), (16, 16), (2, 2)]]
     projector(tmp_path, X[:4], images, thumbnail=8)

@@ -72,6 +72,7 @@ def test_a_wrong_card_is_a_value_error_that_names_its_file_and_the_rest_is_liste
     ((name, reason),) = found.unreadable
     assert name == "squares"
     assert f"{str(folder)!r}, whose model.json cannot be read" in reason
+    assert ("Update tfdml" in reason) == wrong.startswith("format")
     assert "good" in str(found)
     assert f"squares: {reason}" in str(found)
 

@@ -5,10 +5,22 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+class _AtFirstUse(ModuleType):
+    """A module by its name, imported when one of its attributes is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+tf: Any = _AtFirstUse("tensorflow")
+"""TensorFlow, without which sets, embeddings and their pictures can be used on other backends."""
 
 
 def optional_import(module: str, *, feature: str, extra: str) -> Any:

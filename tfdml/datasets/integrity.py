@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdml._core.checks import require_whole
+from tfdml._core.optional import tf
 from tfdml._core.terminal import show_progress, visible
 
 _SHOWN = 20  # problems that are printed
@@ -98,7 +99,6 @@ def unreadable_files(labeled_set: Any, workers: int | None) -> tuple[tuple[int, 
 
 
 def _examinations(labeled_set, workers):
-    """The `_Examination` of every row, in order."""
     from concurrent.futures import ThreadPoolExecutor
 
     workers = os.cpu_count() or 1 if workers is None else workers
@@ -111,8 +111,6 @@ def _examinations(labeled_set, workers):
 
 
 def _examine(labeled_set, read_record, load, row):
-    import tensorflow as tf
-
     try:
         record = read_record(row)
         example = load(record.key)
@@ -137,8 +135,6 @@ def _is_transparent(labeled_set, key):
     content = Path(example).read_bytes() if labeled_set.paths is not None else example
     if not _may_be_transparent(content):
         return False
-    import tensorflow as tf
-
     from tfdml.datasets.images.decode import is_transparent
 
     return bool(is_transparent(tf.constant(content), load.max_bytes, load.max_pixels))
@@ -163,8 +159,6 @@ def _message(error):
 
 def _threadsafe_load(labeled_set):
     """The `load` of a set as a function that threads may call, or the identity."""
-    import tensorflow as tf
-
     if labeled_set.load is None:
         return lambda key: key
     load = tf.function(labeled_set.load, reduce_retracing=True)
@@ -172,7 +166,6 @@ def _threadsafe_load(labeled_set):
 
 
 def _record_reader(labeled_set):
-    """Function from a row to its `_Record`."""
     read_record = _read_file if labeled_set.paths is not None else _read_array
     read = partial(read_record, labeled_set, threading.Lock())
     if not getattr(labeled_set.load, "boxes", False):
@@ -186,8 +179,6 @@ def _record_reader(labeled_set):
 
 
 def _read_file(labeled_set, lock, row):
-    import tensorflow as tf
-
     from tfdml.datasets.images.decode import decoded
 
     path = str(labeled_set.paths[row])
@@ -202,8 +193,6 @@ def _read_file(labeled_set, lock, row):
 
 def _read_array(labeled_set, lock, row):
     """Row of an array or a source; few sources are thread-safe."""
-    import tensorflow as tf
-
     with lock:
         record = (labeled_set.images if labeled_set.source is None else labeled_set.source)[row]
     checksum = hashlib.sha256()
@@ -215,7 +204,6 @@ def _read_array(labeled_set, lock, row):
 
 
 def _box_problem(box, height_width):
-    """The problem of a box in an image; empty for none."""
     left, upper, right, lower = box.tolist()
     text = f"the box ({left:g}, {upper:g}, {right:g}, {lower:g})"
     if not (left < right and upper < lower):

@@ -3,23 +3,20 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, require, require_whole
 from tfdml._core.memory_maps import is_on_disk, rows_on_disk
-from tfdml.datasets import integrity, splits
+from tfdml._core.optional import tf
+from tfdml.datasets import integrity, loading, splits
 from tfdml.datasets.caches.set_cache import cached, fingerprint, fingerprint_of_source
 from tfdml.datasets.integrity import FileCheck
 from tfdml.datasets.summary import Description, describe
 from tfdml.datasets.text import require_utf8
 from tfdml.typing import FilePath
-
-if TYPE_CHECKING:
-    import tensorflow as tf
-
 
 COLUMN = {"column": True}  # metadata of a field with one entry per example, which subsets of a set take along
 
@@ -121,10 +118,8 @@ class LabeledSet:
         Raises:
             tf.errors.InvalidArgumentError: while it is read, an example that cannot be loaded, which it names.
         """
-        from tfdml.datasets import loading as _loading
-
         self._require_batches(batch_size)
-        return _loading.in_order(self.keys, self.load, self.labels, batch_size=batch_size)
+        return loading.in_order(self.keys, self.load, self.labels, batch_size=batch_size)
 
     def loadable(self, batch_size: int = 256, start: int = 0) -> "tf.data.Dataset":
         """The examples that can be loaded, in order, in batches that do not depend on `start`.
@@ -135,10 +130,8 @@ class LabeledSet:
         Returns:
             A finite `tf.data.Dataset` of `(examples, rows)`: row numbers of the set, int64.
         """
-        from tfdml.datasets import loading as _loading
-
         self._require_batches(batch_size)
-        return _loading.loadable(self.keys, self.load, len(self), batch_size=batch_size, start=start)
+        return loading.loadable(self.keys, self.load, len(self), batch_size=batch_size, start=start)
 
     def examples(self) -> np.ndarray:
         """All examples as one array `(n, ...)`, as `batches` loads them; `set.take(rows).examples()` for some."""
@@ -306,7 +299,6 @@ class _Rows:
 
 
 def _columns(labeled_set):
-    """Names of the columns that a set has."""
     names = [column.name for column in fields(labeled_set) if column.metadata.get("column")]
     return [name for name in names if getattr(labeled_set, name) is not None]
 

@@ -4,6 +4,8 @@ Arrays are gathered. Everything else is loaded by a small dataset per batch: all
 fails, row by row, to replace the row or to name it in an error. Batches without failures have no overhead.
 """
 
+from __future__ import annotations
+
 import math
 import threading
 from collections.abc import Callable, Mapping
@@ -12,10 +14,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfdml._core.checks import as_unmasked
 from tfdml._core.memory_maps import is_on_disk, read_rows
+from tfdml._core.optional import tf
 
 _MAX_BATCHES_PER_GATHER = 64  # Small batches are gathered together, which spreads the overhead of an operation,
 _MAX_BYTES_PER_GATHER = 2**20  # up to this size.
@@ -67,7 +69,6 @@ def _require_rows(shape, length):
 
 
 def _require_numbers(tensor):
-    """Raise the ValueError of a tensor with NaN."""
     if tensor.dtype.is_floating and bool(tf.reduce_any(tf.math.is_nan(tensor))):
         row = int(tf.argmax(tf.reduce_any(tf.reshape(tf.math.is_nan(tensor), (len(tensor), -1)), axis=1)))
         raise ValueError(_NAN.format(row))
@@ -186,7 +187,6 @@ def stream_options() -> tf.data.Options:
 
 
 def _loader(data, load, augment, labels, on_error="error"):
-    """The `_Loader` for the arguments of `loaded`."""
     plain = load or (lambda record: record)
     example = tf.function(plain if augment is None else lambda record, seed: augment(plain(record), seed))
     if is_source(data):
@@ -274,7 +274,6 @@ class _Loader:
         return tf.ensure_shape(tf.numpy_function(report, [row, skipped], tf.int64), ()) if is_reported else row
 
     def _give_up(self, row):
-        """Raise the error of a row that cannot be loaded."""
         advice = ", which cannot be loaded; the log says why. Repair it, leave it out, or pass on_error='skip'."
         if self.on_error != "error":
             advice = ", and no example of its class can be loaded; the log says why. Leave the class out."

@@ -63,7 +63,6 @@ _DRAWS: dict[str, Callable[..., np.ndarray]] = {"class": _classes, "image": _ima
 
 
 def _hash(seed, name):
-    """A whole number below 2**64."""
     return int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:8], "big")
 
 

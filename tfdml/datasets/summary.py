@@ -62,12 +62,10 @@ def describe(labeled_set: Any) -> Description:
 
 
 def _count_of(ids):
-    """Number of different ids; None for None."""
     return None if ids is None else len(np.unique(ids))
 
 
 def _rows(description):
-    """Lines of the table, each a name and a value."""
     sizes = description.class_sizes[description.class_sizes > 0]
     yield "examples", f"{description.examples:,}"
     yield "classes", f"{description.classes:,}"

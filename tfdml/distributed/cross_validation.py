@@ -44,7 +44,6 @@ def cross_validate(
 
 
 def _measured_folds(train, settings, folds, seeds, *, resources):
-    """The metrics of the folds, in their order."""
     tasks = list(zip(folds, seeds, strict=True))
     return results(_measured, tasks, label="folds", shared=(train, settings), resources=resources)
 

@@ -18,7 +18,7 @@ from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import is_labeled_set, require, require_whole
 from tfdml._core.checksums import fingerprint, sha256_of
 from tfdml._core.json_files import read_json
-from tfdml._core.optional import optional_import
+from tfdml._core.optional import optional_import, tf
 from tfdml._core.terminal import as_cells, show_progress
 from tfdml.distributed.cluster import RETRIES, Resources, claimed, connected, ended, room
 from tfdml.distributed.folders import RUN, begun, record_of, write_record
@@ -196,12 +196,10 @@ def opened(model: Embedder | FilePath | Callable[[], Embedder]) -> Embedder:
 
 
 def _name(start, run):
-    """The name of the shard that begins with a row."""
     return f"part-{start // run['shard_size']:06}"
 
 
 def _embed(model, data, path, run, starts, actors, claims):
-    """Embed the shards that begin with these rows, by actors of Ray Data."""
     ray = connected()
     ray_data = optional_import("ray.data", feature="tfdml.distributed.embed", extra="ray")
     ray_data.DataContext.get_current().enable_progress_bars = False
@@ -253,8 +251,6 @@ class _ShardWriter:
 def _limit_threads(number):
     """Let TensorFlow use a number of threads, in a process that has not used it yet."""
     if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
         with contextlib.suppress(RuntimeError):  # it has been used
             tf.config.threading.set_intra_op_parallelism_threads(number)
             tf.config.threading.set_inter_op_parallelism_threads(number)

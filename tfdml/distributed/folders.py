@@ -24,7 +24,6 @@ def begun(path: FilePath, run: dict[str, Any]) -> Iterator[Path]:
 
 
 def _begin(folder, run):
-    """Make the folder, or check that it belongs to the same run."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / RUN
     if not file.is_file():

@@ -75,7 +75,6 @@ def build_index(
 
 
 def _build(shared, number):
-    """Build and save the index of one shard, and write its record."""
     shards, path, settings = shared
     embeddings = shards.read(number)
     ids = embeddings.rows if settings["ids"] == "row" else embeddings.paths

@@ -122,7 +122,6 @@ def _vectors_of_shard(shards, number, rows):
 
 
 def _joined_sample(shards, sampled, centers, similarity, run):
-    """All pairs `(m, 2)` of sampled rows with any row, and how many centers have to be searched for each, `(m,)`."""
     order = np.argsort(sampled)
     vectors = _vectors(shards, sampled[order], run)
     shared = shards, sampled[order], vectors, centers, similarity
@@ -156,7 +155,6 @@ def _num_probes(pairs, ranks, rows, recall):
 
 
 def _joined_regions(shards, plan, folder, number, run):
-    """The pairs of all regions: `(m, 2)` rows and `(m,)` similarities."""
     tasks = [(number,) for number in range(len(shards.paths))]
     for _ in run(_divide, tasks, label="shards divided", shared=(shards, plan, folder)):
         pass

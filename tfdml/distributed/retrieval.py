@@ -60,7 +60,6 @@ def search_shards(
 
 
 def _search(shared, number):
-    """Rows and scores of the nearest in one shard."""
     shards, queries, k, metric = shared
     start, end = shards.starts[number : number + 2]
     rows, scores = search_on_disk(shards.paths[number], queries, min(k, end - start), metric=metric)

@@ -92,7 +92,6 @@ def as_target(path: FilePath) -> Path:
 
 
 def _require_embeddings(path):
-    """Raise a FileExistsError if a Parquet file is there that `write_embeddings` has not written."""
     arrow, parquet = _arrow()
     try:
         schema = parquet.read_schema(path) if path.exists() else None
@@ -106,7 +105,6 @@ def _require_embeddings(path):
 
 
 def _are_embeddings(schema):
-    """Whether the schema of a Parquet file is one that `write_embeddings` writes."""
     types = {"row": "int64", "path": "string", "label": "string", "box": "list<element: double>"}
     vectors = [field.type for field in schema if field.name == "embedding"]
     others = all(str(field.type) == types.get(field.name) for field in schema if field.name != "embedding")
@@ -124,7 +122,6 @@ def listed_files(folder: Path) -> frozenset[str]:
 
 
 def _is_of_model(path):
-    """Whether a file is one of a fingerprint, and of nothing else."""
     try:
         return set(read_json(path)) == {_FINGERPRINT}
     except (OSError, ValueError):

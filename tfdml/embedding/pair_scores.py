@@ -44,5 +44,4 @@ def score_pairs(
 
 
 def _taken(data, rows):
-    """The examples of some rows."""
     return data.take(rows).examples() if is_labeled_set(data) else data[rows]

@@ -107,7 +107,6 @@ def _begin_cache(chunks, run):
 
 
 def _require_cache(folder, run):
-    """Raise a FileExistsError if a folder is not one of chunks."""
     file = folder / _RUN
     if folder.exists() and not (file.is_file() and set(read_json(file)) == set(run)):
         received = f"Received cache={str(folder)!r}, a folder of something else"
@@ -183,7 +182,6 @@ def _read_chunk(file):
 
 
 def _begin(chunks, run):
-    """Make the folder of the chunks, or check that it belongs to the same run."""
     file = chunks.folder / _RUN
     if not chunks.folder.exists() or (file.is_file() and not chunks.files()):
         with atomic_write(chunks.folder, lambda folder: {_RUN}) as new:

@@ -37,6 +37,11 @@ class LossLayer(keras.layers.Layer):
     def update(self, labels: Tensor, embeddings: Tensor) -> None:
         """Update the state from one training batch: `EmbeddingModel` calls it once per step, after the loss."""
 
+    def add_state(self, name: str, shape: Sequence[int], dtype: str) -> keras.Variable:
+        """A variable of zeros. Each replica writes the rows of all replicas, so any replica's copy can be saved."""
+        options = {"initializer": "zeros", "trainable": False, "aggregation": "only_first_replica"}
+        return self.add_weight(name=name, shape=shape, dtype=dtype, **options)
+
     def get_build_config(self) -> dict[str, Any] | None:
         """None: the layer is built on construction."""
         return None

@@ -1,6 +1,5 @@
 """A tree of classes that are near each other in the embedding space."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,14 +61,16 @@ class ClassTree(LossLayer):
         super().__init__(**options)
         require_whole("levels", levels, 1)
         self.ids, self.levels = np.unique(as_ids(class_ids, "class_ids")), levels
-        shapes: dict[str, Sequence[int]] = {"nodes": (len(self.ids), levels), "spreads": (len(self.ids),), "lowest": ()}
-        for name, shape in shapes.items():
-            weight = self.add_weight(shape=shape, initializer="zeros", dtype="float32", trainable=False, name=name)
-            setattr(self, name, weight)
+        self.nodes = self.add_state("nodes", (len(self.ids), levels), "float32")
+        self.spreads = self.add_state("spreads", (len(self.ids),), "float32")
+        self.lowest = self.add_state("lowest", (), "float32")
 
     def call(self, pairs: Pairs) -> Tensor:
         """H(y_a, y_r) - s(y_a) of each pair, `(anchors, references)`."""
-        anchors, references = (self._nodes_of(labels) for labels in (pairs.anchor_labels, pairs.reference_labels))
+        anchors, references = (
+            ops.unstack(look_up(self.ids, self.nodes, labels, source="class_ids"), self.levels, axis=-1)
+            for labels in (pairs.anchor_labels, pairs.reference_labels)
+        )
         level = sum(ops.cast(a[:, None] != r, "float32") for a, r in zip(anchors, references, strict=True))
         height = self.lowest + level * (_FARTHEST - self.lowest) / self.levels
         spread = look_up(self.ids, self.spreads, pairs.anchor_labels, source="class_ids")
@@ -94,10 +95,6 @@ class ClassTree(LossLayer):
         self.nodes.assign(nodes)
         self.spreads.assign(np.where(counts > 1, spreads, lowest))
         self.lowest.assign(lowest)
-
-    def _nodes_of(self, labels):
-        """The node of each label at each level, a list."""
-        return ops.unstack(look_up(self.ids, self.nodes, labels, source="class_ids"), self.levels, axis=-1)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor arguments."""

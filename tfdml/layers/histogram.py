@@ -13,8 +13,7 @@ class RunningHistogram(LossLayer):
     def __init__(self, bins: int, momentum: float) -> None:
         super().__init__(name="history")
         self.momentum = momentum
-        options = {"initializer": "zeros", "trainable": False, "aggregation": "only_first_replica"}
-        self.shares = self.add_weight(name="shares", shape=(bins + 1,), dtype="float32", **options)
+        self.shares = self.add_state("shares", (bins + 1,), "float32")
 
     def get_config(self) -> dict[str, Any]:
         """The constructor arguments."""

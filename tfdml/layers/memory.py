@@ -59,24 +59,13 @@ class Memory(References):
 
     def build(self, labels_shape: Any, embeddings_shape: Any) -> None:
         """Make an empty memory for embeddings of shape `(batch, dim)`."""
-        self.vectors = self._state("vectors", (self.size, embeddings_shape[-1]), "float32")
+        self.vectors = self.add_state("vectors", (self.size, embeddings_shape[-1]), "float32")
         self.vectors.assign(ops.broadcast_to(_placeholder(self.vectors), self.vectors.shape))
-        self.labels = self._state("labels", (self.size,), _id_dtype())
-        self.filled = self._state("filled", (self.size,), "bool")
-        self.position = self._state("position", (), "int32")  # of the row to write next
-        self.updates = self._state("updates", (), "int32")
+        self.labels = self.add_state("labels", (self.size,), _id_dtype())
+        self.filled = self.add_state("filled", (self.size,), "bool")
+        self.position = self.add_state("position", (), "int32")  # of the row to write next
+        self.updates = self.add_state("updates", (), "int32")
         self.built = True
-
-    def _state(self, name, shape, dtype):
-        """A variable of zeros. Each replica writes the rows of all replicas, so any replica's copy can be saved."""
-        return self.add_weight(
-            name=name,
-            shape=shape,
-            dtype=dtype,
-            initializer="zeros",
-            trainable=False,
-            aggregation="only_first_replica",
-        )
 
     def _comparison(self, labels, embeddings, match):
         """A batch against itself, followed by the memory."""

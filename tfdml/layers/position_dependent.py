@@ -56,7 +56,6 @@ class PositionDependentMetric(LossLayer):
         self.built = True
 
     def _dense(self, name, inputs, units, seed_offset):
-        """Kernel and bias of a dense layer."""
         seed = None if self.seed is None else self.seed + seed_offset
         kernel = self.add_weight(shape=(inputs, units), initializer=keras.initializers.HeNormal(seed), name=name)
         return kernel, self.add_weight(shape=(units,), initializer="zeros", name=f"{name}_bias")

@@ -59,7 +59,6 @@ class Regressors(LossLayer):
         return itertools.combinations(range(len(self.dims)), 2)
 
     def _dense(self, inputs, outputs, seed):
-        """A kernel and a bias."""
         initializer = keras.initializers.RandomNormal(stddev=1.0, seed=None if self.seed is None else seed)
         kernel = self.add_weight(shape=(inputs, outputs), initializer=initializer, dtype="float32", name="kernel")
         return kernel, self.add_weight(shape=(outputs,), initializer="zeros", dtype="float32", name="bias")

@@ -46,14 +46,7 @@ class Scheduled(LossLayer):
         expected = "a function of the step, such as keras.optimizers.schedules.PolynomialDecay"
         require(callable(schedule), f"schedule={schedule!r}", expected)
         self.schedule = schedule
-        self.step = self.add_weight(
-            shape=(),
-            initializer="zeros",
-            dtype="int32",
-            trainable=False,
-            aggregation="only_first_replica",
-            name="step",
-        )
+        self.step = self.add_state("step", (), "int32")
 
     def call(self, pairs: Pairs) -> Tensor:
         """The value at the current step, a scalar."""

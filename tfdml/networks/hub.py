@@ -48,7 +48,6 @@ def with_image_shape(network: keras.Model, image_shape: tuple[int, int, int]) ->
 
 
 def _grid(network):
-    """Number of patches, `(vertical, horizontal)`."""
     patch = network.patch_size
     vertical, horizontal = (patch, patch) if isinstance(patch, int) else patch
     return network.image_shape[0] // vertical, network.image_shape[1] // horizontal

@@ -86,7 +86,6 @@ def _require_sizes(input_shape):
 
 
 def _inception(x, name, direct, single, double, pooling, projection):
-    """The branches of a block side by side."""
     strides = 1 if direct else 2
     branches = [_convolution(x, f"{name}_1x1", direct, kernel=1)] if direct else []
     y = _convolution(x, f"{name}_3x3_reduce", single[0], kernel=1)

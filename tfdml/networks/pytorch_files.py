@@ -79,7 +79,6 @@ def _tensors(content):
 
 
 def _arrays(tensors, read_storage, size):
-    """The arrays of tensors by name; each storage is read once."""
     total = sum(math.prod(tensor.shape) * tensor.storage.dtype.itemsize for tensor in tensors.values())
     require(total <= _MOST_SHARED * size, f"tensors of {total:,} bytes", f"at most {_MOST_SHARED * size:,}")
     arrays: dict[str, Any] = dict.fromkeys(tensors)

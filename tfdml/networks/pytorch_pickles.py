@@ -158,7 +158,6 @@ _STEPS: dict[str, Callable[[_Stack, Any], Any]] = {
 
 
 def _global(name):
-    """A type of numbers, or a function that is known."""
     module, _, member = name.partition(" ")
     if module == "torch" and member in _DTYPES:
         return np.dtype(_DTYPES[member])

@@ -86,12 +86,10 @@ def _is_ignored(name, ignore):
 
 
 def _array(value):
-    """An array, or a tensor of PyTorch as an array."""
     return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
 
 
 def _entries(layer):
-    """The entries of a layer by name, as PyTorch calls them."""
     if isinstance(layer, layers.BatchNormalization):
         variables = {"weight": layer.gamma, "bias": layer.beta}
         variables |= {"running_mean": layer.moving_mean, "running_var": layer.moving_variance}
@@ -113,7 +111,6 @@ def _entries(layer):
 
 
 def _require_same(arrays, expected):
-    """Raise a ValueError that names every entry that differs."""
     shapes = {name: entry.shape for name, entry in expected.items()}
     problems = {
         "missing": sorted(shapes.keys() - arrays.keys()),

@@ -300,7 +300,6 @@ class ClassBalancedSampler(Sampler):
 
 
 def _keys_labels_load(data, labels, load):
-    """Data, labels and load of a labeled set, or as they are."""
     if labels is not None:
         return data, labels, load
     labels = labels_of(data, labels)

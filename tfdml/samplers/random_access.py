@@ -118,7 +118,6 @@ class BatchSource:
         return tf.nest.map_structure(np.asarray, example)
 
     def _seeds(self, t):
-        """The seeds of the rows of a batch, `(batch, 2)`."""
         sampler = self.indices.sampler
         if self.augment is None:
             return [None] * len(self.indices[t])
@@ -202,6 +201,5 @@ def _by_file(array):
 
 
 def _reopened(indices, data, labels, load, augment):
-    """The `BatchSource` in another process."""
     opened = tf.nest.map_structure(lambda array: array() if callable(array) else array, data)
     return BatchSource(indices, opened, labels, load, augment)

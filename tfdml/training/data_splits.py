@@ -14,7 +14,6 @@ _COUNTS = ("no class", "one class")
 
 
 def _require_trainable(labels):
-    """Raise a ValueError unless a set has pairs of two classes, and images to validate on."""
     sizes = np.bincount(labels)
     received = f"a set of {len(labels)} usable images in {np.count_nonzero(sizes)} classes"
     folders = "one folder of images per class, or a table with the columns path and label"
@@ -65,7 +64,6 @@ def _split_rows(images, rows, fraction, by, seed):
 
 
 def _problem(labels, rows, split_by):
-    """Received and expected texts where a part cannot be measured or trained on, else None."""
     other = "split_by='image'" if split_by == "class" else "more images"
     for name in [name for name in rows if name != "training"]:
         classes = len(np.unique(labels[rows[name]]))

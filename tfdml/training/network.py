@@ -5,13 +5,14 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
 
 from tfdml import losses, miners
 from tfdml._core.checks import require
+from tfdml._core.optional import tf
 from tfdml.datasets import LabeledSet, Preprocessing, RandomCrop
 from tfdml.embedding.in_memory import embed
 from tfdml.models import EmbeddingModel, TwoTowers, from_backbone, residual_cnn
@@ -21,9 +22,6 @@ from tfdml.networks.depth import inner_layers
 from tfdml.samplers import GroupSampler
 from tfdml.training.captions import LOSS, captions_of, new_head
 from tfdml.training.options import TrainingSettings
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 _RESIZED = 8 / 7  # side before the crop, as a multiple of the side of the input
 _TIMED_STEPS, _TIMED_IMAGES = 4, 64
@@ -187,6 +185,4 @@ def free_memory() -> int | None:
 
 def device() -> str:
     """ "gpu" where TensorFlow sees one, else "cpu"."""
-    import tensorflow as tf
-
     return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"

@@ -11,20 +11,20 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from tfdml import evaluation, export, search
+from tfdml import evaluation, export, metrics, search
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checksums import SUMS, fingerprint, write_checksums
 from tfdml._core.environment import environment
 from tfdml.embedding.in_memory import embed
 from tfdml.evaluation import Evaluation
 from tfdml.evaluation.report.page import page
+from tfdml.metrics.statistics.confidence import least_classes
 from tfdml.models import TextModel
 from tfdml.networks import merge_lora
 from tfdml.training.captions import TEXT, captions_of, evaluations_of_captions
 from tfdml.training.network import frozen_network
 from tfdml.training.plan import Plan
 from tfdml.training.progress import Stages
-from tfdml.training.verdict import verdict
 from tfdml.visualize import write_thumbnails
 from tfdml.zoo.card import RUN_RECIPE, Card, write_card
 from tfdml.zoo.entries import MODEL
@@ -94,7 +94,6 @@ def write_outputs(
 
 
 def _write_served(folder, model, images, embeddings, stages):
-    """Write the model, the index of all images with their thumbnails, and the export with the index."""
     with atomic_write(folder / MODEL) as new:
         model.save(new)
     stages.begin("index", "with a thumbnail of each image")
@@ -105,6 +104,26 @@ def _write_served(folder, model, images, embeddings, stages):
     export.saved_model(
         model, folder / "1", preprocessing=images.load, class_names=images.class_names, index=index, on_error="skip"
     )
+
+
+def verdict(trained: Evaluation, frozen: Evaluation, best_epoch: int) -> str:
+    """One sentence on whether training helped, did not, or cannot be told; `best_epoch` 0 is before training."""
+    if best_epoch == 0:
+        return (
+            "Training did not help: on the validation part, no epoch reached the MAP@R of the network before training, "
+            "which is the one that is exported."
+        )
+    values = [each.per_query.values["map@r"] for each in (trained, frozen)]
+    difference = metrics.paired_comparison(*values, trained.per_query.labels, seed=trained.seed)
+    if np.isnan(difference.low):
+        reason = f"an interval needs {least_classes()} classes or more, and the queries have {difference.classes}"
+        return f"It cannot be told whether training helped: {reason}."
+    is_clear = difference.p <= 0.05 and not difference.low <= 0 <= difference.high
+    helped = "Training helped" if difference.low > 0 else "Training did not help"
+    interval = f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f} points"
+    details = f"95% interval, p = {difference.p:.2g}, {difference.queries:,} queries of {difference.classes:,} classes"
+    beginning = helped if is_clear else "It cannot be told whether training helped"
+    return f"{beginning}: against the network before training, MAP@R differs by {interval} ({details})."
 
 
 def before_training(folder: Path, plan: Plan) -> np.ndarray:
@@ -151,7 +170,6 @@ def _summary_of(name, means):
 
 
 def _write_report(folder, evaluations, exported, sentence):
-    """The page of the network that is exported, beside the other one."""
     others = {name: each for name, each in evaluations.items() if name != exported}
     title = f"{folder.resolve().name}, {datetime.date.today()}"
     text = page(evaluations[exported], others, title=title, sentence=sentence)
@@ -160,7 +178,6 @@ def _write_report(folder, evaluations, exported, sentence):
 
 
 def _columns(images):
-    """Class, path and box of all images, the metadata of their index."""
     paths = {} if images.paths is None else {"path": _portable(images.paths)}
     boxes = {"box": images.boxes.tolist()} if images.load.boxes else {}
     return {"class": np.array(images.class_names)[images.labels], **paths, **boxes}
@@ -192,8 +209,8 @@ def _summary(settings, train, best_epoch):
 
 def differences(evaluations: Mapping[str, Evaluation]) -> list[str]:
     """Lines of a table of the metrics of several networks, in %, with 95% intervals."""
-    metrics = next(iter(evaluations.values())).metrics
-    rows = [[name, *(_number(each.metrics[name]) for each in evaluations.values())] for name in metrics]
+    names = next(iter(evaluations.values())).metrics
+    rows = [[name, *(_number(each.metrics[name]) for each in evaluations.values())] for name in names]
     return ["".join(f"{cell:{_WIDTH}}" for cell in row).rstrip() for row in [["%", *evaluations], *rows]]
 
 

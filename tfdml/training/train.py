@@ -137,7 +137,6 @@ def train(
 
 
 def _finished(folder, history, plan, command, say):
-    """Write the outputs of the best epoch, and say what was measured."""
     num_epochs, best_epoch = len(history.trained), history.best[1]
     require(
         (folder / _BEST).is_file(),
@@ -174,13 +173,11 @@ def _without_retracing_advice():
 
 
 def _given(config, quick, options):
-    """The settings that the caller decides, in the order of their rank."""
     require_options(options)
     return {**(_QUICK if quick else {}), **({} if config is None else read_settings(config)), **options}
 
 
 def _new_folder(out):
-    """A new folder for a run."""
     folder = as_writable_path(out)
     if (folder / FILE).is_file():
         raise FileExistsError(
@@ -193,7 +190,6 @@ def _new_folder(out):
 
 
 def _resumed_folder(out, options, config, quick):
-    """The folder of a run that is resumed."""
     folder = Path(out).expanduser()
     require((folder / FILE).is_file(), f"resume=True and out={str(out)!r}", f"the folder of a run, with {FILE}")
     names = [*options, *(["config"] if config is not None else []), *(["quick"] if quick else [])]
@@ -202,7 +198,6 @@ def _resumed_folder(out, options, config, quick):
 
 
 def _read(data, out):
-    """The set in a folder or a table; the size of its images is a setting of the run."""
     path = Path(data).expanduser()
     require_no_run(path)
     if path.is_dir():
@@ -219,7 +214,6 @@ def require_outside(out: FilePath, data: FilePath) -> None:
 
 
 def _usable(images, say):
-    """The images of a set whose files have no problem."""
     is_read = images.load is None or isinstance(images.load, Preprocessing)
     require(is_read, f"data with load={images.load!r}", "a Preprocessing, whose size and fit are settings of the run")
     checked = images.check_files()

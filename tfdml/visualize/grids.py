@@ -129,7 +129,6 @@ def _require_same_names(query_set, items):
 
 
 def _query_rows(queries, count, seed):
-    """Row numbers of the queries."""
     if np.ndim(queries) == 0:
         require_whole("queries", queries, 1)
         require_whole("seed", seed, 0)
@@ -159,7 +158,6 @@ def _write_captions(axes, captions):
 
 
 def _write_legend(figure, axes, is_same_class, title):
-    """Write title, column headers, and a legend of the frames."""
     from matplotlib.lines import Line2D
 
     axes[0, 0].set_title("query", fontsize=9)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import is_labeled_set, require
-from tfdml._core.optional import optional_import
+from tfdml._core.optional import optional_import, tf
 from tfdml.typing import Examples
 
 _THUMBNAIL = 96  # pixels
@@ -79,7 +79,6 @@ def _is_image(example):
 
 
 def _gray_levels(example, row):
-    """The values of an image, floats times 255."""
     received = f"an example of shape {example.shape} and type {example.dtype} in row {row}"
     require(_is_image(example), received, "an image (height, width, channels) of 1, 3 or 4 channels")
     require(bool(np.isfinite(example).all()), f"an image with NaN or infinite values in row {row}", "finite numbers")
@@ -96,8 +95,6 @@ def _reduced(image, size):
     height_width = image.shape[:2]
     if max(height_width) <= size:
         return image
-    import tensorflow as tf
-
     reduced = [max(1, round(size * pixels / max(height_width))) for pixels in height_width]
     return tf.image.resize(image, reduced, antialias=True).numpy()
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from tfdml._core.atomic import as_writable_path, atomic_write
 from tfdml._core.checks import as_vectors, require, require_whole
+from tfdml._core.optional import tf
 from tfdml.typing import Examples, FilePath
 from tfdml.visualize.colors import labels_and_names
 from tfdml.visualize.pictures import pictures, shows_images
@@ -72,7 +73,6 @@ def projector(
 
 
 def _write_config(folder, names, thumbnail):
-    """Write the configuration, which lists the embeddings; TensorBoard shows the first name first."""
     from tensorboard.plugins.projector import ProjectorConfig
 
     config = ProjectorConfig()
@@ -105,15 +105,12 @@ def _metadata(data, rows, labels):
 
 
 def _table(lines):
-    """Text of tab-separated values."""
     cells = ([" ".join(str(cell).split()) for cell in line] for line in lines)  # Tabs and line ends separate cells.
     return "\n".join("\t".join(line) for line in cells) + "\n"
 
 
 def _sprite(data, count, size):
     """Thumbnails in a square of rows and columns, as the bytes of a PNG."""
-    import tensorflow as tf
-
     num_rows = math.ceil(math.sqrt(count))
     grid = np.zeros((num_rows, num_rows, size, size, 3), np.uint8)
     for number, image in enumerate(pictures(data, np.arange(count), size)):

@@ -68,7 +68,6 @@ def similarity_map(model: keras.Model, a: npt.ArrayLike, b: npt.ArrayLike) -> tu
 
 
 def _as_batch(model, name, image):
-    """A batch of one image."""
     import keras
 
     image = np.asarray(image)

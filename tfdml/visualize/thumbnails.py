@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tfdml._core.atomic import atomic_write, read_whole
 from tfdml._core.checks import is_labeled_set, require, require_whole
+from tfdml._core.optional import tf
 from tfdml.typing import Examples, FilePath
 from tfdml.visualize.pictures import iterate_pictures
 
@@ -53,7 +54,7 @@ def write_thumbnails(path: FilePath, ids: npt.ArrayLike, data: Examples | Iterab
     require_whole("size", size, 1, _MAX_SIDE)
     with atomic_write(path) as new, tempfile.TemporaryFile() as jpegs:
         pictures = iterate_pictures(_originals(data, size), size)
-        lengths = [jpegs.write(_as_jpeg(pixels)) for pixels in pictures]
+        lengths = [jpegs.write(tf.io.encode_jpeg(pixels, quality=_QUALITY).numpy()) for pixels in pictures]
         require(len(lengths) == len(item_ids), f"{len(lengths)} images for {len(item_ids)} ids", "one per id")
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
         _write(new, item_ids, offsets, jpegs)
@@ -73,8 +74,6 @@ class _Original:
         self.boxes, self._original, self._size = preprocessing.boxes, preprocessing.original, size
 
     def __call__(self, example):
-        import tensorflow as tf
-
         pixels = self._original(example)
         sides = tf.cast(tf.shape(pixels)[:2], tf.float32)
         sides *= tf.minimum(1.0, self._size / tf.reduce_max(sides))
@@ -149,12 +148,6 @@ def _as_ids(ids):
     distinct = np.unique(array)
     require(len(distinct) == len(array), f"{len(array)} ids, of which {len(distinct)} differ", "distinct ids")
     return array
-
-
-def _as_jpeg(pixels):
-    import tensorflow as tf
-
-    return tf.io.encode_jpeg(pixels, quality=_QUALITY).numpy()
 
 
 def _write(path, ids, offsets, jpegs):

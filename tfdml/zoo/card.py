@@ -139,7 +139,6 @@ def _is_count(value):
 
 
 def _objects(values):
-    """The attributes that are no lists, dicts, numbers or text."""
     return {
         "metrics": _metrics(values["metrics"]),
         "towers": tuple(values["towers"]),

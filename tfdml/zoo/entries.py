@@ -11,7 +11,7 @@ from tfdml._core.checksums import fingerprint, problems
 from tfdml.datasets import Preprocessing
 from tfdml.typing import FilePath
 from tfdml.zoo.card import FILE, TOWERS, Card, read_card
-from tfdml.zoo.paths import folder_of, folders_named, is_url, roots_of, undamaged_folder_of
+from tfdml.zoo.paths import folder_of, folders_named, is_url, require_undamaged, roots_of, undamaged_folder_of
 
 MODEL = "model.keras"
 
@@ -158,9 +158,7 @@ def _read(folder, read):
     """Compare the files of a folder with its checksums, then return `read(folder)`."""
 
     def checked(entry):
-        damage = problems(entry)
-        expected = "the files of its SHA256SUMS. Copy or download the entry again"
-        require(not damage, f"{str(folder)!r} with {'; '.join(damage)}", expected)
+        require_undamaged(entry, repr(str(folder)), "Copy or download the entry again")
         return read(entry)
 
     return read_whole(folder, checked)

@@ -100,7 +100,6 @@ def write_table(root: FilePath | None = None) -> Path:
 
 
 def _card_or_reason(name, folders):
-    """The card of an entry, or its name and the reason why there is none."""
     try:
         require_one(name, folders)
         card = read_card(folders[0])
@@ -111,7 +110,6 @@ def _card_or_reason(name, folders):
 
 
 def _text_row(card):
-    """Cells of the table that is printed."""
     metrics = (card.metrics[name] for name in SHOWN_METRICS)
     texts = [f"{100 * mean.value:4.1f} ({mean.interval})" for mean in metrics]
     milliseconds = f"{card.timing.milliseconds:.2f}"

@@ -145,7 +145,6 @@ def _files_in(folder):
 
 
 def _download(url, folder):
-    """Download the checksums, then the files that they name."""
     folder.mkdir()
     _fetch(f"{url}/{SUMS}", folder / SUMS, _MAX_BYTES_OF_SUMS)
     for name in parsed((folder / SUMS).read_bytes()):

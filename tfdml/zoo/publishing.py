@@ -97,7 +97,6 @@ def save(
 
 
 def _write_entry(folder, model, preprocessing, entries):
-    """Write the networks, the card with its entries, and the checksums of all files."""
     folder.mkdir()
     write_saved_models(folder, model, preprocessing)
     bare(model).save(folder / MODEL)

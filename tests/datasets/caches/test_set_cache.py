@@ -1,9 +1,7 @@
 """Caches of loaded examples, and arrays on disk."""
 
-import io
 import os
 import shutil
-import tarfile
 import tracemalloc
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.datasets.readers.test_archives import png, write_tar
 from tests.json_entries import flip
 from tfdml import datasets, samplers
 from tfdml.datasets import LabeledSet
@@ -103,7 +102,7 @@ def cut(path):
 
 
 DAMAGES = {
-    **{f"bit {bit} of the images": lambda cache, bit=bit: flip(cache / "images.npy", bit) for bit in (3, 700)},
+    "a bit of the header": lambda cache: flip(cache / "images.npy", 3),
     **{f"pixel {row}": lambda cache, row=row: flip(cache / "images.npy", 8 * (128 + 90 * row)) for row in (1, 10)},
     "the end of the images": lambda cache: cut(cache / "images.npy"),
     "all images": lambda cache: os.truncate(cache / "images.npy", 0),
@@ -179,25 +178,20 @@ def test_a_cache_of_an_array_that_changed_is_replaced(tmp_path):
         np.testing.assert_array_equal(part.cached(tmp_path / "cache").examples(), part.images)
 
 
-def write_tar(path, values):
-    with tarfile.open(path, "w") as archive:
-        for row, value in enumerate(values):
-            content = tf.io.encode_png(np.full((4, 4, 3), value, np.uint8)).numpy()
-            member = tarfile.TarInfo(f"{row}.png")
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
+def archived(path, values):
+    write_tar(path, {f"{row}.png": png(value) for row, value in enumerate(values)})
     return datasets.archives(path, load=tf.io.decode_png)
 
 
 def test_an_archive_that_was_replaced_is_another_set(tmp_path):
-    before = write_tar(tmp_path / "a.tar", range(9))
+    before = archived(tmp_path / "a.tar", range(9))
     state, cached = before.fingerprint(), before.cached(tmp_path / "cache")
     (tmp_path / "elsewhere").mkdir()
     copy = shutil.copyfile(tmp_path / "a.tar", tmp_path / "elsewhere" / "a.tar")
     copied = datasets.archives(copy, load=tf.io.decode_png)
     assert before.fingerprint(portable=True) == copied.fingerprint(portable=True) != before.fingerprint()
     assert before.take([0, 1]).fingerprint() != before.take([0, 2]).fingerprint()
-    after = write_tar(tmp_path / "a.tar", [0, 1, 2, 3, 99, 5, 6, 7, 8])  # as many images, of the same sizes
+    after = archived(tmp_path / "a.tar", [0, 1, 2, 3, 99, 5, 6, 7, 8])  # as many images, of the same sizes
     os.utime(tmp_path / "a.tar", ns=(1, 1))
     assert after.fingerprint() != state
     with pytest.warns(UserWarning, match="was written for other files"):

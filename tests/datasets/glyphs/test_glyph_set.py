@@ -192,7 +192,7 @@ def test_wrong_arguments_are_named(options, message):
 
 def test_missing_libraries_are_named_with_the_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ImportError, match=r"Pillow, which is not installed. Run: pip install tfdml\[plots\]"):
+    with pytest.raises(ImportError, match=r"A drawing of glyphs needs PIL: pip install tfdml\[plots\]"):
         glyphs()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"matplotlib, which is not installed. Run: pip install tfdml\[plots\]"):

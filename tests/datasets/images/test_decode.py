@@ -8,8 +8,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image, ImageOps
 
-from tfdml.datasets.images import decode, headers
-from tfdml.datasets.images.bytes import to_bytes
+from tfdml.datasets.images import decode
 from tfdml.datasets.images.plain import is_plain
 
 HEIGHT, WIDTH = 48, 64
@@ -185,17 +184,6 @@ def test_of_an_animation_the_first_frame_is_taken_and_no_other_is_decoded(kind):
         problem, image = decoded(file)
         assert problem == ""
         np.testing.assert_array_equal(image, first)
-
-
-@pytest.mark.parametrize("kind", ["GIF", "WEBP"])
-def test_the_decoder_is_given_the_first_frame_of_an_animation_alone(kind):
-    frames = [PHOTO.rotate(angle).quantize(64) if kind == "GIF" else PHOTO.rotate(angle) for angle in (0, 90, 180)]
-    animation = saved(kind, frames[0], save_all=True, append_images=frames[1:], duration=100)
-    mark = b"\x21\xf9\x04" if kind == "GIF" else b"ANMF"
-    read = tf.function(headers.gif if kind == "GIF" else headers.webp, autograph=False)
-    still = read(tf.constant(animation), to_bytes(tf.constant(animation))).still.numpy()
-    assert len(still) <= animation.index(mark, animation.index(mark) + 1) + 1
-    assert Image.open(io.BytesIO(still)).n_frames == 1
 
 
 def tiff(orientation, order, *, kind=3, before=2):

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import math
 import subprocess
 import sys
 
@@ -121,31 +120,6 @@ def test_each_parameter_does_what_it_says(smooth, monkeypatch, values, expected)
     assert np.percentile(error, 99) <= 6
 
 
-def test_a_cover_hides_a_disc(smooth, monkeypatch):
-    covered = view_with(monkeypatch, smooth, (120, 100), cover_distance=0.5, cover_radius=0.25, cover_red=200.0)
-    y, x = np.mgrid[:64, :64]
-    inside = np.hypot(x - 31.5 - 16, y - 31.5) < 6
-    assert np.abs(covered[inside] - [200, 0, 0]).max() <= 8
-
-
-def test_perspective_makes_the_near_side_larger(smooth, monkeypatch):
-    monkeypatch.setattr(photo_views, "RANGES", NEUTRAL | {"perspective_x": (0.1, 0.1)})
-    monkeypatch.setattr(photo_views, "SUPPORT", 64.0)
-    p = photo_views._parameters(np.array([7], np.uint64))
-    x, y = (part[0] / 256 for part in photo_views._coordinates(p, np.array([[120, 100]])))
-    u = (np.arange(64) - 31.5) / 32
-    np.testing.assert_allclose(x[10], 120 + 32 * u / (1 + 0.1 * u), atol=0.003)
-    np.testing.assert_allclose(y[:, 5], 100 + 32 * u / (1 + 0.1 * u[5]), atol=0.003)
-
-
-def test_a_blurred_edge_has_the_profile_of_a_gaussian(monkeypatch):
-    edge = np.zeros((200, 200, 3), np.uint8)
-    edge[:, 100:] = 200
-    found = view_with(monkeypatch, edge, (100, 100), blur=1.5)[32, :, 0]
-    expected = [100 * (1 + math.erf((x - 31.0) / (1.5 * math.sqrt(2)))) for x in range(64)]  # the edge lies at 99.5
-    assert np.abs(found - expected).max() <= 6
-
-
 @pytest.mark.parametrize("quality", [20, 50, 85])
 def test_jpeg_is_that_of_pillow_but_for_rounding(quality):
     pixels = photographs.read(photographs.PHOTOGRAPHS["chelsea"])
@@ -158,34 +132,6 @@ def test_jpeg_is_that_of_pillow_but_for_rounding(quality):
         lost, expected_loss = np.abs(found - image).mean(), np.abs(expected - image).mean()
         assert lost == pytest.approx(expected_loss, rel=0.06)
         assert np.abs(found - expected).mean() < 0.25 * expected_loss
-
-
-def test_places_are_where_the_smaller_eigenvalue_is_largest():
-    rng = np.random.default_rng(0)
-    pixels = rng.integers(0, 255, (100, 110, 3)).astype(np.uint8)
-    pixels[:50] //= 4
-    score = places.distinctness(pixels)
-    red, green, blue = np.moveaxis(pixels.astype(float), -1, 0)
-    luma = (299 * red + 587 * green + 114 * blue) / 1000
-    taps = np.outer([1, 4, 6, 4, 1], [1, 4, 6, 4, 1]) / 256
-
-    def smooth(y, x):
-        return (taps * luma[y - 2 : y + 3, x - 2 : x + 3]).sum()
-
-    y, x = 60, 50
-    tensor = np.zeros((2, 2))
-    for row in range(y - 12, y + 13):
-        for column in range(x - 12, x + 13):
-            by_x = (smooth(row, column + 1) - smooth(row, column - 1)) / 2
-            by_y = (smooth(row + 1, column) - smooth(row - 1, column)) / 2
-            tensor += np.outer([by_x, by_y], [by_x, by_y]) / 625
-    assert score[y, x] == pytest.approx(np.sqrt(np.linalg.eigvalsh(tensor)[0]))
-    chosen = places.choose(pixels, distance=6, most=5)
-    inner = score[40:-40, 40:-40]
-    best = np.array(np.unravel_index(inner.argmax(), inner.shape))[::-1] + 40
-    np.testing.assert_array_equal(chosen[0], best)
-    apart = np.linalg.norm(chosen[:, None] - chosen[None], axis=2)[~np.eye(len(chosen), dtype=bool)]
-    assert apart.min() >= 6
 
 
 def test_the_rules_choose_the_places_that_ship(coins):

@@ -29,7 +29,8 @@ def cached(path, build):
             warnings.warn(f"The cache file {path} is damaged ({error}). It is rebuilt.", stacklevel=4)
     arrays = build()
     try:
-        _write(path, arrays)
+        with atomic_write(path) as partial:
+            np.savez(partial, sha256=np.array(digest(arrays)), **arrays)
     except OSError as error:
         warnings.warn(
             f"The arrays could not be kept in {path} ({error}); they will be rebuilt next time. "
@@ -57,8 +58,3 @@ def _read(path):
     if actual != expected:
         raise ValueError(f"its sha256 is {actual}, expected {expected}")
     return arrays
-
-
-def _write(path, arrays):
-    with atomic_write(path) as partial:
-        np.savez(partial, sha256=np.array(digest(arrays)), **arrays)

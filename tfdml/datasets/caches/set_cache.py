@@ -127,7 +127,6 @@ def _settings(load):
 
 
 def _write(path, labeled_set, key):
-    """Write images and key, in one step for those who read."""
     with atomic_write(path, _listed_files) as new:
         new.mkdir()
         with (new / _IMAGES).open("wb") as file:

@@ -91,7 +91,6 @@ def load_manifest() -> Selection:
 
 
 def _arrays(views):
-    """The arrays of all parts, drawn or from the cache."""
     chosen = load_manifest()
     path = cache_folder() / f"glyphs-{digest(chosen._asdict())[:8]}-{VERSION}-views{views}.npz"
     return cached(path, lambda: _render(typefaces.wheel_faces(), chosen, views))

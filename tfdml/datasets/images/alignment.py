@@ -8,14 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import require, require_whole
-from tfdml._core.optional import optional_import
+from tfdml._core.optional import optional_import, tf
 from tfdml._core.terminal import show_progress
 from tfdml.datasets.images import MAX_BYTES, MAX_PIXELS
 from tfdml.datasets.images.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from tfdml.datasets.labeled_set import LabeledSet
 
 Detector = Callable[[np.ndarray], npt.ArrayLike | None]
@@ -170,8 +168,6 @@ class _Pixels:
         return {"encoded": faces.source is not None, "channels": 3 if images is None else images.shape[-1]}
 
     def __call__(self, example: Any) -> "tf.Tensor":
-        import tensorflow as tf
-
         from tfdml.datasets.images.decode import decoded, require_image
 
         if self.encoded:
@@ -189,8 +185,6 @@ class AlignedFace(_Pixels):
 
     def __call__(self, example: Any) -> "tf.Tensor":
         """One aligned face, uint8 `(size, size, 3)`."""
-        import tensorflow as tf
-
         key, numbers = example
         image = super().__call__(key)
         center = _center_map(tf.cast(tf.shape(image)[:2], tf.float32), self.size)
@@ -244,8 +238,6 @@ def _maps_to_images(points, template):
 
 def _center_map(sides, size):
     """The map of an aligned face to the center of an image, `(4,)`; `sides` is height and width."""
-    import tensorflow as tf
-
     scale = _CROP * tf.reduce_min(sides) / size
     shift = (sides[::-1] - 1 - scale * (size - 1)) / 2
     return tf.concat([[scale, 0.0], shift], axis=0)
@@ -253,8 +245,6 @@ def _center_map(sides, size):
 
 def _warped(image, numbers, size):
     """Bilinear samples of an image, black outside: pixel z of the result is at c z + shift."""
-    import tensorflow as tf
-
     real, imaginary, x, y = tf.unstack(numbers)
     rows = tf.stack([real, -imaginary, x, imaginary, real, y, 0.0, 0.0])
     pixels = tf.raw_ops.ImageProjectiveTransformV3(

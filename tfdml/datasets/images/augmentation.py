@@ -4,12 +4,10 @@ import dataclasses
 import math
 import numbers
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfdml._core.checks import require, require_whole
-
-if TYPE_CHECKING:
-    import tensorflow as tf
+from tfdml._core.optional import tf
 
 _TRIES = 10
 
@@ -97,8 +95,6 @@ class RandomResizedCrop:
 
     def _place(self, image, bits):
         """Upper left corner and sides of the crop, int32 `(2,)` each."""
-        import tensorflow as tf
-
         sides, fits = self._draws(tf.shape(image)[:2], bits[: 2 * _TRIES])
         random = sides[tf.argmax(fits)]
         centered = self._centered(tf.shape(image)[:2])
@@ -108,8 +104,6 @@ class RandomResizedCrop:
 
     def _draws(self, whole, bits):
         """Sides `(tries, 2)` of random crops, and whether they fit inside the image."""
-        import tensorflow as tf
-
         area, position = tf.split(tf.cast(bits, tf.float64) * 2.0**-64 + 0.5, 2)  # in [0, 1]
         area = (self.area[0] + area * (self.area[1] - self.area[0])) * tf.cast(tf.reduce_prod(whole), tf.float64)
         low, high = math.log(self.aspect[0]), math.log(self.aspect[1])
@@ -119,8 +113,6 @@ class RandomResizedCrop:
 
     def _centered(self, whole):
         """Sides of the largest crop of an aspect ratio in `aspect` that is the nearest to the image's."""
-        import tensorflow as tf
-
         height, width = tf.unstack(tf.cast(whole, tf.float64))
         sides = tf.stack([tf.minimum(height, width / self.aspect[0]), tf.minimum(width, height * self.aspect[1])])
         return tf.cast(tf.maximum(tf.round(sides), 1.0), tf.int32)
@@ -146,8 +138,6 @@ def compose(*augmentations: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def augment(example: Any, seed: "tf.Tensor") -> Any:
-        import tensorflow as tf
-
         for number, augmentation in enumerate(augmentations):
             example = augmentation(example, tf.random.fold_in(seed, tf.constant(number, tf.int64), alg="philox"))
         return example
@@ -177,8 +167,6 @@ def turned_classes(images: "tf.Tensor", seed: "tf.Tensor", *, examples_per_class
         seed: two integers; all orientations are equally likely, and the same seed gives the same ones.
         examples_per_class: number of examples that are turned alike; it divides the batch.
     """
-    import tensorflow as tf
-
     images, count = tf.convert_to_tensor(images), examples_per_class
     require_whole("examples_per_class", count, 1)
     is_square = images.shape.rank == 4 and None not in images.shape and images.shape[1] == images.shape[2]
@@ -201,8 +189,6 @@ def as_sides(name: str, value: Any) -> tuple[int, int]:
 
 def _as_image(image, size=(1, 1)):
     """The image as a tensor; raises a ValueError for another number of axes, or sides known to be below `size`."""
-    import tensorflow as tf
-
     image = tf.convert_to_tensor(image)
     sides = zip(image.shape[:2], size, strict=True) if image.shape.rank == 3 else [(0, 1)]
     large = all(have is None or have >= need for have, need in sides)
@@ -212,15 +198,11 @@ def _as_image(image, size=(1, 1)):
 
 def _bits(seed, count):
     """`count` random integers, uniform over int64."""
-    import tensorflow as tf
-
     return tf.random.stateless_uniform((count,), seed, minval=None, maxval=None, dtype=tf.int64, alg="philox")
 
 
 def _corner(image, size, bits):
     """The upper left corner of a crop, int32 `(2,)`: all places are equally likely."""
-    import tensorflow as tf
-
     room = tf.cast(tf.shape(image)[:2] - size, tf.int64)
     text = ["Received an image of shape ", tf.shape(image), " and a crop of ", size, ", expected an image not smaller."]
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(room >= 0), text)]):
@@ -228,23 +210,16 @@ def _corner(image, size, bits):
 
 
 def _crop(image, corner, size):
-    import tensorflow as tf
-
     crop = tf.slice(image, tf.concat([corner, [0]], 0), tf.concat([size, [-1]], 0))
     static_size = size if isinstance(size, tuple) else (None, None)
     return tf.ensure_shape(crop, (*static_size, image.shape[2]))
 
 
 def _resized(image, size):
-    """Resized, of the same type."""
-    import tensorflow as tf
-
     pixels = tf.image.resize(image, size, antialias=True)
     return tf.saturate_cast(tf.round(pixels) if image.dtype.is_integer else pixels, image.dtype)
 
 
 def _mirrored(image, bits, mirror):
     """The image, mirrored if it may be and the bits are negative."""
-    import tensorflow as tf
-
     return tf.cond(bits < 0, lambda: tf.reverse(image, [1]), lambda: image) if mirror else image

@@ -83,7 +83,6 @@ def onto(image: tf.Tensor, background: tf.Tensor) -> tf.Tensor:
 
 
 def _jpeg(file, inverse_dct):
-    """RGB pixels of a JPEG file."""
     return tf.io.decode_jpeg(file, channels=3, dct_method=_DCT_METHODS[inverse_dct])
 
 
@@ -99,7 +98,6 @@ def _black():
 
 
 def _decoded(inverse_dct, file, max_bytes, max_pixels, background=None):
-    """`decoded` for every file."""
     size = tf.cast(tf.strings.length(file), tf.int64)
     data = to_bytes(tf.cond(size <= max_bytes, lambda: file, lambda: ""))
     kind = _first_start(data, (_JPEG, b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"RIFF    WEBP"))  # index into _READERS
@@ -144,7 +142,6 @@ def _first_reason(*reasons):
 
 
 def _other_kind(data):
-    """The kind of a file that is not read, and how to convert it."""
     names = tf.constant([f"{name}, {_EXPECTED} Convert it, for example by ImageMagick." for name in _OTHERS.values()])
     kind = _first_start(data, tuple(_OTHERS))
     return tf.where(kind == 0, f"not an image, {_EXPECTED}", tf.gather(names, tf.maximum(kind - 1, 0)))
@@ -158,7 +155,6 @@ def _first_start(data, starts):
 
 
 def _pixels(header, data, inverse_dct, background):
-    """RGB pixels of one image."""
     is_jpeg = spells(data, 0, _JPEG)
     return tf.cond(
         is_jpeg, lambda: _jpeg(header.still, inverse_dct), lambda: _pixels_of_others(header, data, background)
@@ -166,7 +162,6 @@ def _pixels(header, data, inverse_dct, background):
 
 
 def _pixels_of_others(header, data, background):
-    """RGB pixels of an image that is not a JPEG."""
     webp = spells(data, 0, b"RIFF")  # TensorFlow does not drop the alpha of a WebP when asked for three channels.
     if background is None:
         image = tf.cond(webp, lambda: _image(header.still, 0), lambda: _image(header.still, 3))[..., :3]

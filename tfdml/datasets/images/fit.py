@@ -1,7 +1,10 @@
 """Pixels of a given size: bounding boxes, resizing, padding and center crops."""
 
+from __future__ import annotations
+
 import numpy as np
-import tensorflow as tf
+
+from tfdml._core.optional import tf
 
 ROUNDING = 1.0  # pixels, as in `LabeledSet.check_files`
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in JPEG.

@@ -5,18 +5,20 @@ import hashlib
 import json
 import numbers
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from tfdml._core.checks import require, require_whole
+from tfdml._core.optional import tf
 from tfdml._core.serialization import Settings, serializable
 from tfdml.datasets.images import MAX_BYTES, MAX_PIXELS
 from tfdml.datasets.images.augmentation import as_sides
+from tfdml.datasets.images.fit import cut, fitted, to_channels
 
 if TYPE_CHECKING:
     import keras
-    import tensorflow as tf
 
 _FITS = ("stretch", "pad", "crop")
 _INVERSE_DCTS = ("accurate", "fast")
@@ -123,7 +125,6 @@ class Preprocessing(Settings):
 
     @property
     def _resized_sides(self):
-        """Height and width before the center crop."""
         return as_sides("resize", self.size if self.resize is None else self.resize)
 
     @property
@@ -148,8 +149,6 @@ class Preprocessing(Settings):
 
     def original(self, example: Any) -> "tf.Tensor":
         """One example before it is resized: upright, cut to its box, uint8 `(any, any, channels)`."""
-        from tfdml.datasets.images.fit import to_channels
-
         return to_channels(self._pixels(example), self.channels)
 
     def from_bytes(self, file: "tf.Tensor", box: "tf.Tensor | None" = None) -> "tf.Tensor":
@@ -188,22 +187,15 @@ class Preprocessing(Settings):
         """
         from tfdml.datasets.images.decode import load_one
 
-        return load_one(self._asked)
+        return load_one(partial(self._loaded, is_query=True))
 
-    def _loaded(self, file, box=None):
-        """A reason, empty if there is none, and the result for a file's content."""
-        problem, image = self._decoded(file, box)
-        return problem, self._fitted(image)
-
-    def _asked(self, file, box=None):
-        """The same for a query, whose box does not depend on `boxes`."""
-        problem, image = self._cut(*self._whole(file), box, is_query=True)
+    def _loaded(self, file, box=None, *, is_query=False):
+        """A reason, empty if there is none, and the result for a file's content; the box of a query may be given."""
+        problem, image = self._decoded(file, box, is_query=is_query)
         return problem, self._fitted(image)
 
     def _pixels(self, example):
         """RGB pixels of a path or of pixels, with or without a box."""
-        import tensorflow as tf
-
         from tfdml.datasets.images.decode import require_image
 
         example, box = example if self.boxes else (example, None)
@@ -212,32 +204,22 @@ class Preprocessing(Settings):
             return require_image(*self._decoded(tf.io.read_file(example), box))
         return require_image(*self._cut("", _as_rgb(example, self._background()), box))
 
-    def _decoded(self, file, box=None):
+    def _decoded(self, file, box=None, *, is_query=False):
         """A reason, empty if there is none, and the RGB pixels of a file's content inside its box."""
-        received = f"boxes={self.boxes} {'and no' if box is None else 'and a'} box"
-        require((box is not None) == self.boxes, received, "both or none")
-        return self._cut(*self._whole(file), box)
-
-    def _whole(self, file):
-        """The same for a whole image."""
         from tfdml.datasets.images.decode import decoded
 
-        return decoded(file, self.max_bytes, self.max_pixels, self.inverse_dct, self._background())
+        received = f"boxes={self.boxes} {'and no' if box is None else 'and a'} box"
+        require(is_query or (box is not None) == self.boxes, received, "both or none")
+        image = decoded(file, self.max_bytes, self.max_pixels, self.inverse_dct, self._background())
+        return self._cut(*image, box, is_query)
 
     def _background(self):
-        """The color behind transparent pixels, or None."""
         return None if self.background is None else _as_color("background", self.background)
 
     def _cut(self, problem, image, box, is_query=False):
-        from tfdml.datasets.images.fit import cut
-
-        if box is None:
-            return problem, image
-        return cut(problem, image, box, self.margin, is_query)
+        return (problem, image) if box is None else cut(problem, image, box, self.margin, is_query)
 
     def _fitted(self, image):
-        from tfdml.datasets.images.fit import fitted
-
         sides = {"size": self.shape[:2], "resize": self._resized_sides}
         return fitted(image, **sides, fit=self.fit, fill=_as_color("fill", self.fill), channels=self.channels)
 
@@ -252,8 +234,6 @@ def _as_color(name, value):
 
 def _as_rgb(pixels, background):
     """Pixels `(any, any, 1, 3 or 4)` as RGB."""
-    import tensorflow as tf
-
     from tfdml.datasets.images.decode import onto
 
     is_image = pixels.dtype == "uint8" and pixels.shape.rank == 3 and pixels.shape[2] in (1, 3, 4)

@@ -145,7 +145,6 @@ def _people(root):
 
 
 def _count(root, rows):
-    """The number in the only word of the only row."""
     is_count = len(rows) == 1 and len(rows[0]) == 1 and is_whole(rows[0][0])
     received = f"{' '.join(rows[0]) if rows else 'the end'!r} in people.txt of {os.fspath(root)!r}"
     require(is_count, received, "a number of sets or of people")
@@ -163,7 +162,6 @@ def _rows_of_pairs(pairs, names, expected):
 
 
 def _packed(path, load):
-    """The set of a `.rec` file, in the order of its keys."""
     for name in ("train.idx", "property"):
         require((path / name).is_file(), f"root={str(path)!r}, which has no {name}", f"these files:{_CASIA_TREE}\n")
     record = str(path / "train.rec")

@@ -119,7 +119,6 @@ def _suffix(split):
 
 
 def _characters(root):
-    """Files of every character by its name, as `Angelic/character01`, in the order of the numbers of characters."""
     files, start = {}, 0
     for name, expected in CHARACTERS.items():
         paths = sorted(pathlib.Path(root, name).glob("*/*/*.png"))
@@ -136,7 +135,6 @@ def _characters(root):
 
 
 def _by_number(paths):
-    """Paths by the number of their character."""
     by_number = {}
     for path in paths:
         is_name = re.fullmatch(r"\d{4}_\d\d", path.stem) is not None
@@ -178,7 +176,6 @@ def _listed(lines, name, files):
 
 
 def _require_apart(names):
-    """Raise a ValueError if a class is in two lists."""
     lists = [set(part_names) for part_names in names.values()]
     shared = sorted(set().union(*lists)) if sum(map(len, lists)) > len(set().union(*lists)) else []
     if shared:
@@ -198,7 +195,6 @@ def _ink(paths):
 
 
 def _drawings(ink, names, turns, protocol):
-    """The set of some characters, each with its rotations as classes."""
     codes = np.repeat(np.arange(len(names)), DRAWERS)
     return LabeledSet(
         images=np.concatenate([np.rot90(ink, turn, axes=(1, 2)) for turn in turns]),
@@ -220,7 +216,6 @@ def _require_no_pickles(root):
 
 
 def _table(name, lines):
-    """File names and classes of a list."""
     try:
         header, *rows = list(csv.reader(lines)) or [[]]
     except csv.Error as error:

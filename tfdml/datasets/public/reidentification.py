@@ -83,7 +83,6 @@ class _Crop(NamedTuple):
 
 
 def _crops(root, folder):
-    """The images of a folder, by name."""
     require_tree((root / folder).is_dir(), root, f", which has no {folder}", _MARKET_TREE)
     return [_crop(root / folder, name) for name in sorted(os.listdir(root / folder)) if name.endswith(".jpg")]
 
@@ -98,7 +97,6 @@ def _crop(folder, name):
 
 
 def _market_set(split, crops, names, load):
-    """The set of one part, without junk."""
     used = [crop for crop in crops if crop.identity != _JUNK]
     number_of = {name: number for number, name in enumerate(names)}
     cameras, sequences = (np.array([getattr(crop, key) for crop in used], np.int64) for key in ("camera", "sequence"))

@@ -62,13 +62,13 @@ def cub200(root: str | os.PathLike[str], *, load: Loader | None = None) -> tuple
     x, y, width, height = np.array([row[1:] for row in boxes], dtype=np.float64).T
     corners = np.stack([x, y, x + width, y + height], axis=1)
     labels = np.array([int(label) for _, label in classes])
-    return _halves(
+    return _sets(
         "cub200-2011",
+        _halves(labels <= 100),
         load=load,
         paths=existing_paths(root, _CUB_TREE, [f"images/{name}" for _, name in files]),
         classes=labels,
         boxes=corners,
-        is_train=labels <= 100,
         class_name=names.__getitem__,
     )
 
@@ -99,13 +99,13 @@ def cars196(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
         files = [f"{name}/{_text(row['fname'])}" for name, table in tables.items() for row in table]
     corners = [[float(np.ravel(row[f"bbox_{side}"])[0]) for side in ("x1", "y1", "x2", "y2")] for row in rows]
     labels = np.array([int(np.ravel(row["class"])[0]) for row in rows])
-    return _halves(
+    return _sets(
         "cars196",
+        _halves(labels <= 98),
         load=load,
         paths=existing_paths(root, _CARS_TREE, files),
         classes=labels,
         boxes=np.array(corners),
-        is_train=labels <= 98,
         class_name=lambda number: _text(names[number - 1]),
     )
 
@@ -126,14 +126,13 @@ def stanford_online_products(
     """
     lists = [as_columns(rows[1:], 4) for rows in read_lists(root, _SOP_TREE, "Ebay_train.txt", "Ebay_test.txt")]
     rows = [row for table in lists for row in table]
-    return _halves(
+    return _sets(
         "sop",
+        _halves(np.repeat([True, False], [len(table) for table in lists])),
         load=load,
         paths=existing_paths(root, _SOP_TREE, [path for *_, path in rows]),
         classes=np.array([int(label) for _, label, _, _ in rows]),
         boxes=None,
-        is_train=np.repeat([True, False], [len(table) for table in lists]),
-        class_name=str,
     )
 
 
@@ -161,52 +160,34 @@ def in_shop(root: str | os.PathLike[str], *, load: Loader | None = None) -> tupl
     paths = existing_paths(root, _IN_SHOP_TREE, [f"Img/{file}" for file, *_ in rows])
     items, statuses = (np.array(column) for column in list(zip(*rows, strict=True))[1:])
     corners = np.array([boxes[file] for file, *_ in rows], dtype=np.float64)
-    tested = np.unique(items[statuses != "train"])
-    return tuple(
-        _set_of_split(
-            "in-shop",
-            split,
-            load=load,
-            paths=paths[mask],
-            classes=items[mask],
-            boxes=corners[mask],
-            class_ids=np.unique(items[mask]) if split == "train" else tested,
-        )
-        for split, mask in ((split, statuses == split) for split in ("train", "query", "gallery"))
-    )
+    masks = {split: statuses == split for split in ("train", "query", "gallery")}
+    return _sets("in-shop", masks, load=load, paths=paths, classes=items, boxes=corners, shared=("query", "gallery"))
 
 
-def _halves(name, *, load, paths, classes, boxes, is_train, class_name):
-    """The training and the test set; `is_train` is `(n,)` bool."""
-    masks = {"train": is_train, "test": ~is_train}
-    return tuple(
-        _set_of_split(
-            name,
-            split,
-            load=load,
-            paths=paths[rows],
-            classes=classes[rows],
-            boxes=None if boxes is None else boxes[rows],
-            class_ids=np.unique(classes[rows]),
-            class_name=class_name,
-        )
-        for split, rows in masks.items()
-    )
+def _halves(is_train):
+    return {"train": is_train, "test": ~is_train}
 
 
-def _set_of_split(name, split, *, load, paths, classes, boxes, class_ids, class_name=str):
-    """The set of one split, its labels dense by the order of `class_ids`."""
-    require_counts(f"the {split} part of {name}", (len(paths), len(np.unique(classes))), COUNTS[name][split])
+def _sets(name, masks, *, load, paths, classes, boxes, shared=(), class_name=str):
+    """A set for each split, by masks `(n,)` bool; its labels are dense, and `shared` splits have the same ones."""
     image = "full-image" if name != "in-shop" else "query-gallery"
-    classes_of_splits = _SPLITS[name] + ("-train" if split == "train" else "")
-    return LabeledSet(
-        paths=paths,
-        labels=np.searchsorted(class_ids, classes).astype(np.int64),
-        class_names=tuple(class_name(label) for label in class_ids.tolist()),
-        boxes=boxes,
-        load=load or Preprocessing(size=224),
-        protocol=f"{name}/{classes_of_splits}/{image}/v1",
-    )
+    ids = {split: np.unique(classes[rows]) for split, rows in masks.items()}
+    sets = []
+    for split, rows in masks.items():
+        require_counts(f"the {split} part of {name}", (rows.sum(), len(ids[split])), COUNTS[name][split])
+        class_ids = np.unique(np.concatenate([ids[each] for each in (shared if split in shared else (split,))]))
+        named_classes = _SPLITS[name] + ("-train" if split == "train" else "")
+        sets.append(
+            LabeledSet(
+                paths=paths[rows],
+                labels=np.searchsorted(class_ids, classes[rows]).astype(np.int64),
+                class_names=tuple(class_name(label) for label in class_ids.tolist()),
+                boxes=None if boxes is None else boxes[rows],
+                load=load or Preprocessing(size=224),
+                protocol=f"{name}/{named_classes}/{image}/v1",
+            )
+        )
+    return tuple(sets)
 
 
 def _mat(folder, name, variable):

@@ -15,7 +15,7 @@ import numpy as np
 from tfdml._core.checks import require
 from tfdml._core.checksums import sha256_of_rows
 from tfdml._core.memory_maps import BoundedReader
-from tfdml._core.optional import optional_import
+from tfdml._core.optional import optional_import, tf
 from tfdml.datasets.caches.set_cache import states_of_files
 from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
@@ -171,13 +171,11 @@ def _features_at(path, name, starts, lengths):
 
 
 def _cells_at(path, column, groups, rows):
-    """Images of a Parquet file by row group and row."""
     spans = zip(groups.tolist(), rows.tolist(), strict=True)
     return [_row_group(path, column, group)[row].as_py() or b"" for group, row in spans]
 
 
 def _listing(path, image, label):
-    """The `Listing` of an archive of any kind."""
     if not path.is_file():
         raise FileNotFoundError(f"Received the archive {str(path)!r}, which does not exist.")
     kinds = {".tar": _tar, ".parquet": _parquet}
@@ -187,7 +185,6 @@ def _listing(path, image, label):
 
 
 def _tar(path, image, label):
-    """The image files of a tar file."""
     images, classes, problem, size = [], {}, None, path.stat().st_size
     try:
         with (
@@ -241,7 +238,6 @@ def _key(name):
 
 
 def _tfrecord(path, image, label):
-    """The records of a TFRecord file."""
     name = image or "image/encoded"
     spans, problem = _frames(path)
     with path.open("rb") as file:
@@ -269,9 +265,6 @@ def _frames(path):
 
 
 def _feature(record, name):
-    """The first value of a feature of a `tf.train.Example`."""
-    import tensorflow as tf
-
     try:
         features = tf.train.Example.FromString(record).features.feature
     except Exception as error:  # of protobuf, which has several
@@ -291,12 +284,10 @@ def _feature_or_empty(record, name):
 
 
 def _text(value):
-    """A class as text."""
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _parquet(path, image, label):
-    """The rows of a Parquet file."""
     parquet = optional_import("pyarrow.parquet", feature="A Parquet file", extra="tables")
     column = image or "image"
     try:
@@ -319,7 +310,6 @@ def _parquet(path, image, label):
 
 @functools.lru_cache(maxsize=_OPEN_ROW_GROUPS)
 def _row_group(path, column, group):
-    """The images of a row group."""
     from pyarrow import parquet, types
 
     with open(path, "rb") as content:

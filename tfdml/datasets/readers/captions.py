@@ -56,7 +56,6 @@ def _beside(path):
 
 
 def _of_table(source, files):
-    """The captions of each file."""
     names, read = open_table(source)
     has_columns = {"path", "caption"} <= set(names)
     require(has_columns, f"{str(source)!r} with the columns {', '.join(names)}", "the columns path and caption")

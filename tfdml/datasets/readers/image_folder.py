@@ -88,7 +88,6 @@ def folder(
 
 
 def _listed(path, load):
-    """The set of a folder with one subfolder per class, or of images alone."""
     folders = _class_folders(path)
     listed = {name: [entry for child in same for entry in _sorted_files(child)] for name, same in folders.items()}
     files = {name: [file for file, reason in entries if not reason] for name, entries in listed.items()}
@@ -110,7 +109,6 @@ def _listed(path, load):
 
 
 def _by_name(path, images):
-    """The images of a folder without subfolders by class: their names without the suffix."""
     expected = f"one subfolder of images per class, or image files ({', '.join(EXTENSIONS)})"
     require(bool(images), f"path={os.fspath(path)!r}, which has no subfolder and no image", expected)
     files: dict[str, list[pathlib.Path]] = {}
@@ -124,7 +122,6 @@ def _children(path):
 
 
 def _class_folders(path):
-    """The subfolders of each class, sorted by the name of the class."""
     root = pathlib.Path(path)
     require_utf8("a path", [os.fspath(path)])
     if not root.is_dir():
@@ -139,7 +136,6 @@ def _class_folders(path):
 
 
 def _require_no_splits(path):
-    """Raise a ValueError if subfolders are splits with folders of classes in them."""
     root = pathlib.Path(path)
     names = [child.name for child in root.iterdir() if child.is_dir()] if root.is_dir() else []
     splits = sorted(name for name in names if name.strip().lower() in _SPLITS)

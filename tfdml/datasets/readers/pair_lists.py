@@ -101,7 +101,6 @@ def _counts(path, header):
 
 
 def _pair(path, number, line, same):
-    """The two images of a line."""
     first, second = line[:2], line[:1] + line[2:] if same else line[2:]
     is_pair = len(line) == 4 - same and _is_image(*first) and _is_image(*second) and (line[0] != line[2] or same)
     kind = "a matched pair: name, number, number" if same else "a mismatched pair: name, number, another name, number"

@@ -135,7 +135,6 @@ class _Rejected(NamedTuple):
 
 
 def _rejected(rows, splits, root):
-    """The rows that are left out, in their order."""
     real_path = functools.cache(os.path.realpath)  # The rows have few folders.
     for number, row in enumerate(rows):
         name = None if splits is None else _split_name(row)
@@ -163,7 +162,6 @@ def _require_usable(rows, rejected, on_error, root):
 
 
 def _labeled_set(rows, root, load, skipped):
-    """The set of usable rows."""
     labels = [class_name_of(row["label"], "label") for row in rows]
     names = sorted(set(labels), key=_order(set(labels)))
     number_of = {name: number for number, name in enumerate(names)}
@@ -179,7 +177,6 @@ def _labeled_set(rows, root, load, skipped):
 
 
 def _split(labeled_set, usable, names, rows):
-    """The sets of the splits, from the set of the usable rows."""
     split_of = as_names([_split_name(row) for row in usable])
     empty = [name for name in names if name not in split_of]
     received = f"splits={names!r} and no row of {', '.join(empty)} that can be used"
@@ -209,7 +206,6 @@ def _ids(groups):
 
 
 def _problem(row, root, real_path):
-    """The reason why a row cannot be used; empty if it can. `real_path` follows the links of a folder."""
     for option in ("path", "label", "split", "group"):
         if option in row and is_missing(row[option]):
             return f"no {option}"
@@ -221,7 +217,6 @@ def _problem(row, root, real_path):
 
 
 def _file_problem(file, root, real_path):
-    """The reason why a file cannot be used; empty if it can."""
     if not _is_below(os.path.abspath(file), os.path.abspath(root)):
         return "outside root"
     if not os.path.isfile(file):

@@ -101,7 +101,6 @@ class _Images:
 
 
 def _labels(records, name):
-    """The labels of all records."""
     labels: list[Any] = []
     for start in range(0, len(records), _LABELS_AT_ONCE):
         rows = list(range(start, min(start + _LABELS_AT_ONCE, len(records))))

@@ -121,7 +121,6 @@ class _OneSetSampler(ClassBalancedSampler):
 
 
 def _data_and_labels(data):
-    """A labeled set and its labels, or the elements of a pair `(data, labels)`."""
     if is_labeled_set(data):
         return data, data.labels
     is_pair = isinstance(data, tuple | list) and len(data) == 2

@@ -63,8 +63,8 @@ def input_pairs(
     Returns:
         A `tf.data.Dataset` of `((a, b), y)`: examples with `pairs` rows, and int32 `(pairs,)`, 1 for a match, else -1.
     """
-    names = ", ".join(function.__name__ for function in _CANDIDATES)
-    require(pairing in _CANDIDATES, f"pairing={pairing!r}", f"one of tfdml.pairs: {names}")
+    names = ", ".join(function.__name__ for function in _PAIRINGS)
+    require(pairing in _PAIRINGS, f"pairing={pairing!r}", f"one of tfdml.pairs: {names}")
     require_fraction(positive_fraction=positive_fraction)
     require_seed(seed)
     require_whole("start", start, 0)
@@ -75,7 +75,7 @@ def input_pairs(
     @tf.autograph.experimental.do_not_convert
     def paired(step, batch):
         examples, labels = batch
-        pairs = _CANDIDATES[pairing](_rows(batch), labels)
+        pairs = _candidates(pairing, _rows(batch), labels)
         if pairs_per_batch is not None:
             random = _random(seed, step, count)
             pairs = _drawn(pairs, pairs_per_batch, round(positive_fraction * pairs_per_batch), random[0])
@@ -90,76 +90,66 @@ def _rows(batch):
 
 
 def _num_candidates(batches, pairing):
-    """The number of pairs that are compared in each batch."""
     spec = getattr(batches, "element_spec", None)
     rows = _rows(spec) if isinstance(spec, tuple) and len(spec) == 2 else None
     expected = "a tf.data.Dataset of batches (examples, labels) of a fixed number of rows, such as sampler.batches(...)"
     received = f"batches of type {type(batches).__name__} and form {spec}"
     require(rows is not None, received, expected)
-    divisor = _DIVISORS.get(pairing, 1)
+    divisor, pairs_of, _ = _PAIRINGS[pairing]
     require(rows % divisor == 0, f"batches of {rows} rows for {pairing.__name__}", f"a multiple of {divisor} rows")
-    return _CANDIDATES[pairing](rows, tf.zeros((rows,), tf.int64)).a.shape[0]
+    return pairs_of(rows)[0].shape[0]
+
+
+def _candidates(pairing, rows, labels):
+    _, pairs_of, match = _PAIRINGS[pairing]
+    a, b = pairs_of(rows)
+    return _Candidates(a, b, match(labels, a, b))
 
 
 def _combinations(rows):
-    """All pairs of two rows, each once."""
     a, b = np.triu_indices(rows, 1)
     return tf.constant(a), tf.constant(b)
 
 
-def _all(rows, labels):
-    a, b = _combinations(rows)
-    return _Candidates(a, b, tf.gather(labels, a) == tf.gather(labels, b))
-
-
-def _consecutive(rows, labels):
+def _neighbors(rows):
     a = tf.range(0, rows, 2, tf.int64)
-    return _Candidates(a, a + 1, labels[::2] == labels[1::2])
+    return a, a + 1
 
 
-def _labeled(rows, labels):
-    a = tf.range(0, rows, 2, tf.int64)
-    return _Candidates(a, a + 1, labels[::2] > 0)
-
-
-def _even_against_odd(rows, labels):
+def _even_and_odd(rows):
     a, b = _product(rows // 2)
-    return _Candidates(2 * a, 2 * b + 1, tf.gather(labels[::2], a) == tf.gather(labels[1::2], b))
+    return 2 * a, 2 * b + 1
 
 
-def _triplets(rows, labels):
+def _of_triplets(rows):
     anchors = tf.range(0, rows, 3, tf.int64)
-    a, b = tf.repeat(anchors, 2), tf.reshape(tf.stack([anchors + 1, anchors + 2], axis=1), [-1])
-    return _Candidates(a, b, b == a + 1)
-
-
-def _views(rows, labels):
-    a, b = _combinations(rows)
-    return _Candidates(a, b, a // 2 == b // 2)
-
-
-def _towers(rows, labels):
-    a, b = _product(rows)
-    query_labels, gallery_labels = tf.unstack(labels, axis=1) if labels.shape.rank == 2 else (labels, labels)
-    return _Candidates(a, b, tf.gather(query_labels, a) == tf.gather(gallery_labels, b))
+    return tf.repeat(anchors, 2), tf.reshape(tf.stack([anchors + 1, anchors + 2], axis=1), [-1])
 
 
 def _product(rows):
-    """Each of some rows with each of as many others."""
     numbers = tf.range(rows, dtype=tf.int64)
     return tf.repeat(numbers, rows), tf.tile(numbers, [rows])
 
 
-_CANDIDATES: dict[Callable[..., Any], Callable[[int, tf.Tensor], _Candidates]] = {
-    all_pairs: _all,
-    consecutive_pairs: _consecutive,
-    even_against_odd: _even_against_odd,
-    labeled_pairs: _labeled,
-    triplet_rows: _triplets,
-    two_towers: _towers,
-    two_views: _views,
+def _is_same_class(labels, a, b):
+    return tf.gather(labels, a) == tf.gather(labels, b)
+
+
+def _is_same_class_of_towers(labels, a, b):
+    query_labels, gallery_labels = tf.unstack(labels, axis=1) if labels.shape.rank == 2 else (labels, labels)
+    return tf.gather(query_labels, a) == tf.gather(gallery_labels, b)
+
+
+_PAIRINGS: dict[Callable[..., Any], tuple[int, Callable[..., Any], Callable[..., Any]]] = {
+    all_pairs: (1, _combinations, _is_same_class),
+    consecutive_pairs: (2, _neighbors, _is_same_class),
+    even_against_odd: (2, _even_and_odd, _is_same_class),
+    labeled_pairs: (2, _neighbors, lambda labels, a, b: tf.gather(labels, a) > 0),
+    triplet_rows: (3, _of_triplets, lambda labels, a, b: b == a + 1),
+    two_towers: (1, _product, _is_same_class_of_towers),
+    two_views: (2, _combinations, lambda labels, a, b: a // 2 == b // 2),
 }
-_DIVISORS = {consecutive_pairs: 2, even_against_odd: 2, labeled_pairs: 2, triplet_rows: 3, two_views: 2}
+"""Of what the rows are a multiple, the row numbers a and b of the candidates, and whether each matches."""
 _DRAWS = 0x70_6169_7273  # "pairs": separates these draws from those of the sampler at the same steps.
 
 
@@ -186,7 +176,6 @@ def _swapped(pairs, random):
 
 
 def _inputs(examples, pairs, pairing):
-    """The examples of both inputs, `(pairs, ...)`."""
     first, second = examples if pairing is two_towers else (examples, examples)
     return (
         tf.nest.map_structure(lambda x: tf.gather(x, pairs.a), first),

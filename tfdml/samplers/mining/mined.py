@@ -231,7 +231,6 @@ def _negatives_within(x, classes, positives, margin, metric, generator):
 
 
 def _class_index(table):
-    """The index of the class of each example in the ascending class ids, `(examples,)`."""
     index = np.empty_like(table.rows)
     index[table.rows] = np.repeat(np.arange(len(table.ids)), table.counts)
     return index
