@@ -114,7 +114,6 @@ def plot_pair_histogram(histograms: Mapping[str, PairHistogram], *, dim: npt.Arr
 
 
 def _counts(d, weights, bins):
-    """The sum of the weights in each bin, in float64."""
     is_pair = weights > 0
     # The distance of opposite vectors may be rounded above 2 where matrix products have fewer digits, as on many
     # accelerators.

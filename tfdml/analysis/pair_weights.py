@@ -128,7 +128,6 @@ def positives_of(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: La
 
 
 def _plot_weights(panel, loss, x, labels):
-    """Draw the weight of each unordered pair of unit vectors as a share of the largest."""
     weights = pair_weights(loss, x, labels)
     upper = np.triu_indices(len(x), k=1)
     share = weights[upper] / max(np.abs(weights).max(), 1e-300)
@@ -173,7 +172,6 @@ def _with_fixed_selection(loss, embeddings, labels):
 
 
 def _with_embeddings(source, pairs):
-    """`pairs` with the embeddings of `source`."""
     return pairs._replace(anchors=source.anchors, references=source.references)
 
 

@@ -79,7 +79,6 @@ def pixel_function(
 
 
 def _all_answers(embeddings, graph_index, threshold):
-    """The outputs of every answer to embeddings."""
     if graph_index is None:
         return _embedding(embeddings)
     if threshold is None:

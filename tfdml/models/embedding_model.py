@@ -143,7 +143,6 @@ class EmbeddingModel(keras.Model):
         multipliers_of([*layers, *_flattened(_layers_of(loss))], multipliers)
 
     def _compile_with(self, loss, arguments):
-        """Compile with a loss of the rows of all replicas, as `compute_loss` has them."""
         super().compile(loss=once_for_all_replicas(loss) if self._is_replicated() else loss, **arguments)
         if loss is not None:
             self.loss = loss
@@ -346,7 +345,6 @@ def _layers_of(loss):
 
 
 def _flattened(layers):
-    """Layers and the layers inside them."""
     return [inner for layer in layers for inner in layer._flatten_layers()]
 
 

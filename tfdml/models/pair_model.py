@@ -103,7 +103,6 @@ class PairModel(EmbeddingModel):
 
 
 def _branches(branches):
-    """No branch, one or two, named for their inputs."""
     if branches is None:
         return []
     branches = list(branches) if isinstance(branches, Sequence) else [branches]
@@ -116,7 +115,6 @@ def _branches(branches):
 
 
 def _network(model, name):
-    """The network of a model of one output, with the same layers."""
     require(_is_functional(model), f"{name}={model!r}", "a functional Keras model, keras.Model(inputs, outputs)")
     shapes = [tuple(output.shape) for output in model.outputs]
     require(len(shapes) == 1, f"{name} of outputs {shapes}", "one output: keras.Model(model.input, model.outputs[i])")
@@ -139,7 +137,6 @@ def _inputs_and_features(decision, branches):
 
 
 def _halves(decision):
-    """The two inputs of a network without branches, each half of its channels, or an input of its own."""
     require(_is_functional(decision), f"decision={decision!r} without branches", "a functional Keras model")
     if len(decision.inputs) == 2:
         return tuple(

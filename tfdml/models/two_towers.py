@@ -69,7 +69,6 @@ class TwoTowers(EmbeddingModel):
 
 
 def _tower(model, name):
-    """The network of a model, with the same layers."""
     functional = isinstance(model, keras.Model) and bool(getattr(model, "inputs", None))
     require(functional, f"{name}={model!r}", "a functional Keras model, keras.Model(inputs, outputs)")
     shapes = [tuple(output.shape) for output in model.outputs]

@@ -168,7 +168,6 @@ def _faiss():
 
 
 def _factory(method, codes, leaves, dim):
-    """The index in the words of `faiss.index_factory`."""
     encoded = {"float32": "Flat", "int8": "SQ8", "product": f"PQ{_subvectors(dim)}", "binary": "RaBitQ"}[codes]
     if method == "graph":
         return f"HNSW{_LINKS},{encoded}"
@@ -182,7 +181,6 @@ def _subvectors(dim):
 
 
 def _built(gallery, factory):
-    """The index of faiss of all vectors of a gallery."""
     faiss = _faiss()
     metric = faiss.METRIC_L2 if gallery.metric == "euclidean" else faiss.METRIC_INNER_PRODUCT
     vectors = np.ascontiguousarray(gallery.centered, np.float32)

@@ -124,7 +124,6 @@ class Scann(Approximate):
 
 
 def _pybind():
-    """ScaNN's NumPy interface."""
     try:
         from scann import scann_ops_pybind
     except Exception as error:  # Operations built for another TensorFlow raise one of TensorFlow's own errors.
@@ -137,12 +136,10 @@ def _pybind():
 
 
 def _automatic(count):
-    """The method for a number of vectors."""
     return "exact" if count < 20_000 else "quantized" if count < 100_000 else "partitioned"
 
 
 def _require_soar(soar, method, metric):
-    """Raise a ValueError unless vectors may be in two cells."""
     if soar is not None:
         received = f"soar={soar!r} for method={method!r} and metric={metric!r}"
         is_possible = soar > 0 and method == "partitioned" and metric != "euclidean"

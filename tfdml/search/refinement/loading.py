@@ -80,7 +80,6 @@ def index_version(path: Path) -> tuple[Any, Any]:
 
 
 def _is_of(index, model):
-    """Whether an index states a model."""
     return index.fingerprint is not None and is_same_model(index.fingerprint, model)
 
 

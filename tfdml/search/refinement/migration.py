@@ -221,7 +221,6 @@ def _order(index, rows):
 
 
 def _embedded_again(index, old, new, rows, embed, work):
-    """The new vectors, after some more rows are embedded and kept in a file."""
     table = index.metadata
     vectors = embed(index.ids[rows], None if table is None else table.take(rows))
     require_same_model("new vectors", getattr(vectors, "fingerprint", None), "the migration", work.model)
@@ -285,7 +284,6 @@ def _with_origin(table, is_embedded):
 
 
 def _require_free_column(index):
-    """Raise a ValueError for a column of another meaning that has the name of a migration's column."""
     table = index.metadata
     if table is not None and _ORIGIN in table.column_names:
         others = set(table[_ORIGIN].unique().to_pylist()) - {_EMBEDDED, _ADAPTED}
@@ -297,7 +295,6 @@ def _is_known(new):
 
 
 def _read_single(folder):
-    """An index that is no folder of shards."""
     is_single = not (folder / shards.MANIFEST).is_file()
     require(is_single, f"{str(folder)!r}, an index of shards", "one index. Migrate its shards, or build it again")
     return read_index(folder)
