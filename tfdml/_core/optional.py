@@ -28,6 +28,17 @@ def optional_packages(packages: Sequence[str], *, feature: str, extra: str) -> N
         raise ImportError(f"{feature} needs {' and '.join(missing)}: pip install tfdml[{extra}].")
 
 
+def scann_module(module: str, *, feature: str, other: str) -> Any:
+    """A module of ScaNN; the ImportError says which versions go together, and names another feature to use."""
+    try:
+        return getattr(importlib.import_module("scann"), module)
+    except Exception as error:  # Operations built for another TensorFlow raise one of TensorFlow's own errors.
+        raise ImportError(
+            f"{feature} needs ScaNN, which did not import ({error}). ScaNN 1.4 requires TensorFlow 2.20, on Linux and "
+            f"Python 3.11 to 3.13. Run: pip install tfdml[scann], which brings both. {other} needs no further package."
+        ) from error
+
+
 def new_figure(feature: str, **options: Any) -> Figure:
     """An empty matplotlib figure for the function of this name."""
     figure = optional_import("matplotlib.figure", feature=feature, extra="plots")
