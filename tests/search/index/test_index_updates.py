@@ -108,11 +108,14 @@ def test_a_filter_that_only_neighbors_of_neighbors_pass_is_found_whole():
     assert len(set(search.Exact(x, max_bytes=200_000).search(x[:70], 100, where=mask)[0][3])) == 100
 
 
-@pytest.mark.parametrize("method", ["quantized", "partitioned"])
-def test_approximate_search_leaves_out_what_was_removed_or_does_not_pass(method):
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [("scann", "quantized"), ("scann", "partitioned"), *(("faiss", method) for method in search.Faiss.methods)],
+)
+def test_approximate_search_leaves_out_what_was_removed_or_does_not_pass(kind, method, metric):
     x = clustered(3000, 16)
-    index = search.Scann(x, method=method)
-    exact = search.Exact(x)
+    index, exact = build(kind, x, method=method, metric=metric), search.Exact(x, metric=metric)
     near = np.unique(exact.search(x[:100], 20)[0])[::2]
     for one in (index, exact):
         one.remove(near)

@@ -62,14 +62,6 @@ def test_memory_changes_nothing(monkeypatch):
     np.testing.assert_array_equal(expand_queries(x[:50], x[50:], k=5), whole[1])
 
 
-def test_the_length_of_vectors_is_irrelevant_and_results_have_length_1():
-    x, _ = clusters()
-    scales = np.random.default_rng(1).uniform(0.1, 10, (len(x), 1))
-    expanded = augment_database(x * scales, k=3)
-    np.testing.assert_allclose(expanded, augment_database(x, k=3), atol=1e-6)
-    np.testing.assert_allclose(np.linalg.norm(expanded, axis=1), 1, atol=1e-6)
-
-
 def test_wrong_arguments_are_refused():
     x, _ = clusters(n=9)
     with pytest.raises(ValueError, match="k=10, expected a whole number from 1 to 9"):
