@@ -4,7 +4,6 @@ import itertools
 import math
 import sys
 
-import ml_dtypes
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_mutual_info_score, mutual_info_score, normalized_mutual_info_score
@@ -135,13 +134,6 @@ def test_above_a_size_batches_are_used(monkeypatch):
     assert clustering(x, labels)["algorithm"] == "k-means"
     monkeypatch.setattr(module, "_MINI_BATCH_ABOVE", 8 * 96 - 1)
     assert clustering(x, labels)["algorithm"] == "mini-batch k-means"
-
-
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.int8])
-def test_low_precision_is_clustered_in_float32(dtype):
-    x, labels = blobs(noise=0.5)
-    codes = np.rint(20 * x).astype(dtype)
-    assert clustering(codes, labels) == clustering(codes.astype(np.float32), labels)
 
 
 @pytest.mark.parametrize(

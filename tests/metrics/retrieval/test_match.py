@@ -3,13 +3,12 @@
 import itertools
 import math
 import tracemalloc
-import warnings
 
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, ndcg_score
 
-from tests.metrics.retrieval.test_retrieval import of_lists
+from tests.metrics.retrieval.test_retrieval import of_lists, quiet
 from tfdml.metrics import retrieval
 
 EXTRA = ("precision@3", "ndcg@4", "ndcg@15", "map@6")
@@ -67,12 +66,6 @@ def assert_same(found, expected, leave_out=()):
 
 def some(seed=0, rows=40, dim=4):
     return np.random.default_rng(seed).normal(size=(rows, dim)).astype(np.float32)
-
-
-def quiet(*args, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return retrieval(*args, **options)
 
 
 X, Y = some(), some(1, rows=25)

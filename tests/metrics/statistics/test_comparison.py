@@ -81,14 +81,6 @@ def test_the_interval_is_the_bootstrap_of_the_differences():
     assert found.difference == pytest.approx(np.mean([(a - b)[labels == c].mean() for c in range(60)]))
 
 
-def test_the_same_queries_tell_more_than_two_intervals():
-    a, b, labels = simulated(np.random.default_rng(4), difference=0.05)
-    found, apart = paired_comparison(a, b, labels), [bootstrap_interval(values, labels) for values in (a, b)]
-    assert found.low > 0
-    assert found.p < 0.01
-    assert apart[0][0] < apart[1][1]  # The two intervals overlap.
-
-
 def test_a_model_is_no_better_than_itself_and_the_order_only_changes_the_sign():
     a, b, labels = simulated(np.random.default_rng(5), difference=0.05)
     same = paired_comparison(a, a, labels)
