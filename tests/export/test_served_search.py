@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
-from tests.export.test_saved_model import contents, png
-from tests.moments import copied_at_every_operation
+from tests.export.test_saved_model import png
 from tests.search.index.test_index_files import files_of, flipped
 from tfdml import datasets, export, models
 
@@ -129,21 +128,6 @@ def test_names_preprocessing_and_versions_travel_along(folder):
     assert datasets.Preprocessing(**json.loads((extra / "preprocessing.json").read_text())).shape == (16, 16, 1)
     assert json.loads((extra / "versions.json").read_text())["tensorflow"] == tf.__version__
     assert loaded.threshold == 0.999
-
-
-@pytest.mark.slow
-def test_the_old_or_the_new_model_is_whole_before_every_file_operation_of_an_export(model, index, folder, tmp_path):
-    path = tmp_path / "home" / "model"
-    shutil.copytree(folder, path)
-    with copied_at_every_operation(path.parent, tmp_path / "copies") as copies:
-        export.saved_model(model, path, index=index, search=export.PartitionedSearch(k=2, cells=3), class_names=["new"])
-    versions = [contents(folder), contents(path)]
-    found = [versions.index(contents(copy / "model")) for copy in copies]
-    assert found == sorted(found)
-    assert set(found) == {0, 1}
-    assert len(found) > 30
-    assert export.load(path).class_names == ("new",)
-    assert [place.name for place in path.parent.iterdir()] == ["model"]
 
 
 @pytest.mark.slow
