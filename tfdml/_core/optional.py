@@ -43,3 +43,16 @@ def new_figure(feature: str, **options: Any) -> Figure:
     """An empty matplotlib figure for the function of this name."""
     figure = optional_import("matplotlib.figure", feature=feature, extra="plots")
     return figure.Figure(layout="constrained", **options)
+
+
+def new_panels(feature: str, titles: Sequence[str], size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
+    """A figure of one panel per title, four in a row, each of this width and height in inches; and the panels."""
+    columns = min(len(titles), 4)
+    rows = -(-len(titles) // columns)
+    figure = new_figure(feature, figsize=(size[0] * columns, size[1] * rows))
+    panels = figure.subplots(rows, columns, squeeze=False, **options).ravel()
+    for panel, title in zip(panels, titles, strict=False):
+        panel.set_title(title, fontsize=10)
+    for panel in panels[len(titles) :]:
+        panel.remove()
+    return figure, panels[: len(titles)]

@@ -13,8 +13,12 @@ from tfdml._core.checks import require, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer, unchanged
 from tfdml.models.checks.batches import BatchChecks, checked_data
-from tfdml.models.checks.compiling import require_losses_and_metrics
-from tfdml.models.checks.fits import require_fit, require_no_activity_losses, require_usable
+from tfdml.models.checks.fits import (
+    require_fit,
+    require_losses_and_metrics,
+    require_no_activity_losses,
+    require_usable,
+)
 from tfdml.models.checks.pixels import require_pixels
 from tfdml.models.compile_config import with_public_optimizers, with_shared_objects
 from tfdml.models.devices import (

@@ -37,9 +37,8 @@ class TwoTowers(EmbeddingModel):
     """
 
     def __init__(self, query: keras.Model, gallery: keras.Model, *, name: str | None = None) -> None:
-        query, gallery = (
-            named_network(*tower, form=" (batch, dim)") for tower in ((query, "query"), (gallery, "gallery"))
-        )
+        query = named_network(query, "query", form=" (batch, dim)")
+        gallery = named_network(gallery, "gallery", form=" (batch, dim)")
         dims = query.output.shape[1], gallery.output.shape[1]
         expected = "the same dimension. End both with a layer of the same size"
         require(dims[0] == dims[1], f"towers of dimensions {dims[0]} and {dims[1]}", expected)
