@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 from tests.export.test_saved_model import png
+from tests.oracles import scores_of
 from tests.search.index.test_index_files import files_of, flipped
 from tfdml import datasets, export, models
 
@@ -58,8 +59,9 @@ def test_an_image_of_the_index_finds_itself_with_its_payload(served, images, ind
     answer = answer_of(served["search"], images)
     assert set(answer) == {"ids", "scores", "payload"}
     assert answer["ids"][:, 0].astype(str).tolist() == NAMES.tolist()
-    cosines = (index.vectors / np.linalg.norm(index.vectors, axis=1, keepdims=True)).astype(np.float64)
-    np.testing.assert_allclose(answer["scores"], -np.sort(-cosines @ cosines.T, axis=1)[:, :4], atol=1e-5)
+    np.testing.assert_allclose(
+        answer["scores"], -np.sort(-scores_of(index.vectors, index.vectors), axis=1)[:, :4], atol=1e-5
+    )
     for name, payload in zip(answer["ids"].ravel(), answer["payload"].ravel(), strict=True):
         row = int(name.decode().removeprefix("item-"))
         assert json.loads(payload) == {"label": f"class {row % 3}", "price": row / 4}

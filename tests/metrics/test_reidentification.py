@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.metrics.retrieval.test_retrieval import QUERY, arc
+from tests.oracles import scores_of, unit
 from tfdml.metrics import KReciprocalReranking, random_gallery, reidentification, retrieval
 
 # A query of person 1 in camera 1, and a gallery by falling similarity.
@@ -27,11 +28,6 @@ def split(x, labels, cameras, queries=60):
     names = ("gallery", "gallery_labels", "gallery_cameras")
     parts = (x, labels, cameras)
     return [part[:queries] for part in parts], dict(zip(names, [part[queries:] for part in parts], strict=True))
-
-
-def normalized(x):
-    x = np.asarray(x, np.float64)
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
 def values_by_loops(d, labels, cameras, gallery_labels, gallery_cameras, ks=(1, 5, 10)):
@@ -58,7 +54,7 @@ def means(found):
 
 def reranked_by_loops(x, queries, k1, k2, weight):
     """The formulas of k-reciprocal encoding, as printed, with squared distances over the largest one of a row."""
-    x = normalized(x)
+    x = unit(x)
     n = len(x)
     d = np.array([[np.sum((a - b) ** 2) for b in x] for a in x])
     d /= d.max(axis=1, keepdims=True)
@@ -98,7 +94,7 @@ def test_the_same_person_in_the_same_camera_and_junk_are_removed_and_distractors
 
 def test_queries_and_gallery_agree_with_the_definition():
     (x, labels, cameras), items = split(*street())
-    d = 1 - normalized(x) @ normalized(items["gallery"]).T
+    d = 1 - scores_of(x, items["gallery"])
     expected = values_by_loops(d, labels, cameras, items["gallery_labels"], items["gallery_cameras"])
     got = reidentification(x, labels, cameras, **items)
     assert got == pytest.approx(means(expected))
@@ -108,7 +104,7 @@ def test_queries_and_gallery_agree_with_the_definition():
 
 def test_without_a_gallery_every_image_is_a_query():
     x, labels, cameras = street(people=40)
-    d = 1 - normalized(x) @ normalized(x).T
+    d = 1 - scores_of(x, x)
     expected = means(values_by_loops(d, labels, cameras, labels, cameras))
     assert reidentification(x, labels, cameras) == pytest.approx(expected)
     assert expected["skipped"] > 0  # persons in one camera only
@@ -207,7 +203,7 @@ def test_one_random_image_per_identity_has_the_mean_over_all_galleries():
     found = []
     for gallery in itertools.product([0, 1], [2, 3], [4]):
         queries = [row for row in range(5) if row not in gallery]
-        scores = normalized(x)[queries] @ normalized(x)[list(gallery)].T
+        scores = scores_of(x[queries], x[list(gallery)])
         found.append(np.mean(labels[list(gallery)][scores.argmax(axis=1)] == labels[queries]))
     got = random_gallery(x, labels, k=1, repeats=64)
     assert got["cmc@1"] == pytest.approx(np.mean(found), abs=4 * np.std(found) / 8)
@@ -277,7 +273,7 @@ def test_reranking_has_no_dot_product_and_needs_neighbors():
 def test_a_matrix_of_scores_and_its_rankings_give_what_loops_give():
     (x, labels, cameras), gallery = split(*street())
     labels[3], gallery["gallery_labels"][::7] = -1, -1
-    scores = normalized(x) @ normalized(gallery.pop("gallery")).T
+    scores = scores_of(x, gallery.pop("gallery"))
     kept = gallery["gallery_labels"] >= 0
     items = gallery["gallery_labels"][kept], gallery["gallery_cameras"][kept]
     expected = values_by_loops(-scores[:, kept], labels, cameras, *items)

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from tests.oracles import scores_of
 from tests.search.products import unsteady
 from tfdml import search
 from tfdml.search import blocks
@@ -22,19 +23,11 @@ def clustered(rows=400, dim=12, classes=40, seed=0):
     return (centers[rng.integers(classes, size=rows)] + 0.5 * rng.normal(size=(rows, dim))).astype(np.float32)
 
 
-def by_loops(vectors, queries, k, metric):
+def neighbors_of(vectors, queries, k, metric):
     """Ids and scores in float64, equal scores by position."""
-    vectors, queries = vectors.astype(np.float64), queries.astype(np.float64)
-    if metric == "cosine":
-        vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        queries = queries / np.linalg.norm(queries, axis=1, keepdims=True)
-    ids, scores = [], []
-    for q in queries:
-        s = np.array([np.sqrt(((q - v) ** 2).sum()) if metric == "euclidean" else q @ v for v in vectors])
-        order = np.argsort(s if metric == "euclidean" else -s, kind="stable")[:k]
-        ids.append(order)
-        scores.append(s[order])
-    return np.array(ids), np.array(scores)
+    scores = scores_of(queries, vectors, metric)
+    ids = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return ids, np.take_along_axis(scores, ids, axis=1) * (-1 if metric == "euclidean" else 1)
 
 
 def build(kind, vectors, ids=None, **options):
@@ -51,7 +44,7 @@ every_folder = pytest.mark.parametrize("kind", ["exact", "scann", "faiss"])  # w
 def test_small_indexes_are_exact(kind, metric):
     x, q = clustered(), clustered(30, seed=1)
     ids, scores = build(kind, x, metric=metric).search(q, 7)
-    expected_ids, expected_scores = by_loops(x, q, 7, metric)
+    expected_ids, expected_scores = neighbors_of(x, q, 7, metric)
     np.testing.assert_array_equal(ids, expected_ids)
     np.testing.assert_allclose(scores, expected_scores, rtol=1e-5, atol=1e-6)
     assert ids.dtype == np.int64

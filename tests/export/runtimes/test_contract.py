@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tests.export.runtimes.rows import RUNTIMES
+from tests.oracles import scores_of
 from tfdml import datasets, export, models, search
 from tfdml._core.checksums import require_checksums
 
@@ -35,17 +36,9 @@ def others(images):
     return np.random.default_rng(1).integers(0, 256, (20, *images.shape[1:]), dtype="uint8") // 2
 
 
-def scores_of(vectors, queries, metric="cosine"):
-    """Every score in float64, larger for nearer."""
-    x, y = queries.astype(np.float64), vectors.astype(np.float64)
-    if metric == "cosine":
-        x, y = (matrix / np.linalg.norm(matrix, axis=1, keepdims=True) for matrix in (x, y))
-    return -np.linalg.norm(x[:, None] - y, axis=2) if metric == "euclidean" else x @ y.T
-
-
 def require_nearest(answer, rows, vectors, queries, metric="cosine"):
     """The rows are the ten nearest, nearest first, equal vectors in the order of the index; their scores are right."""
-    expected = scores_of(vectors, queries, metric)
+    expected = scores_of(queries, vectors, metric)
     sign = -1 if metric == "euclidean" else 1
     np.testing.assert_allclose(sign * answer["scores"], -np.sort(-expected, axis=1)[:, :10], atol=1e-4)
     np.testing.assert_allclose(np.take_along_axis(expected, rows, 1), -np.sort(-expected, axis=1)[:, :10], atol=1e-6)
@@ -202,7 +195,7 @@ def test_each_item_is_found_once_by_its_nearest_vector(runtime, model, images, i
     folder = runtime.write(model, tmp_path / "model", **options)
     queries = np.concatenate([images[20:40], others(images)])
     answer = runtime.run(folder, images=queries)
-    scores = scores_of(index.vectors, model.predict(queries, verbose=0))
+    scores = scores_of(model.predict(queries, verbose=0), index.vectors)
     best = np.stack([scores[:, products == product].max(axis=1) for product in np.unique(products)], axis=1)
     np.testing.assert_allclose(answer["scores"], -np.sort(-best, axis=1)[:, :6], atol=1e-4)
     assert all(len(set(row)) == 6 for row in products[2**20 - answer["ids"]].tolist())

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
+from tests.oracles import scores_of, unit
 from tests.search.products import unsteady
 from tfdml.metrics import retrieval
 from tfdml.metrics.retrieval import ranks
@@ -20,20 +21,6 @@ NAMES = ("recall@1", "recall@2", "recall@4", "recall@8", "precision@1", "r_preci
 def of_lists(neighbors, labels, **options):
     """The numbers of neighbor lists."""
     return retrieval(None, labels, neighbors=neighbors, **options)
-
-
-def scores_by_loops(queries, gallery, metric):
-    queries, gallery = np.asarray(queries, np.float64), np.asarray(gallery, np.float64)
-    scores = np.zeros((len(queries), len(gallery)))
-    for i, q in enumerate(queries):
-        for j, g in enumerate(gallery):
-            if metric == "euclidean":
-                scores[i, j] = -math.dist(q, g)
-            else:
-                scores[i, j] = q @ g
-            if metric == "cosine":
-                scores[i, j] /= np.linalg.norm(q) * np.linalg.norm(g)
-    return scores
 
 
 def values_of_one(relevance, ks=(1, 2, 4, 8)):
@@ -171,7 +158,7 @@ def test_in_leave_one_out_a_share_counts_the_candidates_without_the_query():
     rank = -(-(len(labels) - 1) // 10)
     got = retrieval(x, labels, k=("10%", rank, 2), full_map=False)
     assert got["recall@10%"] == got[f"recall@{rank}"]
-    neighbors = np.argsort(-np.array(scores_by_loops(x, x, "cosine")), axis=1, kind="stable")
+    neighbors = np.argsort(-scores_of(x, x), axis=1, kind="stable")
     lists = of_lists(neighbors, labels, k="10%")
     assert lists["recall@10%"] == got["recall@10%"]
 
@@ -183,7 +170,7 @@ def test_in_leave_one_out_a_share_counts_the_candidates_without_the_query():
 @pytest.mark.parametrize("seed", range(3))
 def test_leave_one_out_agrees_with_the_definitions(metric, seed):
     x, labels = clustered(seed=seed)
-    values = retrieval_by_loops(scores_by_loops(x, x, metric), labels, labels, lambda i, j: i != j)
+    values = retrieval_by_loops(scores_of(x, x, metric), labels, labels, lambda i, j: i != j)
     got = whole(x, labels, metric=metric)
     assert_same(got, mean_of(values))
     assert got["skipped"] == values.count(None)
@@ -194,7 +181,7 @@ def test_leave_one_out_agrees_with_the_definitions(metric, seed):
 def test_query_and_gallery_agree_with_the_definitions(metric):
     x, labels = clustered(seed=3)
     g, gallery_labels = clustered(seed=4, classes=9)
-    values = retrieval_by_loops(scores_by_loops(x, g, metric), labels, gallery_labels, lambda i, j: True)
+    values = retrieval_by_loops(scores_of(x, g, metric), labels, gallery_labels, lambda i, j: True)
     got = whole(x, labels, gallery=g, gallery_labels=gallery_labels, metric=metric)
     assert_same(got, mean_of(values))
     assert got["skipped"] == values.count(None) > 0
@@ -202,7 +189,7 @@ def test_query_and_gallery_agree_with_the_definitions(metric):
 
 def test_ties_in_index_order_agree_with_the_definitions():
     x, labels = on_a_grid()
-    values = retrieval_by_loops(scores_by_loops(x, x, "dot"), labels, labels, lambda i, j: i != j)
+    values = retrieval_by_loops(scores_of(x, x, "dot"), labels, labels, lambda i, j: i != j)
     assert_same(whole(x, labels, metric="dot"), mean_of(values))
 
 
@@ -218,7 +205,7 @@ def test_few_large_and_many_small_classes_agree_with_the_definitions(classes):
 def test_items_of_the_querys_group_are_no_candidates():
     x, labels = clustered(seed=6)
     groups = np.random.default_rng(6).integers(0, 3, size=len(labels))
-    values = retrieval_by_loops(scores_by_loops(x, x, "cosine"), labels, labels, lambda i, j: groups[i] != groups[j])
+    values = retrieval_by_loops(scores_of(x, x), labels, labels, lambda i, j: groups[i] != groups[j])
     got = whole(x, labels, groups=groups)
     assert_same(got, mean_of(values))
     assert got["skipped"] == values.count(None)
@@ -228,9 +215,7 @@ def test_groups_work_between_queries_and_gallery():
     x, labels = clustered(seed=7)
     g, gallery_labels = clustered(seed=8)
     groups, gallery_groups = np.arange(len(x)) % 4, np.arange(len(g)) % 5
-    values = retrieval_by_loops(
-        scores_by_loops(x, g, "cosine"), labels, gallery_labels, lambda i, j: groups[i] != gallery_groups[j]
-    )
+    values = retrieval_by_loops(scores_of(x, g), labels, gallery_labels, lambda i, j: groups[i] != gallery_groups[j])
     got = whole(x, labels, gallery=g, gallery_labels=gallery_labels, groups=groups, gallery_groups=gallery_groups)
     assert_same(got, mean_of(values))
 
@@ -242,7 +227,7 @@ def test_groups_of_one_change_nothing():
 
 def test_per_query_values_are_those_of_the_definitions_and_nan_where_skipped():
     x, labels = clustered(seed=2)
-    values = retrieval_by_loops(scores_by_loops(x, x, "cosine"), labels, labels, lambda i, j: i != j)
+    values = retrieval_by_loops(scores_of(x, x), labels, labels, lambda i, j: i != j)
     got = whole(x, labels, per_query=True)
     assert list(got) == list(NAMES)
     for i, expected in enumerate(values):
@@ -263,7 +248,7 @@ def test_macro_average_is_the_mean_of_class_means():
 
 def test_map_is_scikit_learns_average_precision():
     x, labels = clustered(seed=9)
-    scores = scores_by_loops(x, x, "cosine")
+    scores = scores_of(x, x)
     others = ~np.eye(len(x), dtype=bool)
     expected = [
         average_precision_score(labels[others[i]] == labels[i], scores[i][others[i]])
@@ -403,7 +388,7 @@ def test_data_where_every_order_is_open_stays_within_its_memory(monkeypatch):
 def test_cosine_ignores_length_and_euclidean_agrees_with_it_on_the_sphere():
     x, labels = clustered()
     scaled = x * np.random.default_rng(0).uniform(1e-12, 1e12, size=(len(x), 1)).astype(np.float32)
-    on_sphere = x / np.linalg.norm(x, axis=1, keepdims=True)
+    on_sphere = unit(x)
     assert_same(retrieval(scaled, labels), retrieval(x, labels))
     assert_same(retrieval(on_sphere, labels, metric="euclidean"), retrieval(x, labels))
 
@@ -444,7 +429,7 @@ def test_many_ties_at_the_top_warn():
 
 
 def all_neighbors(x):
-    scores = scores_by_loops(x, x, "cosine")
+    scores = scores_of(x, x)
     return np.argsort(-scores, axis=1, kind="stable")
 
 
@@ -464,7 +449,7 @@ def test_neighbors_with_groups_and_gallery_give_the_numbers_of_the_exact_search(
     x, labels = clustered(seed=1)
     g, gallery_labels = clustered(seed=2)
     sides = {"groups": np.arange(len(x)) % 3, "gallery_groups": np.arange(len(g)) % 3}
-    full = np.argsort(-scores_by_loops(x, g, "cosine"), axis=1, kind="stable")
+    full = np.argsort(-scores_of(x, g), axis=1, kind="stable")
     expected = retrieval(x, labels, gallery=g, gallery_labels=gallery_labels, full_map=False, **sides)
     assert_same(of_lists(full, labels, gallery_labels=gallery_labels, **sides), expected)
     inside = {"groups": np.arange(len(x)) % 3}

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.search.test_search import METRICS, build, by_loops, clustered, every_folder, every_kind
+from tests.oracles import unit
+from tests.search.test_search import METRICS, build, clustered, every_folder, every_kind, neighbors_of
 from tfdml import search
 
 X = clustered(600, seed=5)
@@ -50,7 +51,7 @@ def assert_holds(index, held, metric, k=7):
     np.testing.assert_array_equal(index.ids, ids)
     np.testing.assert_array_equal(index.metadata["price"].to_numpy(), prices)
     np.testing.assert_array_equal(index.rows(ids[::-1]), np.arange(len(ids))[::-1])
-    expected = vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if metric == "cosine" else vectors
+    expected = unit(vectors) if metric == "cosine" else vectors
     np.testing.assert_allclose(index.vectors, expected, rtol=1e-5, atol=1e-6)
     for where, mask in (
         (None, np.full(len(ids), True)),
@@ -58,7 +59,7 @@ def assert_holds(index, held, metric, k=7):
         (pc.field("price") == 9, prices == 9),
     ):
         found, scores = index.search(X[:20], k, where=where)
-        rows, expected = by_loops(vectors[mask], X[:20], k, metric)
+        rows, expected = neighbors_of(vectors[mask], X[:20], k, metric)
         np.testing.assert_array_equal(found, ids[mask][rows])
         np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
 
@@ -189,7 +190,7 @@ def test_a_euclidean_index_is_right_however_far_its_first_vectors_lie_from_later
     index.save(tmp_path / "index")
     for found in (index, search.load(tmp_path / "index")):
         np.testing.assert_array_equal(found.vectors, x)
-        expected, distances = by_loops(x, queries, 9, "euclidean")
+        expected, distances = neighbors_of(x, queries, 9, "euclidean")
         ids, scores = found.search(queries, 9)
         np.testing.assert_array_equal(ids, expected)
         np.testing.assert_allclose(scores, distances, rtol=1e-7)
