@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
-import tfdml
 from tests.oracles import scores_of, unit
 from tfdml.metrics import bootstrap_interval, knn_accuracy, nearest_class_mean
 
@@ -77,12 +76,6 @@ def test_leave_one_out_votes_are_those_of_loops(k, metric, small_blocks):
     right = [vote_by_loops(d[row], labels, k) == labels[row] for row in range(len(x))]
     got = knn_accuracy(x, labels, k=k, metric=metric, per_query=True)["accuracy"]
     np.testing.assert_array_equal(got, right)
-
-
-def test_one_neighbor_is_recall_at_1():
-    x, labels = classes_of([9, 3, 12, 6])
-    got = knn_accuracy(x, labels, k=1)["accuracy"]
-    assert got == pytest.approx(tfdml.metrics.retrieval(x, labels, metric="euclidean")["recall@1"])
 
 
 def test_equal_votes_go_to_the_nearest_class_and_equal_means_to_the_smallest_id():

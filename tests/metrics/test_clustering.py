@@ -60,25 +60,11 @@ def test_the_scores_are_those_of_scikit_learn(classes, clusters):
     assert got["f1"] == pytest.approx(2 * right / (2 * right + wrong + missed))
 
 
-def test_the_geometric_mean_is_not_the_arithmetic_one():
-    labels, clusters = [0, 1, 2, 3, 4, 5, 6, 7], [0, 0, 0, 0, 0, 0, 1, 1]
-    got = clustering_scores(labels, clusters)["nmi"]
-    assert got == pytest.approx(normalized_mutual_info_score(labels, clusters, average_method="geometric"))
-    assert got > normalized_mutual_info_score(labels, clusters) + 0.05
-
-
 def test_many_classes_and_clusters_need_no_matrix_of_both():
     labels, clusters = labelings(60_000, 11_316, 11_316)
     got = clustering_scores(labels, clusters)
     assert got["nmi"] == pytest.approx(normalized_mutual_info_score(labels, clusters, average_method="geometric"))
     assert 0.3 < got["ami"] < got["nmi"]
-
-
-def test_random_clusters_have_information_but_none_beyond_that_of_permutations():
-    rng = np.random.default_rng(0)
-    got = clustering_scores(rng.integers(0, 200, 1000), rng.integers(0, 200, 1000))
-    assert got["nmi"] > 0.5
-    assert abs(got["ami"]) < 0.05
 
 
 def test_a_few_large_classes_have_the_expected_information_of_scikit_learn():

@@ -8,7 +8,7 @@ import pytest
 
 from tests.metrics.retrieval.test_retrieval import QUERY, arc
 from tests.oracles import scores_of, unit
-from tfdml.metrics import KReciprocalReranking, random_gallery, reidentification, retrieval
+from tfdml.metrics import KReciprocalReranking, random_gallery, reidentification
 
 # A query of person 1 in camera 1, and a gallery by falling similarity.
 PERSONS = [1, 2, -1, 1, 0, 1, 3]
@@ -108,13 +108,6 @@ def test_without_a_gallery_every_image_is_a_query():
     expected = means(values_by_loops(d, labels, cameras, labels, cameras))
     assert reidentification(x, labels, cameras) == pytest.approx(expected)
     assert expected["skipped"] > 0  # persons in one camera only
-
-
-def test_the_protocol_differs_from_groups_on_the_same_data():
-    x, labels, cameras = street(images=400)
-    by_protocol = reidentification(x, labels, cameras)
-    by_groups = retrieval(x, labels, groups=cameras)
-    assert by_groups["recall@1"] - by_protocol["cmc@1"] > 0.05
 
 
 # Laws.

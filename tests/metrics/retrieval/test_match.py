@@ -146,11 +146,13 @@ def test_a_function_that_compares_classes_gives_the_numbers_of_classes():
         assert_same(quiet(coarse, CLASSES, ties=ties, **same, **OPTIONS), expected)
 
 
-def test_ties_at_the_top_warn_only_where_an_item_that_is_not_relevant_takes_part():
-    x, same = np.repeat([[1.0, 0.0], [0.0, 1.0]], 4, axis=0), {"match": lambda a, b: a[:, None] == b, "k": 1}
-    assert retrieval(x, np.repeat([0, 1], 4), **same)["map@r"] == 1
-    with pytest.warns(UserWarning, match=r"For 100\.0% of the queries"):
-        retrieval(x, np.tile([0, 0, 1, 1], 2), **same)
+@pytest.mark.parametrize("same", [{}, {"match": lambda a, b: a[:, None] == b}], ids=["classes", "match"])
+@pytest.mark.filterwarnings("error")
+def test_ties_at_the_top_warn_only_where_an_item_that_is_not_relevant_takes_part(same):
+    x = np.repeat([[1.0, 0.0], [0.0, 1.0]], 4, axis=0)
+    assert retrieval(x, np.repeat([0, 1], 4), k=1, **same)["map@r"] == 1
+    with pytest.warns(UserWarning, match=r"For 100\.0% of the queries .* ties='expected'"):
+        retrieval(x, np.tile([0, 0, 1, 1], 2), k=1, **same)
 
 
 def test_sets_of_labels_agree_with_the_definitions():

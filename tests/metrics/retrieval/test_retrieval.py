@@ -419,12 +419,6 @@ def test_without_ties_the_two_rules_agree():
     assert_same(whole(x, labels, ties="expected"), whole(x, labels))
 
 
-def test_many_ties_at_the_top_warn():
-    x, labels = on_a_grid()
-    with pytest.warns(UserWarning, match=r"For \d+\.\d% of the queries .* ties='expected'"):
-        retrieval(x, labels, metric="dot")
-
-
 # From neighbors.
 
 
