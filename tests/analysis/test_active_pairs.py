@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tests.backend import fewer_on_jax
+from tests.oracles import scores_of, unit
 from tfdml import analysis, losses, miners
 from tfdml.pairs import consecutive_pairs
 
@@ -19,8 +20,7 @@ NEGATIVE = LABELS[:, None] != LABELS
 
 
 def distances(x):
-    x = x / np.linalg.norm(x, axis=1, keepdims=True)
-    return np.array([[np.linalg.norm(a - b) for b in x] for a in x])
+    return -scores_of(unit(x), unit(x), "euclidean")
 
 
 # From classes that overlap to classes of points that are almost one, where similarities are all but singular.

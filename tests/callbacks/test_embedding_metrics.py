@@ -132,13 +132,6 @@ def test_time_is_measured_anew_in_each_run(clock):
         clock.takes(1000)
 
 
-def test_retrieval_keeps_a_share_too(clock):
-    evaluation = callbacks.RetrievalEvaluation((X, LABELS), k=1, max_time_fraction=0.01, model=Same())
-    measure = evaluation._measured
-    evaluation._measured = lambda *embedded: clock.takes(1, measure(*embedded))
-    assert evaluated(logs_of_epochs(evaluation, clock, 3, seconds=1), "val_recall@1") == [1, 3]
-
-
 @pytest.mark.parametrize("weights", [0.0, np.nan])
 def test_a_collapsed_model_gets_the_numbers_of_random_embeddings_and_a_warning(weights):
     model = make()

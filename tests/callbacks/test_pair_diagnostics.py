@@ -56,11 +56,14 @@ def by_loops(model, loss):
 
 
 @pytest.mark.slow
-def test_scalars_of_every_epoch_are_in_the_event_file_and_in_the_logs(tmp_path):
-    model = make(last=keras.layers.Identity)
+def test_scalars_of_every_epoch_are_in_the_logs_and_in_the_event_file_which_can_be_read_meanwhile(tmp_path):
+    model, seen = make(last=keras.layers.Identity), []
+    read = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: seen.append([*written(tmp_path, "active_negatives")]))
     before = by_loops(model, losses.MarginLoss())
-    history = fit(model, callbacks.PairDiagnostics(X, LABELS, path=tmp_path, batch_size=7))
+    diagnostics = callbacks.PairDiagnostics(X, LABELS, path=tmp_path, batch_size=7)
+    history = fit(model, diagnostics, read)
     after = by_loops(model, losses.MarginLoss())
+    assert seen == [[0, 1], [0, 1, 2], [0, 1, 2, 3]]
     assert set(history) == {"loss", *KEYS}
     for key in KEYS:
         values = written(tmp_path, key)
@@ -69,6 +72,8 @@ def test_scalars_of_every_epoch_are_in_the_event_file_and_in_the_logs(tmp_path):
         assert values[3] == pytest.approx(after[key], rel=1e-5)
         assert [values[step] for step in (1, 2, 3)] == pytest.approx(history[key], rel=1e-6)
     assert before != after
+    fit(model, diagnostics, epochs=4, initial_epoch=3)
+    assert sorted(written(tmp_path, "positive_distance")) == [0, 1, 2, 3, 4]  # a resumed run continues the same graphs
 
 
 def test_histograms_hold_every_ordered_pair(tmp_path):
@@ -91,22 +96,6 @@ def test_every_takes_the_start_and_every_nth_epoch(tmp_path):
     history = fit(make(), callbacks.PairDiagnostics(X, LABELS, path=tmp_path, every=2), epochs=5)
     assert list(written(tmp_path, "active_negatives")) == [0, 2, 4]
     assert len(history["active_negatives"]) == 2
-
-
-@pytest.mark.slow
-def test_a_resumed_run_continues_the_same_graphs(tmp_path):
-    model, diagnostics = make(), callbacks.PairDiagnostics(X, LABELS, path=tmp_path)
-    fit(model, diagnostics, epochs=2)
-    fit(model, diagnostics, epochs=4, initial_epoch=2)
-    assert sorted(written(tmp_path, "positive_distance")) == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.slow
-def test_the_event_file_can_be_read_while_the_model_trains(tmp_path):
-    seen = []
-    read = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: seen.append([*written(tmp_path, "active_negatives")]))
-    fit(make(), callbacks.PairDiagnostics(X, LABELS, path=tmp_path), read)
-    assert seen == [[0, 1], [0, 1, 2], [0, 1, 2, 3]]
 
 
 @pytest.mark.slow

@@ -52,14 +52,6 @@ def test_every_form_of_data_gives_the_same_numbers(data):
     assert found == pytest.approx(metrics.retrieval(model.predict(X, verbose=0), LABELS, k=1))
 
 
-def test_every_takes_the_first_every_nth_and_the_last_epoch():
-    seen = []
-    evaluation = callbacks.RetrievalEvaluation((X, LABELS), every=3)
-    watch = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append("val_mrr" in logs))
-    fit(make(), evaluation, watch, epochs=7)
-    assert seen == [True, False, True, False, False, True, True]
-
-
 @pytest.mark.parametrize("approximate", ["scann", search.Scann, lambda x, metric: search.Exact(x, metric=metric)])
 def test_approximate_search_agrees_with_exact_and_says_how_well_it_searched(approximate):
     model = make()
@@ -188,20 +180,6 @@ def test_evaluating_a_model_that_diverged_is_an_error_and_not_a_score():
     model.set_weights([np.full_like(weight, np.nan) for weight in model.get_weights()])
     with pytest.raises(ValueError, match=r"NaN|finite"):
         callbacks.RetrievalEvaluation((X, LABELS)).evaluate(model)
-
-
-def test_a_new_network_with_lagging_batch_norm_continues_to_train():
-    keras.utils.set_random_seed(0)
-    inputs = keras.Input((6,))
-    small = keras.initializers.RandomNormal(stddev=1e-8)
-    x = keras.layers.Dense(4, kernel_initializer=small, trainable=False)(inputs)
-    x = keras.layers.BatchNormalization(epsilon=1e-20)(x)  # divides by 1e-8 in training, by its average of 1 now
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(4, bias_initializer="ones")(x))
-    model.compile("adam", loss=losses.MultiSimilarityLoss(), run_eagerly=True)
-    with pytest.warns(UserWarning, match="averages of BatchNormalization that lag"):
-        history = fit(model, callbacks.RetrievalEvaluation((X, LABELS)), epochs=1)
-    assert history["val_map@r"] == [0.0]
-    assert np.ptp(model(X, training=True), axis=0).min() > 1.0
 
 
 def test_long_work_shows_a_bar_and_short_work_none(capsys, monkeypatch):

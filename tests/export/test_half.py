@@ -17,14 +17,6 @@ from tests.zoo.conftest import ABOUT, DATA, IMAGES, network
 from tfdml import export, models, zoo
 from tfdml.export.half import halve_weights
 
-BY_TENSORFLOW_ALONE = """
-import sys
-sys.modules["keras"] = sys.modules["tfdml"] = None  # importing one of them raises ImportError
-import numpy, tensorflow
-served = tensorflow.saved_model.load(sys.argv[1])
-numpy.save(sys.argv[3], served.signatures["serving_default"](images=numpy.load(sys.argv[2]))["embedding"])
-"""
-
 LOADED = """
 import sys, keras, numpy, tfdml
 model = keras.saving.load_model(sys.argv[1])
@@ -70,15 +62,6 @@ def test_a_saved_model_of_halves_answers_as_the_network_by_every_signature(halve
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)  # kernels of another processor may round
     variables = {name: {id(each) for each in signature.variables} for name, signature in loaded.signatures.items()}
     assert variables["serving_default"] == variables["embed"] == variables["serve_bytes"]
-
-
-@pytest.mark.slow
-def test_tensorflow_alone_gives_the_same_bits(halved, tmp_path):
-    folder = export.saved_model(halved, tmp_path / "model")
-    np.save(tmp_path / "images.npy", IMAGES)
-    arguments = [folder, tmp_path / "images.npy", tmp_path / "found.npy"]
-    subprocess.run([sys.executable, "-c", BY_TENSORFLOW_ALONE, *map(str, arguments)], check=True)
-    np.testing.assert_array_equal(np.load(tmp_path / "found.npy"), halved.predict_on_batch(IMAGES))
 
 
 @pytest.mark.parametrize("value", [0.1, np.nan, 2.0**-25, 65536.0])

@@ -50,17 +50,6 @@ def test_a_request_of_its_own_messages_is_one_of_the_package():
     assert predict_pb2.PredictRequest.FromString(predict_request("search", inputs)) == expected
 
 
-@pytest.mark.slow
-def test_requests_of_the_package_are_answered(model, folder):
-    pixels = np.random.default_rng(1).integers(0, 256, (3, 8, 8, 3), dtype="uint8")
-    request = predict_pb2.PredictRequest()
-    request.model_spec.name, request.model_spec.signature_name = "products", "serving_default"
-    request.inputs["images"].CopyFrom(tf.make_tensor_proto(pixels))
-    sent = predict_pb2.PredictRequest.FromString(request.SerializeToString())
-    found = answer_of(tf.saved_model.load(str(folder)), sent)["embedding"]
-    np.testing.assert_allclose(found, model.predict(pixels, verbose=0), atol=1e-5)
-
-
 class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
     """The service of TensorFlow Serving for one model."""
 

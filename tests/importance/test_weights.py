@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.backend import compiled, fast, gradient, gradient_of, numbers
+from tests.importance.test_probabilities import COUNTS, LABELS, all_pairs
 from tfdml import importance, losses, pairs, samplers
 from tfdml.importance.probabilities import (
     group_probabilities,
@@ -17,14 +18,6 @@ from tfdml.importance.probabilities import (
 )
 
 pytestmark = pytest.mark.backends
-
-COUNTS = {3: 3, 7: 2, 10: 4}
-
-LABELS = np.repeat(list(COUNTS), list(COUNTS.values()))
-
-
-def all_pairs(labels=LABELS):
-    return pairs.all_pairs(labels.astype("int32"), np.zeros((len(labels), 2), dtype="float32"))
 
 
 def test_weights_are_those_of_the_paper():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
-import tfdml
+from tests.oracles import scores_of, unit
 from tfdml.metrics import bootstrap_interval, knn_accuracy, nearest_class_mean
 
 module = sys.modules["tfdml.metrics.classification"]
@@ -42,13 +42,12 @@ def test_the_nearest_class_mean_is_the_nearest_centroid_of_scikit_learn(small_bl
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_leave_one_out_means_are_those_of_a_loop_without_the_query(metric, small_blocks):
     x, labels = classes_of([9, 2, 12, 5])
-    y = x.astype(np.float64)
-    y = y / np.linalg.norm(y, axis=1, keepdims=True) if metric == "cosine" else y
+    y = unit(x) if metric == "cosine" else x.astype(np.float64)
     right = []
     for row in range(len(y)):
         others = np.arange(len(y)) != row
         means = np.stack([y[others & (labels == label)].mean(axis=0) for label in range(4)])
-        means = means / np.linalg.norm(means, axis=1, keepdims=True) if metric == "cosine" else means
+        means = unit(means) if metric == "cosine" else means
         right.append(np.linalg.norm(y[row] - means, axis=1).argmin() == labels[row])
     got = nearest_class_mean(x, labels, metric=metric, per_query=True)["accuracy"]
     np.testing.assert_array_equal(got, right)
@@ -72,23 +71,11 @@ def vote_by_loops(distances, labels, k):
 @pytest.mark.parametrize("k", [1, 2, 4, 5])
 def test_leave_one_out_votes_are_those_of_loops(k, metric, small_blocks):
     x, labels = classes_of([9, 3, 12, 6])
-    y = x.astype(np.float64)
-    unit = y / np.linalg.norm(y, axis=1, keepdims=True)
-    d = {
-        "euclidean": np.linalg.norm(y[:, None] - y, axis=2),
-        "cosine": 1 - unit @ unit.T,
-        "dot": -(y @ y.T),
-    }[metric]
+    d = -scores_of(x, x, metric)
     np.fill_diagonal(d, np.inf)
     right = [vote_by_loops(d[row], labels, k) == labels[row] for row in range(len(x))]
     got = knn_accuracy(x, labels, k=k, metric=metric, per_query=True)["accuracy"]
     np.testing.assert_array_equal(got, right)
-
-
-def test_one_neighbor_is_recall_at_1():
-    x, labels = classes_of([9, 3, 12, 6])
-    got = knn_accuracy(x, labels, k=1)["accuracy"]
-    assert got == pytest.approx(tfdml.metrics.retrieval(x, labels, metric="euclidean")["recall@1"])
 
 
 def test_equal_votes_go_to_the_nearest_class_and_equal_means_to_the_smallest_id():

@@ -4,7 +4,6 @@ import itertools
 import math
 import sys
 
-import ml_dtypes
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_mutual_info_score, mutual_info_score, normalized_mutual_info_score
@@ -61,25 +60,11 @@ def test_the_scores_are_those_of_scikit_learn(classes, clusters):
     assert got["f1"] == pytest.approx(2 * right / (2 * right + wrong + missed))
 
 
-def test_the_geometric_mean_is_not_the_arithmetic_one():
-    labels, clusters = [0, 1, 2, 3, 4, 5, 6, 7], [0, 0, 0, 0, 0, 0, 1, 1]
-    got = clustering_scores(labels, clusters)["nmi"]
-    assert got == pytest.approx(normalized_mutual_info_score(labels, clusters, average_method="geometric"))
-    assert got > normalized_mutual_info_score(labels, clusters) + 0.05
-
-
 def test_many_classes_and_clusters_need_no_matrix_of_both():
     labels, clusters = labelings(60_000, 11_316, 11_316)
     got = clustering_scores(labels, clusters)
     assert got["nmi"] == pytest.approx(normalized_mutual_info_score(labels, clusters, average_method="geometric"))
     assert 0.3 < got["ami"] < got["nmi"]
-
-
-def test_random_clusters_have_information_but_none_beyond_that_of_permutations():
-    rng = np.random.default_rng(0)
-    got = clustering_scores(rng.integers(0, 200, 1000), rng.integers(0, 200, 1000))
-    assert got["nmi"] > 0.5
-    assert abs(got["ami"]) < 0.05
 
 
 def test_a_few_large_classes_have_the_expected_information_of_scikit_learn():
@@ -135,13 +120,6 @@ def test_above_a_size_batches_are_used(monkeypatch):
     assert clustering(x, labels)["algorithm"] == "k-means"
     monkeypatch.setattr(module, "_MINI_BATCH_ABOVE", 8 * 96 - 1)
     assert clustering(x, labels)["algorithm"] == "mini-batch k-means"
-
-
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.int8])
-def test_low_precision_is_clustered_in_float32(dtype):
-    x, labels = blobs(noise=0.5)
-    codes = np.rint(20 * x).astype(dtype)
-    assert clustering(codes, labels) == clustering(codes.astype(np.float32), labels)
 
 
 @pytest.mark.parametrize(

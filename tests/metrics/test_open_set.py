@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.oracles import scores_of
 from tfdml.metrics import open_set
 
 RNG = np.random.default_rng(0)
@@ -11,17 +12,10 @@ LABELS = RNG.integers(0, 12, 200)  # classes 8 to 11 are unknown
 QUERIES = ITEMS[LABELS % 8] + RNG.normal(size=(200, 5))
 
 
-def similarity(query, item, metric):
-    if metric == "euclidean":
-        return -np.linalg.norm(query - item)
-    product = query @ item
-    return product / np.linalg.norm(query) / np.linalg.norm(item) if metric == "cosine" else product
-
-
 @pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean"])
 @pytest.mark.parametrize("far", [0.05, 0.24])
 def test_rates_are_the_best_within_the_false_alarms(metric, far):
-    scores = np.array([[similarity(query, item, metric) for item in ITEMS] for query in QUERIES])
+    scores = scores_of(QUERIES, ITEMS, metric)
     top, answer, is_known = scores.max(axis=1), ITEM_LABELS[scores.argmax(axis=1)], LABELS < 8
     rates = []
     for threshold in np.append(top, np.inf):

@@ -42,14 +42,6 @@ POOLED = {  # over the axes of places or tokens
 }
 
 
-@pytest.mark.parametrize("pooling", POOLED)
-def test_features_are_pooled(pooling):
-    network = own_network()
-    model = from_backbone(network, dim=None, pooling=pooling, normalize=False)
-    expected = POOLED[pooling](network.predict(IMAGES, verbose=0), (1, 2))
-    np.testing.assert_allclose(model.predict(IMAGES, verbose=0), expected, rtol=1e-4, atol=1e-5)
-
-
 def test_generalized_mean_pooling_with_one_is_the_average_and_learns_its_exponent():
     x = rng.uniform(0.1, 2.0, (4, 3, 3, 5)).astype("float32")
     layer = GeM(p=1.0)
@@ -159,7 +151,12 @@ def test_what_is_wrong_is_said_at_the_call():
 
 
 @pytest.mark.parametrize(("pooling", "pooled"), [*POOLED.items(), ("token", lambda x, _: x[:, 0])])
-def test_tokens_are_pooled(pooling, pooled, tmp_path):
+def test_features_and_tokens_are_pooled(pooling, pooled, tmp_path):
+    if pooling in POOLED:
+        network = own_network()
+        model = from_backbone(network, dim=None, pooling=pooling, normalize=False)
+        expected = pooled(network.predict(IMAGES, verbose=0), (1, 2))
+        np.testing.assert_allclose(model.predict(IMAGES, verbose=0), expected, rtol=1e-4, atol=1e-5)
     images = keras.Input((32, 32, 3), name="pixels")
     tokens = keras.Model({"pixels": images}, keras.layers.Reshape((16, 192))(images))
     model = from_backbone(tokens, dim=None, pooling=pooling, normalize=False)

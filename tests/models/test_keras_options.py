@@ -51,15 +51,3 @@ def test_use_ema_ends_with_the_moving_average_and_resumes_to_it(tmp_path):
     path = tmp_path / "state.keras"
     fit(made(**averaged), 1, callbacks=[callbacks.TrainingCheckpoint(path)])
     assert_close(weights(fit(keras.saving.load_model(path), initial_epoch=1)), expected, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_callbacks_after_swap_ema_weights_see_the_average_of_the_epoch(tmp_path):
-    averaged, seen = {"use_ema": True, "ema_momentum": 0.75}, []
-    watch = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(weights(model)))
-    model, path = made(**averaged), tmp_path / "state.keras"
-    checkpoint = callbacks.TrainingCheckpoint(path)
-    fit(model, 2, callbacks=[checkpoint, keras.callbacks.SwapEMAWeights(swap_on_epoch=True), watch])
-    for epochs, average in enumerate(seen, 1):
-        assert_close(average, weights(fit(made(**averaged), epochs)), rtol=1e-4, atol=1e-6)
-    assert_close(weights(keras.saving.load_model(path)), weights(fit(made(), 2)), rtol=1e-4, atol=1e-6)

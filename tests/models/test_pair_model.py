@@ -131,12 +131,6 @@ def test_fit_is_compiled_in_mixed_precision_with_a_short_last_batch(kind):
     assert np.isfinite(history["loss"]).all()
 
 
-def test_micro_batches_have_the_gradient_of_the_whole_batch():
-    whole = compiled(of_kind("2-channel")[0])
-    divided = compiled(of_kind("2-channel")[0], micro_batch_size=4)
-    assert fit(divided, PAIR, Y) == pytest.approx(fit(whole, PAIR, Y), rel=1e-4)
-
-
 def test_networks_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="Received 3 branches, expected one network for both inputs, or a pair"):
         models.PairModel(decision(), [network()] * 3)

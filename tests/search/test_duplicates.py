@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import connected_components
 
+from tests.oracles import scores_of
 from tests.search.products import unsteady
 from tfdml import search
 from tfdml.search import blocks, near_duplicates
@@ -23,8 +24,7 @@ def near_copies(seed=0):
 
 def by_components(x, similarity):
     """The first row of the component of each row, in float64."""
-    x = x.astype(float) / np.linalg.norm(x.astype(float), axis=1, keepdims=True)
-    labels = connected_components(x @ x.T >= similarity)[1]
+    labels = connected_components(scores_of(x, x) >= similarity)[1]
     return np.array([np.flatnonzero(labels == label)[0] for label in labels])
 
 

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from tests.oracles import unit
 from tests.search.test_hard_pairs import LABELS, distances, embedded
 from tfdml import samplers, search
 from tfdml.search import FalseNegativeGuard, hard_pairs, hardest_pairs, hardest_triplets
@@ -59,8 +60,7 @@ def test_negatives_are_those_of_loops_over_all_pairs(metric, rules):
 def cross_encoder(anchors, candidates):
     """The cosines of the teacher, as a function of pairs."""
     assert candidates.shape[0] == len(anchors)
-    unit = TEACHER / np.linalg.norm(TEACHER, axis=1, keepdims=True)
-    return np.einsum("ad,acd->ac", unit[anchors], unit[candidates])
+    return np.einsum("ad,acd->ac", unit(TEACHER)[anchors], unit(TEACHER)[candidates])
 
 
 @pytest.mark.parametrize("teacher", [TEACHER, cross_encoder], ids=["embeddings", "function"])

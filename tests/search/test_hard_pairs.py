@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from tests.oracles import scores_of
 from tests.search.products import unsteady
 from tfdml import search
 from tfdml.search import blocks, hard_pairs, scores
@@ -26,12 +27,7 @@ def embedded(spread, labels=LABELS, dim=6, seed=1):
 
 def distances(x, metric):
     """`(examples, examples)` distances in float64."""
-    x = np.asarray(x, "float64")
-    if metric == "euclidean":
-        return np.linalg.norm(x[:, None] - x, axis=-1)
-    if metric == "cosine":
-        x = x / np.linalg.norm(x, axis=1, keepdims=True)
-    return (metric == "cosine") - x @ x.T
+    return (metric == "cosine") - scores_of(x, x, metric)
 
 
 def by_loops(x, labels, positives, negatives, metric):

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.search.test_search import METRICS, build, by_loops, clustered, every_kind
+from tests.search.test_search import METRICS, build, clustered, every_kind, neighbors_of
 from tfdml import metrics, search
 
 X, QUERIES = clustered(500, seed=8), clustered(25, seed=9)
@@ -16,7 +16,7 @@ PRICES = np.arange(500) % 4
 def nearest_items(queries, vectors, products, k, metric):
     """The rows of the nearest vectors of the k nearest products, and their scores, from a list of all vectors."""
     found, values = [], []
-    for rows, scores in zip(*by_loops(vectors, queries, len(vectors), metric), strict=True):
+    for rows, scores in zip(*neighbors_of(vectors, queries, len(vectors), metric), strict=True):
         best = {}
         for row, score in zip(rows, scores, strict=True):
             best.setdefault(products[row], (row, score))
@@ -42,7 +42,7 @@ def test_each_item_is_found_once_by_its_nearest_vector(kind, metric, where):
 
 def by_means(vectors, products, query, k, metric, best):
     """The rows of the nearest vectors of the k products with the best mean scores, and these, product by product."""
-    (rows,), (scores,) = by_loops(vectors, query[None], len(vectors), metric)
+    (rows,), (scores,) = neighbors_of(vectors, query[None], len(vectors), metric)
     best_scores, nearest = {}, {}
     for row, score in zip(rows, scores, strict=True):
         nearest.setdefault(products[row], row)

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from tests.oracles import scores_of
 from tests.search.products import unsteady
 from tfdml import search
 from tfdml.search import blocks
@@ -22,19 +23,11 @@ def clustered(rows=400, dim=12, classes=40, seed=0):
     return (centers[rng.integers(classes, size=rows)] + 0.5 * rng.normal(size=(rows, dim))).astype(np.float32)
 
 
-def by_loops(vectors, queries, k, metric):
+def neighbors_of(vectors, queries, k, metric):
     """Ids and scores in float64, equal scores by position."""
-    vectors, queries = vectors.astype(np.float64), queries.astype(np.float64)
-    if metric == "cosine":
-        vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        queries = queries / np.linalg.norm(queries, axis=1, keepdims=True)
-    ids, scores = [], []
-    for q in queries:
-        s = np.array([np.sqrt(((q - v) ** 2).sum()) if metric == "euclidean" else q @ v for v in vectors])
-        order = np.argsort(s if metric == "euclidean" else -s, kind="stable")[:k]
-        ids.append(order)
-        scores.append(s[order])
-    return np.array(ids), np.array(scores)
+    scores = scores_of(queries, vectors, metric)
+    ids = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return ids, np.take_along_axis(scores, ids, axis=1) * (-1 if metric == "euclidean" else 1)
 
 
 def build(kind, vectors, ids=None, **options):
@@ -51,7 +44,7 @@ every_folder = pytest.mark.parametrize("kind", ["exact", "scann", "faiss"])  # w
 def test_small_indexes_are_exact(kind, metric):
     x, q = clustered(), clustered(30, seed=1)
     ids, scores = build(kind, x, metric=metric).search(q, 7)
-    expected_ids, expected_scores = by_loops(x, q, 7, metric)
+    expected_ids, expected_scores = neighbors_of(x, q, 7, metric)
     np.testing.assert_array_equal(ids, expected_ids)
     np.testing.assert_allclose(scores, expected_scores, rtol=1e-5, atol=1e-6)
     assert ids.dtype == np.int64
@@ -186,19 +179,36 @@ def test_the_size_chooses_the_method():
 
     sizes = (1, 19_999, 20_000, 99_999, 100_000)
     assert [_automatic(n) for n in sizes] == ["exact", "exact", "quantized", "quantized", "partitioned"]
-    assert search.Scann(clustered()).method == "exact"
+    assert [build(kind, clustered()).method for kind in KINDS if kind != "exact"] == 3 * ["exact"]
+    for kind in ("faiss", "lance"):
+        large = build(kind, np.random.default_rng(0).normal(size=(20_000, 4)))
+        assert (large.method, large.leaves, large.leaves_to_search) == ("partitioned", 141, 36)
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("method", ["quantized", "partitioned"])
-def test_approximate_search_finds_nearly_all_and_scores_them_exactly(metric, method):
+@pytest.mark.parametrize(
+    ("kind", "method", "codes"),
+    [
+        ("scann", "quantized", None),
+        ("scann", "partitioned", None),
+        ("faiss", "exact", "float32"),
+        ("faiss", "exact", "product"),
+        ("faiss", "exact", "binary"),
+        ("faiss", "partitioned", "int8"),
+        ("faiss", "partitioned", "product"),
+        ("faiss", "partitioned", "binary"),
+        ("faiss", "graph", "float32"),
+        ("faiss", "graph", "int8"),
+    ],
+)
+def test_approximate_search_finds_nearly_all_and_scores_them_exactly(metric, kind, method, codes):
     x = clustered(3000, 16)
-    q = x[:200]
-    exact, exact_scores = search.Exact(x, metric=metric).search(q, 10)
-    found, scores = search.Scann(x, metric=metric, method=method).search(q, 10)
+    exact, exact_scores = search.Exact(x, metric=metric).search(x[:200], 10)
+    options = {} if codes is None else {"codes": codes}
+    found, scores = build(kind, x, metric=metric, method=method, **options).search(x[:200], 10)
     assert search.neighbor_recall(found, exact) > 0.95
-    same = found == exact
-    np.testing.assert_allclose(scores[same], exact_scores[same], rtol=1e-4, atol=1e-5)
+    same, error = found == exact, 1e-4 if kind == "scann" else 0  # ScaNN's own products
+    np.testing.assert_allclose(scores[same], exact_scores[same], rtol=error, atol=error / 10)
 
 
 def test_default_settings_find_98_percent_of_20_000_clustered_vectors():
@@ -243,12 +253,19 @@ def test_a_scann_for_another_tensorflow_says_which_versions_go_together(tmp_path
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("kind", ["exact", "scann", "quantized", "partitioned"])
-def test_a_loaded_index_finds_the_same(tmp_path, kind, metric):
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("exact", {}),
+        ("scann", {}),
+        ("scann", {"method": "quantized"}),
+        ("scann", {"method": "partitioned"}),
+        ("faiss", {"method": "partitioned", "codes": "binary", "leaves": 20, "leaves_to_search": 7, "rescore": 50}),
+    ],
+)
+def test_a_loaded_index_finds_the_same(tmp_path, kind, options, metric):
     x, ids = clustered(600), np.arange(600) + 2**60
-    index = search.Exact(x, ids, metric=metric)
-    if kind != "exact":
-        index = search.Scann(x, ids, metric=metric, method={"scann": "auto"}.get(kind, kind))
+    index = build(kind, x, ids, metric=metric, **options)
     index.save(tmp_path / "made" / "here")
     (tmp_path / "made").rename(tmp_path / "moved")
     loaded = search.load(tmp_path / "moved" / "here")
@@ -307,19 +324,29 @@ def test_wrong_searches_are_refused_with_advice(kind, queries, k, message):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("kind", "options", "message"),
     [
-        ({"method": "hnsw"}, "expected one of 'auto'"),
-        ({"leaves": 5}, "Pass method='partitioned'"),
-        ({"method": "partitioned", "leaves": 51}, "leaves=51"),
-        ({"method": "partitioned", "leaves": 5, "leaves_to_search": 6}, "leaves_to_search=6"),
-        ({"rescore": 0}, "rescore=0, expected a whole number of at least 1"),
-        ({"method": "partitioned", "leaves": 2.5}, "leaves=2.5"),
+        ("scann", {"method": "hnsw"}, "expected one of 'auto', 'exact', 'quantized', 'partitioned'"),
+        ("faiss", {"method": "quantized"}, "expected one of 'auto', 'exact', 'partitioned', 'graph'"),
+        ("faiss", {"codes": "int4"}, "codes='int4'"),
+        ("faiss", {"codes": "binary", "method": "graph"}, "for method='graph', expected 'float32' or 'int8'"),
+        ("faiss", {"codes": "product"}, "50 vectors for codes='product', expected at least 256"),
+        *(
+            (kind, options, message)
+            for kind in ("scann", "faiss")
+            for options, message in [
+                ({"leaves": 5}, "Pass method='partitioned'"),
+                ({"method": "partitioned", "leaves": 51}, "leaves=51"),
+                ({"method": "partitioned", "leaves": 5, "leaves_to_search": 6}, "leaves_to_search=6"),
+                ({"rescore": 0}, "rescore=0, expected a whole number of at least 1"),
+                ({"method": "partitioned", "leaves": 2.5}, "leaves=2.5"),
+            ]
+        ),
     ],
 )
-def test_wrong_scann_settings_are_refused_with_advice(options, message):
+def test_wrong_settings_are_refused_with_advice(kind, options, message):
     with pytest.raises(ValueError, match=message):
-        search.Scann(X, **options)
+        build(kind, X, **options)
 
 
 def test_too_little_memory_is_refused():

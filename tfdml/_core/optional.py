@@ -40,7 +40,31 @@ def optional_packages(packages: Sequence[str], *, feature: str, extra: str) -> N
         raise ImportError(f"{feature} needs {' and '.join(missing)}: pip install tfdml[{extra}].")
 
 
+def scann_module(module: str, *, feature: str, other: str) -> Any:
+    """A module of ScaNN; the ImportError says which versions go together, and names another feature to use."""
+    try:
+        return getattr(importlib.import_module("scann"), module)
+    except Exception as error:  # Operations built for another TensorFlow raise one of TensorFlow's own errors.
+        raise ImportError(
+            f"{feature} needs ScaNN, which did not import ({error}). ScaNN 1.4 requires TensorFlow 2.20, on Linux and "
+            f"Python 3.11 to 3.13. Run: pip install tfdml[scann], which brings both. {other} needs no further package."
+        ) from error
+
+
 def new_figure(feature: str, **options: Any) -> Figure:
     """An empty matplotlib figure for the function of this name."""
     figure = optional_import("matplotlib.figure", feature=feature, extra="plots")
     return figure.Figure(layout="constrained", **options)
+
+
+def new_panels(feature: str, titles: Sequence[str], size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
+    """A figure of one panel per title, four in a row, each of this width and height in inches; and the panels."""
+    columns = min(len(titles), 4)
+    rows = -(-len(titles) // columns)
+    figure = new_figure(feature, figsize=(size[0] * columns, size[1] * rows))
+    panels = figure.subplots(rows, columns, squeeze=False, **options).ravel()
+    for panel, title in zip(panels, titles, strict=False):
+        panel.set_title(title, fontsize=10)
+    for panel in panels[len(titles) :]:
+        panel.remove()
+    return figure, panels[: len(titles)]

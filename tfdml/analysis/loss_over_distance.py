@@ -10,7 +10,7 @@ import numpy.typing as npt
 from keras import ops
 
 from tfdml._core.checks import require
-from tfdml._core.optional import new_figure
+from tfdml._core.optional import new_panels
 from tfdml.losses import PairLoss
 from tfdml.pairs import Pairs
 
@@ -62,16 +62,10 @@ def plot_loss_over_distance(losses: Mapping[str, PairLoss]) -> Figure:
     """
     require(bool(losses), "no losses", "a dict of title to loss")
     curves = {title: loss_over_distance(loss, np.linspace(0.0, 2.0, 81)) for title, loss in losses.items()}
-    columns = min(len(curves), 4)
-    rows = -(-len(curves) // columns)
-    figure = new_figure("plot_loss_over_distance", figsize=(2.9 * columns, 2.6 * rows))
-    panels = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
-    for panel, (title, curve) in zip(panels, curves.items(), strict=False):
+    figure, panels = new_panels("plot_loss_over_distance", list(curves), (2.9, 2.6), sharex=True)
+    for panel, curve in zip(panels, curves.values(), strict=True):
         panel.plot(curve.distances, curve.positive, color="tab:blue", label="positive pair")
         panel.plot(curve.distances, curve.negative, "--", color="tab:orange", label="negative pair")
-        panel.set_title(title, fontsize=10)
-    for panel in panels[len(curves) :]:
-        panel.remove()
     panels[0].legend(fontsize=8)
     figure.supxlabel("distance")
     figure.supylabel("loss")

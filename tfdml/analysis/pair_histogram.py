@@ -10,7 +10,7 @@ import numpy.typing as npt
 from keras import ops
 
 from tfdml._core.checks import require, require_whole
-from tfdml._core.optional import new_figure
+from tfdml._core.optional import new_panels
 from tfdml.analysis._embeddings import l2_normalize, require_matrix
 from tfdml.analysis.full_loss import pairs_in_chunks
 from tfdml.miners import log_sphere_density
@@ -96,14 +96,12 @@ def plot_pair_histogram(histograms: Mapping[str, PairHistogram], *, dim: npt.Arr
     """
     require(bool(histograms), "no histograms", "a dict of title to the result of pair_histogram")
     kinds = ["negative"] + ["positive"] * any(h.positive.any() for h in histograms.values())
-    figure = new_figure("plot_pair_histogram", figsize=(4.8 * len(kinds), 3.4))
-    panels = figure.subplots(1, len(kinds), squeeze=False, sharex=True)[0]
+    figure, panels = new_panels("plot_pair_histogram", [f"{kind} pairs" for kind in kinds], (4.8, 3.4), sharex=True)
     for panel, kind in zip(panels, kinds, strict=True):
         for title, histogram in histograms.items():
             counts = getattr(histogram, kind)
             density = counts / max(counts.sum(), 1e-300) / np.diff(histogram.edges)
             panel.stairs(density, histogram.edges, label=title, linewidth=1.5, alpha=0.8)
-        panel.set_title(f"{kind} pairs", fontsize=10)
         panel.set_xlim(0.0, 2.0)
     if dim is not None:
         _plot_sphere_densities(panels[0], np.atleast_1d(dim).tolist())
@@ -114,7 +112,6 @@ def plot_pair_histogram(histograms: Mapping[str, PairHistogram], *, dim: npt.Arr
 
 
 def _counts(d, weights, bins):
-    """The sum of the weights in each bin, in float64."""
     is_pair = weights > 0
     # The distance of opposite vectors may be rounded above 2 where matrix products have fewer digits, as on many
     # accelerators.

@@ -14,7 +14,7 @@ from keras import ops
 
 from tfdml._core.backends import vector_jacobian
 from tfdml._core.checks import require
-from tfdml._core.optional import new_figure
+from tfdml._core.optional import new_panels
 from tfdml.analysis._embeddings import l2_normalize, require_matrix
 from tfdml.layers.base import References, unchanged
 from tfdml.pairs import all_pairs
@@ -105,15 +105,9 @@ def plot_pair_weights(losses: Mapping[str, Callable[..., Any]], embeddings: npt.
     require(bool(losses), "no losses", "a dict of title to loss")
     require_matrix(embeddings, "losses, embeddings, labels")
     x = l2_normalize(embeddings)
-    columns = min(len(losses), 4)
-    rows = -(-len(losses) // columns)
-    figure = new_figure("plot_pair_weights", figsize=(3.2 * columns, 2.8 * rows))
-    panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
-    for panel, (title, loss) in zip(panels, losses.items(), strict=False):
+    figure, panels = new_panels("plot_pair_weights", list(losses), (3.2, 2.8), sharex=True, sharey=True)
+    for panel, loss in zip(panels, losses.values(), strict=True):
         _plot_weights(panel, loss, x, labels)
-        panel.set_title(title, fontsize=10)
-    for panel in panels[len(losses) :]:
-        panel.remove()
     panels[0].legend(fontsize=8)
     figure.supxlabel("cosine similarity")
     figure.supylabel("weight of the pair")
@@ -128,7 +122,6 @@ def positives_of(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: La
 
 
 def _plot_weights(panel, loss, x, labels):
-    """Draw the weight of each unordered pair of unit vectors as a share of the largest."""
     weights = pair_weights(loss, x, labels)
     upper = np.triu_indices(len(x), k=1)
     share = weights[upper] / max(np.abs(weights).max(), 1e-300)
@@ -173,7 +166,6 @@ def _with_fixed_selection(loss, embeddings, labels):
 
 
 def _with_embeddings(source, pairs):
-    """`pairs` with the embeddings of `source`."""
     return pairs._replace(anchors=source.anchors, references=source.references)
 
 

@@ -144,7 +144,6 @@ class ExportBest(keras.callbacks.Callback):
 
 
 def _stored(path, monitor, mode):
-    """Value and epoch of the export at `path`, or None if there is no export."""
     folder = recovered(path)
     if not (folder / "saved_model.pb").exists():
         return None
@@ -158,7 +157,6 @@ def _stored(path, monitor, mode):
 
 
 def _read_record(path, folder):
-    """`(monitor, mode)`, and value and epoch, of an export."""
     try:
         record = json.loads((folder / "assets.extra" / RECORD).read_text())
         return (record["monitor"], record["mode"]), _Best(float(record["value"]), int(record["epoch"]))

@@ -98,7 +98,6 @@ class PairDiagnostics(Callback):
         self._writer.close()
 
     def _write_statistics(self, step):
-        """Write the current statistics; return the scalars by name."""
         scalars, distances = self._statistics(self.model)
         with self._writer.as_default(step=step):
             for name, value in scalars.items():

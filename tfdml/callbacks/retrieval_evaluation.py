@@ -130,7 +130,6 @@ class RetrievalEvaluation(Scheduled):
         return _approximate(self.index, queries, options, ks, finds_itself=gallery is None)
 
     def _ks(self, queries, gallery):
-        """The ranks of recall@k."""
         return default_ranks(_num_candidates(queries, gallery)) if self.k is None else self.k
 
     def _values_after(self, epoch):
@@ -173,7 +172,6 @@ def _as_data(data):
 
 
 def _require_finite_pairs(dataset):
-    """Raise a ValueError unless a dataset holds pairs and ends."""
     is_pair = isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) == 2
     require(
         is_pair and dataset.cardinality() != -1,
@@ -183,7 +181,6 @@ def _require_finite_pairs(dataset):
 
 
 def _require_numbers(x):
-    """Raise a ValueError unless all entries are numbers and none is NaN."""
     require(
         x.dtype.kind in "biuf",
         f"examples of dtype {x.dtype}",
@@ -219,7 +216,6 @@ def _has_relevant_item(labels, gallery_labels):
 
 
 def _approximate(build, queries, options, ks, *, finds_itself):
-    """Metrics from neighbors in an index, and the fraction of exact neighbors that it finds for some queries."""
     items, item_labels = options.pop("gallery", queries.embeddings), options.get("gallery_labels", queries.labels)
     last = _last_rank(ks, len(items) - finds_itself)
     k = last + finds_itself
@@ -244,7 +240,6 @@ def _last_rank(ks, num_candidates):
 
 
 def _require_candidates(data, gallery, ks):
-    """Raise a ValueError if no query has a relevant item, or a rank exceeds the number of candidates."""
     labels, gallery_labels = _labels(data), None if gallery is None else _labels(gallery)
     if labels is None or (gallery is not None and gallery_labels is None):
         return

@@ -66,7 +66,6 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         wait_for_all_processes()  # which may read the file next
 
     def _save(self, epoch, variable):
-        """Save, or warn about the variable that is not finite."""
         if variable is None:
             with in_one_process(variables_of(self.model)), atomic_write(self.path) as partial:
                 self.model.save(partial)

@@ -229,7 +229,6 @@ def _limits(distances, labels):
 
 
 def _limit(distances):
-    """The median and five robust standard deviations."""
     middle = np.median(distances)
     return middle + _DEVIATIONS * _TO_STANDARD * np.median(np.abs(distances - middle))
 

@@ -122,7 +122,6 @@ def listed_files(folder: Path) -> set[str]:
 
 
 def _section(findings, kind, head):
-    """The heading of a kind with its number of findings, and their list."""
     findings = [finding for finding in findings.listed if finding.kind == kind]
     more = f"<p>{len(findings) - _SHOWN:,} more are in {_TABLE}.</p>\n" if len(findings) > _SHOWN else ""
     return f"{head}: {len(findings):,}", listed(map(_item, findings[:_SHOWN]), "pairs") + more

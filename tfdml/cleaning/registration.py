@@ -20,8 +20,6 @@ _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 
 class _Match(NamedTuple):
-    """The best place of a template."""
-
     value: float
     scale: np.ndarray
     place: tuple[int, int]
@@ -140,7 +138,6 @@ def _norm(energy, size):
 
 
 def _whole_match(outer, inner):
-    """The best of all scales."""
     ratio = np.array([inner.height / outer.height, inner.width / outer.width])
     return _best_match(outer, inner, np.concatenate([[(1, 1)], _SCALES[:, None] * ratio / ratio.max()]))
 
@@ -154,7 +151,6 @@ def _refined(outer, inner, match):
 
 
 def _best_match(outer, inner, scales):
-    """The best place of the inner image at the best of the scales, `(n, 2)`."""
     searched = Searched(_details(outer.gray))
     return max((_match(searched, inner, scale) for scale in scales), key=lambda each: each.value)
 
@@ -175,7 +171,6 @@ def _details(gray):
 
 
 def _integral(image):
-    """Sums of all pixels above and to the left."""
     return np.pad(image.cumsum(axis=0, dtype=np.float64).cumsum(axis=1), ((1, 0), (1, 0)))
 
 

@@ -114,7 +114,6 @@ def drift(
 
 
 def _numbers(table, columns, name):
-    """The columns as float64, and `time` as days."""
     try:
         numbers = {_TIME: np.array([str(time)[:10] for time in table[_TIME]], "datetime64[D]")}
         numbers |= {column: np.array([np.nan if x == "" else float(x) for x in table[column]]) for column in columns}

@@ -103,7 +103,6 @@ class GraphIndex(tf.Module):
 
 
 def _item_numbers(index, search):
-    """The number of the item of each vector, `(n,)` int32; None: each vector is an item."""
     column = getattr(search, "items", None)
     if column is None:
         return None

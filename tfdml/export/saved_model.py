@@ -164,7 +164,6 @@ def is_of_pairs(model: keras.Model) -> bool:
 
 
 def _archive(model, preprocessing, on_error, graph_index, threshold):
-    """The signatures of a model of images or of pairs of images, and their names."""
     if not is_of_pairs(model):
         options = {"graph_index": graph_index, "threshold": threshold}
         return archive_of(model, preprocessing=preprocessing, on_error=on_error, **options)
@@ -265,7 +264,6 @@ def image_shape(model: keras.Model) -> tuple[int, int, int]:
 
 
 def _require_form(model):
-    """Raise a ValueError unless a model embeds one input, or scores two."""
     inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
     embeds = inputs and len(inputs) == 1 and len(outputs) == 1 and len(outputs[0].shape) == 2
     if not embeds and not (inputs and is_of_pairs(model)):

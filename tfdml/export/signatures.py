@@ -16,6 +16,12 @@ PAIR_INPUTS = ("a", "b")
 _BLANKS = {tf.float32: 0.0, tf.int64: -1, tf.string: ""}
 
 
+def _merged(model):
+    """The network from the inputs of a model to its outputs, with the kernels of LoRA in its own."""
+    model = merge_lora(model)
+    return keras.Model(model.inputs, model.outputs)
+
+
 def archive_of(
     model: keras.Model,
     *,
@@ -25,8 +31,7 @@ def archive_of(
     threshold: float | None,
 ) -> tuple[keras.export.ExportArchive, list[str]]:
     """The network from the model's input to its output with the signatures of `saved_model`, and their names."""
-    model = merge_lora(model)
-    network = keras.Model(model.inputs, model.outputs)
+    network = _merged(model)
     shape = preprocessing.shape
     archive = keras.export.ExportArchive()
     answers, graph = _answers(graph_index, threshold), shared_graph(network)
@@ -43,8 +48,7 @@ def pair_archive_of(
     model: keras.Model, *, preprocessing: Preprocessing, on_error: str
 ) -> tuple[keras.export.ExportArchive, list[str]]:
     """The network from both inputs of a model of pairs to its score, and the names of its signatures."""
-    model = merge_lora(model)
-    network = keras.Model(model.inputs, model.outputs)
+    network = _merged(model)
     archive = keras.export.ExportArchive()
     score = _pair_scores(network, shared_graph(network))
     files = [tf.TensorSpec((None,), "string", name=name) for name in PAIR_INPUTS]
@@ -66,8 +70,7 @@ def pixel_function(
 
     It maps `images`, or `a` and `b` of a model of pairs, to a dict of tensors.
     """
-    model = merge_lora(model)
-    network = keras.Model(model.inputs, model.outputs)
+    network = _merged(model)
     graph = lambda *inputs: network(list(inputs), training=False)  # noqa: E731
     if len(network.inputs) == 2:
         function, inputs = _pair_scores(network, graph, allow_empty), _pair_inputs(shape, ["uint8", "uint8"])
@@ -79,7 +82,6 @@ def pixel_function(
 
 
 def _all_answers(embeddings, graph_index, threshold):
-    """The outputs of every answer to embeddings."""
     if graph_index is None:
         return _embedding(embeddings)
     if threshold is None:

@@ -36,7 +36,6 @@ def write_warm_up(folder: Path, signatures: list[str], preprocessing: Preprocess
 
 
 def _black(signature, preprocessing, inputs):
-    """Inputs of a signature for one black image, or for two."""
     if not signature.endswith("_bytes"):
         kinds = inputs if signature in ("embed", "score") else dict.fromkeys(inputs, "uint8")
         return {name: tf.make_tensor_proto(0, kind, (1, *preprocessing.shape)) for name, kind in kinds.items()}

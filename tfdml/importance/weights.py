@@ -83,7 +83,6 @@ def _inner_products(anchors, references):
 
 
 def _require_possible(q):
-    """Raise a ValueError if some pair of the training set is never drawn."""
     impossible = q.ids[(q.counts > 1) & (q.within <= 0)]
     if impossible.size:
         raise ValueError(

@@ -187,7 +187,6 @@ def _winners(votes):
 
 
 def _summary(data, values, per_query):
-    """The result of a metric from whether each query is right, `(queries,)`."""
     sizes = np.append(np.bincount(data.item_codes), 0)[data.codes] - data.leave_one_out
     values = np.where(sizes > 0, values, np.nan)
     used = values[sizes > 0]

@@ -143,7 +143,6 @@ def _distinct(sizes):
 
 
 def _expected_of_sizes(a, b, total, log_factorial):
-    """The sum over n of a class of size a and a cluster of size b."""
     n = np.arange(max(1, a + b - total), min(a, b) + 1)
     ways = sum(log_factorial[size] for size in (a, b, total - a, total - b)) - log_factorial[total]
     log_p = ways - sum(log_factorial[size] for size in (n, a - n, b - n, total - a - b + n))
@@ -164,5 +163,4 @@ def _entropy(counts):
 
 
 def _pairs(counts):
-    """Number of pairs of examples that are together."""
     return float(np.sum(counts * (counts - 1.0) / 2))

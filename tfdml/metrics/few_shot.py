@@ -101,7 +101,6 @@ class _Classes(NamedTuple):
 
 
 def _classes(labels, groups, ways, shots, queries):
-    """The checked `_Classes`."""
     ids, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     require(len(ids) >= ways, f"ways={ways} and labels of {len(ids)} classes", "a class for each way. Lower ways")
     _require_enough(ids, counts, shots, queries)

@@ -99,7 +99,6 @@ def quantized_retrieval(
 
 
 def _measured(queries, items, labels, dim, precision, options):
-    """Bytes of an embedding, and the metrics."""
     codes, items = (None if x is None else _codes(x[:, :dim], precision) for x in (queries, items))
     size = -(-dim // 8) if precision == "binary" else dim * codes.dtype.itemsize
     metric = "dot" if precision == "binary" else "cosine"

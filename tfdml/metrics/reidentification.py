@@ -100,7 +100,6 @@ def reidentification(
 
 
 def _of_rankings(rankings, labels, cameras, items, *, k, junk):
-    """Values per query of whole rankings of the gallery."""
     rankings = _as_rankings(rankings, len(items.labels))
     queries = _without_junk(np.zeros((len(rankings), 1)), labels, cameras, junk)
     is_junk = np.isin(items.labels, junk)
@@ -114,7 +113,6 @@ def _of_rankings(rankings, labels, cameras, items, *, k, junk):
 
 
 def _of_embeddings(embeddings, labels, cameras, gallery, *, k, junk, rerank, metric, max_bytes):
-    """Values per query by distances, or by re-ranked distances."""
     queries = _without_junk(embeddings, labels, cameras, junk)
     items = queries if gallery is None else _without_junk(*gallery, junk, "gallery")
     groups = _groups(queries, items)
@@ -127,7 +125,6 @@ def _of_embeddings(embeddings, labels, cameras, gallery, *, k, junk, rerank, met
 
 
 def _as_rankings(neighbors, count):
-    """Rankings as int64 `(queries, count)`."""
     neighbors = np.asarray(neighbors)
     expected = f"whole rankings (queries, {count}) of the row numbers of the gallery, each once"
     whole = neighbors.ndim == 2 and neighbors.shape[1] == count and neighbors.dtype.kind in "iu"
@@ -203,7 +200,6 @@ class _Images(NamedTuple):
 
 
 def _without_junk(vectors, labels, cameras, junk, name=None):
-    """Checked `_Images`."""
     prefix = f"{name}_" if name else ""
     vectors = as_vectors(vectors, name or "embeddings")
     labels = as_ids(labels, f"{prefix}labels", len(vectors))
@@ -222,14 +218,12 @@ def _groups(queries, items):
 
 
 def _exact(queries, items, groups, item_groups, **options):
-    """Values per query by the ranking of `retrieval`."""
     if items is not queries:
         options |= {"gallery": items.vectors, "gallery_labels": items.labels, "gallery_groups": item_groups}
     return _cmc_and_map(retrieval(queries.vectors, queries.labels, groups=groups, per_query=True, **options))
 
 
 def _reranked(queries, items, groups, item_groups, *, k, metric, max_bytes, rerank):
-    """Values per query by re-ranked distances."""
     ks = np.unique(np.atleast_1d(k)).tolist()
     for rank in ks:
         require_whole("k", rank, 1, len(items.labels) - (items is queries))
@@ -244,7 +238,6 @@ def _reranked(queries, items, groups, item_groups, *, k, metric, max_bytes, rera
 
 
 def _values(hits, ks):
-    """cmc@k and average precision of ranked lists, `(queries, n)` booleans; NaN for a list without a hit."""
     total = hits.sum(axis=1)
     precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
     values = {f"cmc@{k}": hits[:, :k].any(axis=1) for k in ks}
@@ -274,6 +267,5 @@ def _with_gallery(x, labels, rng, options):
 
 
 def _cmc_and_map(values):
-    """recall@k of `retrieval` as cmc@k, and map."""
     cmc = {name.replace("recall", "cmc"): value for name, value in values.items() if name.startswith("recall@")}
     return {**cmc, "map": values["map"]}

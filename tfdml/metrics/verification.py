@@ -238,7 +238,6 @@ def _index_of_far(curve, rate):
 
 
 def _roc(scores, same):
-    """`Roc` of checked pairs."""
     metrics = optional_import("sklearn.metrics", feature="verification", extra="evaluation")
     far, tar, lowest = metrics.roc_curve(same, scores, drop_intermediate=False)
     below = np.append(lowest[2:], lowest[-1])
@@ -280,12 +279,10 @@ def _decides(rate, pairs):
 
 
 def _deciding(name, rate, pairs, kind):
-    """The number of pairs that decide a rate, for messages."""
     return f"{name}={rate:g} and {pairs:,} {kind} pairs, of which {rate * pairs:.3g} would decide"
 
 
 def _as_pairs(scores, same):
-    """Scores as float64 and `same` as booleans, checked."""
     scores = np.asarray(as_unmasked(scores, "scores"), np.float64)
     same = np.asarray(as_unmasked(same, "same"))
     is_valid = same.ndim == 1 and (same.dtype == bool or (same.dtype.kind in "iu" and np.isin(same, (0, 1)).all()))

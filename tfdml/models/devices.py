@@ -183,7 +183,6 @@ def _is_readable(value):
 
 
 def _whole(variable):
-    """The value of a variable, from the parts that this process has."""
     shards = {str(shard.index): shard for shard in variable.value.addressable_shards}
     if sum(shard.data.size for shard in shards.values()) < variable.value.size:
         raise ValueError(

@@ -13,8 +13,12 @@ from tfdml._core.checks import require, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer, unchanged
 from tfdml.models.checks.batches import BatchChecks, checked_data
-from tfdml.models.checks.compiling import require_losses_and_metrics
-from tfdml.models.checks.fits import require_fit, require_no_activity_losses, require_usable
+from tfdml.models.checks.fits import (
+    require_fit,
+    require_losses_and_metrics,
+    require_no_activity_losses,
+    require_usable,
+)
 from tfdml.models.checks.pixels import require_pixels
 from tfdml.models.compile_config import with_public_optimizers, with_shared_objects
 from tfdml.models.devices import (
@@ -143,7 +147,6 @@ class EmbeddingModel(keras.Model):
         multipliers_of([*layers, *_flattened(_layers_of(loss))], multipliers)
 
     def _compile_with(self, loss, arguments):
-        """Compile with a loss of the rows of all replicas, as `compute_loss` has them."""
         super().compile(loss=once_for_all_replicas(loss) if self._is_replicated() else loss, **arguments)
         if loss is not None:
             self.loss = loss
@@ -352,7 +355,6 @@ def _layers_of(loss):
 
 
 def _flattened(layers):
-    """Layers and the layers inside them."""
     return [inner for layer in layers for inner in layer._flatten_layers()]
 
 

@@ -93,7 +93,6 @@ def from_backbone(
 
 
 def _network(backbone, input_shape, weights):
-    """The network without its classifier, and the function that scales its input."""
     if isinstance(backbone, keras.Model):
         return backbone, lambda images: images
     if backbone in _LITE:
@@ -148,7 +147,6 @@ def _input_shape(network, input_shape):
 
 
 def _features(network, images):
-    """The output of the network, whose single input may stand in a dict."""
     functional = getattr(network, "inputs", None) and not isinstance(network, keras.Sequential)
     features = network(keras.tree.map_structure(lambda _: images, network.input) if functional else images)
     if not isinstance(features, keras.KerasTensor):

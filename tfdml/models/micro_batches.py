@@ -41,7 +41,6 @@ def in_micro_batches(network: keras.Model, inputs: Any, size: int) -> Any:
 
 
 def _divided(x, size):
-    """Rows as `(micro-batches, size, ...)`."""
     rows = x.shape[0]
     require(
         rows is None or rows % size == 0,
@@ -91,8 +90,6 @@ def _forward(call, weights, micro_batches, begin, empty):
 
 
 def _backward(call, weights, micro_batches, states, upstream):
-    """The gradient of all micro-batches with respect to the weights."""
-
     def add(number, total):
         micro_batch, before = _at(micro_batches, number), _at(states, number)
         gradients = vector_jacobian(

@@ -28,7 +28,6 @@ def own_losses(loss: Any, model: keras.Model) -> Any:
 
 
 def _own(loss, model, copies):
-    """The loss of a model; `copies` holds what is copied, by the id of its original."""
     if _RECORD not in vars(loss):
         start = {id(layer): _values(layer) for layer in _layers(loss) if layer.built}
         setattr(loss, _RECORD, _Record(weakref.WeakKeyDictionary({model: loss}), start))

@@ -9,7 +9,14 @@ from keras import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.models.embedding_model import EmbeddingModel
-from tfdml.models.shared_layers import fresh_inputs, require_whole_layers, shared_layers, sharing
+from tfdml.models.shared_layers import (
+    fresh_inputs,
+    is_functional,
+    named_network,
+    require_whole_layers,
+    shared_layers,
+    sharing,
+)
 
 _BRANCHES = ("branch", "first", "second")
 
@@ -103,29 +110,15 @@ class PairModel(EmbeddingModel):
 
 
 def _branches(branches):
-    """No branch, one or two, named for their inputs."""
     if branches is None:
         return []
     branches = list(branches) if isinstance(branches, Sequence) else [branches]
     require(len(branches) in (1, 2), f"{len(branches)} branches", "one network for both inputs, or a pair of networks")
     if len(branches) == 1 or branches[0] is branches[1]:
-        return [_network(branches[0], "branch")]
-    first, second = (_network(branch, name) for branch, name in zip(branches, ("first", "second"), strict=True))
+        return [named_network(branches[0], "branch")]
+    first, second = (named_network(branch, name) for branch, name in zip(branches, ("first", "second"), strict=True))
     require_whole_layers(first, second, name="branches")
     return [first, second]
-
-
-def _network(model, name):
-    """The network of a model of one output, with the same layers."""
-    require(_is_functional(model), f"{name}={model!r}", "a functional Keras model, keras.Model(inputs, outputs)")
-    shapes = [tuple(output.shape) for output in model.outputs]
-    require(len(shapes) == 1, f"{name} of outputs {shapes}", "one output: keras.Model(model.input, model.outputs[i])")
-    inputs = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
-    return keras.Model(inputs, model.outputs[0], name=name)
-
-
-def _is_functional(model):
-    return isinstance(model, keras.Model) and bool(getattr(model, "inputs", None))
 
 
 def _inputs_and_features(decision, branches):
@@ -139,8 +132,7 @@ def _inputs_and_features(decision, branches):
 
 
 def _halves(decision):
-    """The two inputs of a network without branches, each half of its channels, or an input of its own."""
-    require(_is_functional(decision), f"decision={decision!r} without branches", "a functional Keras model")
+    require(is_functional(decision), f"decision={decision!r} without branches", "a functional Keras model")
     if len(decision.inputs) == 2:
         return tuple(
             keras.Input(batch_shape=x.shape, dtype=x.dtype, name=name)
@@ -159,7 +151,7 @@ def _decision(decision, features):
     if isinstance(decision, keras.Sequential) and not decision.built:
         _require_joinable(shapes)
         decision.build((*shapes[0][:-1], shapes[0][-1] + shapes[1][-1]))
-    decision = _network(decision, "decision")
+    decision = named_network(decision, "decision")
     require(decision.output.shape[-1] == 1, f"a decision of the output {tuple(decision.output.shape)}", "(batch, 1)")
     _require_inputs([tuple(x.shape) for x in decision.inputs], shapes)
     return decision

@@ -1,10 +1,25 @@
-"""Layers that two networks of one model have in common: which they are, and how a loaded model shares them again."""
+"""The networks of one model, and layers that two of them have in common, which a loaded model shares again."""
 
 from typing import Any
 
 import keras
 
 from tfdml._core.checks import require
+
+
+def is_functional(model: Any) -> bool:
+    """Whether a model is a Keras model with known inputs."""
+    return isinstance(model, keras.Model) and bool(getattr(model, "inputs", None))
+
+
+def named_network(model: keras.Model, name: str, *, form: str = "") -> keras.Model:
+    """The network of a functional model of one output, with the same layers; the form " (batch, dim)" is required."""
+    require(is_functional(model), f"{name}={model!r}", "a functional Keras model, keras.Model(inputs, outputs)")
+    shapes = [tuple(output.shape) for output in model.outputs]
+    is_one = len(shapes) == 1 and (not form or len(shapes[0]) == 2)
+    require(is_one, f"{name} of outputs {shapes}", f"one output{form}: keras.Model(model.input, model.outputs[i])")
+    inputs = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
+    return keras.Model(inputs, model.outputs[0], name=name)
 
 
 def shared_layers(first: keras.Model, second: keras.Model) -> list[keras.layers.Layer]:

@@ -7,7 +7,7 @@ import keras
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.models.embedding_model import EmbeddingModel
-from tfdml.models.shared_layers import fresh_inputs, require_whole_layers, shared_layers, sharing
+from tfdml.models.shared_layers import fresh_inputs, named_network, require_whole_layers, shared_layers, sharing
 
 
 @serializable
@@ -37,7 +37,8 @@ class TwoTowers(EmbeddingModel):
     """
 
     def __init__(self, query: keras.Model, gallery: keras.Model, *, name: str | None = None) -> None:
-        query, gallery = _tower(query, "query"), _tower(gallery, "gallery")
+        query = named_network(query, "query", form=" (batch, dim)")
+        gallery = named_network(gallery, "gallery", form=" (batch, dim)")
         dims = query.output.shape[1], gallery.output.shape[1]
         expected = "the same dimension. End both with a layer of the same size"
         require(dims[0] == dims[1], f"towers of dimensions {dims[0]} and {dims[1]}", expected)
@@ -66,13 +67,3 @@ class TwoTowers(EmbeddingModel):
         options = {name: value for name, value in config.items() if name != "shared"}
         gallery = sharing(query, gallery, config["shared"])
         return super().from_config({**options, "query": query, "gallery": gallery}, custom_objects)
-
-
-def _tower(model, name):
-    """The network of a model, with the same layers."""
-    functional = isinstance(model, keras.Model) and bool(getattr(model, "inputs", None))
-    require(functional, f"{name}={model!r}", "a functional Keras model, keras.Model(inputs, outputs)")
-    shapes = [tuple(output.shape) for output in model.outputs]
-    one = len(shapes) == 1 and len(shapes[0]) == 2
-    require(one, f"{name} of outputs {shapes}", "one output (batch, dim): keras.Model(model.input, embedding)")
-    return keras.Model(model.input, model.outputs[0], name=name)

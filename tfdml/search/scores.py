@@ -108,7 +108,6 @@ class Gallery:
         return gallery
 
     def _measure(self):
-        """Compute the bounds on the vectors."""
         self.length = np.sqrt(row_products(self.centered, self.centered).max(initial=0))
         self.slack = np.sqrt(max(map(self._squared_slack, row_chunks(*self.augmented.shape)), default=0.0))
         self.largest = _largest_entry(self.augmented)
@@ -309,7 +308,6 @@ class Scores:
         return np.concatenate([vectors, ones], axis=1)
 
     def _rounded(self, sums):
-        """Float32 scores of float64 dot products or squared distances."""
         if self.gallery.metric == "euclidean":
             sums = -np.sqrt(np.maximum(sums, 0))
         scores = sums.astype(np.float32)
@@ -322,7 +320,6 @@ def product(queries, gallery, out=None):
 
 
 def _largest_entry(array):
-    """The largest absolute entry, 0 if there is none."""
     return max(array.max(initial=0), -array.min(initial=0))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import tfdml
 from tests.json_entries import changed, paths, refusal
+from tests.oracles import unit
 from tfdml.datasets import LabeledSet
 from tfdml.evaluation import class_folds, cross_validate
 from tfdml.evaluation.protocol import cross_validation
@@ -204,8 +205,7 @@ def test_the_test_numbers_are_those_of_single_models_and_of_their_embeddings_sid
     seeds = [tfdml.evaluation.protocol.folds.derived_seed(0, 1, fold) for fold in range(2)]
     x = [tfdml.models.embed(scaled(finished.settings, None, seed), TEST) for seed in seeds]
     single = [tfdml.metrics.retrieval(each, TEST.labels, k=1, full_map=False) for each in x]
-    unit = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in x]
-    together = tfdml.metrics.retrieval(np.concatenate(unit, axis=1), TEST.labels, k=1)
+    together = tfdml.metrics.retrieval(np.concatenate([*map(unit, x)], axis=1), TEST.labels, k=1)
     for name, value in found.separated.items():
         assert value.value == pytest.approx(np.mean([each[name] for each in single]))
         assert value.low < value.value < value.high

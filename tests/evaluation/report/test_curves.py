@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import precision_recall_curve
 
+from tests.oracles import scores_of
 from tfdml.evaluation.report import curves
 from tfdml.evaluation.report.queries_and_gallery import queries_and_gallery
 
@@ -21,9 +22,8 @@ def sides(gallery):
 
 def similarities(queries, items):
     """All cosines in float64, without those of an example with itself."""
-    x, y = (side.vectors.astype(float) / np.linalg.norm(side.vectors, axis=1)[:, None] for side in (queries, items))
-    kept = ~np.eye(len(x), dtype=bool) if queries is items else np.ones((len(x), len(y)), bool)
-    return x @ y.T, kept
+    found = scores_of(queries.vectors, items.vectors)
+    return found, ~np.eye(len(found), dtype=bool) if queries is items else np.ones(found.shape, bool)
 
 
 @pytest.mark.parametrize("gallery", [False, True])

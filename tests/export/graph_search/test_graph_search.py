@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.oracles import scores_of
 from tfdml.export import ExactSearch, PartitionedSearch, ScannSearch
 from tfdml.export.graph_index import GraphIndex
 from tfdml.export.graph_search import exact, partitioned
@@ -15,16 +16,6 @@ from tfdml.export.graph_search.quantized import StoredVectors
 from tfdml.export.graph_search.search_option import as_search
 
 METRICS = ["cosine", "dot", "euclidean"]
-
-
-def scores_by_definition(queries, vectors, metric):
-    """`(q, n)` float64, larger is nearer."""
-    q, g = queries.astype(np.float64), vectors.astype(np.float64)
-    if metric == "euclidean":
-        return -np.array([[np.sqrt(((a - b) ** 2).sum()) for b in g] for a in q])
-    if metric == "cosine":
-        q, g = (x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-300) for x in (q, g))
-    return np.array([[a @ b for b in g] for a in q])
 
 
 def points(count, dim=6, seed=0, center=0.0):
@@ -39,7 +30,7 @@ def found_by(search, vectors, queries, metric):
 
 
 def assert_the_nearest(rows, scores, queries, vectors, metric, tolerance):
-    expected = scores_by_definition(queries, vectors, metric)
+    expected = scores_of(queries, vectors, metric)
     best = -np.sort(-expected, axis=1)[:, : rows.shape[1]]
     sign = -1 if metric == "euclidean" else 1
     np.testing.assert_allclose(sign * scores, best, atol=tolerance)
@@ -96,7 +87,7 @@ def test_rounded_vectors_take_less_space_and_are_searched_as_they_are(dtype, err
     assert stored.codes.dtype.size == {"bfloat16": 2, "int8": 1}[dtype]
     assert np.abs(rounded - vectors).max() <= error * np.abs(vectors).max() * 1.01
     rows, scores = found_by(ExactSearch(k=3, dtype=dtype), vectors, queries, metric)
-    truth = scores_by_definition(queries, vectors, metric)
+    truth = scores_of(queries, vectors, metric)
     found = (-1 if metric == "euclidean" else 1) * scores
     np.testing.assert_allclose(found, np.take_along_axis(truth, rows.astype(int), axis=1), atol=0.1)
     assert (np.diff(found, axis=1) <= 0).all()

@@ -3,13 +3,13 @@
 import itertools
 import math
 import tracemalloc
-import warnings
 
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, ndcg_score
 
-from tests.metrics.retrieval.test_retrieval import of_lists
+from tests.metrics.retrieval.test_retrieval import of_lists, quiet
+from tests.oracles import scores_of
 from tfdml.metrics import retrieval
 
 EXTRA = ("precision@3", "ndcg@4", "ndcg@15", "map@6")
@@ -50,10 +50,9 @@ def values_of_one(grades):
 
 def by_loops(queries, items, grade, candidate):
     """Values of each query by cosine similarity, as a dict of arrays; `grade(i, j)` and `candidate(i, j)`."""
-    unit_queries, unit_items = (np.array([v / math.sqrt(v @ v) for v in x.astype(float)]) for x in (queries, items))
     rows = []
-    for i, q in enumerate(unit_queries):
-        ranking = sorted((j for j in range(len(items)) if candidate(i, j)), key=lambda j: -(q @ unit_items[j]))
+    for i, scores in enumerate(scores_of(queries, items)):
+        ranking = sorted((j for j in range(len(items)) if candidate(i, j)), key=lambda j: -scores[j])
         rows.append(values_of_one([grade(i, j) for j in ranking]))
     names = next(filter(None, rows))
     return {name: np.array([row[name] if row else np.nan for row in rows]) for name in names}
@@ -67,12 +66,6 @@ def assert_same(found, expected, leave_out=()):
 
 def some(seed=0, rows=40, dim=4):
     return np.random.default_rng(seed).normal(size=(rows, dim)).astype(np.float32)
-
-
-def quiet(*args, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return retrieval(*args, **options)
 
 
 X, Y = some(), some(1, rows=25)
@@ -93,12 +86,8 @@ def test_more_metrics_agree_with_the_definitions():
     expected = by_loops(X, X, lambda i, j: int(CLASSES[i] == CLASSES[j]), lambda i, j: i != j)
     assert_same(retrieval(X, CLASSES, **OPTIONS), expected)
     assert_same(retrieval(X, CLASSES, full_map=False, **OPTIONS), expected, ["map"])
-    neighbors = np.argsort(-(unit(X) @ unit(X).T), axis=1)
+    neighbors = np.argsort(-scores_of(X, X), axis=1)
     assert_same(of_lists(neighbors, CLASSES, **OPTIONS), expected, ["map"])
-
-
-def unit(x):
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
 def test_only_what_is_asked_for_is_added():
@@ -157,11 +146,13 @@ def test_a_function_that_compares_classes_gives_the_numbers_of_classes():
         assert_same(quiet(coarse, CLASSES, ties=ties, **same, **OPTIONS), expected)
 
 
-def test_ties_at_the_top_warn_only_where_an_item_that_is_not_relevant_takes_part():
-    x, same = np.repeat([[1.0, 0.0], [0.0, 1.0]], 4, axis=0), {"match": lambda a, b: a[:, None] == b, "k": 1}
-    assert retrieval(x, np.repeat([0, 1], 4), **same)["map@r"] == 1
-    with pytest.warns(UserWarning, match=r"For 100\.0% of the queries"):
-        retrieval(x, np.tile([0, 0, 1, 1], 2), **same)
+@pytest.mark.parametrize("same", [{}, {"match": lambda a, b: a[:, None] == b}], ids=["classes", "match"])
+@pytest.mark.filterwarnings("error")
+def test_ties_at_the_top_warn_only_where_an_item_that_is_not_relevant_takes_part(same):
+    x = np.repeat([[1.0, 0.0], [0.0, 1.0]], 4, axis=0)
+    assert retrieval(x, np.repeat([0, 1], 4), k=1, **same)["map@r"] == 1
+    with pytest.warns(UserWarning, match=r"For 100\.0% of the queries .* ties='expected'"):
+        retrieval(x, np.tile([0, 0, 1, 1], 2), k=1, **same)
 
 
 def test_sets_of_labels_agree_with_the_definitions():
@@ -174,7 +165,7 @@ def test_sets_of_labels_of_queries_and_a_gallery_agree_with_the_definitions():
     expected = by_loops(X, Y, lambda i, j: int((TAGS[i] & OTHER_TAGS[j]).sum()), lambda i, j: True)
     gallery = {"gallery": Y, "gallery_labels": OTHER_TAGS}
     assert_same(retrieval(X, TAGS, match=shared_labels, **gallery, **OPTIONS), expected)
-    relevance, scores = TAGS.astype(int) @ OTHER_TAGS.T.astype(int) > 0, unit(X) @ unit(Y).T
+    relevance, scores = TAGS.astype(int) @ OTHER_TAGS.T.astype(int) > 0, scores_of(X, Y)
     kept = ~np.isnan(expected["map"])
     precision = [average_precision_score(r, s) for r, s in zip(relevance[kept], scores[kept], strict=True)]
     np.testing.assert_allclose(expected["map"][kept], precision)
@@ -199,10 +190,10 @@ def test_graded_ndcg_by_hand():
 
 
 def test_neighbors_give_the_numbers_of_the_exact_search():
-    neighbors = np.argsort(-(unit(X) @ unit(X).T), axis=1)
+    neighbors = np.argsort(-scores_of(X, X), axis=1)
     expected = retrieval(X, TAGS, match=shared_labels, full_map=False, **OPTIONS)
     assert_same(of_lists(neighbors, TAGS, match=shared_labels, **OPTIONS), expected)
-    neighbors = np.argsort(-(unit(X) @ unit(Y).T), axis=1)
+    neighbors = np.argsort(-scores_of(X, Y), axis=1)
     sides = {"gallery_labels": OTHER_TAGS, "groups": np.arange(40) % 3, "gallery_groups": np.arange(25) % 3}
     expected = retrieval(X, TAGS, gallery=Y, match=shared_labels, full_map=False, **sides, **OPTIONS)
     assert_same(of_lists(neighbors, TAGS, match=shared_labels, **sides, **OPTIONS), expected)
@@ -235,7 +226,7 @@ def test_flags_choose_queries_and_gallery_and_remove_each_query_from_its_own():
         X[rows], X[items], lambda i, j: int(CLASSES[rows[i]] == CLASSES[items[j]]), lambda i, j: rows[i] != items[j]
     )
     assert_same(retrieval(X, CLASSES, queries=queries, in_gallery=in_gallery, **OPTIONS), expected)
-    neighbors = np.argsort(-(unit(X[rows]) @ unit(X[items]).T), axis=1)
+    neighbors = np.argsort(-scores_of(X[rows], X[items]), axis=1)
     ids = {"groups": rows, "gallery_groups": items, "gallery_labels": CLASSES[items]}
     assert_same(of_lists(neighbors, CLASSES[rows], **ids, **OPTIONS), expected, ["map"])
 

@@ -1,6 +1,5 @@
 """Retrieval numbers against loops written from their definitions, scikit-learn, and examples done by hand."""
 
-import itertools
 import math
 import sys
 import tracemalloc
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
+from tests.oracles import scores_of, unit
 from tests.search.products import unsteady
 from tfdml.metrics import retrieval
 from tfdml.metrics.retrieval import ranks
@@ -21,20 +21,6 @@ NAMES = ("recall@1", "recall@2", "recall@4", "recall@8", "precision@1", "r_preci
 def of_lists(neighbors, labels, **options):
     """The numbers of neighbor lists."""
     return retrieval(None, labels, neighbors=neighbors, **options)
-
-
-def scores_by_loops(queries, gallery, metric):
-    queries, gallery = np.asarray(queries, np.float64), np.asarray(gallery, np.float64)
-    scores = np.zeros((len(queries), len(gallery)))
-    for i, q in enumerate(queries):
-        for j, g in enumerate(gallery):
-            if metric == "euclidean":
-                scores[i, j] = -math.dist(q, g)
-            else:
-                scores[i, j] = q @ g
-            if metric == "cosine":
-                scores[i, j] /= np.linalg.norm(q) * np.linalg.norm(g)
-    return scores
 
 
 def values_of_one(relevance, ks=(1, 2, 4, 8)):
@@ -100,32 +86,52 @@ def assert_same(got, expected, tolerance=1e-12):
         np.testing.assert_allclose(got[name], value, rtol=0, atol=tolerance, err_msg=name)
 
 
-def gallery_with_relevance(relevance):
-    """A gallery on a quarter circle that one query along the x axis ranks in this order."""
-    angles = np.linspace(0.1, 1.5, len(relevance))
-    return np.stack([np.cos(angles), np.sin(angles)], 1), np.asarray(relevance)
-
-
 # Examples by hand.
 
-
-def test_one_hit_at_rank_two_of_five_relevant_has_map_at_r_a_tenth():
-    gallery, labels = gallery_with_relevance([0, 1, 0, 0, 0, 1, 1, 1, 1])
-    got = whole([[1.0, 0.0]], [1], k=(1, 2), gallery=gallery, gallery_labels=labels)
-    assert_same(got, {"recall@1": 0, "recall@2": 1, "precision@1": 0, "r_precision": 0.2, "map@r": 0.1, "mrr": 0.5})
-    assert got["map"] == pytest.approx((1 / 2 + 2 / 6 + 3 / 7 + 4 / 8 + 5 / 9) / 5)
+QUERY = [[1.0, 0.0]]
 
 
-def test_perfect_ranking_scores_one_everywhere():
-    gallery, labels = gallery_with_relevance([1, 1, 1, 0, 0, 0, 0, 0])
-    got = whole([[1.0, 0.0]], [1], gallery=gallery, gallery_labels=labels)
-    assert_same(got, dict.fromkeys(NAMES, 1.0))
+def arc(count):
+    """Unit vectors that the query (1, 0) ranks in their order."""
+    angles = np.linspace(0.1, 1.5, count)
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
-def test_map_at_r_counts_precision_at_each_hit_within_r():
-    gallery, labels = gallery_with_relevance([1, 0, 1, 1, 0])
-    got = whole([[1.0, 0.0]], [1], k=1, gallery=gallery, gallery_labels=labels)
-    assert_same(got, {"map@r": (1 + 2 / 3) / 3, "r_precision": 2 / 3, "map": (1 + 2 / 3 + 3 / 4) / 3, "mrr": 1})
+MAP = (1 / 2 + 2 / 6 + 3 / 7 + 4 / 8 + 5 / 9) / 5
+
+# Relevance by rank, and values. The map@2 of the first row would be 0.5 divided by the one hit and 0.25 by min(2, R);
+# its recall@2 is the hit rate, not the share 0.2 of the relevant items. Discounts of ndcg: 1, 1/log2(3), 1/log2(4).
+BY_HAND = [
+    ([0, 1, 0, 0, 0, 1, 1, 1, 1], {"recall@1": 0, "recall@2": 1, "precision@1": 0, "r_precision": 0.2, "mrr": 0.5}),
+    ([0, 1, 0, 0, 0, 1, 1, 1, 1], {"map@2": 0.1, "map@5": 0.1, "map@r": 0.1, "map@9": MAP, "map": MAP}),
+    ([1, 0, 1, 1, 0], {"map@r": (1 + 2 / 3) / 3, "r_precision": 2 / 3, "map": (1 + 2 / 3 + 3 / 4) / 3, "mrr": 1}),
+    ([1, 1, 1, 0, 0, 0, 0, 0], dict.fromkeys(NAMES, 1)),
+    ([1, 1, 1, 1, 0], {"map@1": 0.25, "map@2": 0.5, "map@4": 1}),
+    ([1, 0, 1, 0, 0], {"precision@1": 1, "precision@2": 1 / 2, "precision@3": 2 / 3, "precision@5": 2 / 5}),
+    ([0, 1, 1, 0, 0, 1], {"ndcg@1": 0, "ndcg@2": 0.63093 / 1.63093, "ndcg@3": 1.13093 / 2.13093}),
+    ([1, 0, 0, 0], {"ndcg@4": 1}),
+]
+
+
+@pytest.mark.parametrize(("relevance", "expected"), BY_HAND)
+def test_the_numbers_of_one_ranking_by_hand(relevance, expected):
+    extra = [name for name in expected if "@" in name and name != "map@r"]
+    gallery = {"gallery": arc(len(relevance)), "gallery_labels": relevance}
+    assert_same(whole(QUERY, [1], k=1, extra=extra, **gallery), expected, 1e-5)
+
+
+def test_a_query_is_removed_by_its_row_and_not_by_its_rank():
+    # Rows 0 and 1 are the same photograph under two classes. The list of row 1 is 0, 1, 2, 3: without its first item
+    # the query would find itself. Rankings: 1 2 3, 0 2 3, 0 1 3, 2 0 1.
+    x = [[1.0, 0.0], [1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]
+    found = quiet(x, [0, 1, 0, 1], k=1, per_query=True)
+    np.testing.assert_allclose(found["mrr"], [1 / 2, 1 / 3, 1, 1 / 3])
+
+
+def test_nothing_is_removed_from_a_gallery_of_its_own():
+    x = [[1.0, 0.0], [0.0, 1.0]]
+    found = retrieval(x, [0, 1], k=1, gallery=x, gallery_labels=[0, 1])
+    assert (found["recall@1"], found["queries"]) == (1, 2)
 
 
 def test_keys_come_in_the_documented_order():
@@ -152,7 +158,7 @@ def test_in_leave_one_out_a_share_counts_the_candidates_without_the_query():
     rank = -(-(len(labels) - 1) // 10)
     got = retrieval(x, labels, k=("10%", rank, 2), full_map=False)
     assert got["recall@10%"] == got[f"recall@{rank}"]
-    neighbors = np.argsort(-np.array(scores_by_loops(x, x, "cosine")), axis=1, kind="stable")
+    neighbors = np.argsort(-scores_of(x, x), axis=1, kind="stable")
     lists = of_lists(neighbors, labels, k="10%")
     assert lists["recall@10%"] == got["recall@10%"]
 
@@ -164,7 +170,7 @@ def test_in_leave_one_out_a_share_counts_the_candidates_without_the_query():
 @pytest.mark.parametrize("seed", range(3))
 def test_leave_one_out_agrees_with_the_definitions(metric, seed):
     x, labels = clustered(seed=seed)
-    values = retrieval_by_loops(scores_by_loops(x, x, metric), labels, labels, lambda i, j: i != j)
+    values = retrieval_by_loops(scores_of(x, x, metric), labels, labels, lambda i, j: i != j)
     got = whole(x, labels, metric=metric)
     assert_same(got, mean_of(values))
     assert got["skipped"] == values.count(None)
@@ -175,7 +181,7 @@ def test_leave_one_out_agrees_with_the_definitions(metric, seed):
 def test_query_and_gallery_agree_with_the_definitions(metric):
     x, labels = clustered(seed=3)
     g, gallery_labels = clustered(seed=4, classes=9)
-    values = retrieval_by_loops(scores_by_loops(x, g, metric), labels, gallery_labels, lambda i, j: True)
+    values = retrieval_by_loops(scores_of(x, g, metric), labels, gallery_labels, lambda i, j: True)
     got = whole(x, labels, gallery=g, gallery_labels=gallery_labels, metric=metric)
     assert_same(got, mean_of(values))
     assert got["skipped"] == values.count(None) > 0
@@ -183,7 +189,7 @@ def test_query_and_gallery_agree_with_the_definitions(metric):
 
 def test_ties_in_index_order_agree_with_the_definitions():
     x, labels = on_a_grid()
-    values = retrieval_by_loops(scores_by_loops(x, x, "dot"), labels, labels, lambda i, j: i != j)
+    values = retrieval_by_loops(scores_of(x, x, "dot"), labels, labels, lambda i, j: i != j)
     assert_same(whole(x, labels, metric="dot"), mean_of(values))
 
 
@@ -199,7 +205,7 @@ def test_few_large_and_many_small_classes_agree_with_the_definitions(classes):
 def test_items_of_the_querys_group_are_no_candidates():
     x, labels = clustered(seed=6)
     groups = np.random.default_rng(6).integers(0, 3, size=len(labels))
-    values = retrieval_by_loops(scores_by_loops(x, x, "cosine"), labels, labels, lambda i, j: groups[i] != groups[j])
+    values = retrieval_by_loops(scores_of(x, x), labels, labels, lambda i, j: groups[i] != groups[j])
     got = whole(x, labels, groups=groups)
     assert_same(got, mean_of(values))
     assert got["skipped"] == values.count(None)
@@ -209,9 +215,7 @@ def test_groups_work_between_queries_and_gallery():
     x, labels = clustered(seed=7)
     g, gallery_labels = clustered(seed=8)
     groups, gallery_groups = np.arange(len(x)) % 4, np.arange(len(g)) % 5
-    values = retrieval_by_loops(
-        scores_by_loops(x, g, "cosine"), labels, gallery_labels, lambda i, j: groups[i] != gallery_groups[j]
-    )
+    values = retrieval_by_loops(scores_of(x, g), labels, gallery_labels, lambda i, j: groups[i] != gallery_groups[j])
     got = whole(x, labels, gallery=g, gallery_labels=gallery_labels, groups=groups, gallery_groups=gallery_groups)
     assert_same(got, mean_of(values))
 
@@ -223,7 +227,7 @@ def test_groups_of_one_change_nothing():
 
 def test_per_query_values_are_those_of_the_definitions_and_nan_where_skipped():
     x, labels = clustered(seed=2)
-    values = retrieval_by_loops(scores_by_loops(x, x, "cosine"), labels, labels, lambda i, j: i != j)
+    values = retrieval_by_loops(scores_of(x, x), labels, labels, lambda i, j: i != j)
     got = whole(x, labels, per_query=True)
     assert list(got) == list(NAMES)
     for i, expected in enumerate(values):
@@ -244,7 +248,7 @@ def test_macro_average_is_the_mean_of_class_means():
 
 def test_map_is_scikit_learns_average_precision():
     x, labels = clustered(seed=9)
-    scores = scores_by_loops(x, x, "cosine")
+    scores = scores_of(x, x)
     others = ~np.eye(len(x), dtype=bool)
     expected = [
         average_precision_score(labels[others[i]] == labels[i], scores[i][others[i]])
@@ -384,7 +388,7 @@ def test_data_where_every_order_is_open_stays_within_its_memory(monkeypatch):
 def test_cosine_ignores_length_and_euclidean_agrees_with_it_on_the_sphere():
     x, labels = clustered()
     scaled = x * np.random.default_rng(0).uniform(1e-12, 1e12, size=(len(x), 1)).astype(np.float32)
-    on_sphere = x / np.linalg.norm(x, axis=1, keepdims=True)
+    on_sphere = unit(x)
     assert_same(retrieval(scaled, labels), retrieval(x, labels))
     assert_same(retrieval(on_sphere, labels, metric="euclidean"), retrieval(x, labels))
 
@@ -393,13 +397,6 @@ def test_euclidean_ranks_survive_a_large_offset():
     x, labels = clustered()
     grid = np.round(x * 64) / 64
     assert_same(retrieval(grid + 1024, labels, metric="euclidean"), retrieval(grid, labels, metric="euclidean"))
-
-
-def test_a_copy_of_a_query_is_a_neighbor_and_only_the_query_itself_is_not():
-    x = np.array([[1.0, 0.0], [1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
-    got = retrieval(x, [0, 0, 1, 1], k=1, per_query=True)
-    np.testing.assert_array_equal(got["recall@1"], [1, 1, 1, 1])
-    np.testing.assert_array_equal(quiet(x, [0, 1, 1, 0], k=1, per_query=True)["recall@1"], [0, 0, 0, 0])
 
 
 def test_half_precision_lists_and_column_labels_are_taken():
@@ -417,58 +414,16 @@ def test_a_vector_of_zeros_has_cosine_zero_with_everything():
 # Ties.
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_expected_values_are_the_mean_over_all_orders_of_tied_items(seed):
-    rng = np.random.default_rng(seed)
-    scores = rng.integers(0, 3, size=6)
-    labels = np.array([1, 1, 0, 0, 1, 0])
-    every = []
-    for order in itertools.permutations(range(6)):
-        ranking = sorted(order, key=lambda j: -scores[j])
-        every.append(values_of_one([int(labels[j]) for j in ranking], ks=(1, 2, 4)))
-    got = whole(
-        [[1.0]], [1], k=(1, 2, 4), gallery=scores[:, None], gallery_labels=labels, metric="dot", ties="expected"
-    )
-    assert_same(got, {name: np.mean([v[name] for v in every]) for name in every[0]})
-
-
-def test_expected_values_are_the_mean_over_random_orders_of_the_gallery():
-    rng = np.random.default_rng(0)
-    queries, labels = on_a_grid(1, rows=10)
-    gallery, gallery_labels = on_a_grid(2, rows=30)
-    samples = []
-    for _ in range(400):
-        order = rng.permutation(len(gallery))
-        samples.append(
-            quiet(queries, labels, gallery=gallery[order], gallery_labels=gallery_labels[order], metric="dot")
-        )
-    expected = whole(queries, labels, gallery=gallery, gallery_labels=gallery_labels, metric="dot", ties="expected")
-    for name in NAMES:
-        drawn = np.array([s[name] for s in samples])
-        assert abs(drawn.mean() - expected[name]) < 5 * drawn.std() / len(drawn) ** 0.5 + 1e-12, name
-
-
 def test_without_ties_the_two_rules_agree():
     x, labels = clustered()
     assert_same(whole(x, labels, ties="expected"), whole(x, labels))
-
-
-def test_many_ties_at_the_top_warn():
-    x, labels = on_a_grid()
-    with pytest.warns(UserWarning, match=r"For \d+\.\d% of the queries .* ties='expected'"):
-        retrieval(x, labels, metric="dot")
-
-
-def test_ties_among_relevant_items_alone_do_not_warn():
-    x = np.repeat([[1.0, 0.0], [0.0, 1.0]], 4, axis=0)
-    assert retrieval(x, np.repeat([0, 1], 4), k=1)["map@r"] == 1
 
 
 # From neighbors.
 
 
 def all_neighbors(x):
-    scores = scores_by_loops(x, x, "cosine")
+    scores = scores_of(x, x)
     return np.argsort(-scores, axis=1, kind="stable")
 
 
@@ -488,7 +443,7 @@ def test_neighbors_with_groups_and_gallery_give_the_numbers_of_the_exact_search(
     x, labels = clustered(seed=1)
     g, gallery_labels = clustered(seed=2)
     sides = {"groups": np.arange(len(x)) % 3, "gallery_groups": np.arange(len(g)) % 3}
-    full = np.argsort(-scores_by_loops(x, g, "cosine"), axis=1, kind="stable")
+    full = np.argsort(-scores_of(x, g), axis=1, kind="stable")
     expected = retrieval(x, labels, gallery=g, gallery_labels=gallery_labels, full_map=False, **sides)
     assert_same(of_lists(full, labels, gallery_labels=gallery_labels, **sides), expected)
     inside = {"groups": np.arange(len(x)) % 3}
@@ -517,17 +472,15 @@ def test_a_place_where_nothing_was_found_counts_as_not_relevant():
     assert_same(got, {"r_precision": 1 / 3, "map@r": 1 / 3, "recall@1": 1})
 
 
-def test_hand_example_from_a_list():
-    got = of_lists([[5, 0, 6, 7, 8]], [1], k=1, gallery_labels=[1] * 5 + [0] * 5)
-    assert_same(got, {"r_precision": 0.2, "map@r": 0.1, "mrr": 0.5})
-
-
-def test_too_few_neighbors_for_r_are_an_error_and_never_a_silent_cut():
-    x, labels = clustered()
-    most = np.unique(labels, return_counts=True)[1].max()
-    with pytest.raises(ValueError, match="Search for more neighbors"):
-        of_lists(all_neighbors(x)[:, : most - 1], labels, k=1)
-    assert "recall@1" in of_lists(all_neighbors(x)[:, : most - 1], labels, k=1, at_r=False)
+def test_too_few_neighbors_are_an_error_for_every_metric_that_needs_more():
+    lists, options = [[0, 1]], {"k": 1, "gallery_labels": [1, 0, 1, 1]}
+    with pytest.raises(ValueError, match="at least 3, the larger of k and its number of relevant items"):
+        of_lists(lists, [1], **options)
+    with pytest.raises(ValueError, match=r"Received 2 neighbors .* at least 4.* Search for more neighbors"):
+        of_lists(lists, [1], **options, at_r=False, extra=("ndcg@4",))
+    found = of_lists(lists, [1], **options, at_r=False, extra=("map@2", "precision@2", "ndcg@2"))
+    assert (found["map@2"], found["precision@2"]) == (1 / 3, 1 / 2)
+    assert found["ndcg@2"] == pytest.approx(1 / 1.63093, abs=1e-5)  # R = 3 comes from the labels, not from the list.
 
 
 def test_a_gallery_that_a_group_leaves_small_needs_no_more_neighbors_than_it_has():
@@ -557,6 +510,7 @@ X, LABELS = clustered()
         ({"embeddings": np.where(np.arange(len(X))[:, None] == 3, np.nan, X)}, "first in row 3"),
         ({"embeddings": np.full_like(X, 1e39, dtype=np.float64)}, "too large for float32"),
         ({"embeddings": np.ones_like(X)}, "all the same"),
+        ({"embeddings": np.zeros_like(X)}, "all the same"),
         ({"embeddings": np.arange(1, len(X) + 1)[:, None] * [[3.0, 4.0]]}, "all the same"),
         ({"embeddings": np.ones_like(X) + 1e-7, "metric": "euclidean"}, "all the same"),
         ({"embeddings": np.ma.masked_equal(X, X[3, 3])}, "embeddings with 1 masked entries"),
@@ -614,6 +568,16 @@ def test_wrong_neighbors_are_refused_with_advice(neighbors, change, message):
     arguments = {"labels": [0, 0], "gallery_labels": [0, 1, 0], "k": 1, **change}
     with pytest.raises(ValueError, match=message):
         of_lists(neighbors, arguments.pop("labels"), **arguments)
+
+
+@pytest.mark.parametrize("gallery", [{}, {"gallery": np.eye(3)[:, :2], "gallery_labels": [5, 5, 5]}])
+def test_one_class_is_an_error_because_every_ranking_is_perfect(gallery):
+    lists = np.array([[1, 2], [0, 2], [0, 1]])
+    with pytest.raises(ValueError, match="labels of one class, 5"):
+        retrieval(lists, [5, 5, 5], k=1, **gallery)
+    gallery.pop("gallery", None)
+    with pytest.raises(ValueError, match="labels of one class, 5"):
+        of_lists(lists, [5, 5, 5], k=1, **gallery)
 
 
 def test_progress_shows_a_bar_until_all_queries_are_ranked(capsys, monkeypatch):

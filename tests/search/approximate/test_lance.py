@@ -57,12 +57,6 @@ def test_tuned_and_rebuilt_cells_are_kept_in_the_table(tmp_path):
     assert statistics["indices"][0]["num_partitions"] == 20
 
 
-def test_the_number_of_vectors_chooses_the_method():
-    assert search.Lance(X).method == "exact"
-    large = search.Lance(np.random.default_rng(0).normal(size=(20_000, 4)))
-    assert (large.method, large.leaves, large.leaves_to_search) == ("partitioned", 141, 36)
-
-
 def test_changes_are_versions_of_the_table_that_others_can_read(tmp_path):
     path = tmp_path / "shop" / "products.lance"
     index = search.Lance(X[:3], ["it's", "b", "c"], metadata={"price": [1, 2, 3]}, path=path, model="m")

@@ -7,7 +7,6 @@ import pytest
 
 from tests.search.test_search import build, every_folder
 from tfdml import search
-from tfdml.search.approximate import scann
 from tfdml.search.index import files
 
 X = np.random.default_rng(0).standard_normal((40, 3)).astype("float32")
@@ -37,7 +36,7 @@ def test_a_flipped_bit_a_cut_and_a_missing_file_are_found_before_a_searcher_is_r
     assert kinds == {"index.json", "SHA256SUMS", "ids", "gallery", "metadata", "alive", "center"}
     assert {path.suffix for path in files_of(tmp_path)} <= {"", ".json", ".npy", ".parquet", ".pb", ".pbtxt", ".faiss"}
     assert len(search.load(tmp_path)) == 37
-    monkeypatch.setattr(scann, "_load", lambda folder: pytest.fail(f"ScaNN was given {folder}"))
+    monkeypatch.setattr(search.Scann, "_load_searcher", lambda _, folder: pytest.fail(f"ScaNN was given {folder}"))
     for path in (path for path in files_of(tmp_path) if path.stat().st_size):
         content = path.read_bytes()
         for _ in flipped(path, [len(content) // 2]):
@@ -54,7 +53,7 @@ def test_a_flipped_bit_a_cut_and_a_missing_file_are_found_before_a_searcher_is_r
 
 def test_a_searcher_of_another_size_is_refused(tmp_path, monkeypatch):
     search.Scann(X).save(tmp_path)
-    monkeypatch.setattr(scann, "_load", lambda folder: SimpleNamespace(size=lambda: 39))
+    monkeypatch.setattr(search.Scann, "_load_searcher", lambda *_: SimpleNamespace(size=lambda: 39))
     with pytest.raises(ValueError, match="do not fit together"):
         search.load(tmp_path)
 

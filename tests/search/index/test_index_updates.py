@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.search.test_search import METRICS, build, by_loops, clustered, every_folder, every_kind
+from tests.oracles import unit
+from tests.search.test_search import METRICS, build, clustered, every_folder, every_kind, neighbors_of
 from tfdml import search
 
 X = clustered(600, seed=5)
@@ -50,7 +51,7 @@ def assert_holds(index, held, metric, k=7):
     np.testing.assert_array_equal(index.ids, ids)
     np.testing.assert_array_equal(index.metadata["price"].to_numpy(), prices)
     np.testing.assert_array_equal(index.rows(ids[::-1]), np.arange(len(ids))[::-1])
-    expected = vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if metric == "cosine" else vectors
+    expected = unit(vectors) if metric == "cosine" else vectors
     np.testing.assert_allclose(index.vectors, expected, rtol=1e-5, atol=1e-6)
     for where, mask in (
         (None, np.full(len(ids), True)),
@@ -58,7 +59,7 @@ def assert_holds(index, held, metric, k=7):
         (pc.field("price") == 9, prices == 9),
     ):
         found, scores = index.search(X[:20], k, where=where)
-        rows, expected = by_loops(vectors[mask], X[:20], k, metric)
+        rows, expected = neighbors_of(vectors[mask], X[:20], k, metric)
         np.testing.assert_array_equal(found, ids[mask][rows])
         np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
 
@@ -108,11 +109,14 @@ def test_a_filter_that_only_neighbors_of_neighbors_pass_is_found_whole():
     assert len(set(search.Exact(x, max_bytes=200_000).search(x[:70], 100, where=mask)[0][3])) == 100
 
 
-@pytest.mark.parametrize("method", ["quantized", "partitioned"])
-def test_approximate_search_leaves_out_what_was_removed_or_does_not_pass(method):
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [("scann", "quantized"), ("scann", "partitioned"), *(("faiss", method) for method in search.Faiss.methods)],
+)
+def test_approximate_search_leaves_out_what_was_removed_or_does_not_pass(kind, method, metric):
     x = clustered(3000, 16)
-    index = search.Scann(x, method=method)
-    exact = search.Exact(x)
+    index, exact = build(kind, x, method=method, metric=metric), search.Exact(x, metric=metric)
     near = np.unique(exact.search(x[:100], 20)[0])[::2]
     for one in (index, exact):
         one.remove(near)
@@ -186,7 +190,7 @@ def test_a_euclidean_index_is_right_however_far_its_first_vectors_lie_from_later
     index.save(tmp_path / "index")
     for found in (index, search.load(tmp_path / "index")):
         np.testing.assert_array_equal(found.vectors, x)
-        expected, distances = by_loops(x, queries, 9, "euclidean")
+        expected, distances = neighbors_of(x, queries, 9, "euclidean")
         ids, scores = found.search(queries, 9)
         np.testing.assert_array_equal(ids, expected)
         np.testing.assert_allclose(scores, distances, rtol=1e-7)

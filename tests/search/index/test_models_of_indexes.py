@@ -86,13 +86,6 @@ def test_embeddings_on_disk_state_their_model(name, tmp_path):
         index.search(X[:2], 3, model=NEW)
 
 
-def test_a_users_file_with_the_name_of_a_fingerprint_is_not_replaced(tmp_path):
-    models.write_embeddings(Flat(OLD), X, tmp_path / "out")
-    (tmp_path / "out" / "model.json").write_text('{"layers": 3}')
-    with pytest.raises(FileExistsError, match=r"model\.json"):
-        models.write_embeddings(Flat(OLD), X, tmp_path / "out")
-
-
 def test_shards_on_disk_are_of_one_model_and_of_that_of_the_queries(tmp_path):
     for name, rows, model in (("a", X[:20], OLD), ("b", X[20:], OLD), ("c", X, NEW)):
         models.write_embeddings(Flat(model), rows, tmp_path / f"{name}.parquet")

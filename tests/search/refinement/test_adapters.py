@@ -8,6 +8,7 @@ from scipy.linalg import orthogonal_procrustes
 from scipy.stats import special_ortho_group
 from sklearn.linear_model import Ridge
 
+from tests.oracles import unit
 from tfdml import search
 from tfdml.search import LinearAdapter, MLPAdapter
 
@@ -17,10 +18,6 @@ NEW = (OLD @ RANDOM.standard_normal((6, 4)) + 0.3 * RANDOM.standard_normal((300,
 ROTATION = special_ortho_group(6, seed=1).rvs()
 OLD_MODEL, NEW_MODEL = "0" * 64, "1" * 64
 MODELS = {"old_model": OLD_MODEL, "new_model": NEW_MODEL}
-
-
-def unit(x):
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean", "dot"])

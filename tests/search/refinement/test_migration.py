@@ -1,6 +1,5 @@
 """Migrations of indexes: every version is of one space, and a kill at any moment loses and doubles nothing."""
 
-import errno
 import json
 import shutil
 
@@ -188,24 +187,6 @@ def test_too_few_items_to_learn_an_adapter(tmp_path):
     with pytest.raises(ValueError, match=r"1 of 2 items that can be embedded, .* Put their images back"):
         list(migrate(tmp_path / "index", only, model="new"))
     assert search.load(tmp_path / "index").fingerprint == "old"
-
-
-def test_a_full_disk_ends_the_call_and_the_next_one_resumes(tmp_path, monkeypatch):
-    index = saved(tmp_path / "index")
-    save, left = np.savez, iter(range(2))
-
-    def full(file, **arrays):
-        if next(left, None) is None:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        save(file, **arrays)
-
-    monkeypatch.setattr(np, "savez", full)
-    with pytest.raises(OSError, match="No space left"):
-        list(migrate(tmp_path / "index", new_of, model="new", batch_size=30))
-    monkeypatch.setattr(np, "savez", save)
-    np.testing.assert_array_equal(search.load(tmp_path / "index").vectors, index.vectors)
-    assert [state.embedded for state in migrate(tmp_path / "index", new_of, model="new", batch_size=70)] == [130, 200]
-    assert_migrated(tmp_path / "index")
 
 
 def test_what_cannot_be_migrated_is_refused_at_the_call(tmp_path):

@@ -183,7 +183,6 @@ def require_metrics(names: Sequence[str]) -> None:
 
 
 def _vectors(embeddings, gallery, name, classes):
-    """The vectors of a model, of the queries and of the gallery; None without a gallery."""
     sides = [
         (embeddings, "embeddings", classes.queries),
         *([] if gallery is None else [(gallery, "gallery", classes.items)]),
@@ -209,7 +208,6 @@ def _named(name, notes):
 
 
 def _measured(vectors, classes, names, metric):
-    """The metrics of a model: values per query by name, and numbers of the whole set by name."""
     queries, items = vectors
     sides = {} if items is None else {"gallery": items, "gallery_labels": classes.items}
     ranks = [name.removeprefix("recall@") for name in names if name.startswith("recall@")]
@@ -252,7 +250,6 @@ def _verification(queries, items, classes, metric):
 
 
 def _neighbors(vectors, rows, classes, names, metric):
-    """The nearest items of some queries by row, of one model."""
     queries, items = vectors
     finds_itself = items is None
     index = Exact(queries if items is None else items, metric=metric)
@@ -273,7 +270,6 @@ def _neighbors(vectors, rows, classes, names, metric):
 
 
 def _names(paths, count):
-    """A text for each row: its file, or its number."""
     return np.arange(count).astype(str) if paths is None else np.asarray(paths, str)
 
 

@@ -118,7 +118,6 @@ def detectable(a: np.ndarray, b: np.ndarray, labels: np.ndarray, level: float) -
 
 
 def _quantile(degrees, share):
-    """A quantile of Student's t."""
     from scipy import special
 
     return special.stdtrit(max(degrees, 1), share)

@@ -48,7 +48,6 @@ def _queries(comparison):
 
 
 def _query(comparison, pair, row, pictures):
-    """A query, with a line of nearest items for each of the two models."""
     rows = []
     for model in pair.comparison.names:
         neighbors = [neighbor_card(neighbor, pictures[1]) for neighbor in _neighbors(comparison, model, row)]
@@ -73,12 +72,10 @@ def _pictures(comparison, pairs):
 
 
 def _neighbors(comparison, model, row):
-    """The nearest items of a query by a model; none for rankings and scores."""
     return comparison.neighbors.get(model, {}).get(row, ())
 
 
 def _readable_pictures(data, rows):
-    """Pictures of the rows whose files can be read."""
     if data is None or not rows:
         return {}
     listed_rows = np.array(sorted(rows))

@@ -184,7 +184,6 @@ class ModelComparison:
         return f"{self.scale * value:{sign}{form}}"
 
     def _cell(self, interval, value=None, sign=""):
-        """A value with its interval."""
         value = interval.value if value is None else value
         bounds = [self.value_text(bound, sign) for bound in (interval.low, interval.high)]
         text = "no interval" if np.isnan(interval.low) else ", ".join(bounds)
@@ -244,7 +243,6 @@ def _short(name, width=_NAME):
 
 
 def _wrapped(texts):
-    """The texts as lines."""
     return [line for text in texts for line in textwrap.wrap(text, _PROSE)]
 
 

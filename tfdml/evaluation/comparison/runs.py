@@ -103,7 +103,6 @@ def _note(name, number, text):
 
 
 def _measured(scores, grades, names):
-    """The metrics of one query, from the scores and the grades of documents by id: a list of floats."""
     ranking = sorted(scores, key=lambda document: (np.float32(scores[document]), document), reverse=True)
     gains = np.array([max(grades.get(document, 0), 0) for document in ranking], np.float64)
     ranks = np.flatnonzero(gains) + 1
@@ -127,13 +126,11 @@ def _value(measure, cutoff, gains, ranks, ideal):
 
 
 def _gain(grades, k):
-    """The discounted gain of the first grades."""
     first = grades[: min(k, len(grades))]
     return (first / np.log2(np.arange(len(first)) + 2)).sum()
 
 
 def _as_dicts(source, kind, argument):
-    """Numbers by query and document, of dicts or of a file in TREC form."""
     numbers = source if isinstance(source, Mapping) else _read(Path(source).expanduser(), kind)
     for query, by_document in numbers.items():
         require(isinstance(by_document, Mapping), f"{argument}[{query!r}] that is no dict", "numbers by document")
@@ -143,7 +140,6 @@ def _as_dicts(source, kind, argument):
 
 
 def _read(path, kind):
-    """A file in TREC form."""
     length, column, form = _LINES[kind]
     numbers: dict[str, dict[str, float]] = {}
     for line, text in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):

@@ -111,7 +111,6 @@ def compared(
 
 
 def _mean(values, labels, unit, confidence):
-    """The `Mean` of values per query, at least one of which is not NaN."""
     units = len(np.unique(labels[~np.isnan(values)]))
     if unit == "seeds":
         return Mean(float(values.mean()), *metrics.seed_interval(values, confidence=confidence), "")
@@ -162,14 +161,12 @@ def _pair(comparison, corrected, values, labels, level, shown):
 
 
 def _most_different(first, second, shown):
-    """Rows of the queries on which two models differ, most first."""
     differences = np.nan_to_num(np.abs(first - second))
     order = np.argsort(-differences, kind="stable")[:shown]
     return tuple(order[differences[order] > 0].tolist())
 
 
 def _groups(mains, groups, labels, unit, confidence):
-    """The means of the main metric for each value of each column; groups without a value of it are left out."""
     has_value = ~np.isnan(next(iter(mains.values())))
     rows = {
         (name, value): np.flatnonzero((column == value) & has_value)

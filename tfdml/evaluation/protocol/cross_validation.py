@@ -171,7 +171,6 @@ def cross_validate(
 
 
 def _next_suggestion(study, seed):
-    """The next `optuna.Trial`, which depends on the finished ones."""
     import optuna
 
     study.sampler = optuna.samplers.TPESampler(seed=seed)
@@ -203,7 +202,6 @@ def _as_json(suggestion):
 
 
 def _study(trials):
-    """An Optuna study with the finished trials."""
     optuna = optional_import("optuna", feature="cross_validate", extra="sweep")
     study = optuna.create_study(direction="maximize")
     for trial in [trial for trial in trials if trial.value is not None]:
@@ -218,7 +216,6 @@ def _study(trials):
 
 
 def _optuna_trial(trial):
-    """A finished trial in the form of Optuna."""
     import optuna
 
     from_json = optuna.distributions.json_to_distribution
@@ -245,7 +242,6 @@ def measured_fold(train: Train, settings: Any, fold: tuple[Data, Data], seed: in
 
 
 def _value(trial, metric):
-    """The mean over the folds, a fold with a problem counted as 0."""
     return float(np.mean([fold.get(metric, 0.0) for fold in trial.folds]))
 
 
@@ -268,7 +264,6 @@ def _require_same_search(path, data, class_splits, metric, seed):
 
 
 def _line(trial):
-    """A trial as a line of the table."""
     texts = {name: f"{x:.3g}" if isinstance(x, float) else str(x) for name, x in trial.settings.items()}
     settings = ", ".join(f"{name}={text}" for name, text in texts.items())
     return f"{trial.number:5}{100 * (trial.value or 0.0):13.1f}  {settings}{trial.problem and ', with a problem'}"

@@ -120,7 +120,6 @@ def open_test(search: Any, test: Data, runs: int, k: int | Sequence[int] | None)
 
 
 def _measured_run(files, test, k):
-    """The `_Run` of the models in these files."""
     import keras
 
     embeddings = [embed(keras.saving.load_model(file), test) for file in files]
@@ -129,18 +128,15 @@ def _measured_run(files, test, k):
 
 
 def _values(embeddings, test, k):
-    """Metrics per query of a test set."""
     queries = embedded_set(embeddings, test, "embeddings")
     return values_per_query(queries, queries, k)
 
 
 def _mean(runs):
-    """The mean of each metric per query over models or runs."""
     return {name: np.mean([values[name] for values in runs], axis=0) for name in runs[0]}
 
 
 def _deviations(runs):
-    """The standard deviation of each metric over runs; None for one run."""
     if len(runs) == 1:
         return dict.fromkeys(runs[0])
     return {name: float(np.std([np.nanmean(values[name]) for values in runs], ddof=1)) for name in runs[0]}
@@ -173,7 +169,6 @@ def _record_opening(search, test):
 
 
 def _time(path):
-    """The time of an earlier opening, as text."""
     time = read_json(path).get("time")
     require(isinstance(time, str), f"{str(path)!r} with time={time!r}", "the record of an opening, with its time")
     return time

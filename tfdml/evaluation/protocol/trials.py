@@ -62,7 +62,6 @@ def _has_types(values):
 
 
 def _is_fold(fold):
-    """Whether a dict holds metrics, or a problem."""
     numbers = [value for name, value in fold.items() if name != "problem"]
     return isinstance(fold.get("problem", ""), str) and all(map(_is_finite, numbers))
 

@@ -68,7 +68,6 @@ def similarity_histograms(queries, items, seed):
 
 
 def _histogram(queries, items, query_rows, item_rows, edges):
-    """Number of pairs in each bin."""
     counts = np.zeros(len(edges) - 1, np.int64)
     for start in range(0, len(query_rows), _STEP):
         chunk = slice(start, start + _STEP)
@@ -78,7 +77,6 @@ def _histogram(queries, items, query_rows, item_rows, edges):
 
 
 def _positive_pairs(queries, items, random):
-    """Rows of queries and rows of items of the same class."""
     order = np.argsort(items.labels, kind="stable")
     start, stop = (np.searchsorted(items.labels[order], queries.labels, side) for side in ("left", "right"))
     ends = np.cumsum(stop - start)  # pairs are numbered query by query
@@ -90,7 +88,6 @@ def _positive_pairs(queries, items, random):
 
 
 def _negative_pairs(queries, items, random):
-    """Rows of queries and rows of items of other classes."""
     query, item = np.divmod(_sampled_numbers(len(queries.labels) * len(items.labels), random), len(items.labels))
     is_pair = queries.labels[query] != items.labels[item]
     return query[is_pair], item[is_pair]

@@ -76,7 +76,6 @@ def _densities(evaluation):
 
 
 def _named(evaluation, baselines):
-    """The evaluations of a figure with their names."""
     return [(THIS, evaluation), *baselines.items()]
 
 
@@ -90,7 +89,6 @@ def _plot(axes, curves, theme):
 
 
 def _set_theme(axes, theme):
-    """Set colors, grid and borders."""
     axes.grid(color=theme.grid, linewidth=0.7)
     axes.set_axisbelow(True)
     axes.tick_params(colors=theme.ink, which="both")

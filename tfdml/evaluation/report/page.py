@@ -32,14 +32,12 @@ def page(evaluation, baselines, *, title="Evaluation", sentence=""):
 
 
 def _first_neighbors(evaluation):
-    """The first metric as a sentence."""
     value, interval = _measured(evaluation.metrics["precision@1"])
     interval = f"{_INTERVAL}: {interval}" if evaluation.classes >= least_classes() else f"no {_INTERVAL}"
     return f"The nearest item has the class of the query for {value}% of the queries ({interval})."
 
 
 def _sections(evaluation, baselines, pictures):
-    """Content of each section by its heading."""
     rows = [(name, *_measured(mean)) for name, mean in evaluation.metrics.items()]
     comparisons = "".join(_comparison(evaluation, *baseline) for baseline in baselines.items())
     return {
@@ -55,7 +53,6 @@ def _sections(evaluation, baselines, pictures):
 
 
 def _comparison(evaluation, name, baseline):
-    """A table of two evaluations and of their difference."""
     rows = [
         (metric, *_measured(evaluation.metrics[metric]), *_measured(baseline.metrics[metric]), *_points(difference))
         for metric, difference in paired_differences(evaluation, baseline).items()
@@ -71,7 +68,6 @@ def _measured(mean):
 
 
 def _points(comparison):
-    """A difference and its interval, in points of 0.01."""
     return f"{100 * comparison.difference:+.1f}", interval_text(comparison.low, comparison.high, "+.1f")
 
 
@@ -166,7 +162,6 @@ def _rows(text, rows, kind="queries"):
 
 
 def _row(note, query, neighbors, pictures):
-    """A query with its neighbors."""
     caption = f"<b>{escape(query.class_name)}</b><br>{escape(note)}"
     first = _example_card("query", query, caption, pictures[0])
     return cards([first, *(neighbor_card(neighbor, pictures[1]) for neighbor in neighbors)])
@@ -186,7 +181,6 @@ def _example_card(kind, example, caption, pictures):
 
 
 def _pictures(evaluation):
-    """Pictures of the queries and of the neighbors on the page: two dicts of row to data URI."""
     queries, neighbors = set(), set()
     for record in (*evaluation.hardest, *evaluation.label_suspects, *evaluation.near_duplicates):
         queries.add(record.query.row)

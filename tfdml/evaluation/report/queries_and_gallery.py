@@ -86,7 +86,6 @@ def _with_gallery(queries, gallery, gallery_embeddings):
 
 
 def _embeddings(model, data, batch_size):
-    """Embeddings of a labeled set by a model; None for no set."""
     if data is None:
         return None
     require(

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdml._core.checks import require, require_whole
+from tfdml._core.optional import scann_module
 from tfdml.export.graph_search.base import Space, require_counts
 
 _STATE = (
@@ -77,7 +78,11 @@ class _Searcher(tf.Module):
 
     def __init__(self, space, k, leaves, visited, rescore):
         super().__init__()
-        self.space, self.k, self._operations = space, k, _scann_operations()
+        self.space, self.k, self._operations = (
+            space,
+            k,
+            scann_module("scann_ops", feature="ScannSearch", other="PartitionedSearch"),
+        )
         self.settings = {"leaves": leaves, "leaves_to_search": visited, "rescore": rescore}
         distance = "squared_l2" if space.metric == "euclidean" else "dot_product"
         builder = self._operations.builder(space.vectors, k, distance).tree(leaves, visited)
@@ -103,14 +108,3 @@ class _Searcher(tf.Module):
         rows = tf.pad(tf.cast(rows, tf.int32), missing)
         scores = tf.pad(scores, missing, constant_values=float("nan"))
         return tf.ensure_shape(rows, (None, self.k)), tf.ensure_shape(scores, (None, self.k))
-
-
-def _scann_operations():
-    try:
-        from scann import scann_ops
-    except Exception as error:  # Operations built for another TensorFlow raise one of TensorFlow's own errors.
-        raise ImportError(
-            f"ScannSearch needs ScaNN, which did not import ({error}). ScaNN 1.4 requires TensorFlow 2.20, on Linux. "
-            "Run: pip install tfdml[scann], which brings both. PartitionedSearch needs no further package."
-        ) from error
-    return scann_ops

@@ -98,7 +98,6 @@ def _store_once(graph):
 
 
 def _is_transposed(matrices, name, other):
-    """Whether a float32 matrix has the values of another one transposed, of any type."""
     matrix, transposed = matrices[name], matrices[other].T
     same_type = matrix.dtype == np.float32 and matrix.shape == transposed.shape
     return name != other and same_type and np.array_equal(matrix, transposed)

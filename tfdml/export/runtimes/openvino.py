@@ -52,7 +52,6 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
 
 
 def _network(runtime: Any, content: bytes) -> Any:
-    """The network of an ONNX file, in which equal scores keep the order of the index."""
     network = runtime.Core().read_model(content)
     for node in network.get_ordered_ops():
         if node.get_type_name() == "TopK":
@@ -72,7 +71,6 @@ def _require_compiles(runtime, network):
 
 
 def _make_stable(runtime, node):
-    """Replace a TopK by one that returns equal values in their order."""
     data, k = (source.get_source_output() for source in node.inputs())
     settings = {name: node.get_attributes()[name] for name in ("axis", "mode", "index_element_type")}
     stable = runtime.opset11.topk(data, k, sort="value", stable=True, **settings)

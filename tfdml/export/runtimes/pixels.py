@@ -102,8 +102,6 @@ def pixel_model(
 
 
 def _of_boxes(function, preprocessing):
-    """A function of a photograph and its boxes, with the output `valid`, from one of pixels."""
-
     def answer(photograph, boxes):
         pixels, valid = crops(photograph, boxes, preprocessing)
         return {**function(pixels), "valid": valid}

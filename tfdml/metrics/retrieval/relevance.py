@@ -82,7 +82,6 @@ class Relevance:
         return is_excluded
 
     def _relevant_counts(self):
-        """Number of relevant items of every query: `(queries,)`."""
         _, start, stop = self._classmates
         if self.groups is None:
             return stop - start - self.leave_one_out

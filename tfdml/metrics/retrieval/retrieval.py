@@ -166,7 +166,6 @@ def _require_embeddings_or_lists(embeddings, neighbors, sides):
 
 
 def _of_lists(neighbors, annotations, match, average, k, extra, at_r):
-    """Values per query of neighbor lists, and their `Relevance`."""
     neighbors = np.asarray(as_unmasked(neighbors, "neighbors"))
     received = f"neighbors of shape {neighbors.shape}, dtype {neighbors.dtype}"
     require(neighbors.ndim == 2 and neighbors.dtype.kind in "iu", received, "(queries, n) integers")
@@ -185,7 +184,6 @@ def _of_lists(neighbors, annotations, match, average, k, extra, at_r):
 
 
 def _values_of_lists(neighbors, rows, relevance, cutoffs, at_r):
-    """Values per query from the lists of a slice of the queries."""
     _require_rows_of_gallery(neighbors, len(relevance.gallery_labels), rows.start)
     queries = np.arange(rows.start, rows.stop)
     is_candidate = ~relevance.is_excluded(queries, neighbors)
@@ -212,8 +210,6 @@ def _vectors_and_relevance(embeddings, annotations, match, average, *, gallery, 
 
 
 class _Ranking(NamedTuple):
-    """The queries and their gallery, which items are relevant, and the metrics to compute."""
-
     scores: Scores
     relevance: Relevance
     cutoffs: list[Cutoff]
@@ -280,7 +276,6 @@ def _measure_grades(ranking, rows, block):
 
 
 def _values_by_position(ranks, counts, cutoffs, width):
-    """Values per query with equal scores ranked by position; NaN for a query without a relevant item."""
     lengths = np.bincount(ranks.query, minlength=len(counts))
     table = np.full((len(counts), width), np.inf)
     table[np.arange(width) < lengths[:, None]] = ranks.above + ranks.earlier + 1
@@ -309,7 +304,6 @@ def _is_best_tied(ranks, num_queries):
 
 
 def _means(values, labels, average):
-    """Means over the queries with a relevant item, and the counts of queries with and without one."""
     skipped = int(np.isnan(values["mrr"]).sum())
     if skipped == len(labels):
         raise ValueError(

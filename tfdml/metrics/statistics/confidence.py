@@ -110,7 +110,6 @@ def seed_interval(values: npt.ArrayLike, *, confidence: float = 0.95) -> tuple[f
 
 
 def _draws(classes, samples, seed):
-    """Classes of each sample, with replacement: yields `(classes,)` integers."""
     rng = np.random.default_rng(seed)
     for start in range(0, samples, _DRAWS):
         yield from rng.integers(classes, size=(min(_DRAWS, samples - start), classes), dtype=np.int32)

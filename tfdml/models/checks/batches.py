@@ -172,7 +172,6 @@ class BatchChecks:
                     raise ValueError(f"{error}{self.advice}") from None
 
     def _count(self, labels):
-        """Count the anchors that have a positive, for losses over the rows of a batch."""
         for counts_positives, numbers in zip(self._counts, labels, strict=False):
             numbers = _as_ids(numbers) if counts_positives else None
             if numbers is not None and len(self._counted) < _COUNTED_BATCHES:
@@ -200,8 +199,6 @@ def conditions_of(loss: Any, labels: Any, output: Any) -> Conditions:
 
 
 class _Evaluation(keras.Operation):
-    """A loss as an operation of Keras, which infers the shape of its value."""
-
     loss: Any = None
 
     def call(self, labels: Any, embeddings: Any) -> Any:
@@ -265,8 +262,6 @@ def checked_data(
 
 
 class _WarnOfFewPositives(keras.callbacks.Callback):
-    """Warn at the end of the first epoch if few anchors had a positive."""
-
     def __init__(self, checks: BatchChecks) -> None:
         super().__init__()
         self.checks: BatchChecks | None = checks
@@ -324,7 +319,6 @@ def _as_array(labels):
 
 
 def _as_ids(labels):
-    """Labels as `(n,)` integers, or None where they are something else."""
     labels = _as_array(labels)
     if labels is None or labels.dtype.kind not in "iu" or labels.ndim == 0 or labels.ndim > 2:
         return None

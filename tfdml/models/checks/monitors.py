@@ -18,7 +18,6 @@ def require_monitors(arguments: dict[str, Any]) -> None:
 
 
 def _monitor(callback):
-    """The log that a callback needs after an epoch; empty for none, and for a callback of a user."""
     if not _is_known(callback):
         return ""
     is_needed = getattr(callback, "needs_monitor", False) or isinstance(

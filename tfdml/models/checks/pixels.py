@@ -46,7 +46,6 @@ def _is_whole(model_input):
 
 
 def _is_backbone(model, model_input):
-    """Whether this is the input of images of a model of `from_backbone`."""
     return (
         model_input.name == "images"
         and len(model_input.shape) == 4

@@ -104,7 +104,6 @@ class Approximate(Index):
         raise NotImplementedError
 
     def _load_searcher(self, folder):
-        """The searcher in a folder that `save` wrote."""
         raise NotImplementedError
 
     def _completed(self, segment, allowed, queries, k, rows, values):
@@ -127,7 +126,6 @@ class Approximate(Index):
         return exact_neighbors(segment.gallery, allowed, queries, k, self.max_bytes)
 
     def _chosen_rescore(self, k):
-        """`rescore`, or its default for k neighbors."""
         return self.rescore or (k + 10 if self.method == "exact" else 10 * k + 200)
 
 

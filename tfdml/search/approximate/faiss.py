@@ -1,6 +1,5 @@
 """Approximate nearest neighbors with faiss."""
 
-import importlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import require, require_one_of
+from tfdml._core.optional import optional_import
 from tfdml.search.approximate.base import Approximate, chosen_leaves, chosen_method, optional_whole, rescored
 from tfdml.search.blocks import MAX_BYTES
 from tfdml.search.index.files import checked
@@ -158,17 +158,10 @@ class FaissSearcher:
 
 
 def _faiss():
-    try:
-        return importlib.import_module("faiss")
-    except ImportError as error:
-        raise ImportError(
-            "tfdml.search.Faiss needs faiss, which is not installed. Run: pip install tfdml[faiss]. "
-            "tfdml.search.Exact needs no further package."
-        ) from error
+    return optional_import("faiss", feature="tfdml.search.Faiss", extra="faiss")
 
 
 def _factory(method, codes, leaves, dim):
-    """The index in the words of `faiss.index_factory`."""
     encoded = {"float32": "Flat", "int8": "SQ8", "product": f"PQ{_subvectors(dim)}", "binary": "RaBitQ"}[codes]
     if method == "graph":
         return f"HNSW{_LINKS},{encoded}"
@@ -182,7 +175,6 @@ def _subvectors(dim):
 
 
 def _built(gallery, factory):
-    """The index of faiss of all vectors of a gallery."""
     faiss = _faiss()
     metric = faiss.METRIC_L2 if gallery.metric == "euclidean" else faiss.METRIC_INNER_PRODUCT
     vectors = np.ascontiguousarray(gallery.centered, np.float32)

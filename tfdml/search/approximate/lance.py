@@ -130,7 +130,6 @@ class Lance(Approximate):
         return {name: getattr(self, name) for name in (*self.settings, "fingerprint")}
 
     def _choose(self, method="auto", leaves=None, leaves_to_search=None, rescore=None):
-        """Check and set the settings of a search."""
         method = chosen_method(self.methods, method, "exact" if len(self) < 20_000 else "partitioned")
         leaves, leaves_to_search = chosen_leaves(method, leaves, leaves_to_search, len(self))
         self.rescore = optional_whole(rescore, "rescore")

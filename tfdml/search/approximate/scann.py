@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import require
+from tfdml._core.optional import scann_module
 from tfdml.search.approximate.base import Approximate, chosen_leaves, chosen_method, optional_whole, rescored
 from tfdml.search.blocks import MAX_BYTES
 from tfdml.search.index.items import Items
@@ -120,29 +121,25 @@ class Scann(Approximate):
         return rescored(scores, rows, values) if self.metric == "euclidean" else (rows, values)
 
     def _load_searcher(self, folder):
-        return _load(folder)
+        # ScaNN would unpickle this file. save() never writes it.
+        if (folder / "scann_docids.pkl").exists():
+            raise ValueError("The index holds scann_docids.pkl, which save() never writes. Do not load it.")
+        load = _pybind().load_searcher
+        try:
+            return load(str(folder))
+        except Exception as error:  # Each damage fails in its own way.
+            raise ValueError(f"{str(folder)!r} is damaged: {error}. Build the index again, and save it.") from error
 
 
 def _pybind():
-    """ScaNN's NumPy interface."""
-    try:
-        from scann import scann_ops_pybind
-    except Exception as error:  # Operations built for another TensorFlow raise one of TensorFlow's own errors.
-        raise ImportError(
-            f"tfdml.search.Scann needs ScaNN, which did not import ({error}). ScaNN 1.4 requires TensorFlow "
-            "2.20, on Linux and Python 3.11 to 3.13. Run: pip install tfdml[scann], which brings both. "
-            "tfdml.search.Exact needs no further package."
-        ) from error
-    return scann_ops_pybind
+    return scann_module("scann_ops_pybind", feature="tfdml.search.Scann", other="tfdml.search.Exact")
 
 
 def _automatic(count):
-    """The method for a number of vectors."""
     return "exact" if count < 20_000 else "quantized" if count < 100_000 else "partitioned"
 
 
 def _require_soar(soar, method, metric):
-    """Raise a ValueError unless vectors may be in two cells."""
     if soar is not None:
         received = f"soar={soar!r} for method={method!r} and metric={metric!r}"
         is_possible = soar > 0 and method == "partitioned" and metric != "euclidean"
@@ -161,14 +158,3 @@ def _built(gallery, method, leaves, leaves_to_search, soar):
         builder = builder.score_ah(2, anisotropic_quantization_threshold=0.2)
     # Brute force is rescored too: ScaNN computes Euclidean distances from products, which are inaccurate near 0.
     return builder.reorder(min(300, len(vectors))).build()
-
-
-def _load(folder):
-    # ScaNN would unpickle this file. save() never writes it.
-    if (folder / "scann_docids.pkl").exists():
-        raise ValueError("The index holds scann_docids.pkl, which save() never writes. Do not load it.")
-    load = _pybind().load_searcher
-    try:
-        return load(str(folder))
-    except Exception as error:  # Each damage fails in its own way.
-        raise ValueError(f"{str(folder)!r} is damaged: {error}. Build the index again, and save it.") from error

@@ -106,8 +106,7 @@ def _similar(scores, least, rows, block):
 def unite(first, a, b):
     """Join the groups of the pairs `a[i], b[i]`; a group is a tree in `first` whose root is its first row.
 
-    `scipy.sparse.csgraph.connected_components` needs all pairs at the same time, up to n^2 / 2. Here a block is enough,
-    and SciPy is no requirement of `tfdml.search`.
+    `scipy.sparse.csgraph.connected_components` needs all pairs at the same time, up to n^2 / 2. Here a block is enough.
     """
     while len(a):
         a, b = roots(first, a), roots(first, b)

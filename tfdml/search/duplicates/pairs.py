@@ -173,8 +173,6 @@ class Join:
 
 
 class _Pairs:
-    """Pairs that threads add."""
-
     def __init__(self, is_self, max_pairs):
         self._is_self, self._max_pairs = is_self, max_pairs
         self._count, self._blocks, self._lock = 0, [], Lock()
@@ -233,7 +231,6 @@ def _num_probes(join, cells, sample, recall):
 
 
 def _pair_recall(join, rows, sample):
-    """The `PairRecall` of pairs against the exact pairs of a sample of the queries."""
     expected = join.exactly(sample)[0]
     codes, expected_codes = (pairs[:, 0] * len(join.gallery) + pairs[:, 1] for pairs in (rows, expected))
     is_missed = ~np.isin(expected_codes, codes)

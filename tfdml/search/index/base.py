@@ -296,7 +296,6 @@ class Index:
         return ids, scores
 
     def _counts(self, where, items):
-        """The number of vectors of each item that pass a filter."""
         item_numbers = self.item_numbers(items)
         return np.bincount(item_numbers if where is None else item_numbers[self.mask(where)], minlength=1)
 
@@ -305,7 +304,6 @@ class Index:
         raise NotImplementedError
 
     def _gallery(self, vectors):
-        """A `Gallery` of new vectors."""
         return Gallery(vectors.copy() if self.metric == "dot" else vectors, self.metric)
 
     def _require_model(self, items, model, other_model):
@@ -314,7 +312,6 @@ class Index:
 
     @property
     def _metadata_example(self):
-        """A table with the columns of the metadata, or None."""
         return self._items.segments[0].metadata
 
     def _as_vectors(self, vectors, count=None, name="vectors"):
@@ -331,7 +328,6 @@ class Index:
         return Ids(existing).values
 
     def _as_new_ids(self, ids, count):
-        """`Ids` of the kind of the index that are not in it."""
         require(ids is not None, "ids=None", "an id per vector")
         new, kind = Ids(as_item_ids(ids, count)), self._items.segments[0].ids.kind
         require(new.kind == kind, f"ids of kind {new.kind}", f"{kind} as in the index")
@@ -342,7 +338,6 @@ class Index:
 
 
 def _require_k(k, total, where):
-    """Raise a ValueError unless k is a number of neighbors among `total` items."""
     items_that_pass = f"the {total} items {'of the index' if where is None else 'that pass the filter'}"
     require(total > 0, "no items", "at least one. Change the filter, or add items")
     is_whole = isinstance(k, numbers.Integral) and not isinstance(k, bool)

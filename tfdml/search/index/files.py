@@ -56,7 +56,6 @@ def read_manifest(folder: FilePath) -> dict[str, Any]:
 
 
 def _parsed(folder):
-    """The content of `index.json`; its segments are not checked."""
     try:
         manifest = parsed_json((folder / _MANIFEST).read_bytes(), _MANIFEST)
     except ValueError as error:

@@ -97,7 +97,6 @@ def _read_gallery(folder, record, metric, dim, count):
 
 
 def _read_center(folder, record, dim):
-    """The center of a segment; 0 if it has no file."""
     return read_array(folder, record["center"], np.float32, (dim,)) if "center" in record else np.zeros(dim, np.float32)
 
 

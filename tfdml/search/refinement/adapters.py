@@ -278,7 +278,6 @@ def _as_compared(vectors, metric):
 
 
 def _ridge(x, y, ridge):
-    """Projection and offset of ridge regression."""
     x_mean, y_mean = (vectors.mean(axis=0, dtype=np.float64) for vectors in (x, y))
     covariance, cross = _products(x, x_mean, x, x_mean) / len(x), _products(x, x_mean, y, y_mean) / len(x)
     variance = np.trace(covariance) / len(covariance)
@@ -302,7 +301,6 @@ def _products(x, x_mean, y, y_mean):
 
 
 def _network(linear, units, seed):
-    """The Keras network of an `MLPAdapter`, which begins as a linear adapter."""
     import keras
 
     inputs = keras.Input((linear.old_dim,))
@@ -316,7 +314,6 @@ def _network(linear, units, seed):
 
 
 def _fit(network, x, y, *, epochs, batch_size, learning_rate, seed):
-    """Train a network by the squared distance; whole batches in random order."""
     import keras
 
     steps = len(x) // batch_size

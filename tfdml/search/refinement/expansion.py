@@ -94,7 +94,6 @@ def _require_settings(k, most, alpha):
 
 
 def _expanded(x, items, self_rows, k, alpha):
-    """The expanded queries, a block of them at a time."""
     index, x = Exact(items), l2_normalize(x)
     items, expanded = index.vectors, np.empty_like(x)
     finds_itself = bool((self_rows >= 0).any())

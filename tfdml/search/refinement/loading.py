@@ -43,7 +43,7 @@ def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exa
     """
     stated = as_fingerprint(model)
     index = read_whole(path, read_index)
-    if stated is not None and not _is_of(index, stated):
+    if stated is not None and not is_of(index, stated):
         index = _migrating(path, stated) or read_whole(path, read_index)  # a migration that has ended meanwhile
     require_same_model("queries", stated, f"the index in {str(path)!r}", index.fingerprint, other_model=other_model)
     return index
@@ -79,8 +79,8 @@ def index_version(path: Path) -> tuple[Any, Any]:
     return version_of(path), version_of(path / VERSIONS)
 
 
-def _is_of(index, model):
-    """Whether an index states a model."""
+def is_of(index: Any, model: str) -> bool:
+    """Whether an index states this model."""
     return index.fingerprint is not None and is_same_model(index.fingerprint, model)
 
 
@@ -90,4 +90,4 @@ def _migrating(path, model):
         index = read_whole(migration_of(path) / "index", read_index)
     except FileNotFoundError:
         return None
-    return index if _is_of(index, model) else None
+    return index if is_of(index, model) else None

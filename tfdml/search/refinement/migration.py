@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tfdml._core.atomic import atomic_write, only_writer, read_whole
 from tfdml._core.checks import are_all_the_same, require, require_whole
-from tfdml._core.checksums import as_fingerprint, is_same_model, require_same_model
+from tfdml._core.checksums import as_fingerprint, require_same_model
 from tfdml._core.json_files import read_json
 from tfdml._core.memory_maps import read_arrays
 from tfdml._core.optional import optional_import
@@ -25,7 +25,7 @@ from tfdml.search.index.files import files_of_index
 from tfdml.search.index.ids import Ids
 from tfdml.search.index.lance_items import is_lance_table
 from tfdml.search.refinement.adapters import LinearAdapter
-from tfdml.search.refinement.loading import index_version, migration_of, read_index
+from tfdml.search.refinement.loading import index_version, is_of, migration_of, read_index
 from tfdml.search.refinement.upgrade import rebuilt
 from tfdml.typing import FilePath
 
@@ -112,9 +112,9 @@ def migrate(path: FilePath, embed: Embed, *, model: Any, batch_size: int = 256) 
     work = _Work(migration_of(path), fingerprint)
     work.require_same_run()
     index = read_whole(path, _read_single)
-    is_done = index.fingerprint is not None and is_same_model(index.fingerprint, fingerprint)
     received = f"an index of the model {fingerprint[:12]}, to which it is migrated"
-    require(not is_done or work.folder.exists(), received, "an index of another model. There is nothing to do")
+    expected = "an index of another model. There is nothing to do"
+    require(not is_of(index, fingerprint) or work.folder.exists(), received, expected)
     _require_free_column(index)
     return _steps(path, work, embed, batch_size)
 
@@ -177,7 +177,7 @@ def _steps(path, work, embed, batch_size):
         work.begin()
         while True:
             version, index = index_version(path), read_whole(path, _read_single)
-            if index.fingerprint is not None and is_same_model(index.fingerprint, work.model):
+            if is_of(index, work.model):
                 break  # an earlier call was ended after the exchange
             yield from _round(index, index.vectors, work, embed, batch_size)
             if index_version(path) == version:
@@ -221,7 +221,6 @@ def _order(index, rows):
 
 
 def _embedded_again(index, old, new, rows, embed, work):
-    """The new vectors, after some more rows are embedded and kept in a file."""
     table = index.metadata
     vectors = embed(index.ids[rows], None if table is None else table.take(rows))
     require_same_model("new vectors", getattr(vectors, "fingerprint", None), "the migration", work.model)
@@ -285,7 +284,6 @@ def _with_origin(table, is_embedded):
 
 
 def _require_free_column(index):
-    """Raise a ValueError for a column of another meaning that has the name of a migration's column."""
     table = index.metadata
     if table is not None and _ORIGIN in table.column_names:
         others = set(table[_ORIGIN].unique().to_pylist()) - {_EMBEDDED, _ADAPTED}
@@ -297,7 +295,6 @@ def _is_known(new):
 
 
 def _read_single(folder):
-    """An index that is no folder of shards."""
     is_single = not (folder / shards.MANIFEST).is_file()
     require(is_single, f"{str(folder)!r}, an index of shards", "one index. Migrate its shards, or build it again")
     return read_index(folder)

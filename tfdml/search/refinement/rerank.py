@@ -91,7 +91,6 @@ def _as_neighbors(neighbors, queries, gallery):
 
 
 def _taker(items: Any) -> Callable[[np.ndarray], Any]:
-    """A function of row numbers that returns a batch."""
     return items if callable(items) else lambda rows: items[rows]
 
 
@@ -103,7 +102,6 @@ def _scores(model, queries, gallery, rows, columns, batch_size):
 
 
 def _block(model, queries, gallery, rows, columns, start, size):
-    """The scores of the pairs `start` to `start + size`; the last ones are repeated to fill a batch."""
     pairs = np.minimum(np.arange(start, start + size), len(rows) - 1)
     a, b = queries(rows[pairs]), gallery(columns[pairs])
     values = model.predict_on_batch((a, b)) if hasattr(model, "predict_on_batch") else model(a, b)
@@ -116,7 +114,6 @@ def _block(model, queries, gallery, rows, columns, start, size):
 
 
 def _as_scores(scores, first, n):
-    """Scores of the search of the neighbors to re-rank, float32."""
     scores = np.asarray(scores, np.float32)
     expected = f"one per neighbor, {first.shape} or {(len(first), n)}"
     require(scores.shape in (first.shape, (len(first), n)), f"scores of shape {scores.shape}", expected)
