@@ -50,26 +50,34 @@ class Totals:
     """The numbers of the batch that a loss asks for in each block, in their order.
 
     The first unknown reduction ends the evaluation of the block: `UnknownTotal` holds its term. `values` are the known
-    numbers, `terms` the terms so far: None for a number that all blocks share.
+    numbers, `terms` and `slopes` those of the reductions so far: None for a number that all blocks share. `shared` are
+    the places of those with a gradient.
     """
 
-    def __init__(self, values: Sequence[Tensor] = ()) -> None:
+    def __init__(self, values: Sequence[Tensor | None] = ()) -> None:
         self.values = list(values)
         self.terms: list[Tensor | None] = []
+        self.slopes: list[Callable[[Tensor, Tensor], Tensor] | None] = []
+        self.shared: list[int] = []
 
     def next(self, term: Tensor, reduction: Reduction) -> Tensor:
         """The next number of the batch."""
         self.terms.append(term)
+        self.slopes.append(reduction.slope)
         if len(self.terms) > len(self.values):
             raise UnknownTotal(term, reduction)
         return self.values[len(self.terms) - 1]
 
-    def next_shared(self, function: Callable[[], Tensor]) -> Tensor:
-        """The next number, of a function that has the same result in all blocks."""
-        if len(self.terms) == len(self.values):
-            self.values.append(function())
+    def next_shared(self, function: Callable[[], Tensor], *, has_gradient: bool) -> Tensor:
+        """The next number, of a function that has the same result in all blocks; computed if it is missing or None."""
+        place = len(self.terms)
+        if has_gradient:
+            self.shared.append(place)
+        if self.values[place : place + 1] in ([], [None]):
+            self.values[place : place + 1] = [function()]
         self.terms.append(None)
-        return self.values[len(self.terms) - 1]
+        self.slopes.append(None)
+        return self.values[place]
 
 
 class UnknownTotal(Exception):  # noqa: N818  # not an error: the loop over blocks catches it
@@ -100,7 +108,7 @@ def batch_sum(term: Tensor, pairs: Pairs, *, has_gradient: bool = False) -> Tens
         term: any shape, 0 for anchors without pairs.
         has_gradient: False for a constant, such as a number of pairs. A gradient takes another pass over the blocks.
     """
-    slope = (lambda total, term: ops.ones_like(term)) if has_gradient else None
+    slope = (lambda total, term: 1.0) if has_gradient else None
     return _reduced(term, pairs, Reduction(ops.add, 0.0, slope))
 
 
@@ -139,15 +147,17 @@ def batch_rows(rows: Tensor, pairs: Pairs, *, has_gradient: bool = True) -> Tens
     return batch_sum(scatter(block.rows[:, None], mask * rows, shape), pairs, has_gradient=has_gradient)
 
 
-def of_references(function: Callable[[Tensor], Tensor], pairs: Pairs) -> Tensor:
-    """A function of the references, without gradient: once for all blocks of a batch.
+def of_references(function: Callable[[Tensor], Tensor], pairs: Pairs, *, has_gradient: bool = False) -> Tensor:
+    """A function of the references: once for all blocks of a batch, as is its gradient if it has one.
 
     Each block would read all references for it, as many numbers as the pairs of the block.
     """
-    references = ops.stop_gradient(pairs.reference_embeddings)
+    references = pairs.reference_embeddings if has_gradient else ops.stop_gradient(pairs.reference_embeddings)
     if pairs.block is None:
-        return ops.stop_gradient(function(references))
-    return ops.stop_gradient(pairs.block.totals.next_shared(lambda: function(references)))
+        value = function(references)
+    else:
+        value = pairs.block.totals.next_shared(lambda: function(references), has_gradient=has_gradient)
+    return value if has_gradient else ops.stop_gradient(value)
 
 
 def _reduced(term, pairs, reduction):

@@ -165,17 +165,14 @@ class _Run:
             return unknown
 
     def totals(self, arguments):
-        """The numbers of the batch that the function takes, each as (value, slope): see `Reduction`."""
-        values, slopes = [], []
+        """The numbers of the batch that the function takes, as the `Totals` of a complete evaluation."""
+        totals = Totals()
         while True:
-            totals = Totals(values)
+            totals = Totals(totals.values)
             unknown = self._first_unknown(0, arguments, totals)
-            slopes += [None] * (len(totals.values) - len(values))  # of numbers that all blocks share
-            values = totals.values
             if unknown is None:
-                return list(zip(values, slopes, strict=True))
-            values = [*values, self._total(arguments, values, unknown)]
-            slopes.append(unknown.reduction.slope)
+                return totals
+            totals.values.append(self._total(arguments, totals.values, unknown))
 
     def _total(self, arguments, earlier, unknown):
         def merge(number, total):
@@ -184,10 +181,8 @@ class _Run:
         return loop(self.blocks.number, merge, ops.full_like(unknown.term, unknown.reduction.initial))
 
     def values(self, arguments, totals):
-        numbers = [value for value, _ in totals]
-
         def step(number, values):
-            return _put(values, number, self.evaluate(number, arguments, Totals(numbers)))
+            return _put(values, number, self.evaluate(number, arguments, Totals(totals.values)))
 
         return self._unstacked(loop(self.blocks.number, step, self._zeros(arguments[0][:, 0])))
 
@@ -195,11 +190,12 @@ class _Run:
         """The values of all anchors, and the gradient of sum(upstream * values) with respect to each argument.
 
         The gradient by a reduction takes a pass over the blocks. The last pass then adds to the values the terms of
-        each block in the reductions, so that all gradients by the embeddings are computed once.
+        each block in the reductions, so that all gradients by the embeddings are computed once. It has gradients by
+        shared numbers, such as references scaled to norm 1, of which those by the references follow after the loop.
         """
         weights = ops.where(self.is_valid, ops.take(upstream, self.rows), 0.0)
-        numbers, slopes = [value for value, _ in totals], [slope for _, slope in totals]
-        gradients = [None] * len(totals)
+        numbers, slopes, shared = totals.values, totals.slopes, totals.shared
+        gradients = [None] * len(numbers)
 
         def block(number, numbers, *arguments):
             totals = Totals(numbers)
@@ -207,10 +203,27 @@ class _Run:
             terms = zip(gradients, slopes, numbers, totals.terms, strict=True)
             return values, ops.sum(weights[number] * values) + sum(_weighted(*x) for x in terms if x[0] is not None)
 
-        for i in reversed(range(len(totals))):
+        for i in reversed(range(len(numbers))):
             if slopes[i] is not None:
-                gradients[i] = self._gradient_by_number(block, arguments, numbers, i)
-        return self._values_and_slopes(lambda number, *arguments: block(number, numbers, *arguments), arguments)
+                later = [None if j in shared else x for j, x in enumerate(numbers) if j > i]
+                gradients[i] = self._gradient_by_number(block, arguments, [*numbers[: i + 1], *later], i)
+        anchors, *others = arguments
+
+        def last(number, anchors, *shared_and_others):
+            known = dict(zip(shared, shared_and_others, strict=False))
+            current = [known.get(i, x) for i, x in enumerate(numbers)]
+            return block(number, current, anchors, *shared_and_others[len(shared) :])
+
+        def shared_numbers(*others):
+            totals = Totals([None if i in shared else x for i, x in enumerate(numbers[: shared[-1] + 1])])
+            self._first_unknown(0, [anchors, *others], totals)
+            return [totals.values[i] for i in shared]
+
+        values, (by_anchors, *sums) = self._values_and_slopes(last, [anchors, *(numbers[i] for i in shared), *others])
+        if not shared:
+            return values, [by_anchors, *sums]
+        through_shared = vector_jacobian(shared_numbers, others, sums[: len(shared)])
+        return values, [by_anchors, *map(ops.add, sums[len(shared) :], through_shared)]
 
     def _gradient_by_number(self, block, arguments, numbers, i):
         """The gradient of all blocks by reduction i, given the gradients by the later ones."""
@@ -236,8 +249,9 @@ class _Run:
             values, by_anchors, sums = state
             block = [self._at(anchors, number), *shared]
             result, slopes = value_and_vector_jacobian(lambda *block: function(number, *block), block, upstream)
-            by_anchors = _put(by_anchors, number, slopes[0])
-            return _put(values, number, result[0]), by_anchors, [x + y for x, y in zip(sums, slopes[1:], strict=True)]
+            by_anchors = by_anchors if slopes[0] is None else _put(by_anchors, number, slopes[0])
+            sums = [x if y is None else x + y for x, y in zip(sums, slopes[1:], strict=True)]
+            return _put(values, number, result[0]), by_anchors, sums
 
         zeros = self._zeros(anchors[:, 0]), self._zeros(anchors), [ops.zeros_like(x) for x in shared]
         values, by_anchors, sums = loop(self.blocks.number, step, zeros)
@@ -271,9 +285,9 @@ def _variables(layers):
 
 
 def _weighted(gradient, slope, number, term):
-    """The term of a block, times the gradient by it through a reduction, held constant."""
+    """The term of a block, times the gradient by it through a reduction, held constant; 0 for a term of -inf."""
     weights = ops.stop_gradient(gradient * slope(number, term))
-    return ops.sum(weights * ops.where(term == -float("inf"), 0.0, term))
+    return ops.sum(ops.where(weights == 0, 0.0, weights * term))  # of a sum, compilers drop the term, not its gradient
 
 
 def _advanced(seed, number):
