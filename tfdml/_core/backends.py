@@ -79,13 +79,17 @@ def _computed(gradient):
 
 def vector_jacobian(function: Callable[..., Any], arguments: Sequence[Any], weights: Any) -> list[Any]:
     """The gradient of sum(weights * function(*arguments)) with respect to each argument, 0 for one that is not used."""
-    return value_and_vector_jacobian(function, arguments, weights)[1]
+    gradients = value_and_vector_jacobian(function, arguments, weights)[1]
+    return [ops.zeros_like(x) if y is None else y for x, y in zip(arguments, gradients, strict=True)]
 
 
 def value_and_vector_jacobian(
     function: Callable[..., Any], arguments: Sequence[Any], weights: Any
 ) -> tuple[Any, list[Any]]:
-    """The values of a function, and its `vector_jacobian`, from one evaluation."""
+    """The values of a function, and its `vector_jacobian`, from one evaluation.
+
+    The gradient by an argument that is not used is None on TensorFlow and PyTorch.
+    """
     if keras.backend.backend() == "jax":
         import jax
 
@@ -98,8 +102,8 @@ def value_and_vector_jacobian(
     with tf.GradientTape() as tape:
         tape.watch(arguments)
         values = function(*arguments)
-    gradients = tape.gradient(values, arguments, output_gradients=weights, unconnected_gradients="zero")
-    return values, [tf.convert_to_tensor(x) for x in gradients]
+    gradients = tape.gradient(values, arguments, output_gradients=weights)
+    return values, [None if x is None else tf.convert_to_tensor(x) for x in gradients]
 
 
 def _torch_vector_jacobian(function, arguments, weights):
@@ -110,10 +114,10 @@ def _torch_vector_jacobian(function, arguments, weights):
         values = function(*arguments)
         flat = zip(keras.tree.flatten(values), keras.tree.flatten(weights), strict=True)
         used = [(x, w) for x, w in flat if x.requires_grad]
-        gradients = [torch.zeros_like(x) for x in arguments]
+        gradients = [None] * len(arguments)
         if used:
             outputs, weights = zip(*used, strict=True)
-            gradients = torch.autograd.grad(outputs, arguments, weights, allow_unused=True, materialize_grads=True)
+            gradients = torch.autograd.grad(outputs, arguments, weights, allow_unused=True)
     return keras.tree.map_structure(lambda x: x.detach(), values), list(gradients)
 
 

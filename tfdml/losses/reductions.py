@@ -10,12 +10,14 @@ from tfdml._core.checks import require
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.blocks import (
+    as_scaled,
     batch_log_add_exp,
     batch_max,
     batch_sum,
     is_batch_with_itself,
     num_anchors_of_batch,
     of_references,
+    scaled_by_batch,
 )
 
 Function = TypeVar("Function", bound=Callable[..., Tensor])
@@ -70,8 +72,8 @@ def batch_mean_per_anchor(sums: Tensor, number: Tensor, pairs: Pairs) -> Tensor:
     `sums` and `number`, both `(anchors,)`, are of the terms of each anchor. A batch without terms gives 0.
     """
     anchors = ops.cast(num_anchors_of_batch(pairs), sums.dtype)
-    total = batch_sum(ops.sum(ops.cast(number, sums.dtype)), pairs)
-    return sums * (anchors / ops.maximum(total, 1.0))
+    term = ops.sum(ops.cast(number, sums.dtype))
+    return scaled_by_batch(sums, term, lambda total: anchors / ops.maximum(total, 1.0), pairs)
 
 
 def batch_means(values: Sequence[Tensor], weights: Sequence[Tensor], pairs: Pairs) -> Tensor:
@@ -186,7 +188,7 @@ def propagate_non_finite(values: Tensor, pairs: Pairs) -> Tensor:
     zeros = 0.0 * (16.0 * ops.sum(ops.square(ops.stop_gradient(anchors)), axis=-1) + ops.stop_gradient(values))
     if not pairs.is_self:
         zeros = zeros + of_references(lambda x: _zero_if_finite(ops.cast(x, values.dtype)), pairs)
-    return _plus(zeros, values, anchors)
+    return as_scaled(_plus(zeros, values, anchors), values, pairs)
 
 
 def _zero_if_finite(x):

@@ -50,26 +50,50 @@ class Totals:
     """The numbers of the batch that a loss asks for in each block, in their order.
 
     The first unknown reduction ends the evaluation of the block: `UnknownTotal` holds its term. `values` are the known
-    numbers, `terms` the terms so far: None for a number that all blocks share.
+    numbers, `terms` and `slopes` those of the reductions so far: None for a number that all blocks share. `shared` are
+    the places of those with a gradient. `OPEN` stands for a sum that scales all values, by `factor`: `scaled` are then
+    the values without it, and `open_term` is the term of the block.
     """
 
-    def __init__(self, values: Sequence[Tensor] = ()) -> None:
+    def __init__(self, values: Sequence[Tensor | None] = ()) -> None:
         self.values = list(values)
         self.terms: list[Tensor | None] = []
+        self.slopes: list[Callable[[Tensor, Tensor], Tensor] | None] = []
+        self.shared: list[int] = []
+        self.scaled: Tensor | None = None
+        self.open_term: Tensor = 0.0
+        self.factor: Callable[[Tensor], Tensor] | None = None
 
     def next(self, term: Tensor, reduction: Reduction) -> Tensor:
         """The next number of the batch."""
         self.terms.append(term)
+        self.slopes.append(reduction.slope)
         if len(self.terms) > len(self.values):
             raise UnknownTotal(term, reduction)
         return self.values[len(self.terms) - 1]
 
-    def next_shared(self, function: Callable[[], Tensor]) -> Tensor:
-        """The next number, of a function that has the same result in all blocks."""
-        if len(self.terms) == len(self.values):
-            self.values.append(function())
+    def next_scaled(self, values: Tensor, term: Tensor, factor: Callable[[Tensor], Tensor]) -> Tensor:
+        """Values times a factor of the next number, a sum; new values without the factor if the number is `OPEN`."""
+        total = self.next(term, SCALE)
+        if total is not OPEN:
+            return values * factor(total)
+        self.scaled, self.open_term, self.factor = 1.0 * values, term, factor
+        return self.scaled
+
+    def next_shared(self, function: Callable[[], Tensor], *, has_gradient: bool) -> Tensor:
+        """The next number, of a function that has the same result in all blocks; computed if it is missing or None."""
+        place = len(self.terms)
+        if has_gradient:
+            self.shared.append(place)
+        if self.values[place : place + 1] in ([], [None]):
+            self.values[place : place + 1] = [function()]
         self.terms.append(None)
-        return self.values[len(self.terms) - 1]
+        self.slopes.append(None)
+        return self.values[place]
+
+
+OPEN: Any = object()
+SCALE = Reduction(ops.add, 0.0)  # the reduction that may stay open
 
 
 class UnknownTotal(Exception):  # noqa: N818  # not an error: the loop over blocks catches it
@@ -100,8 +124,24 @@ def batch_sum(term: Tensor, pairs: Pairs, *, has_gradient: bool = False) -> Tens
         term: any shape, 0 for anchors without pairs.
         has_gradient: False for a constant, such as a number of pairs. A gradient takes another pass over the blocks.
     """
-    slope = (lambda total, term: ops.ones_like(term)) if has_gradient else None
+    slope = (lambda total, term: 1.0) if has_gradient else None
     return _reduced(term, pairs, Reduction(ops.add, 0.0, slope))
+
+
+def scaled_by_batch(values: Tensor, term: Tensor, factor: Callable[[Tensor], Tensor], pairs: Pairs) -> Tensor:
+    """Values `(anchors,)` times a factor of the sum of a term over the batch, without gradient by the term.
+
+    If these are the values of the loss, blocks find values and sum in one pass, and scale value and gradient after it.
+    """
+    term = ops.stop_gradient(term)
+    return values * factor(term) if pairs.block is None else pairs.block.totals.next_scaled(values, term, factor)
+
+
+def as_scaled(result: Tensor, values: Tensor, pairs: Pairs) -> Tensor:
+    """A result that is proportional to the values, which the factor of `scaled_by_batch` may then scale instead."""
+    if pairs.block is not None and pairs.block.totals.scaled is values:
+        pairs.block.totals.scaled = result
+    return result
 
 
 def batch_log_add_exp(term: Tensor, pairs: Pairs) -> Tensor:
@@ -139,15 +179,17 @@ def batch_rows(rows: Tensor, pairs: Pairs, *, has_gradient: bool = True) -> Tens
     return batch_sum(scatter(block.rows[:, None], mask * rows, shape), pairs, has_gradient=has_gradient)
 
 
-def of_references(function: Callable[[Tensor], Tensor], pairs: Pairs) -> Tensor:
-    """A function of the references, without gradient: once for all blocks of a batch.
+def of_references(function: Callable[[Tensor], Tensor], pairs: Pairs, *, has_gradient: bool = False) -> Tensor:
+    """A function of the references: once for all blocks of a batch, as is its gradient if it has one.
 
     Each block would read all references for it, as many numbers as the pairs of the block.
     """
-    references = ops.stop_gradient(pairs.reference_embeddings)
+    references = pairs.reference_embeddings if has_gradient else ops.stop_gradient(pairs.reference_embeddings)
     if pairs.block is None:
-        return ops.stop_gradient(function(references))
-    return ops.stop_gradient(pairs.block.totals.next_shared(lambda: function(references)))
+        value = function(references)
+    else:
+        value = pairs.block.totals.next_shared(lambda: function(references), has_gradient=has_gradient)
+    return value if has_gradient else ops.stop_gradient(value)
 
 
 def _reduced(term, pairs, reduction):

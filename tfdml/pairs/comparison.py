@@ -78,7 +78,7 @@ def weighted(anchors, references, anchor_labels, reference_labels, match=None, a
 def by_relevance(anchors, references, anchor_labels, reference_labels, relevant, allowed=None):
     """`Pairs` with weight 1 on every allowed pair, positive where it is relevant."""
     positive = relevant if allowed is None else ops.logical_and(relevant, allowed)
-    negative = ops.logical_not(relevant) if allowed is None else ops.logical_xor(positive, allowed)
+    negative = ops.logical_not(relevant) if allowed is None else ops.not_equal(positive, allowed)
     dtype = anchors.dtype if keras.backend.standardize_dtype(anchors.dtype) == "float64" else "float32"
     return Pairs(
         anchors, references, anchor_labels, reference_labels, ops.cast(positive, dtype), ops.cast(negative, dtype)

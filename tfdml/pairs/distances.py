@@ -11,13 +11,12 @@ from tfdml.pairs.products import (
     ZERO_NORM_SQUARED,
     as_float,
     cosines_between,
-    inverse_norms,
     normalized_rows,
     products_between,
     products_within,
     square_norms,
 )
-from tfdml.pairs.squared_distances import central_point, eps, squared_between, squared_within
+from tfdml.pairs.squared_distances import central_point, columns_of_references, eps, squared_between, squared_within
 
 
 def normalized(pairs: Pairs) -> Pairs:
@@ -29,8 +28,13 @@ def normalized(pairs: Pairs) -> Pairs:
         >>> np.asarray(pairs.anchors, float).round(4).tolist()
         [[0.6, 0.8], [0.0, 1.0]]
     """
-    references = None if pairs.is_self else normalized_rows(as_float(pairs.references))
-    return pairs._replace(anchors=normalized_rows(as_float(pairs.anchors)), references=references)
+    return _changed(lambda x: normalized_rows(as_float(x)), pairs)
+
+
+def _changed(function, pairs):
+    """The same pairs with a function of their anchors and of their references."""
+    references = None if pairs.is_self else of_references(function, pairs, has_gradient=True)
+    return pairs._replace(anchors=function(pairs.anchors), references=references)
 
 
 @serializable
@@ -45,7 +49,10 @@ def dot(pairs: Pairs) -> Tensor:
     """
     if pairs.is_self:
         return products_within(as_float(pairs.anchors))
-    return _products(as_float(pairs.anchors), as_float(pairs.references))
+    anchors, references = as_float(pairs.anchors), as_float(pairs.references)
+    if len(references.shape) == 3:
+        return ops.sum(anchors[:, None] * references, axis=-1)
+    return products_between(anchors, references, of_references(lambda x: ops.transpose(as_float(x)), pairs))
 
 
 @serializable
@@ -58,11 +65,9 @@ def cosine(pairs: Pairs) -> Tensor:
         >>> np.asarray(tfdml.pairs.cosine(pairs), float).round(4).tolist()  # 8 / (5 * 2)
         [[1.0, 0.8], [0.8, 1.0]]
     """
-    if pairs.references is None or len(pairs.references.shape) == 3:
+    if pairs.block is not None or pairs.references is None or len(pairs.references.shape) == 3:
         return dot(normalized(pairs))
-    inverse = of_references(lambda x: inverse_norms(as_float(x)), pairs)
-    transposed = of_references(lambda x: ops.transpose(as_float(x)), pairs)
-    return cosines_between(normalized_rows(as_float(pairs.anchors)), as_float(pairs.references), transposed, inverse)
+    return cosines_between(normalized_rows(as_float(pairs.anchors)), as_float(pairs.references))
 
 
 @serializable
@@ -134,8 +139,9 @@ def _squared(pairs):
     if pairs.is_self:
         return squared_within(references)
     center = of_references(lambda x: central_point(as_float(x)), pairs)
+    pairs = _changed(lambda x: as_float(x) - center, pairs)
     is_pair = ops.stop_gradient(pairs.positive + pairs.negative) > 0
-    return squared_between(as_float(pairs.anchors) - center, references - center, is_pair)
+    return squared_between(pairs.anchors, pairs.references, of_references(columns_of_references, pairs), is_pair)
 
 
 @serializable
@@ -160,8 +166,7 @@ def snr(pairs: Pairs) -> Tensor:
     Source: Yuan, Deng, Tang, Tang, Chen, Signal-to-Noise Ratio: A Robust Distance Metric for Deep Metric Learning, CVPR
     2019.
     """
-    references = None if pairs.is_self else _centered_rows(as_float(pairs.references))
-    pairs = pairs._replace(anchors=_centered_rows(as_float(pairs.anchors)), references=references)
+    pairs = _changed(lambda x: _centered_rows(as_float(x)), pairs)
     square = square_norms(pairs.anchors)
     is_zero = square <= ZERO_NORM_SQUARED
     return ops.where(is_zero, 0.0, squared(pairs) / ops.where(is_zero, 1.0, square))
@@ -183,9 +188,3 @@ def distance_function(distance: Distance) -> Callable[[Pairs], Tensor]:
         return distance
     require(distance in DISTANCES, f"distance={distance!r}", f"one of {sorted(DISTANCES)} or a function of Pairs")
     return DISTANCES[distance]
-
-
-def _products(anchors, references):
-    if len(references.shape) == 3:
-        return ops.sum(anchors[:, None] * references, axis=-1)
-    return products_between(anchors, references)

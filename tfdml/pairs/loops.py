@@ -12,7 +12,7 @@ import keras
 from tfdml._core.backends import custom_gradient, loop, ops, uncompiled, value_and_vector_jacobian, vector_jacobian
 from tfdml._core.checks import require
 from tfdml.pairs.base import Pairs, Tensor
-from tfdml.pairs.blocks import Totals, UnknownTotal, WholeBatchError
+from tfdml.pairs.blocks import OPEN, SCALE, Totals, UnknownTotal, WholeBatchError
 from tfdml.pairs.comparison import Comparison
 from tfdml.pairs.products import as_float, only_cpus
 
@@ -165,17 +165,24 @@ class _Run:
             return unknown
 
     def totals(self, arguments):
-        """The numbers of the batch that the function takes, each as (value, slope): see `Reduction`."""
-        values, slopes = [], []
+        """The numbers of the batch that the function takes, as the `Totals` of a complete evaluation."""
+        totals = Totals()
         while True:
-            totals = Totals(values)
+            totals = Totals(totals.values)
             unknown = self._first_unknown(0, arguments, totals)
-            slopes += [None] * (len(totals.values) - len(values))  # of numbers that all blocks share
-            values = totals.values
             if unknown is None:
-                return list(zip(values, slopes, strict=True))
-            values = [*values, self._total(arguments, values, unknown)]
-            slopes.append(unknown.reduction.slope)
+                return totals
+            opened = Totals([*totals.values, OPEN])
+            if unknown.reduction is SCALE and self._scales_all_values(arguments, opened):
+                return opened
+            totals.values.append(self._total(arguments, totals.values, unknown))
+
+    def _scales_all_values(self, arguments, opened):
+        """Whether the open number is the last reduction, and scales what the function returns, and nothing else."""
+        try:
+            return self.evaluate(0, arguments, opened) is opened.scaled
+        except UnknownTotal:
+            return False
 
     def _total(self, arguments, earlier, unknown):
         def merge(number, total):
@@ -184,33 +191,59 @@ class _Run:
         return loop(self.blocks.number, merge, ops.full_like(unknown.term, unknown.reduction.initial))
 
     def values(self, arguments, totals):
-        numbers = [value for value, _ in totals]
+        def step(number, state):
+            values, total = state
+            current = Totals(totals.values)
+            values = _put(values, number, self.evaluate(number, arguments, current))
+            return values, total + current.open_term
 
-        def step(number, values):
-            return _put(values, number, self.evaluate(number, arguments, Totals(numbers)))
-
-        return self._unstacked(loop(self.blocks.number, step, self._zeros(arguments[0][:, 0])))
+        zeros = self._zeros(arguments[0][:, 0])
+        values, total = loop(self.blocks.number, step, (zeros, ops.zeros((), dtype=zeros.dtype)))
+        return self._unstacked(values if totals.factor is None else totals.factor(total) * values)
 
     def values_and_gradients(self, arguments, totals, upstream):
         """The values of all anchors, and the gradient of sum(upstream * values) with respect to each argument.
 
         The gradient by a reduction takes a pass over the blocks. The last pass then adds to the values the terms of
-        each block in the reductions, so that all gradients by the embeddings are computed once.
+        each block in the reductions, so that all gradients by the embeddings are computed once. It has gradients by
+        shared numbers, such as references scaled to norm 1, of which those by the references follow after the loop.
         """
         weights = ops.where(self.is_valid, ops.take(upstream, self.rows), 0.0)
-        numbers, slopes = [value for value, _ in totals], [slope for _, slope in totals]
-        gradients = [None] * len(totals)
+        numbers, slopes, shared = totals.values, totals.slopes, totals.shared
+        gradients = [None] * len(numbers)
 
         def block(number, numbers, *arguments):
             totals = Totals(numbers)
             values = self._evaluate(number, totals, *arguments)
             terms = zip(gradients, slopes, numbers, totals.terms, strict=True)
-            return values, ops.sum(weights[number] * values) + sum(_weighted(*x) for x in terms if x[0] is not None)
+            total = ops.sum(weights[number] * values) + sum(_weighted(*x) for x in terms if x[0] is not None)
+            return total, values, ops.cast(totals.open_term, values.dtype)
 
-        for i in reversed(range(len(totals))):
+        for i in reversed(range(len(numbers))):
             if slopes[i] is not None:
-                gradients[i] = self._gradient_by_number(block, arguments, numbers, i)
-        return self._values_and_slopes(lambda number, *arguments: block(number, numbers, *arguments), arguments)
+                later = [None if j in shared else x for j, x in enumerate(numbers) if j > i]
+                gradients[i] = self._gradient_by_number(block, arguments, [*numbers[: i + 1], *later], i)
+        anchors, *others = arguments
+
+        def last(number, anchors, *shared_and_others):
+            known = dict(zip(shared, shared_and_others, strict=False))
+            current = [known.get(i, x) for i, x in enumerate(numbers)]
+            return block(number, current, anchors, *shared_and_others[len(shared) :])
+
+        def shared_numbers(*others):
+            totals = Totals([None if i in shared else x for i, x in enumerate(numbers[: shared[-1] + 1])])
+            self._first_unknown(0, [anchors, *others], totals)
+            return [totals.values[i] for i in shared]
+
+        arguments = [anchors, *(numbers[i] for i in shared), *others]
+        values, total, (by_anchors, *sums) = self._values_and_slopes(last, arguments)
+        if shared:
+            through_shared = vector_jacobian(shared_numbers, others, sums[: len(shared)])
+            sums = [x + y for x, y in zip(sums[len(shared) :], through_shared, strict=True)]
+        results = [values, by_anchors, *sums]
+        if totals.factor is not None:
+            results = [ops.cast(totals.factor(total), x.dtype) * x for x in results]
+        return results[0], results[1:]
 
     def _gradient_by_number(self, block, arguments, numbers, i):
         """The gradient of all blocks by reduction i, given the gradients by the later ones."""
@@ -218,30 +251,33 @@ class _Run:
 
         def add(number, gradient):
             def function(x):
-                return block(number, [*numbers[:i], x, *numbers[i + 1 :]], self._at(anchors, number), *shared)[1]
+                return block(number, [*numbers[:i], x, *numbers[i + 1 :]], self._at(anchors, number), *shared)[0]
 
             return gradient + vector_jacobian(function, [numbers[i]], ops.ones((), dtype=anchors.dtype))[0]
 
         return loop(self.blocks.number, add, ops.zeros_like(numbers[i]))
 
     def _values_and_slopes(self, function, arguments):
-        """The values of all blocks, and the gradient of their weighted sum by the arguments.
+        """The values of all blocks, the sum of the open terms, and the gradient of the weighted sum by the arguments.
 
-        `function` maps the number of a block, its anchors and the other arguments to values and their weighted sum.
+        `function` maps the number of a block, its anchors and the other arguments to the weighted sum of its values,
+        the values, and the open term.
         """
         anchors, *shared = arguments
-        upstream = ops.zeros((self.blocks.size,), dtype=anchors.dtype), ops.ones((), dtype=anchors.dtype)
+        one, zero = (ops.full((), x, dtype=anchors.dtype) for x in (1.0, 0.0))
+        upstream = one, ops.zeros((self.blocks.size,), dtype=anchors.dtype), zero
 
         def step(number, state):
-            values, by_anchors, sums = state
+            values, total, by_anchors, sums = state
             block = [self._at(anchors, number), *shared]
             result, slopes = value_and_vector_jacobian(lambda *block: function(number, *block), block, upstream)
-            by_anchors = _put(by_anchors, number, slopes[0])
-            return _put(values, number, result[0]), by_anchors, [x + y for x, y in zip(sums, slopes[1:], strict=True)]
+            by_anchors = by_anchors if slopes[0] is None else _put(by_anchors, number, slopes[0])
+            sums = [x if y is None else x + y for x, y in zip(sums, slopes[1:], strict=True)]
+            return _put(values, number, result[1]), total + result[2], by_anchors, sums
 
-        zeros = self._zeros(anchors[:, 0]), self._zeros(anchors), [ops.zeros_like(x) for x in shared]
-        values, by_anchors, sums = loop(self.blocks.number, step, zeros)
-        return self._unstacked(values), [self._unstacked(by_anchors), *sums]
+        zeros = self._zeros(anchors[:, 0]), zero, self._zeros(anchors), [ops.zeros_like(x) for x in shared]
+        values, total, by_anchors, sums = loop(self.blocks.number, step, zeros)
+        return self._unstacked(values), total, [self._unstacked(by_anchors), *sums]
 
     def _zeros(self, rows):
         return ops.zeros((self.blocks.number, self.blocks.size, *rows.shape[1:]), dtype=rows.dtype)
@@ -271,9 +307,9 @@ def _variables(layers):
 
 
 def _weighted(gradient, slope, number, term):
-    """The term of a block, times the gradient by it through a reduction, held constant."""
+    """The term of a block, times the gradient by it through a reduction, held constant; 0 for a term of -inf."""
     weights = ops.stop_gradient(gradient * slope(number, term))
-    return ops.sum(weights * ops.where(term == -float("inf"), 0.0, term))
+    return ops.sum(ops.where(weights == 0, 0.0, weights * term))  # of a sum, compilers drop the term, not its gradient
 
 
 def _advanced(seed, number):

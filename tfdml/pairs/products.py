@@ -116,28 +116,29 @@ def products_within(x):
 
 
 @custom_gradient
-def products_between(anchors, references):
-    """Dot products. The gradient by references is one product in the layout of the references, not its transpose."""
-
-    def grad(upstream):
-        return product(upstream, references), product(ops.transpose(upstream), anchors)
-
-    return product(anchors, ops.transpose(references)), grad
-
-
-@custom_gradient
-def cosines_between(anchors, references, transposed, inverse_norms):
-    """Cosines of unit anchors and of references. Products are scaled instead of references, which may be many.
+def products_between(anchors, references, transposed):
+    """Dot products. The gradient by references is one product in the layout of the references, not its transpose.
 
     `transposed` are the references once more: in a loop over blocks, XLA on a CPU would transpose them in each.
     """
-    inverse = ops.transpose(inverse_norms)
-    s = product(anchors, transposed) * inverse
+
+    def grad(upstream):
+        return product(upstream, references), product(ops.transpose(upstream), anchors), None
+
+    return product(anchors, transposed), grad
+
+
+@custom_gradient
+def cosines_between(anchors, references):
+    """Cosines of unit anchors and of references. Products are scaled instead of references, which may be many."""
+    norms = inverse_norms(references)
+    inverse = ops.transpose(norms)
+    s = product(anchors, ops.transpose(references)) * inverse
 
     def grad(upstream):
         h = upstream * inverse
-        along = ops.transpose(ops.sum(upstream * s, axis=0, keepdims=True) * ops.square(inverse))
-        return product(h, references), product(ops.transpose(h), anchors) - along * references, None, None
+        along = ops.sum(upstream * s, axis=0)[:, None] * ops.square(norms)
+        return product(h, references), product(ops.transpose(h), anchors) - along * references
 
     return s, grad
 

@@ -21,7 +21,8 @@ def squared_within(x):
     rows = ops.arange(ops.shape(x)[0])
     is_pair = rows[:, None] != rows
     x = x - central_point(x)
-    d2 = ops.where(is_pair, refined(_one_product(x, x), is_pair, x, x), 0.0)
+    both = x, x
+    d2 = ops.where(is_pair, refined(bilinear_form(both, both, product), is_pair, x, x), 0.0)
 
     def grad(upstream):
         h = plus_transposed(upstream)
@@ -31,15 +32,18 @@ def squared_within(x):
 
 
 @custom_gradient
-def squared_between(anchors, references, is_pair):
-    """Squared distances of anchors and references. The gradient does not depend on how they were computed."""
-    d2 = refined(_one_product(anchors, references), is_pair, anchors, references)
+def squared_between(anchors, references, columns, is_pair):
+    """Squared distances of anchors and references. The gradient does not depend on how they were computed.
+
+    `columns` are `columns_of_references(references)`, which all blocks of anchors share.
+    """
+    d2 = refined(product(_row_factor(anchors, square_norms(anchors)), columns), is_pair, anchors, references)
 
     def grad(upstream):
         g = 2.0 * upstream  # its sums read the pairs, and not a copy of the references, such as a memory
         by_anchors = ops.sum(g, axis=1)[:, None] * anchors - product(g, references)
         by_references = ops.sum(g, axis=0)[:, None] * references - product(ops.transpose(g), anchors)
-        return by_anchors, by_references, None
+        return by_anchors, by_references, None, None
 
     return d2, grad
 
@@ -52,12 +56,6 @@ def central_point(x):
     mean = ops.mean(x, axis=0)
     spread = ops.amax(ops.abs(x - mean))
     return rounded(mean, power_of_two(spread + eps(x) * ops.amax(ops.abs(mean))))
-
-
-def _one_product(anchors, references):
-    """|a|^2 + |r|^2 - 2 a.r, with an error of a few eps (|a|^2 + |r|^2)."""
-    left = anchors, anchors
-    return bilinear_form(left, left if references is anchors else (references, references), product)
 
 
 @reading_values
@@ -153,10 +151,20 @@ def bilinear_form(anchors, references, multiply):
     """
     anchor_norms = row_products(*anchors)
     reference_norms = anchor_norms if references is anchors else row_products(*references)
-    return multiply(
-        ops.concatenate([-2.0 * anchors[0], anchor_norms, ops.ones_like(anchor_norms)], axis=-1),
-        ops.transpose(ops.concatenate([references[1], ops.ones_like(reference_norms), reference_norms], axis=-1)),
-    )
+    return multiply(_row_factor(anchors[0], anchor_norms), _column_factor(references[1], reference_norms))
+
+
+def columns_of_references(references):
+    """The right factor of the product that is the squared distances of any anchors to these references."""
+    return _column_factor(references, square_norms(references))
+
+
+def _row_factor(left, norms):
+    return ops.concatenate([-2.0 * left, norms, ops.ones_like(norms)], axis=-1)
+
+
+def _column_factor(right, norms):
+    return ops.transpose(ops.concatenate([right, ops.ones_like(norms), norms], axis=-1))
 
 
 def eps(x):
