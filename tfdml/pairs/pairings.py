@@ -48,8 +48,8 @@ def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
         `Pairs` of `batch` anchors against themselves, with `references` None. A batch of one row has no pairs.
     """
     labels, embeddings = checked(labels, embeddings, match)
-    columns = ops.arange(ops.shape(labels)[0])
-    return Comparison(embeddings, None, labels, labels, match, lambda rows: rows[:, None] != columns)
+    allowed = lambda rows: rows[:, None] != ops.arange(ops.shape(labels)[0])  # noqa: E731
+    return Comparison(embeddings, None, labels, labels, match, allowed)
 
 
 @serializable
