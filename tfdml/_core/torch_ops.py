@@ -132,9 +132,9 @@ def _for_tensors(function, dtypes, fallback):
 
     @functools.wraps(fallback)
     def operation(x, *others, **options):
-        if isinstance(x, torch.Tensor) and (dtypes is None or x.dtype in dtypes):
-            if not others or _PLAIN.issuperset(map(type, others)):
-                return function(x, *others, **options)
+        is_tensor = isinstance(x, torch.Tensor) and (dtypes is None or x.dtype in dtypes)
+        if is_tensor and (not others or _PLAIN.issuperset(map(type, others))):
+            return function(x, *others, **options)
         return fallback(x, *others, **options)
 
     return operation

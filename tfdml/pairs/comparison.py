@@ -41,7 +41,7 @@ class Comparison(NamedTuple):
     def pairs(self) -> Pairs:
         """All pairs."""
         if self.references is not None:
-            return weighted(*self[:5], self._allowed(ops.arange(self.num_anchors)))
+            return weighted(*self[:5], self.allowed and self.allowed(ops.arange(self.num_anchors)))
         pairs = weighted(*self[:5])
         negative = pairs.negative if self.match is None else with_diagonal(pairs.negative, 0.0)
         return pairs._replace(positive=with_diagonal(pairs.positive, 0.0), negative=negative)
@@ -59,14 +59,12 @@ class Comparison(NamedTuple):
 
         `anchors` and `references` are embeddings in place of the comparison's.
         """
-        allowed = self._allowed(rows)
-        allowed = is_valid[:, None] if allowed is None else allowed & is_valid[:, None]
+        allowed = is_valid[:, None]
+        if self.allowed is not None:
+            allowed = self.allowed(rows) & allowed
         labels = ops.take(self.anchor_labels, rows, axis=0)
         pairs = weighted(anchors, references, labels, self.reference_labels, self.match, allowed)
         return pairs._replace(block=Block(rows, is_valid, self.num_anchors, self.references is None, totals))
-
-    def _allowed(self, rows):
-        return None if self.allowed is None else self.allowed(rows)
 
 
 def weighted(anchors, references, anchor_labels, reference_labels, match=None, allowed=None):
