@@ -26,6 +26,10 @@ LOSSES = (
     "NT-Xent",
     "SupCon",
     "batch hard",
+    "triplet, all",
+    "angular",
+    "n-pairs",
+    "NCA",
     "FastAP",
 )
 
@@ -72,7 +76,7 @@ def milliseconds(functions, seconds):
 
 def row(name, rows, dim, *, compiled, seconds):
     """The times of one loss at one size."""
-    labels, x = batch(rows, dim)
+    labels, x = batch(rows, dim, examples_per_class=2 if name == "n-pairs" else 4)
     labels, x = torch.tensor(labels, dtype=torch.int64), torch.tensor(x, requires_grad=True)
     loss, peer = ours()[name], pytorch_metric_learning()[name]
     functions = {

@@ -159,7 +159,9 @@ OPERATIONS = [
         (name, (), {})
         for name in ("log", "ones_like", "rsqrt", "shape", "sqrt", "square", "stop_gradient", "transpose")
     ),
-    *((name, (), {}) for name in ("amax", "amin", "mean", "sum", "zeros_like")),
+    *((name, (), {}) for name in ("amax", "amin", "mean", "sign", "sum", "zeros_like")),
+    ("take", (np.array([1, 0, 1]),), {"axis": 0}),
+    ("take_along_axis", (np.array([[2], [0]]),), {"axis": 1}),
     *((name, (), {"axis": axis}) for name in ("amax", "amin", "mean", "sum") for axis in (0, -1, (0, 1))),
     *((name, (), {"axis": 1, "keepdims": True}) for name in ("amax", "amin", "mean", "sum")),
     *((name, (other,), {}) for name in ("equal", "maximum", "minimum", "multiply") for other in (0.0, 0.5, MATRIX[0])),

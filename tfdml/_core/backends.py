@@ -196,6 +196,18 @@ def plus_transpose(x: Any) -> Any:
     return x.detach().t().clone(memory_format=torch.contiguous_format).add_(x.detach())
 
 
+def with_diagonal(x: Any, number: float) -> Any:
+    """A square matrix with a number on its diagonal, without gradient: on PyTorch x itself, changed in place."""
+    if keras.backend.backend() == "torch":
+        return x.fill_diagonal_(number)
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.linalg.set_diag(x, tf.fill(tf.shape(x)[:1], tf.cast(number, x.dtype)))
+    rows = keras.ops.arange(x.shape[0])
+    return keras.ops.where(rows[:, None] == rows, number, x)
+
+
 def next_power_of_two(x: Any) -> Any:
     """The power of two above each entry, or twice the entry if it is one, of positive floats of PyTorch; exact."""
     mantissa, _ = torch.frexp(x)

@@ -8,13 +8,6 @@ import keras
 import torch
 
 
-def _along_axes(function):
-    def along_axes(x, axis=None, keepdims=False):
-        return function(x, tuple(range(x.ndim)) if axis is None else axis, keepdims)
-
-    return along_axes
-
-
 def _cond(condition, when_true, when_false):
     """`keras.ops.cond`, which inspects the signatures of both functions; without values, the first."""
     return (when_true if condition.device.type == "meta" or condition else when_false)()
@@ -52,6 +45,11 @@ def _pad(x, widths, **options):
     return torch.nn.functional.pad(x, [width for sides in reversed(widths) for width in sides])
 
 
+def _take(x, rows, axis=None):
+    is_plain = isinstance(rows, torch.Tensor) and rows.ndim == 1 and axis == 0
+    return torch.index_select(x, 0, rows) if is_plain else keras.ops.take(x, rows, axis)
+
+
 def _segment_sum(data, segments, num_segments):
     return data.new_zeros((num_segments, *data.shape[1:])).index_add(0, segments, data)
 
@@ -68,15 +66,18 @@ def _of_lists(function, fallback):
 
 _TORCH_DTYPES = {name: getattr(torch, name) for name in ("bool", "int32", "int64", "float32", "float64")}
 # Types of arguments that PyTorch takes as they are, besides tensors.
-_PLAIN = {torch.Tensor, bool, int, float, str, list, tuple, torch.dtype, types.FunctionType}
+_PLAIN = {torch.Tensor, torch.nn.Parameter, bool, int, float, str, list, tuple, torch.dtype, types.FunctionType}
 _TORCH_DTYPES |= {dtype: dtype for dtype in _TORCH_DTYPES.values()}
 
-# Type of the first argument, and the operations that PyTorch computes as Keras does.
+# Types of the first argument, None for any, and the operations that PyTorch computes as Keras does.
 _TORCH_OPS = {
-    torch.float32: {
+    (torch.float32, torch.int32): {
+        "amax": torch.amax,
+        "amin": torch.amin,
+        "minimum": _minimum,
+    },
+    (torch.float32,): {
         "abs": torch.abs,
-        "amax": _along_axes(torch.amax),
-        "amin": _along_axes(torch.amin),
         "ceil": torch.ceil,
         "clip": torch.clamp,
         "exp": torch.exp,
@@ -84,8 +85,7 @@ _TORCH_OPS = {
         "log": torch.log,
         "matmul": torch.matmul,
         "maximum": _maximum,
-        "mean": _along_axes(torch.mean),
-        "minimum": _minimum,
+        "mean": torch.mean,
         "multiply": torch.mul,
         "ones_like": _like(torch.ones_like, keras.ops.ones_like),
         "pad": _pad,
@@ -94,15 +94,18 @@ _TORCH_OPS = {
         "rsqrt": torch.rsqrt,
         "segment_sum": _segment_sum,
         "sigmoid": torch.sigmoid,
+        "sign": torch.sign,
         "softplus": torch.nn.functional.softplus,
         "sqrt": torch.sqrt,
         "square": torch.square,
-        "sum": _along_axes(torch.sum),
+        "sum": torch.sum,
+        "take": _take,
+        "take_along_axis": lambda x, columns, axis: torch.take_along_dim(x, columns.long(), axis),
         "zeros_like": _like(torch.zeros_like, keras.ops.zeros_like),
     },
-    torch.bool: {
-        "all": _along_axes(torch.all),
-        "any": _along_axes(torch.any),
+    (torch.bool,): {
+        "all": torch.all,
+        "any": torch.any,
         "cond": _cond,
         "logical_and": _with_bool(torch.logical_and),
         "logical_not": torch.logical_not,
@@ -124,17 +127,14 @@ _TORCH_OPS = {
 }
 
 
-def _for_tensors(function, dtype, fallback):
-    """The operation of PyTorch on tensors of a type, None for any; that of Keras on all other arguments."""
+def _for_tensors(function, dtypes, fallback):
+    """The operation of PyTorch on tensors of some types; that of Keras on all other arguments."""
 
     @functools.wraps(fallback)
     def operation(x, *others, **options):
-        if isinstance(x, torch.Tensor) and (dtype is None or x.dtype is dtype):
-            for y in others:
-                if type(y) not in _PLAIN and not isinstance(y, torch.Tensor):
-                    break
-            else:
-                return function(x, *others, **options)
+        is_tensor = isinstance(x, torch.Tensor) and (dtypes is None or x.dtype in dtypes)
+        if is_tensor and (not others or _PLAIN.issuperset(map(type, others))):
+            return function(x, *others, **options)
         return fallback(x, *others, **options)
 
     return operation
@@ -144,9 +144,9 @@ def operations() -> Any:
     """`keras.ops`, whose most frequent operations pass tensors to PyTorch directly."""
     module = types.ModuleType("ops")
     vars(module).update(vars(keras.ops))
-    for dtype, functions in _TORCH_OPS.items():
+    for dtypes, functions in _TORCH_OPS.items():
         for name, function in functions.items():
-            setattr(module, name, _for_tensors(function, dtype, getattr(keras.ops, name)))
+            setattr(module, name, _for_tensors(function, dtypes, getattr(keras.ops, name)))
     module.concatenate = _of_lists(torch.cat, keras.ops.concatenate)  # type: ignore[attr-defined]
     module.stack = _of_lists(torch.stack, keras.ops.stack)  # type: ignore[attr-defined]
     return module

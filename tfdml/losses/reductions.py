@@ -5,6 +5,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import keras
+import numpy as np
+
 from tfdml._core.backends import are_small, custom_gradient, ops
 from tfdml._core.checks import require
 from tfdml.pairs import Pairs
@@ -62,8 +65,8 @@ def mean_over_pairs(values: Tensor, pairs: Pairs) -> Tensor:
 def weighted_mean(values: Tensor, weights: Tensor, counts: Tensor | None = None) -> Tensor:
     """Weighted sum along each row, divided by the number of its pairs, `count`: `(anchors,)`, 0 without pairs."""
     number = count(weights, counts)
-    has_pairs = number > 0
-    return ops.where(has_pairs, ops.sum(weights * values, axis=1) / ops.where(has_pairs, number, 1.0), 0.0)
+    is_empty = number == 0
+    return ops.where(is_empty, 0.0, ops.sum(weights * values, axis=1) / ops.where(is_empty, 1.0, number))
 
 
 def batch_mean_per_anchor(sums: Tensor, number: Tensor, pairs: Pairs) -> Tensor:
@@ -106,7 +109,7 @@ def broadcast_to_anchors(value: Tensor, pairs: Pairs) -> Tensor:
 
 def count(weights: Tensor, counts: Tensor | None = None) -> Tensor:
     """The number of pairs in each row, `(anchors,)`, as floats: `counts`, or 1, for each nonzero weight."""
-    is_pair = ops.cast(weights > 0, weights.dtype)
+    is_pair = ops.sign(weights)
     return ops.sum(is_pair if counts is None else is_pair * counts, axis=1)
 
 
@@ -120,8 +123,7 @@ def log_sum_exp_and_softmax(scores: Tensor, weights: Tensor) -> tuple[Tensor, Te
     exp, top = _exponentials(scores, weights, 1)
     terms = weights * exp
     total = ops.sum(terms, axis=1, keepdims=True)
-    divisor = ops.where(total == 0, 1.0, total)
-    return ops.where(total == 0, -float("inf"), ops.log(divisor) + top), terms / divisor
+    return ops.log(total) + top, terms / ops.where(total == 0, 1.0, total)
 
 
 @functools.cache
@@ -133,13 +135,13 @@ def _log_sum_exp(axis):
         exp, top = _exponentials(scores, weights, axis)
         terms = weights * exp
         total = ops.sum(terms, axis=axis, keepdims=True)
-        empty = total == 0
 
         def grad(upstream):
+            empty = total == 0
             share = ops.where(empty, 0.0, ops.expand_dims(upstream, axis) / ops.where(empty, 1.0, total))
             return terms * share, lambda: exp * share
 
-        return ops.squeeze(ops.where(empty, -float("inf"), ops.log(ops.where(empty, 1.0, total)) + top), axis), grad
+        return ops.squeeze(ops.log(total) + top, axis), grad
 
     return log_sum_exp
 
@@ -147,8 +149,9 @@ def _log_sum_exp(axis):
 def _exponentials(scores, weights, axis):
     """exp(score - top), 0 where the weight is 0, and top, the largest score along the axis."""
     scores = ops.where(weights > 0, scores, -float("inf"))
-    top = ops.amax(scores, axis=axis, keepdims=True)
-    top = ops.where(ops.isfinite(top), top, 0.0)  # no intermediate NaN, which debuggers would trap
+    largest = float(np.finfo(keras.backend.standardize_dtype(scores.dtype)).max)
+    # A finite number, as -inf minus -inf would be an intermediate NaN, which debuggers would trap.
+    top = ops.clip(ops.amax(scores, axis=axis, keepdims=True), -largest, largest)
     return ops.exp(scores - top), top
 
 

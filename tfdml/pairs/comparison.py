@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import keras
 
-from tfdml._core.backends import ops
+from tfdml._core.backends import ops, with_diagonal
 from tfdml._core.checks import require
 from tfdml.pairs.base import Match, Pairs, Tensor
 from tfdml.pairs.blocks import Block, Totals, WholeBatchError
@@ -40,7 +40,11 @@ class Comparison(NamedTuple):
 
     def pairs(self) -> Pairs:
         """All pairs."""
-        return weighted(*self[:5], self._allowed(ops.arange(self.num_anchors)))
+        if self.references is not None:
+            return weighted(*self[:5], self.allowed and self.allowed(ops.arange(self.num_anchors)))
+        pairs = weighted(*self[:5])
+        negative = pairs.negative if self.match is None else with_diagonal(pairs.negative, 0.0)
+        return pairs._replace(positive=with_diagonal(pairs.positive, 0.0), negative=negative)
 
     def swapped(self) -> "Comparison":
         """References as anchors, and anchors as references; a `WholeBatchError` if some combinations are not pairs."""
@@ -55,14 +59,12 @@ class Comparison(NamedTuple):
 
         `anchors` and `references` are embeddings in place of the comparison's.
         """
-        allowed = self._allowed(rows)
-        allowed = is_valid[:, None] if allowed is None else allowed & is_valid[:, None]
+        allowed = is_valid[:, None]
+        if self.allowed is not None:
+            allowed = self.allowed(rows) & allowed
         labels = ops.take(self.anchor_labels, rows, axis=0)
         pairs = weighted(anchors, references, labels, self.reference_labels, self.match, allowed)
         return pairs._replace(block=Block(rows, is_valid, self.num_anchors, self.references is None, totals))
-
-    def _allowed(self, rows):
-        return None if self.allowed is None else self.allowed(rows)
 
 
 def weighted(anchors, references, anchor_labels, reference_labels, match=None, allowed=None):
@@ -77,12 +79,10 @@ def weighted(anchors, references, anchor_labels, reference_labels, match=None, a
 
 def by_relevance(anchors, references, anchor_labels, reference_labels, relevant, allowed=None):
     """`Pairs` with weight 1 on every allowed pair, positive where it is relevant."""
-    positive = relevant if allowed is None else ops.logical_and(relevant, allowed)
-    negative = ops.logical_not(relevant) if allowed is None else ops.not_equal(positive, allowed)
     dtype = anchors.dtype if keras.backend.standardize_dtype(anchors.dtype) == "float64" else "float32"
-    return Pairs(
-        anchors, references, anchor_labels, reference_labels, ops.cast(positive, dtype), ops.cast(negative, dtype)
-    )
+    positive = ops.cast(relevant if allowed is None else ops.logical_and(relevant, allowed), dtype)
+    negative = (1.0 if allowed is None else ops.cast(allowed, dtype)) - positive
+    return Pairs(anchors, references, anchor_labels, reference_labels, positive, negative)
 
 
 def matched(match, anchor_labels, reference_labels):

@@ -48,8 +48,7 @@ def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
         `Pairs` of `batch` anchors against themselves, with `references` None. A batch of one row has no pairs.
     """
     labels, embeddings = checked(labels, embeddings, match)
-    columns = ops.arange(ops.shape(labels)[0])
-    return Comparison(embeddings, None, labels, labels, match, lambda rows: rows[:, None] != columns)
+    return Comparison(embeddings, None, labels, labels, match, lambda rows: rows[:, None] != _numbers(labels))
 
 
 @serializable
@@ -287,6 +286,10 @@ def require_ids_that_fit(ids: Tensor) -> None:
             f"Received label {lost.flat[0]} on a backend that holds 32-bit integers only, expected ids below 2**31. "
             "Renumber the classes (numpy.unique(labels, return_inverse=True)), or set JAX_ENABLE_X64=1."
         )
+
+
+def _numbers(rows):
+    return ops.arange(ops.shape(rows)[0], dtype="int32")
 
 
 def _even_and_odd(rows):

@@ -5,7 +5,7 @@ import math
 import keras
 import numpy as np
 
-from tfdml._core.backends import custom_gradient, next_power_of_two, ops, reading_values, while_loop
+from tfdml._core.backends import custom_gradient, next_power_of_two, ops, reading_values, while_loop, with_diagonal
 from tfdml.pairs.products import exact_product, plus_transposed, product, row_products, square_norms
 
 # Below this fraction of the anchor's squared norm, a squared distance from one matrix product has too few digits.
@@ -18,11 +18,9 @@ _POWERS_OF_TWO = np.ldexp(1.0, np.arange(-100, 127))
 @custom_gradient
 def squared_within(x):
     """Squared distances between the rows. The gradient is one product with H = G + G^T, G by rows and by columns."""
-    rows = ops.arange(ops.shape(x)[0])
-    is_pair = rows[:, None] != rows
     x = x - central_point(x)
     both = x, x
-    d2 = ops.where(is_pair, refined(bilinear_form(both, both, product), is_pair, x, x), 0.0)
+    d2 = with_diagonal(refined(with_diagonal(bilinear_form(both, both, product), float("inf")), x, x), 0.0)
 
     def grad(upstream):
         h = plus_transposed(upstream)
@@ -37,7 +35,7 @@ def squared_between(anchors, references, columns, is_pair):
 
     `columns` are `columns_of_references(references)`, which all blocks of anchors share.
     """
-    d2 = refined(product(_row_factor(anchors, square_norms(anchors)), columns), is_pair, anchors, references)
+    d2 = refined(product(_row_factor(anchors, square_norms(anchors)), columns), anchors, references, is_pair)
 
     def grad(upstream):
         g = 2.0 * upstream  # its sums read the pairs, and not a copy of the references, such as a memory
@@ -59,7 +57,7 @@ def central_point(x):
 
 
 @reading_values
-def refined(d2, is_pair, anchors, references):
+def refined(d2, anchors, references, *is_pair):
     """The same squared distances, recomputed where they are small relative to the norms; 0 between duplicates.
 
     If every anchor has few near references, such as one copy in a memory, only these are recomputed, from differences;
@@ -67,18 +65,20 @@ def refined(d2, is_pair, anchors, references):
     """
     norms = square_norms(anchors)
     near = _NEAR_FRACTION * norms
+    of_pairs = ops.where(*is_pair, d2, float("inf")) if is_pair else d2
 
     def recompute(d2):
         duplicate = 8.0 * eps(anchors) ** 2 * anchors.shape[-1] * norms
         most = 0 if _references_are_divided() else min(_MAX_NEAR, d2.shape[1] or 0)
-        is_near = (d2 < near) & is_pair
+        is_near = of_pairs < near
         return ops.cond(
             ops.amax(ops.sum(ops.cast(is_near, "int32"), axis=1)) <= most,
             lambda: _with_exact_pairs(d2, is_near, most, anchors, references, duplicate),
             lambda: _with_exact_matrix(d2, near, anchors, references, duplicate),
         )
 
-    return _apply_if(ops.any((d2 < near) & is_pair), recompute, d2)
+    are_far = ops.all(ops.amin(of_pairs - near, axis=1) >= 0)  # booleans of all pairs take longer on a CPU
+    return _apply_if(ops.logical_not(are_far), recompute, d2)
 
 
 def _references_are_divided():

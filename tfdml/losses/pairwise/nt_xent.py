@@ -1,5 +1,6 @@
 """Softmax of one positive among the negatives: NT-Xent, and the losses of the same form."""
 
+import math
 from collections.abc import Callable
 from typing import Unpack
 
@@ -10,6 +11,9 @@ from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import count, log_sum_exp, softplus_sum_exp, weighted_mean
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
+
+# Up to this number of pairs, passes over all of them take less time than a condition.
+_FEW_PAIRS = 2**14
 
 
 def nt_xent(pairs: Pairs, *, temperature: float = 0.07) -> Tensor:
@@ -51,21 +55,21 @@ def one_positive_among_negatives(
 ) -> Tensor:
     """`positives_among_negatives` of scale * scores, of scale * change(scores) for a positive.
 
-    With at most one positive per anchor, as over proxies, all but the negatives is done on one column.
+    With at most one positive per anchor, as over proxies, all but the negatives is done on one column of many pairs.
     """
     log_sum_negatives = log_sum_exp(scale * scores, pairs.negative)[:, None]
-    total = ops.sum(pairs.positive, axis=1, keepdims=True)
 
     def mean(scores, positive):
         logits = scale * change(ops.where(positive > 0, scores, 0.0))
-        return weighted_mean(ops.softplus(log_sum_negatives - logits), positive)
+        return _mean_softplus(log_sum_negatives, logits, positive)
 
     def mean_of_one():
         score = ops.sum(pairs.positive * scores, axis=1, keepdims=True) / ops.where(total > 0, total, 1.0)
         return mean(score, total)
 
-    if not has_values():
+    if not has_values() or (None not in scores.shape and math.prod(scores.shape) <= _FEW_PAIRS):
         return mean(scores, pairs.positive)
+    total = ops.sum(pairs.positive, axis=1, keepdims=True)
     at_most_one = ops.all(total == ops.amax(pairs.positive, axis=1, keepdims=True))
     return ops.cond(at_most_one, mean_of_one, lambda: mean(scores, pairs.positive))
 
