@@ -113,8 +113,8 @@ def verdict(trained: Evaluation, frozen: Evaluation, best_epoch: int) -> str:
             "Training did not help: on the validation part, no epoch reached the MAP@R of the network before training, "
             "which is the one that is exported."
         )
-    values = [each.per_query.values["map@r"] for each in (trained, frozen)]
-    difference = metrics.paired_comparison(*values, trained.per_query.labels, seed=trained.seed)
+    after, before = (each.per_query.values["map@r"] for each in (trained, frozen))
+    difference = metrics.paired_comparison(after, before, trained.per_query.labels, seed=trained.seed)
     if np.isnan(difference.low):
         reason = f"an interval needs {least_classes()} classes or more, and the queries have {difference.classes}"
         return f"It cannot be told whether training helped: {reason}."

@@ -139,28 +139,29 @@ def test_in_shop_query_and_gallery_share_their_labels(tmp_path, monkeypatch):
         "c": "id_00000002 gallery",
         "d": "id_00000003 gallery",
         "e": "id_00000002 query",
+        "f": "id_00000004 gallery",
     }
     files = {name: f"img/WOMEN/Dresses/{row.split()[0]}/{name}.jpg" for name, row in rows.items()}
     write(
         tmp_path / "Eval/list_eval_partition.txt",
-        "5",
+        "6",
         "image_name item_id evaluation_status",
         *(f"{files[name]}      {row}      " for name, row in rows.items()),
     )
     write(
         tmp_path / "Anno/list_bbox_inshop.txt",
-        "5",
+        "6",
         "image_name clothes_type pose_type x_1 y_1 x_2 y_2",
         *(f"{file} 3 1 065 045 233 252" for file in files.values()),
     )
     write_files(tmp_path / "Img", files.values())
-    counts(monkeypatch, "in-shop", train=(1, 1), query=(2, 2), gallery=(2, 2))
+    counts(monkeypatch, "in-shop", train=(1, 1), query=(2, 2), gallery=(3, 3))
     train, query, gallery = in_shop(tmp_path)
     assert train.class_names == ("id_00000001",)
     assert train.protocol == "in-shop/3997-3985-train/query-gallery/v1"
-    assert query.class_names == gallery.class_names == ("id_00000002", "id_00000003")
+    assert query.class_names == gallery.class_names == ("id_00000002", "id_00000003", "id_00000004")
     assert query.labels.tolist() == [1, 0]
-    assert gallery.labels.tolist() == [0, 1]
+    assert gallery.labels.tolist() == [0, 1, 2]
     assert query.protocol == gallery.protocol == "in-shop/3997-3985/query-gallery/v1"
     assert query.boxes.tolist() == [[65, 45, 233, 252]] * 2
     write(tmp_path / "Anno/list_bbox_inshop.txt", "1", "header", f"{files['a']} 3 1 065 045 233 252")
