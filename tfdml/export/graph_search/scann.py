@@ -78,11 +78,8 @@ class _Searcher(tf.Module):
 
     def __init__(self, space, k, leaves, visited, rescore):
         super().__init__()
-        self.space, self.k, self._operations = (
-            space,
-            k,
-            scann_module("scann_ops", feature="ScannSearch", other="PartitionedSearch"),
-        )
+        self.space, self.k = space, k
+        self._operations = scann_module("scann_ops", feature="ScannSearch", other="PartitionedSearch")
         self.settings = {"leaves": leaves, "leaves_to_search": visited, "rescore": rescore}
         distance = "squared_l2" if space.metric == "euclidean" else "dot_product"
         builder = self._operations.builder(space.vectors, k, distance).tree(leaves, visited)
