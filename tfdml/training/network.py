@@ -129,7 +129,8 @@ def step_seconds(
     """
     model.optimizer.build(model.trainable_variables)
     variables = variables_of(model)
-    values, ends = [keras.ops.copy(variable) for variable in variables], []
+    values = [keras.ops.copy(variable) for variable in variables]
+    ends: list[tuple[float, float]] = []
 
     def note(step, logs):
         ends.append((float(logs["loss"]), time.perf_counter()))  # a GPU has a loss only after its step

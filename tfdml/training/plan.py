@@ -54,10 +54,10 @@ class Plan:
         names = [name for name in self.rows if name != "training" or self.gallery is not None]
         return np.sort(np.concatenate([self.rows[name] for name in names]))
 
-    def with_model(self, device: str) -> "Plan":
-        """The plan with its network.
+    def require_batch(self, device: str) -> EmbeddingModel:
+        """Raise an error unless a batch has enough classes, and fits into memory; a GPU's memory is not known.
 
-        An error unless a batch has enough classes, and fits into memory; a GPU's memory is not known.
+        Returns the network that was measured, not trained yet.
         """
         classes = len(np.unique(self.train.labels))
         received = f"classes_per_batch={self.settings.classes_per_batch} and {classes} classes to train on"
@@ -65,7 +65,7 @@ class Plan:
         model = network.new_model(self.settings, self.train)
         if device == "cpu":
             network.require_memory(self.settings, model, network.free_memory())
-        return replace(self, model=model)
+        return model
 
     def begin(self, folder: Path, say: Callable[[str], None]) -> None:
         """Say the plan, and write its settings into a new folder."""
@@ -93,12 +93,13 @@ def new_plan(images: LabeledSet, overrides: Mapping[str, Any], max_minutes: floa
     trial = new_settings({**values_of(chosen), "steps": 10, "epochs": 1})
     images = replace(images, load=network.preprocessing_of(trial, images.load))
     parts = parts_of(images, rows, trial.split_by)
-    plan = Plan(settings=trial, reasons={}, images=images, rows=rows, parts=parts).with_model(device)
-    timed = (plan.model, plan.train, parts["validation"])
+    plan = Plan(settings=trial, reasons={}, images=images, rows=rows, parts=parts)
+    model = plan.require_batch(device)
+    timed = (model, plan.train, parts["validation"])
     seconds = {"step_seconds": None} if "steps" in overrides else network.step_seconds(trial, *timed)
     chosen |= recommended_steps(facts, overrides, batch_size=trial.batch_size, max_minutes=minutes, **seconds)
     reasons = {name: setting.reason for name, setting in chosen.items()}
-    return replace(plan, settings=new_settings(values_of(chosen)), reasons=reasons)
+    return replace(plan, settings=new_settings(values_of(chosen)), reasons=reasons, model=model)
 
 
 def _facts(labels, device):
