@@ -4,7 +4,6 @@ import contextlib
 
 import keras
 import numpy as np
-import pandas as pd
 import pytest
 import tensorflow as tf
 
@@ -180,7 +179,6 @@ def test_an_epoch_without_negatives_is_one_warning(labels, options, share):
     [  # of the labels 0 0 0 1 2 3, by hand
         (pairs.all_pairs, [1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1]),
         (pairs.even_against_odd, [1, 1, 0], [1, 1, 1]),
-        (pairs.consecutive_pairs, [1, 0, 0], [0, 1, 1]),
     ],
 )
 def test_anchors_with_a_positive_and_with_a_negative_are_counted_by_the_pairing(pairing, positive, negative):
@@ -195,7 +193,7 @@ WITHOUT_ORDER = [losses.NTXentLoss(pairing=pairs.two_views), losses.TripletLoss(
 @pytest.mark.parametrize("loss", [*WITHOUT_ORDER, losses.MatryoshkaLoss(WITHOUT_ORDER[0], dims=(2, 4))])
 def test_views_and_triplets_that_keras_would_shuffle_are_an_error(loss):
     for labels in (np.zeros(48, int), None) if loss is WITHOUT_ORDER[0] else (Y,):
-        assert unchanged(make(loss), "shuffle=True, the default, .* expected shuffle=False", X, labels, batch_size=12)
+        assert unchanged(make(loss), "Received shuffle=True .* expected shuffle=False", X, labels, batch_size=12)
         make(loss).fit(X, labels, batch_size=12, shuffle=False, verbose=0)
 
 
@@ -222,22 +220,11 @@ def test_a_short_last_batch_that_divides_a_group_or_a_micro_batch_is_an_error_th
     )
 
 
-def test_weights_of_rows_for_pairs_of_rows_are_an_error():
-    model = make(losses.NPairsLoss(pairing=pairs.even_against_odd))
-    for options in ({"sample_weight": np.ones(48)}, {"class_weight": dict.fromkeys(range(8), 1.0)}):
-        assert unchanged(model, "weight for a loss of groups of rows", X, Y, shuffle=False, **options)
-
-
 def test_what_is_no_batch_of_examples_with_ids_is_named():
     model = make(losses.ContrastiveLoss())
     examples = tf.data.Dataset.from_tensor_slices((X, Y))
     assert unchanged(model, r"Received a dataset of single examples, .*dataset\.batch", examples, shuffle=False)
     assert unchanged(model, r"Received no labels, .*fit\(x, labels\)", X)
-    assert unchanged(
-        model, "labels of dtype object, expected integer class ids", X, pd.DataFrame({"y": list("ab" * 24)})
-    )
-    model = make(losses.ContrastiveLoss())
-    assert model.evaluate(X, pd.DataFrame({"y": Y}), verbose=0) == model.evaluate(X, Y, verbose=0)
 
 
 def test_text_lists_and_numbers_in_place_of_labels_are_errors_that_say_how_to_number_them():

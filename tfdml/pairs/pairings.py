@@ -25,16 +25,6 @@ def in_blocks(comparison: Callable[..., Comparison]) -> Callable[..., Pairs]:
     return pairing
 
 
-def of_neighbors(rows: int) -> Callable[[Callable[..., Pairs]], Callable[..., Pairs]]:
-    """Decorator of a pairing whose anchors are groups of this number of neighboring rows, its attribute `neighbors`."""
-
-    def marked(pairing):
-        pairing.neighbors = rows
-        return pairing
-
-    return marked
-
-
 @serializable
 @in_blocks
 def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
@@ -63,7 +53,6 @@ def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
 
 
 @serializable
-@of_neighbors(2)
 def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
     """Row 0 against row 1, row 2 against row 3, and so on, for a batch that is a list of pairs.
 
@@ -90,7 +79,6 @@ def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = 
 
 
 @serializable
-@of_neighbors(2)
 @in_blocks
 def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """Rows 0, 2, 4, ... as anchors against rows 1, 3, 5, ..., the layout of the N-pair loss.
@@ -113,7 +101,6 @@ def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = N
 
 
 @serializable
-@of_neighbors(2)
 @in_blocks
 def two_views(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """Every row of a batch against every other row, where rows 2k and 2k + 1 are two views of one example.
@@ -214,7 +201,6 @@ def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -
 
 
 @serializable
-@of_neighbors(2)
 def labeled_pairs(labels: Tensor, embeddings: Tensor) -> Pairs:
     """Row 0 against row 1, row 2 against row 3, and so on, where labels say which pairs are similar.
 
@@ -252,7 +238,6 @@ def labeled_pairs(labels: Tensor, embeddings: Tensor) -> Pairs:
 
 
 @serializable
-@of_neighbors(3)
 def triplet_rows(labels: Tensor, embeddings: Tensor) -> Pairs:
     """Rows 0, 3, 6, ... as anchors, each against its own positive and negative, the two rows that follow it.
 

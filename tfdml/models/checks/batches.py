@@ -19,12 +19,13 @@ from tfdml._core.backends import looked_at
 from tfdml._core.checks import how_to_number, require
 from tfdml.layers.base import unchanged
 from tfdml.models.checks.pixels import expects_other_pixels, require_pixels
-from tfdml.pairs import all_pairs, consecutive_pairs, even_against_odd, triplet_rows, two_views
+from tfdml.pairs import all_pairs, consecutive_pairs, even_against_odd, labeled_pairs, triplet_rows, two_views
 from tfdml.pairs.conditions import Conditions, noted
 
 _KERAS_BATCH_SIZE = 32  # of arrays
 _ROWS = 48  # of a batch of unknown size: pairs, triplets and small groups divide it
 _COUNTED_BATCHES = 16  # in which anchors with positives are counted
+_NEIGHBORS = {2: (consecutive_pairs, even_against_odd, labeled_pairs, two_views), 3: (triplet_rows,)}
 _FEW_PAIRS = 0.1  # of the anchors
 _KINDS = (
     "positive, another example of their class in their batch: the loss learns little of the others.",
@@ -55,7 +56,10 @@ class BatchChecks:
         self.conditions: list[Conditions] | None = None
         self.error: ValueError | None = None
         self.validation_split = validation_split
-        self.rows_of_group = math.lcm(micro_batch_size or 1, *(_neighbors(loss) for loss in self.losses))
+        pairings = [getattr(term, "pairing", None) for loss in self.losses for term in _terms(loss)]
+        self.is_mixed = is_shuffled and any(pairing in (two_views, triplet_rows) for pairing in pairings)
+        groups = [rows for rows, grouped in _NEIGHBORS.items() if any(pairing in grouped for pairing in pairings)]
+        self.rows_of_group = math.lcm(micro_batch_size or 1, *groups)
         self._counts = [_pairing_of_rows(loss) if counts_positives else None for loss in self.losses]
         self._counted: list[np.ndarray] = []
         self._counts_what_is_drawn = False
@@ -83,8 +87,9 @@ class BatchChecks:
             self._counted.clear()
 
     def warn_of_few_pairs(self) -> None:
-        """Warn if few anchors of a loss that compares the rows of a batch had a positive, or few had a negative."""
+        """Warn once if few anchors of a loss that compares the rows of a batch had a positive, or a negative."""
         fractions = np.mean(np.concatenate(self._counted, axis=1), axis=1) if self._counted else (1.0, 1.0)
+        self._counts, self._counted = [], []
         for fraction, kind in zip(fractions, _KINDS, strict=True):
             if fraction < _FEW_PAIRS:
                 warnings.warn(
@@ -95,21 +100,16 @@ class BatchChecks:
 
     def _require_whole_groups(self, rows, batch_size):
         """Raise a ValueError for arrays in whose batches neighboring rows would not stay together."""
-        pairings = {getattr(part, "pairing", None) for loss in self.losses for part in _parts(loss)}
-        is_mixed = self.is_shuffled and not pairings.isdisjoint({two_views, triplet_rows})
-        require(not is_mixed, "shuffle=True, the default, for a loss of views or triplets in order", "shuffle=False")
-        trained = math.floor(rows * (1 - self.validation_split))
-        for part in (trained, rows - trained):
-            for size in (min(part, batch_size), part % batch_size):
+        require(not self.is_mixed, "shuffle=True for views or triplets, whose rows it would mix", "shuffle=False")
+        num_trained = math.floor(rows * (1 - self.validation_split))
+        for num_rows in (num_trained, rows - num_trained):
+            for size in (min(num_rows, batch_size), num_rows % batch_size):
                 self._require_multiple(size, f" of {rows} examples with batch_size={batch_size}")
 
     def _require_multiple(self, size, data=""):
-        group = self.rows_of_group
-        require(
-            size % group == 0,
-            f"a batch of {size} rows{data} for a loss or micro-batches of groups of {group} rows",
-            f"a multiple of {group}. Pass another batch_size, and leave out the rows of the last group",
-        )
+        received = f"a batch of {size} rows{data} for a loss or micro-batches of {self.rows_of_group} rows each"
+        expected = f"a multiple of {self.rows_of_group}. Pass another batch_size, and leave out the last few rows"
+        require(size % self.rows_of_group == 0, received, expected)
 
     def _of_dataset(self, dataset):
         """A dataset of TensorFlow whose batches are checked as they are drawn, if they have to be."""
@@ -123,8 +123,8 @@ class BatchChecks:
         drawn_classes = getattr(dataset, "drawn_classes", None)  # of a sampler, whose batches have positives
         if drawn_classes is not None and self._has_conditions():
             self._check([np.repeat(drawn_classes(), 2)])  # as pairs of equal rows
-        is_checked = self._has_conditions() or any(self._counts) or self.rows_of_group > 1
-        has_to_be_seen = drawn_classes is None and is_checked
+        checked = (self._has_conditions(), any(self._counts), self.rows_of_group > 1)
+        has_to_be_seen = drawn_classes is None and any(checked)
         if not has_to_be_seen and not expects_other_pixels(self.model, x):
             return dataset
         return looked_at(dataset, lambda x, y: self._look(x, y if has_to_be_seen else []), self.by_output)
@@ -138,7 +138,6 @@ class BatchChecks:
         return _looked_at_one_by_one(itertools.chain([first], batches), self._look_at)
 
     def _look_at_arrays(self, x, y, batch_size):
-        y = keras.tree.map_structure(lambda values: np.asarray(values) if hasattr(values, "iloc") else values, y)
         labels = [_as_array(values) for values in self.by_output(y)]
         first = [keras.tree.map_structure(lambda values: values[:batch_size], values) for values in (x, y)]
         self._prepare(first)
@@ -281,7 +280,6 @@ def checked_data(
         validation_split=arguments.get("validation_split", 0.0),
         micro_batch_size=model._micro_batch_size if trains else None,
     )
-    _require_no_weights_of_rows(training_checks.losses, arguments)
     validation_checks = checks(advice=_ADVICE_FOR_VALIDATION)
     batch_size, validation = arguments.get("batch_size"), arguments.get("validation_data")
     checked = {**arguments, "x": training_checks.of_data(arguments.get("x"), arguments.get("y"), batch_size)}
@@ -294,7 +292,11 @@ def checked_data(
         model._has_counted_positives = True
         callbacks = arguments.get("callbacks")
         if not isinstance(callbacks, keras.callbacks.CallbackList):
-            checked["callbacks"] = [*keras.tree.flatten(callbacks or []), _WarnOfFewPairs(training_checks)]
+            warn = keras.callbacks.LambdaCallback(
+                on_epoch_begin=lambda *_: training_checks.begin_epoch(),
+                on_epoch_end=lambda *_: training_checks.warn_of_few_pairs(),
+            )
+            checked["callbacks"] = [*keras.tree.flatten(callbacks or []), warn]
     try:
         yield checked
     except Exception:  # TensorFlow wraps what a function of Python raises
@@ -304,64 +306,29 @@ def checked_data(
         raise error from None
 
 
-class _WarnOfFewPairs(keras.callbacks.Callback):
-    """Warn at the end of the first epoch if few anchors had a positive, or a negative."""
-
-    def __init__(self, checks: BatchChecks) -> None:
-        super().__init__()
-        self.checks: BatchChecks | None = checks
-
-    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Count from here on."""
-        if self.checks is not None:
-            self.checks.begin_epoch()
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Warn, once."""
-        if self.checks is not None:
-            self.checks.warn_of_few_pairs()
-        self.checks = None
-
-
 def _looked_at_one_by_one(batches: Iterable[Any], look: Callable[[Any], None]) -> Iterator[Any]:
     for batch in batches:
         look(batch)
         yield batch
 
 
-def _parts(loss):
+def _terms(loss):
     """The losses of a sum; the loss itself, if it is none."""
     return getattr(loss, "settings", {}).get("losses") or [loss]
 
 
-def _neighbors(loss):
-    """The number of rows that a loss takes together."""
-    return math.lcm(*(getattr(getattr(one, "pairing", None), "neighbors", 1) for one in _parts(loss)))
-
-
 def _pairing_of_rows(loss):
     """The pairing of a loss, and of each loss of a sum, that compares rows by their class alone; None for others."""
-    pairings = {getattr(one, "pairing", None) if getattr(one, "match", None) is None else None for one in _parts(loss)}
-    known = [pairing for pairing in (all_pairs, even_against_odd, consecutive_pairs) if pairings == {pairing}]
-    return known[0] if known else None
+    pairings = [hasattr(term, "pairing") and term.match is None and term.pairing for term in _terms(loss)]
+    return next((pairing for pairing in (all_pairs, even_against_odd) if {*map(id, pairings)} == {id(pairing)}), None)
 
 
 def _have_pairs(pairing, ids):
     """Whether each anchor has a positive, and whether it has a negative, `(2, anchors)`."""
-    if pairing is consecutive_pairs:
-        return np.stack([ids[::2] == ids[1::2], ids[::2] != ids[1::2]])
     anchors, references = (ids, ids) if pairing is all_pairs else (ids[::2], ids[1::2])
     classes, numbers = np.unique(np.concatenate([anchors, references]), return_inverse=True)
     same = np.bincount(numbers[len(anchors) :], minlength=len(classes))[numbers[: len(anchors)]]
     return np.stack([same > (pairing is all_pairs), same < len(references)])
-
-
-def _require_no_weights_of_rows(losses, arguments):
-    """Raise a ValueError for weights of rows where a loss has one value for several rows."""
-    names = [name for name in ("sample_weight", "class_weight") if arguments.get(name) is not None]
-    has_groups = any(getattr(getattr(loss, "pairing", None), "neighbors", 1) > 1 for loss in losses)
-    expected = "none: its anchors are not the rows. Weight the values of loss.call in a loss of your own"
-    require(not (names and has_groups), f"{' and '.join(names)} for a loss of groups of rows", expected)
 
 
 def _require_no_text(labels):

@@ -1,6 +1,5 @@
 """Losses and metrics that `compile` would take, and that mean something else than their user thinks."""
 
-import inspect
 from typing import Any
 
 import keras
@@ -13,9 +12,6 @@ def require_losses_and_metrics(losses: list[Any], *metrics: Any) -> None:
     for loss in losses:
         received = f"the class {getattr(loss, '__name__', loss)} as a loss"
         require(not isinstance(loss, type), received, f"an object: {getattr(loss, '__name__', loss)}(...)")
-        is_of_pairs = inspect.isfunction(loss) and loss.__module__.startswith("tfdml.losses.")
-        received = f"the function {getattr(loss, '__name__', loss)} of Pairs as a loss"
-        require(not is_of_pairs, received, "an object of its class, such as tfdml.losses.ContrastiveLoss()")
     compare_labels = [hasattr(loss, "pairing") or "losses" in getattr(loss, "settings", {}) for loss in losses]
     if losses and all(compare_labels):
         for metric in keras.tree.flatten(metrics):
