@@ -4,7 +4,9 @@ import copy
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
+import tensorflow as tf
 
 from tests.embedding.test_to_disk import Flat
 from tfdml import models, search
@@ -100,3 +102,15 @@ def test_a_model_without_a_fingerprint_gives_unknown_vectors():
             return x
 
     assert models.embed(Plain(), X).fingerprint is None
+
+
+def test_examples_of_every_kind_give_the_embeddings_of_the_array():
+    class Doubled:
+        def predict_on_batch(self, x):
+            return 2 * np.asarray(x, np.float32)
+
+    pairs = tf.data.Dataset.from_tensor_slices((X, np.arange(40)))
+    for data in (X.tolist(), tf.constant(X), pd.DataFrame(X), pairs.batch(7), pairs.map(lambda x, _: x).batch(2)):
+        np.testing.assert_array_equal(models.embed(Doubled(), data, batch_size=9), 2 * X)
+    with pytest.raises(ValueError, match=r"Received an endless dataset, .*take\(n\)"):
+        models.embed(Doubled(), pairs.batch(7).repeat())

@@ -1,5 +1,7 @@
 """The programs that everybody writes first, through `compile` and `fit` with plain arrays."""
 
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -160,6 +162,69 @@ def test_an_epoch_without_positives_is_one_warning_and_other_losses_and_samplers
     model.fit(*data(lonely), **settings)
     make(losses.ArcFaceLoss(classes=48)).fit(*data(lonely), **settings)
     make(losses.TripletLoss()).fit(*data(Y), **settings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("labels", "options", "share"),
+    [(Y, {"shuffle": False}, "0.0%"), (np.zeros(48, int), {}, "0.0%"), (np.arange(48) // 47, {}, None)],
+)
+def test_an_epoch_without_negatives_is_one_warning(labels, options, share):
+    with contextlib.nullcontext() if share is None else pytest.warns(UserWarning, match=f"{share}.* had a negative"):
+        make(losses.TripletLoss()).fit(X, labels, batch_size=6 if share else 48, verbose=0, **options)
+
+
+@pytest.mark.parametrize(
+    ("pairing", "positive", "negative"),
+    [  # of the labels 0 0 0 1 2 3, by hand
+        (pairs.all_pairs, [1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1]),
+        (pairs.even_against_odd, [1, 1, 0], [1, 1, 1]),
+    ],
+)
+def test_anchors_with_a_positive_and_with_a_negative_are_counted_by_the_pairing(pairing, positive, negative):
+    checks = make(losses.ContrastiveLoss(pairing=pairing))._checks(counts_positives=True)
+    checks.of_data(X[:6], np.array([0, 0, 0, 1, 2, 3]), 6)
+    np.testing.assert_array_equal(np.concatenate(checks._counted, axis=1), [positive, negative])
+
+
+WITHOUT_ORDER = [losses.NTXentLoss(pairing=pairs.two_views), losses.TripletLoss(pairing=pairs.triplet_rows)]
+
+
+@pytest.mark.parametrize("loss", [*WITHOUT_ORDER, losses.MatryoshkaLoss(WITHOUT_ORDER[0], dims=(2, 4))])
+def test_views_and_triplets_that_keras_would_shuffle_are_an_error(loss):
+    for labels in (np.zeros(48, int), None) if loss is WITHOUT_ORDER[0] else (Y,):
+        assert unchanged(make(loss), "Received shuffle=True .* expected shuffle=False", X, labels, batch_size=12)
+        make(loss).fit(X, labels, batch_size=12, shuffle=False, verbose=0)
+
+
+TRIPLETS = WITHOUT_ORDER[1]
+DIVIDED = [  # loss, rows, arguments of fit, what is told
+    (TRIPLETS, 48, {"batch_size": 16}, "16 rows of 48 .*batch_size=16.* multiple of 3"),
+    (TRIPLETS, 46, {"batch_size": 12}, "10 rows of 46 .*multiple of 3"),
+    (TRIPLETS, 48, {"batch_size": 12, "validation_split": 0.2}, "2 rows of 48 .*multiple of 3"),
+    (losses.ContrastiveLoss(pairing=pairs.consecutive_pairs), 47, {"batch_size": 12}, "11 rows of 47.* multiple of 2"),
+]
+
+
+@pytest.mark.parametrize(("loss", "rows", "options", "message"), DIVIDED)
+def test_batches_that_divide_a_pair_or_a_triplet_are_an_error_before_a_weight_changes(loss, rows, options, message):
+    assert unchanged(make(loss), message, X[:rows], Y[:rows], shuffle=False, **options)
+
+
+def test_a_short_last_batch_that_divides_a_group_or_a_micro_batch_is_an_error_that_says_so():
+    dataset = tf.data.Dataset.from_tensor_slices((X[:20], Y[:20])).batch(12)
+    with pytest.raises(ValueError, match=r"a batch of 8 rows for .*expected a multiple of 3"):
+        make(TRIPLETS).fit(dataset, shuffle=False, verbose=0)
+    assert unchanged(
+        make(losses.TripletLoss(), micro_batch_size=4), "a batch of 6 rows.*multiple of 4", X[:18], Y[:18], 12
+    )
+
+
+def test_what_is_no_batch_of_examples_with_ids_is_named():
+    model = make(losses.ContrastiveLoss())
+    examples = tf.data.Dataset.from_tensor_slices((X, Y))
+    assert unchanged(model, r"Received a dataset of single examples, .*dataset\.batch", examples, shuffle=False)
+    assert unchanged(model, r"Received no labels, .*fit\(x, labels\)", X)
 
 
 def test_text_lists_and_numbers_in_place_of_labels_are_errors_that_say_how_to_number_them():

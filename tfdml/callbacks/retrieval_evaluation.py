@@ -172,11 +172,13 @@ def _as_data(data):
 
 
 def _require_finite_pairs(dataset):
-    is_pair = isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) == 2
+    """Raise a ValueError unless a dataset holds batches of pairs and ends."""
+    spec = dataset.element_spec
+    is_pair = isinstance(spec, tuple) and len(spec) == 2 and spec[1].shape.rank != 0
     require(
         is_pair and dataset.cardinality() != -1,
         f"a dataset of {dataset.element_spec} and cardinality {int(dataset.cardinality())}",
-        "a finite one of batches (x, labels). Map it to pairs, and end it with take(n)",
+        "a finite one of batches (x, labels). Map it to pairs, batch it, and end it with take(n)",
     )
 
 

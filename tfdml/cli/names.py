@@ -70,8 +70,10 @@ def _require(condition, argument, received, expected):
 
 
 def _require_files(argument, names, is_there=Path.is_file, expected="a file"):
-    missing = ", ".join(name for name in names if not is_there(Path(name).expanduser()))
-    _require(not missing, argument, f"{missing}: no such file or folder", expected)
+    missing = [name for name in names if not is_there(Path(name).expanduser())]
+    are_there = any(Path(name).expanduser().exists() for name in missing)  # as something else
+    received = f"{', '.join(missing)}: {'a file or folder of another kind' if are_there else 'no such file or folder'}"
+    _require(not missing, argument, received, expected)
 
 
 def _require_set(options):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdml._core.checks import is_labeled_set, require_whole
+from tfdml._core.checks import as_readable, is_labeled_set, require, require_whole
 from tfdml._core.checksums import fingerprint
 from tfdml._core.terminal import show_progress
 from tfdml.embedding.vectors import Vectors, with_model
@@ -35,8 +35,9 @@ def embed(model: Embedder, data: Examples, *, batch_size: int = 256) -> Vectors:
 
     Args:
         model: model of one output `(batch, dim)`.
-        data: a labeled set of `tfdml.datasets`, an array `(examples, ...)`, or anything else with a length that takes
-            an array of row numbers in brackets and returns these examples: a memory map, an HDF5 dataset.
+        data: a labeled set of `tfdml.datasets`, an array `(examples, ...)`, a finite `tf.data.Dataset` of batches, with
+            or without labels, or anything else with a length that takes an array of row numbers in brackets and returns
+            these examples: a memory map, an HDF5 dataset.
         batch_size: number of examples embedded at the same time.
 
     Returns:
@@ -78,11 +79,24 @@ def _batches(data, batch_size, rows):
     if is_labeled_set(data):
         data = (data if rows is None else data.take(rows)).batches(batch_size)
     if hasattr(data, "element_spec"):
-        return lambda: data, int(data.cardinality())
+        count = int(data.cardinality())
+        require(count != -1, "an endless dataset", "a finite one of batches. End it with take(n)")
+        return lambda: _drawn(data), count
+    if isinstance(data, list) or hasattr(data, "iloc") or hasattr(data, "numpy"):  # brackets take something else
+        data = np.asarray(as_readable(data))
     x, labels = data if isinstance(data, tuple) else (data, np.arange(len(data)))
     rows = np.arange(len(labels)) if rows is None else rows
     count = -(-len(rows) // batch_size)
     return lambda: ((x[batch], labels[batch]) for batch in _parts(rows, batch_size)), count
+
+
+def _drawn(dataset):
+    """The batches `(examples, labels)` of a dataset; the labels are 0 where it has none."""
+    import keras
+
+    for batch in dataset:
+        x, labels, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        yield x, np.zeros(len(keras.tree.flatten(x)[0]), np.int64) if labels is None else labels
 
 
 def _parts(rows, size):

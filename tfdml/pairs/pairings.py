@@ -313,6 +313,7 @@ def _require_even(rows):
 
 def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> tuple[Tensor, Tensor]:
     """Labels and `(batch, dim)` float embeddings as tensors; labels are `(batch,)` integers, or any with `match`."""
+    require(labels is not None, "no labels", "one class id per example: fit(x, labels), or batches (x, labels)")
     labels, embeddings = usable(labels, embeddings)
     embeddings = ops.convert_to_tensor(embeddings)
     dtype = keras.backend.standardize_dtype(embeddings.dtype)

@@ -130,7 +130,8 @@ def test_a_query_is_removed_by_its_row_and_not_by_its_rank():
 
 def test_nothing_is_removed_from_a_gallery_of_its_own():
     x = [[1.0, 0.0], [0.0, 1.0]]
-    found = retrieval(x, [0, 1], k=1, gallery=x, gallery_labels=[0, 1])
+    with pytest.warns(UserWarning, match="each query finds itself. Leave out gallery="):
+        found = retrieval(x, [0, 1], k=1, gallery=x, gallery_labels=[0, 1])
     assert (found["recall@1"], found["queries"]) == (1, 2)
 
 

@@ -7,6 +7,7 @@ checked before the first step, batches of other data on their way into the step.
 
 import contextlib
 import itertools
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -18,13 +19,18 @@ from tfdml._core.backends import looked_at
 from tfdml._core.checks import how_to_number, require
 from tfdml.layers.base import unchanged
 from tfdml.models.checks.pixels import expects_other_pixels, require_pixels
-from tfdml.pairs import all_pairs
+from tfdml.pairs import all_pairs, consecutive_pairs, even_against_odd, labeled_pairs, triplet_rows, two_views
 from tfdml.pairs.conditions import Conditions, noted
 
 _KERAS_BATCH_SIZE = 32  # of arrays
 _ROWS = 48  # of a batch of unknown size: pairs, triplets and small groups divide it
 _COUNTED_BATCHES = 16  # in which anchors with positives are counted
-_FEW_POSITIVES = 0.1  # of the anchors
+_NEIGHBORS = {2: (consecutive_pairs, even_against_odd, labeled_pairs, two_views), 3: (triplet_rows,)}
+_FEW_PAIRS = 0.1  # of the anchors
+_KINDS = (
+    "positive, another example of their class in their batch: the loss learns little of the others.",
+    "negative, an example of another class in their batch: the others only move together, and embeddings collapse.",
+)
 _ADVICE_FOR_VALIDATION = (
     " They are the labels of validation_data: for classes that are not trained, leave it out, and measure them by "
     "tfdml.callbacks.RetrievalEvaluation."
@@ -42,12 +48,19 @@ class BatchChecks:
         counts_positives: bool = False,
         is_shuffled: bool = False,
         advice: str = "",
+        validation_split: float = 0.0,
+        micro_batch_size: int | None = None,
     ) -> None:
         self.model, self.by_output, self.is_shuffled, self.advice = model, by_output, is_shuffled, advice
         self.losses = by_output(model.loss)[: len(model.outputs)]
         self.conditions: list[Conditions] | None = None
         self.error: ValueError | None = None
-        self._counts = [counts_positives and _compares_rows(loss) for loss in self.losses]
+        self.validation_split = validation_split
+        pairings = [getattr(term, "pairing", None) for loss in self.losses for term in _terms(loss)]
+        self.is_mixed = is_shuffled and any(pairing in (two_views, triplet_rows) for pairing in pairings)
+        groups = [rows for rows, grouped in _NEIGHBORS.items() if any(pairing in grouped for pairing in pairings)]
+        self.rows_of_group = math.lcm(micro_batch_size or 1, *groups)
+        self._counts = [_pairing_of_rows(loss) if counts_positives else None for loss in self.losses]
         self._counted: list[np.ndarray] = []
         self._counts_what_is_drawn = False
         self._has_seen_examples = False
@@ -62,6 +75,8 @@ class BatchChecks:
             return _CheckedBatches(x, self._look_at)
         if isinstance(x, Iterator):
             return self._of_iterator(x)
+        if hasattr(keras.tree.flatten(x)[0], "shape"):
+            self._require_whole_groups(len(keras.tree.flatten(x)[0]), batch_size or _KERAS_BATCH_SIZE)
         if y is not None:
             self._look_at_arrays(x, y, batch_size or _KERAS_BATCH_SIZE)
         return x
@@ -71,16 +86,30 @@ class BatchChecks:
         if self._counts_what_is_drawn:
             self._counted.clear()
 
-    def warn_of_few_positives(self) -> None:
-        """Warn if few anchors of a loss that compares the rows of a batch had a positive."""
-        fraction = float(np.mean(np.concatenate(self._counted))) if self._counted else 1.0
-        if fraction < _FEW_POSITIVES:
-            warnings.warn(
-                f"{fraction:.1%} of the anchors of the first epoch had a positive, another example of their class in "
-                "their batch: the loss learns little of the others. Draw batches with a sampler: "
-                "tfdml.samplers.GroupSampler(classes_per_batch=8, examples_per_class=4).batches(x, labels).",
-                stacklevel=3,
-            )
+    def warn_of_few_pairs(self) -> None:
+        """Warn once if few anchors of a loss that compares the rows of a batch had a positive, or a negative."""
+        fractions = np.mean(np.concatenate(self._counted, axis=1), axis=1) if self._counted else (1.0, 1.0)
+        self._counts, self._counted = [], []
+        for fraction, kind in zip(fractions, _KINDS, strict=True):
+            if fraction < _FEW_PAIRS:
+                warnings.warn(
+                    f"{fraction:.1%} of the anchors of the first epoch had a {kind} Draw batches with a sampler: "
+                    "tfdml.samplers.GroupSampler(classes_per_batch=8, examples_per_class=4).batches(x, labels).",
+                    stacklevel=3,
+                )
+
+    def _require_whole_groups(self, rows, batch_size):
+        """Raise a ValueError for arrays in whose batches neighboring rows would not stay together."""
+        require(not self.is_mixed, "shuffle=True for views or triplets, whose rows it would mix", "shuffle=False")
+        num_trained = math.floor(rows * (1 - self.validation_split))
+        for num_rows in (num_trained, rows - num_trained):
+            for size in (min(num_rows, batch_size), num_rows % batch_size):
+                self._require_multiple(size, f" of {rows} examples with batch_size={batch_size}")
+
+    def _require_multiple(self, size, data=""):
+        received = f"a batch of {size} rows{data} for a loss or micro-batches of {self.rows_of_group} rows each"
+        expected = f"a multiple of {self.rows_of_group}. Pass another batch_size, and leave out the last few rows"
+        require(size % self.rows_of_group == 0, received, expected)
 
     def _of_dataset(self, dataset):
         """A dataset of TensorFlow whose batches are checked as they are drawn, if they have to be."""
@@ -88,11 +117,14 @@ class BatchChecks:
         specs = keras.tree.flatten((x, y))
         if y is None or not all(hasattr(spec, "shape") and hasattr(spec, "dtype") for spec in specs):
             return dataset
+        is_batched = all(spec.shape.rank != 0 for spec in keras.tree.flatten(y))
+        require(is_batched, "a dataset of single examples", "one of batches: dataset.batch(32)")
         self._prepare((x, y), lambda: next(iter(dataset.take(1))))
         drawn_classes = getattr(dataset, "drawn_classes", None)  # of a sampler, whose batches have positives
         if drawn_classes is not None and self._has_conditions():
             self._check([np.repeat(drawn_classes(), 2)])  # as pairs of equal rows
-        has_to_be_seen = drawn_classes is None and (self._has_conditions() or any(self._counts))
+        checked = (self._has_conditions(), any(self._counts), self.rows_of_group > 1)
+        has_to_be_seen = drawn_classes is None and any(checked)
         if not has_to_be_seen and not expects_other_pixels(self.model, x):
             return dataset
         return looked_at(dataset, lambda x, y: self._look(x, y if has_to_be_seen else []), self.by_output)
@@ -156,6 +188,8 @@ class BatchChecks:
                 require_pixels(self.model, x)
                 self._has_seen_examples = True
             self._check(labels)
+            if count and labels:
+                self._require_multiple(len(labels[0]))
         except ValueError as error:
             self.error = self.error or error
             raise
@@ -172,11 +206,11 @@ class BatchChecks:
                     raise ValueError(f"{error}{self.advice}") from None
 
     def _count(self, labels):
-        for counts_positives, numbers in zip(self._counts, labels, strict=False):
-            numbers = _as_ids(numbers) if counts_positives else None
+        """Count the anchors that have a positive, and a negative, for losses over the rows of a batch."""
+        for pairing, numbers in zip(self._counts, labels, strict=False):
+            numbers = None if pairing is None else _as_ids(numbers)
             if numbers is not None and len(self._counted) < _COUNTED_BATCHES:
-                _, inverse, counts = np.unique(numbers, return_inverse=True, return_counts=True)
-                self._counted.append(counts[inverse] > 1)
+                self._counted.append(_have_pairs(pairing, numbers))
 
 
 def conditions_of(loss: Any, labels: Any, output: Any) -> Conditions:
@@ -238,7 +272,12 @@ def checked_data(
 ) -> Iterator[dict[str, Any]]:
     """The arguments of `fit` or `evaluate` with data that are checked; the block raises the errors of its batches."""
     counts = trains and not model._has_counted_positives
-    training_checks = checks(counts_positives=counts, is_shuffled=trains and arguments.get("shuffle", True))
+    training_checks = checks(
+        counts_positives=counts,
+        is_shuffled=trains and arguments.get("shuffle", True),
+        validation_split=arguments.get("validation_split", 0.0),
+        micro_batch_size=model._micro_batch_size if trains else None,
+    )
     validation_checks = checks(advice=_ADVICE_FOR_VALIDATION)
     batch_size, validation = arguments.get("batch_size"), arguments.get("validation_data")
     checked = {**arguments, "x": training_checks.of_data(arguments.get("x"), arguments.get("y"), batch_size)}
@@ -251,7 +290,11 @@ def checked_data(
         model._has_counted_positives = True
         callbacks = arguments.get("callbacks")
         if not isinstance(callbacks, keras.callbacks.CallbackList):
-            checked["callbacks"] = [*keras.tree.flatten(callbacks or []), _WarnOfFewPositives(training_checks)]
+            warn = keras.callbacks.LambdaCallback(
+                on_epoch_begin=lambda *_: training_checks.begin_epoch(),
+                on_epoch_end=lambda *_: training_checks.warn_of_few_pairs(),
+            )
+            checked["callbacks"] = [*keras.tree.flatten(callbacks or []), warn]
     try:
         yield checked
     except Exception:  # TensorFlow wraps what a function of Python raises
@@ -261,33 +304,29 @@ def checked_data(
         raise error from None
 
 
-class _WarnOfFewPositives(keras.callbacks.Callback):
-    def __init__(self, checks: BatchChecks) -> None:
-        super().__init__()
-        self.checks: BatchChecks | None = checks
-
-    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Count from here on."""
-        if self.checks is not None:
-            self.checks.begin_epoch()
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Warn, once."""
-        if self.checks is not None:
-            self.checks.warn_of_few_positives()
-        self.checks = None
-
-
 def _looked_at_one_by_one(batches: Iterable[Any], look: Callable[[Any], None]) -> Iterator[Any]:
     for batch in batches:
         look(batch)
         yield batch
 
 
-def _compares_rows(loss):
-    """Whether a loss, and each loss of a sum, compares the rows of a batch by their class alone."""
-    losses = getattr(loss, "settings", {}).get("losses") or [loss]
-    return all(getattr(one, "pairing", None) is all_pairs and one.match is None for one in losses)
+def _terms(loss):
+    """The losses of a sum; the loss itself, if it is none."""
+    return getattr(loss, "settings", {}).get("losses") or [loss]
+
+
+def _pairing_of_rows(loss):
+    """The pairing of a loss, and of each loss of a sum, that compares rows by their class alone; None for others."""
+    pairings = [hasattr(term, "pairing") and term.match is None and term.pairing for term in _terms(loss)]
+    return next((pairing for pairing in (all_pairs, even_against_odd) if {*map(id, pairings)} == {id(pairing)}), None)
+
+
+def _have_pairs(pairing, ids):
+    """Whether each anchor has a positive, and whether it has a negative, `(2, anchors)`."""
+    anchors, references = (ids, ids) if pairing is all_pairs else (ids[::2], ids[1::2])
+    classes, numbers = np.unique(np.concatenate([anchors, references]), return_inverse=True)
+    same = np.bincount(numbers[len(anchors) :], minlength=len(classes))[numbers[: len(anchors)]]
+    return np.stack([same > (pairing is all_pairs), same < len(references)])
 
 
 def _require_no_text(labels):
