@@ -96,9 +96,10 @@ def test_memory_grows_with_rows_and_not_with_pairs():
 @pytest.mark.backends
 @pytest.mark.slow
 @of_xla
-def test_a_compiled_evaluation_takes_one_product_and_training_three():
+@pytest.mark.parametrize("make", [losses.NTXentLoss, partial(losses.MarginLoss, distance="cosine")])
+def test_a_compiled_evaluation_takes_one_product_and_training_three(make):
     labels, x = batch(LARGER[:64].tolist(), dim=256)
-    loss = losses.NTXentLoss(anchors_per_block=16)
+    loss = make(anchors_per_block=16)
     evaluation = text_of(lambda v: loss(labels, v), x)
     training = text_of(lambda v: gradient_and_values(lambda x: (loss(labels, x), x), v)[:2], x)
     assert [len(re.findall(r"\bdot\(", text)) for text in (evaluation, training)] == [1, 3]
@@ -188,6 +189,13 @@ def test_robust_weights_are_those_of_the_whole_batch(uncertainty):
         return evaluated(losses.RobustLoss(base, uncertainty=uncertainty))
 
     require_equal(robust(SIZE), robust(None))
+
+
+def test_means_over_the_batch_keep_their_own_numbers_in_a_sum():
+    def summed(size):
+        return evaluated(losses.MatryoshkaLoss(losses.MarginLoss(anchors_per_block=size), dims=(2, 5)))
+
+    require_equal(summed(SIZE), summed(None))
 
 
 def test_weights_of_anchors_apply_in_blocks():

@@ -86,10 +86,7 @@ def vector_jacobian(function: Callable[..., Any], arguments: Sequence[Any], weig
 def value_and_vector_jacobian(
     function: Callable[..., Any], arguments: Sequence[Any], weights: Any
 ) -> tuple[Any, list[Any]]:
-    """The values of a function, and its `vector_jacobian`, from one evaluation.
-
-    The gradient by an argument that is not used is None on TensorFlow and PyTorch.
-    """
+    """The values of a function, and its `vector_jacobian`, or None on some backends for an argument without use."""
     if keras.backend.backend() == "jax":
         import jax
 

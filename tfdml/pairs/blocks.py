@@ -50,9 +50,8 @@ class Totals:
     """The numbers of the batch that a loss asks for in each block, in their order.
 
     The first unknown reduction ends the evaluation of the block: `UnknownTotal` holds its term. `values` are the known
-    numbers, `terms` and `slopes` those of the reductions so far: None for a number that all blocks share. `shared` are
-    the places of those with a gradient. `OPEN` stands for a sum that scales all values, by `factor`: `scaled` are then
-    the values without it, and `open_term` is the term of the block.
+    numbers, `terms` and `slopes` of the reductions so far: None for a number that all blocks share, with a gradient at
+    the places in `shared`. `OPEN` is a sum of `open_term`, whose `factor` the values `scaled` do not have yet.
     """
 
     def __init__(self, values: Sequence[Tensor | None] = ()) -> None:
@@ -62,7 +61,7 @@ class Totals:
         self.shared: list[int] = []
         self.scaled: Tensor | None = None
         self.open_term: Tensor = 0.0
-        self.factor: Callable[[Tensor], Tensor] | None = None
+        self.factor: Callable[[Tensor], Tensor] = lambda total: ops.ones_like(total)
 
     def next(self, term: Tensor, reduction: Reduction) -> Tensor:
         """The next number of the batch."""
@@ -81,15 +80,14 @@ class Totals:
         return self.scaled
 
     def next_shared(self, function: Callable[[], Tensor], *, has_gradient: bool) -> Tensor:
-        """The next number, of a function that has the same result in all blocks; computed if it is missing or None."""
-        place = len(self.terms)
-        if has_gradient:
-            self.shared.append(place)
-        if self.values[place : place + 1] in ([], [None]):
-            self.values[place : place + 1] = [function()]
+        """The next number, of a function that all blocks share; computed if it is missing or None."""
+        index = len(self.terms)
+        self.shared += [index] * has_gradient
+        if self.values[index : index + 1] in ([], [None]):
+            self.values[index : index + 1] = [function()]
         self.terms.append(None)
         self.slopes.append(None)
-        return self.values[place]
+        return self.values[index]
 
 
 OPEN: Any = object()
@@ -129,10 +127,7 @@ def batch_sum(term: Tensor, pairs: Pairs, *, has_gradient: bool = False) -> Tens
 
 
 def scaled_by_batch(values: Tensor, term: Tensor, factor: Callable[[Tensor], Tensor], pairs: Pairs) -> Tensor:
-    """Values `(anchors,)` times a factor of the sum of a term over the batch, without gradient by the term.
-
-    If these are the values of the loss, blocks find values and sum in one pass, and scale value and gradient after it.
-    """
+    """Values `(anchors,)` times a factor of a sum over the batch, a constant, by which blocks may scale results."""
     term = ops.stop_gradient(term)
     return values * factor(term) if pairs.block is None else pairs.block.totals.next_scaled(values, term, factor)
 
@@ -165,12 +160,7 @@ def batch_largest(values: Tensor, k: int, pairs: Pairs) -> Tensor:
 
 
 def batch_rows(rows: Tensor, pairs: Pairs, *, has_gradient: bool = True) -> Tensor:
-    """A row for every anchor of the batch, from the rows `(anchors, ...)` of these anchors.
-
-    Args:
-        rows: any dtype without gradient, floats with it.
-        has_gradient: as in `batch_sum`.
-    """
+    """A row for every anchor of the batch, from the rows `(anchors, ...)` of these anchors, floats with a gradient."""
     block = pairs.block
     if block is None:
         return rows
@@ -180,10 +170,7 @@ def batch_rows(rows: Tensor, pairs: Pairs, *, has_gradient: bool = True) -> Tens
 
 
 def of_references(function: Callable[[Tensor], Tensor], pairs: Pairs, *, has_gradient: bool = False) -> Tensor:
-    """A function of the references: once for all blocks of a batch, as is its gradient if it has one.
-
-    Each block would read all references for it, as many numbers as the pairs of the block.
-    """
+    """A function of the references: once for all blocks of a batch, as is its gradient if it has one."""
     references = pairs.reference_embeddings if has_gradient else ops.stop_gradient(pairs.reference_embeddings)
     if pairs.block is None:
         value = function(references)

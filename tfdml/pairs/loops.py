@@ -4,6 +4,7 @@ No pass keeps anything of the size of a block: the gradient computes every block
 (`tfdml.pairs.blocks`) takes one pass before the values, and one more for its gradient if it has one.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -173,16 +174,10 @@ class _Run:
             if unknown is None:
                 return totals
             opened = Totals([*totals.values, OPEN])
-            if unknown.reduction is SCALE and self._scales_all_values(arguments, opened):
-                return opened
+            with contextlib.suppress(UnknownTotal):  # of a later reduction
+                if unknown.reduction is SCALE and self.evaluate(0, arguments, opened) is opened.scaled:
+                    return opened
             totals.values.append(self._total(arguments, totals.values, unknown))
-
-    def _scales_all_values(self, arguments, opened):
-        """Whether the open number is the last reduction, and scales what the function returns, and nothing else."""
-        try:
-            return self.evaluate(0, arguments, opened) is opened.scaled
-        except UnknownTotal:
-            return False
 
     def _total(self, arguments, earlier, unknown):
         def merge(number, total):
@@ -193,20 +188,19 @@ class _Run:
     def values(self, arguments, totals):
         def step(number, state):
             values, total = state
-            current = Totals(totals.values)
-            values = _put(values, number, self.evaluate(number, arguments, current))
-            return values, total + current.open_term
+            block_totals = Totals(totals.values)
+            values = _put(values, number, self.evaluate(number, arguments, block_totals))
+            return values, total + block_totals.open_term
 
         zeros = self._zeros(arguments[0][:, 0])
         values, total = loop(self.blocks.number, step, (zeros, ops.zeros((), dtype=zeros.dtype)))
-        return self._unstacked(values if totals.factor is None else totals.factor(total) * values)
+        return totals.factor(total) * self._unstacked(values)
 
     def values_and_gradients(self, arguments, totals, upstream):
         """The values of all anchors, and the gradient of sum(upstream * values) with respect to each argument.
 
         The gradient by a reduction takes a pass over the blocks. The last pass then adds to the values the terms of
-        each block in the reductions, so that all gradients by the embeddings are computed once. It has gradients by
-        shared numbers, such as references scaled to norm 1, of which those by the references follow after the loop.
+        each block in the reductions. The gradient through shared numbers, such as unit vectors, follows after it.
         """
         weights = ops.where(self.is_valid, ops.take(upstream, self.rows), 0.0)
         numbers, slopes, shared = totals.values, totals.slopes, totals.shared
@@ -225,10 +219,9 @@ class _Run:
                 gradients[i] = self._gradient_by_number(block, arguments, [*numbers[: i + 1], *later], i)
         anchors, *others = arguments
 
-        def last(number, anchors, *shared_and_others):
-            known = dict(zip(shared, shared_and_others, strict=False))
-            current = [known.get(i, x) for i, x in enumerate(numbers)]
-            return block(number, current, anchors, *shared_and_others[len(shared) :])
+        def with_shared(number, anchors, *shared_and_others):
+            by_index = {**dict(enumerate(numbers)), **dict(zip(shared, shared_and_others, strict=False))}
+            return block(number, list(by_index.values()), anchors, *shared_and_others[len(shared) :])
 
         def shared_numbers(*others):
             totals = Totals([None if i in shared else x for i, x in enumerate(numbers[: shared[-1] + 1])])
@@ -236,14 +229,12 @@ class _Run:
             return [totals.values[i] for i in shared]
 
         arguments = [anchors, *(numbers[i] for i in shared), *others]
-        values, total, (by_anchors, *sums) = self._values_and_slopes(last, arguments)
+        values, total, (by_anchors, *sums) = self._values_and_slopes(with_shared, arguments)
         if shared:
             through_shared = vector_jacobian(shared_numbers, others, sums[: len(shared)])
             sums = [x + y for x, y in zip(sums[len(shared) :], through_shared, strict=True)]
-        results = [values, by_anchors, *sums]
-        if totals.factor is not None:
-            results = [ops.cast(totals.factor(total), x.dtype) * x for x in results]
-        return results[0], results[1:]
+        values, *gradients = [ops.cast(totals.factor(total), x.dtype) * x for x in (values, by_anchors, *sums)]
+        return values, gradients
 
     def _gradient_by_number(self, block, arguments, numbers, i):
         """The gradient of all blocks by reduction i, given the gradients by the later ones."""
@@ -258,11 +249,7 @@ class _Run:
         return loop(self.blocks.number, add, ops.zeros_like(numbers[i]))
 
     def _values_and_slopes(self, function, arguments):
-        """The values of all blocks, the sum of the open terms, and the gradient of the weighted sum by the arguments.
-
-        `function` maps the number of a block, its anchors and the other arguments to the weighted sum of its values,
-        the values, and the open term.
-        """
+        """All values, the sum of the open terms, and the gradient of the weighted sum by the arguments."""
         anchors, *shared = arguments
         one, zero = (ops.full((), x, dtype=anchors.dtype) for x in (1.0, 0.0))
         upstream = one, ops.zeros((self.blocks.size,), dtype=anchors.dtype), zero

@@ -117,10 +117,7 @@ def products_within(x):
 
 @custom_gradient
 def products_between(anchors, references, transposed):
-    """Dot products. The gradient by references is one product in the layout of the references, not its transpose.
-
-    `transposed` are the references once more: in a loop over blocks, XLA on a CPU would transpose them in each.
-    """
+    """Dot products, with the references `transposed` once for all blocks; gradients are in the layout of the rows."""
 
     def grad(upstream):
         return product(upstream, references), product(ops.transpose(upstream), anchors), None

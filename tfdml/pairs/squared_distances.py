@@ -31,10 +31,7 @@ def squared_within(x):
 
 @custom_gradient
 def squared_between(anchors, references, columns, is_pair):
-    """Squared distances of anchors and references. The gradient does not depend on how they were computed.
-
-    `columns` are `columns_of_references(references)`, which all blocks of anchors share.
-    """
+    """Squared distances of anchors and references, whose `columns_of_references` all blocks of anchors share."""
     d2 = refined(product(_row_factor(anchors, square_norms(anchors)), columns), anchors, references, is_pair)
 
     def grad(upstream):
@@ -159,12 +156,12 @@ def columns_of_references(references):
     return _column_factor(references, square_norms(references))
 
 
-def _row_factor(left, norms):
-    return ops.concatenate([-2.0 * left, norms, ops.ones_like(norms)], axis=-1)
+def _row_factor(anchors, norms):
+    return ops.concatenate([-2.0 * anchors, norms, ops.ones_like(norms)], axis=-1)
 
 
-def _column_factor(right, norms):
-    return ops.transpose(ops.concatenate([right, ops.ones_like(norms), norms], axis=-1))
+def _column_factor(references, norms):
+    return ops.transpose(ops.concatenate([references, ops.ones_like(norms), norms], axis=-1))
 
 
 def eps(x):
