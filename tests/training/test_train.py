@@ -273,17 +273,11 @@ def test_a_repeated_run_that_is_interrupted_resumes_to_the_same_bits(tmp_path, m
 @pytest.mark.slow
 def test_a_run_traces_its_step_once_and_the_timed_steps_leave_no_trace_in_the_weights(tmp_path, monkeypatch):
     without_outputs(monkeypatch)
-    traced, data, compute_loss = [], labeled([4] * 10), tfdml.models.EmbeddingModel.compute_loss
-
-    def counted(*arguments, **options):  # called as a step is traced, not by a compiled step
-        traced.append(options)
-        return compute_loss(*arguments, **options)
-
-    monkeypatch.setattr(tfdml.models.EmbeddingModel, "compute_loss", counted)
+    traced, data, loss = [], labeled([4] * 10), tfdml.models.EmbeddingModel.compute_loss
+    counted = lambda *arguments, **options: traced.append(options) or loss(*arguments, **options)  # noqa: E731
+    monkeypatch.setattr(tfdml.models.EmbeddingModel, "compute_loss", counted)  # called as a step is traced
     timed = training.train(data, tmp_path / "timed", verbose=0, max_minutes=0.01, **TINY)
-    assert len(traced) == 1
-    options = {**TINY, "steps": timed.settings.steps, "epochs": timed.settings.epochs}
-    given = training.train(data, tmp_path / "given", verbose=0, **options)
+    given = training.train(data, tmp_path / "given", verbose=0, config=timed.folder / "settings.toml")
     assert len(traced) == 2
     for ours, theirs in zip(timed.model.get_weights(), given.model.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
