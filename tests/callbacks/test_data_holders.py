@@ -69,7 +69,8 @@ def test_pipelines_of_sets_are_built_once(tmp_path, monkeypatch):
     def counted(data, batch_size):
         """A pipeline of the same shapes, which takes less time to build."""
         built[data.class_names[0].removesuffix(" 0")] += 1
-        return tf.data.Dataset.from_tensor_slices((X[: len(data)], data.labels)).batch(batch_size)
+        rows = X[: len(data)] if data.labels[0] == LABELS[0] else X[-len(data) :]
+        return tf.data.Dataset.from_tensor_slices((rows, data.labels)).batch(batch_size)
 
     def labeled_set(name):
         """A set whose classes are named after a callback."""

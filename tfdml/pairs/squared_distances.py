@@ -62,19 +62,19 @@ def refined(d2, anchors, references, *is_pair):
     """
     norms = square_norms(anchors)
     near = _NEAR_FRACTION * norms
-    of_pairs = ops.where(*is_pair, d2, float("inf")) if is_pair else d2
+    candidates = ops.where(*is_pair, d2, float("inf")) if is_pair else d2
 
     def recompute(d2):
         duplicate = 8.0 * eps(anchors) ** 2 * anchors.shape[-1] * norms
         most = 0 if _references_are_divided() else min(_MAX_NEAR, d2.shape[1] or 0)
-        is_near = of_pairs < near
+        is_near = candidates < near
         return ops.cond(
             ops.amax(ops.sum(ops.cast(is_near, "int32"), axis=1)) <= most,
             lambda: _with_exact_pairs(d2, is_near, most, anchors, references, duplicate),
             lambda: _with_exact_matrix(d2, near, anchors, references, duplicate),
         )
 
-    are_far = ops.all(ops.amin(of_pairs - near, axis=1) >= 0)  # booleans of all pairs take longer on a CPU
+    are_far = ops.all(ops.amin(candidates - near, axis=1) >= 0)  # booleans of all pairs take longer on a CPU
     return _apply_if(ops.logical_not(are_far), recompute, d2)
 
 

@@ -117,7 +117,7 @@ def test_a_model_embeds_the_set_and_each_tower_its_own_side():
     assert by_model.as_dict() == tfdml.evaluate(POINTS, ANIMALS, k=1).as_dict()
     mirrored = keras.Model(inputs, keras.ops.flip(keras.layers.Flatten()(inputs), axis=1))
     towers = tfdml.models.TwoTowers(model, mirrored)
-    mirror = LabeledSet(images=ANIMALS.images[:, :, ::-1], labels=LABELS, class_names=NAMES)
+    mirror = LabeledSet(images=ANIMALS.images[::-1, :, ::-1], labels=LABELS[::-1], class_names=NAMES)
     found = tfdml.evaluate(towers, ANIMALS, gallery=mirror, k=1)
     assert found.metrics["recall@1"].value == 1.0  # each point finds itself in the mirror, mirrored back
 

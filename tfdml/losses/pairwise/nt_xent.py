@@ -59,16 +59,19 @@ def one_positive_among_negatives(
     """
     log_sum_negatives = log_sum_exp(scale * scores, pairs.negative)[:, None]
 
-    def mean(scores, positive):
-        logits = scale * change(ops.where(positive > 0, scores, 0.0))
-        return _mean_softplus(log_sum_negatives, logits, positive)
+    def logits(scores, positive):
+        return scale * change(ops.where(positive > 0, scores, 0.0))
+
+    if not has_values() or (None not in scores.shape and math.prod(scores.shape) <= _FEW_PAIRS):
+        return _mean_softplus(log_sum_negatives, logits(scores, pairs.positive), pairs.positive)
+
+    def mean(scores, positive):  # not `_mean_softplus`, as TensorFlow loses its gradient in a condition under XLA
+        return weighted_mean(ops.softplus(log_sum_negatives - logits(scores, positive)), positive)
 
     def mean_of_one():
         score = ops.sum(pairs.positive * scores, axis=1, keepdims=True) / ops.where(total > 0, total, 1.0)
         return mean(score, total)
 
-    if not has_values() or (None not in scores.shape and math.prod(scores.shape) <= _FEW_PAIRS):
-        return mean(scores, pairs.positive)
     total = ops.sum(pairs.positive, axis=1, keepdims=True)
     at_most_one = ops.all(total == ops.amax(pairs.positive, axis=1, keepdims=True))
     return ops.cond(at_most_one, mean_of_one, lambda: mean(scores, pairs.positive))
