@@ -97,9 +97,11 @@ notebooks: .venv/installed
 stale: .venv/installed
 	$(BIN)/python tools/stale.py
 
+# Losses of one pass over the pairs, of numbers of the whole batch, and of rankings.
+LARGE := contrastive margin multi-similarity "lifted structure" NT-Xent SupCon histogram FastAP
 bench: .venv/installed-peers
 	$(BIN)/python benchmarks/losses.py
-	$(BIN)/python benchmarks/losses.py --no-peers --sizes 16384x512
+	$(BIN)/python benchmarks/losses.py --no-peers --sizes 16384x512 --losses $(LARGE)
 	KERAS_BACKEND=torch $(BIN)/python benchmarks/torch_losses.py --compiled
 	$(BIN)/python benchmarks/proxies.py
 	$(BIN)/python benchmarks/miners.py

@@ -23,7 +23,7 @@ from tables import filled
 DOCS = Path(__file__).parents[1] / "docs"
 DIM = 512
 BATCHES = [64, 256, 1024, 4096]  # with the peer
-LARGE = 16384  # in blocks of anchors, without it
+LARGE = 16384  # in blocks of anchors, without it, of some losses
 WAYS = {"three_products": "limit", "graph": "graph", "xla": "XLA", "peer": "peer"}
 STYLES = {"three_products": "k:", "graph": "C0o-", "xla": "C1s-", "peer": "C3^--"}
 
@@ -53,8 +53,9 @@ def summary(name, cpu, gpu):
     """A row of the page: at each batch the best of both modes to the limit and to the peer, and the same on a GPU."""
     row = {"family": family(name), "loss": name}
     for batch in [*BATCHES, LARGE]:
-        cells = cpu[name, batch]
-        row[f"to_limit_{batch}"] = min(float(cells[f"{way}_over_three_products"]) for way in ("graph", "xla"))
+        cells = cpu.get((name, batch), {})
+        ratios = [float(cells[f"{way}_over_three_products"]) for way in ("graph", "xla") if cells]
+        row[f"to_limit_{batch}"] = min(ratios, default="")
     for batch in BATCHES:
         ratios = [number(cpu[name, batch][f"peer_over_{way}"]) for way in ("graph", "xla")]
         row[f"peer_to_ours_{batch}"] = max(ratios) if all(ratios) else cpu[name, batch]["peer_ms"]
@@ -82,7 +83,8 @@ def picture(names, cpu, path):
     )
     for panel, name in zip(panels.flat, names, strict=False):
         for way, label in WAYS.items():
-            points = [(batch, number(cpu[name, batch][f"{way}_ms"])) for batch in [*BATCHES, LARGE]]
+            batches = [batch for batch in [*BATCHES, LARGE] if (name, batch) in cpu]
+            points = [(batch, number(cpu[name, batch][f"{way}_ms"])) for batch in batches]
             points = [point for point in points if point[1]]
             panel.loglog(*zip(*points, strict=True), STYLES[way], label=label, markersize=4) if points else None
         panel.set_title(name, fontsize=9)
