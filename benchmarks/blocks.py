@@ -138,7 +138,7 @@ def cases(quick):
     modes = ("graph", "xla")
     products = [case("products", 4096, 512, None, mode, 5) for mode in modes]
     both = [case(loss, 4096, 512, size, mode, 5) for mode in modes for loss in LOSSES for size in (None, 512)]
-    largest = [case(loss, 65536, 512, "auto", mode, 1) for mode in modes for loss in LOSSES[:3]]
+    largest = [case("NTXentLoss", 65536, 512, "auto", mode, 1) for mode in modes]
     return [*products, *both, *largest]
 
 
