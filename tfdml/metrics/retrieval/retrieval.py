@@ -141,8 +141,8 @@ def retrieval(
         values, relevance = _of_lists(neighbors, annotations, match, average, k, extra, at_r)
     else:
         vectors, items, relevance = _vectors_and_relevance(embeddings, annotations, match, average, **sides)
-        is_same = np.array_equal(vectors, items) and np.array_equal(labels, gallery_labels)
-        if gallery is not None and groups is None and is_same:
+        equal_labels = gallery_labels is not None and groups is None and np.array_equal(labels, gallery_labels)
+        if equal_labels and np.array_equal(vectors, items):
             warnings.warn("The gallery is the queries: each query finds itself. Leave out gallery=.", stacklevel=2)
         searched = Gallery(items, metric)
         scores = searched.scores(None if relevance.leave_one_out and metric == "cosine" else vectors)
