@@ -32,7 +32,7 @@ GIVEN = ("fixed references", "a tree")  # training changes nothing of it
 
 
 def state(model):
-    """The weights of the network, then those of the layers of its loss."""
+    """The weights of the network, then of the layers of its loss."""
     return [numbers(variable) for part in (model, *model.loss.layers) for variable in part.weights]
 
 

@@ -128,7 +128,7 @@ _TORCH_OPS = {
 
 
 def _for_tensors(function, dtypes, fallback):
-    """The operation of PyTorch on tensors of some types; that of Keras on all other arguments."""
+    """The operation of PyTorch on tensors of some types, and of Keras on all other arguments."""
 
     @functools.wraps(fallback)
     def operation(x, *others, **options):

@@ -52,7 +52,7 @@ _WHEEL = {
         "cmmi10": "3092965b8811fd6a6765799664845181fc1dd1330b937f915808c485d316234d",
     },
 }
-# Characters to draw, of other files all letters and numbers that they map: those of Computer Modern map only ASCII to
+# Characters to draw, of other files all letters and numbers that they map: files of Computer Modern map only ASCII to
 # Unicode; the digits of cmmi10 are old style.
 _CHARACTERS = {**dict.fromkeys(("cmr10", "cmb10", "cmss10", "cmtt10"), _LETTERS + string.digits), "cmmi10": _LETTERS}
 WHEEL_FACES = tuple(name for files in _WHEEL.values() for name in files)
