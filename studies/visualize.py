@@ -1,12 +1,10 @@
 """Pictures of embeddings: those of docs/visualize.md.
 
-python -m studies.visualize    # draws docs/images/visualize-*.png and visualize-training.gif, two minutes of one core
+python -m studies.visualize    # draws docs/images/visualize-*.png, a minute of one core
 """
 
-import keras
 import matplotlib.pyplot as plt
 import numpy as np
-from keras import layers
 
 import tfdml
 from studies import pages
@@ -51,30 +49,6 @@ def domains(path):
     tfdml.visualize.embedding_map(np.concatenate(embedded), both, cells=0).savefig(path, dpi=80)
 
 
-def movie(path, glyphs, *, epochs):
-    """Eight characters in two dimensions while a small network trains on them."""
-    keras.utils.set_random_seed(0)
-    history = tfdml.callbacks.EmbeddingHistory(glyphs)
-    model = plane()
-    batches = tfdml.samplers.GroupSampler(classes_per_batch=8, examples_per_class=4, seed=0).batches(glyphs)
-    model.fit(batches, steps_per_epoch=10, epochs=epochs, shuffle=False, verbose=0, callbacks=[history])
-    frames = [x - x.mean(axis=0) for x in history.frames]  # the loss depends on distances alone
-    captions = [f"step {10 * epoch}" for epoch in history.epochs]
-    tfdml.visualize.animation(path, frames, history.data, captions=captions)
-
-
-def plane():
-    """A network of two outputs that are not normalized."""
-    images = keras.Input((32, 32, 1), dtype="uint8")
-    x = layers.Rescaling(1 / 255)(images)
-    for width in (16, 32, 64):
-        x = layers.Conv2D(width, 3, padding="same", activation="relu")(x)
-        x = layers.MaxPooling2D()(x)
-    model = tfdml.models.EmbeddingModel(images, layers.Dense(2)(layers.Flatten()(x)))
-    model.compile(keras.optimizers.Adam(1e-3), loss=tfdml.losses.ContrastiveLoss())
-    return model
-
-
 def pixels(part):
     """Every fourth pixel minus the mean of the image."""
     x = part.images[:, ::4, ::4].reshape(len(part), -1).astype("float32")
@@ -88,7 +62,6 @@ def main():
     thumbnails(pages.IMAGES / "visualize-map.png", photos)
     shares(pages.IMAGES / "visualize-shares.png", photos)
     domains(pages.IMAGES / "visualize-domains.png")
-    movie(pages.IMAGES / "visualize-training.gif", tfdml.datasets.glyphs()[0].select_classes(range(8)), epochs=60)
 
 
 if __name__ == "__main__":

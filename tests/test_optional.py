@@ -31,9 +31,7 @@ CALLS = {  # package and extra: calls that take a folder for files
     ],
     ("matplotlib", "plots"): [
         lambda folder: visualize.retrieval_grid(X, SET, queries=1),
-        lambda folder: visualize.animation(folder / "a.gif", [X[:, :2]]),
     ],
-    ("PIL", "plots"): [lambda folder: visualize.animation(folder / "a.gif", [X[:, :2]])],
     ("sklearn", "maps"): [
         lambda folder: visualize.embedding_map(X, method="pca"),
         lambda folder: visualize.embedding_map(X, method="tsne"),

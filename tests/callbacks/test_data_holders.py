@@ -31,7 +31,6 @@ HOLDERS = {  # functions of a labeled set and a folder
     "RetrievalEvaluation": lambda data, folder: callbacks.RetrievalEvaluation(data, k=1),
     "RetrievalEvaluation in a gallery": with_gallery,
     "EmbeddingMetrics": lambda data, folder: callbacks.EmbeddingMetrics(data, embedding_mean),
-    "EmbeddingHistory": lambda data, folder: callbacks.EmbeddingHistory(data),
     "PairDiagnostics": lambda data, folder: callbacks.PairDiagnostics(data, path=folder / "logs"),
     "RefreshCenters": lambda data, folder: callbacks.RefreshCenters(data, centers=samplers.ClassCenters(LABELS, dim=4)),
     "RefreshMinedPairs": refreshed_pairs,

@@ -91,10 +91,6 @@ def calls(model, folder):
         "search.Scann": ("scann", lambda: tfdml.search.Scann(X)),
         "serving": ("serving", lambda: tfdml.serving),
         "training.train": ("photos", lambda: tfdml.training.train(data, folder / "run")),
-        "visualize.animation": (
-            "plots",
-            lambda: tfdml.visualize.animation(folder / "a.gif", [X[:, :2], X[:, :2]], LABELS),
-        ),
         "visualize.embedding_map": ("maps", lambda: tfdml.visualize.embedding_map(X)),
         "visualize.retrieval_grid": ("plots", lambda: tfdml.visualize.retrieval_grid(X, IMAGES, LABELS)),
         "zoo.pull": ("huggingface", lambda: tfdml.zoo.pull("owner/small", root=folder / "zoo")),

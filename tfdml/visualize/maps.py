@@ -39,7 +39,7 @@ def embedding_map(
     center, so no thumbnail covers another. Without images, or with `cells=0`, points are drawn. Up to eight classes
     have their own colors of frames, or colors and markers of points.
 
-    See also: `retrieval_grid` for queries and their neighbors, `projector` for a map to move in.
+    See also: `retrieval_grid` for queries and their neighbors.
 
     Example: twelve images in a plane.
 
@@ -76,23 +76,19 @@ def embedding_map(
     if cells and shows_images(data):
         _draw_thumbnails(axis, points, ids, name, data, cells)
     else:
-        draw_points(axis, points, ids, name)
-    finish(figure, axis, points, title)
+        _draw_points(axis, points, ids, name)
+    _finish(figure, axis, points, title)
     return figure
 
 
-def draw_points(axis: Axes, points: np.ndarray, labels: np.ndarray | None, name: Callable[[int], str]) -> list:
-    """Points `(n, 2)` in the colors of few classes, else in one: pairs of a collection and its rows, `(n,)` bool."""
+def _draw_points(axis: Axes, points: np.ndarray, labels: np.ndarray | None, name: Callable[[int], str]) -> None:
+    """Points `(n, 2)` in the colors of few classes, else in one."""
     styles = class_styles(labels)
     if not styles:
-        x, y = points.T
-        return [(axis.scatter(x, y, s=8, color=SINGLE_COLOR, linewidths=0), np.ones(len(points), bool))]
-    drawn = []
+        axis.scatter(*points.T, s=8, color=SINGLE_COLOR, linewidths=0)
     for label, (color, marker) in styles.items():
-        rows = labels == label
-        x, y = points[rows].T
-        drawn.append((axis.scatter(x, y, s=18, color=color, marker=marker, linewidths=0, label=name(label)), rows))
-    return drawn
+        x, y = points[labels == label].T
+        axis.scatter(x, y, s=18, color=color, marker=marker, linewidths=0, label=name(label))
 
 
 def one_per_cell(points: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray, float]:
@@ -110,7 +106,7 @@ def one_per_cell(points: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray
     return rows, centers[rows], width
 
 
-def finish(figure: Figure, axis: Axes, points: np.ndarray, title: str | None) -> None:
+def _finish(figure: Figure, axis: Axes, points: np.ndarray, title: str | None) -> None:
     """Set title, legend, and limits around all points, `(n, 2)`; axes have no numbers: coordinates have no unit."""
     middle, width = _square(points)
     low, high = middle - 0.53 * width, middle + 0.53 * width
