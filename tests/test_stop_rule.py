@@ -26,7 +26,7 @@ NAMES = {
     """,
     "a feature that its own page shows": """
         analysis.label_noise analysis.plot_pair_histogram callbacks.EmbeddingMetrics callbacks.PairDiagnostics
-        datasets.archives datasets.compose datasets.huggingface datasets.public.lfw_pairs evaluation.class_folds
+        datasets.compose datasets.huggingface datasets.public.lfw_pairs evaluation.class_folds
         export.ScannSearch export.next_version export.write_serving_config metrics.nearest_class_mean miners.compose
         networks.unfreeze search.hardest_triplets search.upgrade
     """,

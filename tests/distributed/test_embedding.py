@@ -5,14 +5,15 @@ import os
 import re
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from tests.datasets.readers.test_archives import png, write_tar
 from tests.distributed.embedded import DIM, ROWS, Projection, labeled_set, shards, vectors
 from tfdml import distributed, models
-from tfdml.datasets import Preprocessing, archives
+from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.distributed.embedding import read_shards
 from tfdml.search import search_on_disk
 
@@ -78,21 +79,22 @@ def test_a_stopped_run_goes_on_with_the_shards_that_are_missing(cluster, tmp_pat
     np.testing.assert_array_equal(rows_of(again), np.arange(ROWS))
 
 
-def test_broken_items_of_archives_are_listed_with_their_reasons(cluster, tmp_path):
-    whole = {f"{i}.png": png(i) for i in range(6)}
-    first = write_tar(tmp_path / "a.tar", whole | {"3.png": b"not an image"})
-    second = write_tar(tmp_path / "b.tar", {"x.png": png(9)[:20], "y.png": b""})
-    images = archives([first, second], load=VIEW)
+def test_broken_files_are_listed_with_their_reasons(cluster, tmp_path):
+    whole = [tf.io.encode_png(np.full((4, 4, 3), value, np.uint8)).numpy() for value in range(6)]
+    contents = [*whole[:3], b"not an image", *whole[4:], whole[5][:20], b""]
+    paths = np.array([str(tmp_path / f"{row}.png") for row in range(len(contents))])
+    for path, content in zip(paths, contents, strict=True):
+        Path(path).write_bytes(content)
+    images = LabeledSet(paths=paths, labels=np.zeros(len(paths), np.int64), class_names=("all",), load=VIEW)
     embedded = distributed.embed(Pixels(), images, tmp_path / "embedded", batch_size=2, shard_size=6)
     np.testing.assert_array_equal(rows_of(embedded), [0, 1, 2, 4, 5])
     np.testing.assert_array_equal(embedded.read(0).embeddings[:, 0], [0, 1, 2, 4, 5])
-    assert embedded.read(0).paths.tolist() == [f"{first}/{i}.png" for i in (0, 1, 2, 4, 5)]
-    assert [row for row, _, _ in embedded.skipped] == [3, 6, 7]
-    assert embedded.skipped[1][1] == f"{second}/x.png"
+    assert embedded.read(0).paths.tolist() == paths[[0, 1, 2, 4, 5]].tolist()
+    assert [(row, path) for row, path, _ in embedded.skipped] == [(row, paths[row]) for row in (3, 6, 7)]
     assert all(reason for _, _, reason in embedded.skipped)
     with open(tmp_path / "embedded" / "skipped.csv", newline="") as file:
         assert [line[0] for line in csv.reader(file)] == ["row", "3", "6", "7"]
-    assert embedded.names == ["part-000000"]  # all items of the other shard are broken
+    assert embedded.names == ["part-000000"]  # all images of the other shard are broken
 
 
 def test_an_error_of_the_model_is_raised_and_finished_shards_are_kept(cluster, tmp_path):

@@ -9,7 +9,6 @@ from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.photo_patches.patches import photo_patches
 from tfdml.datasets.photo_patches.photographs import photograph
-from tfdml.datasets.readers.archives import archives
 from tfdml.datasets.readers.captions import with_captions
 from tfdml.datasets.readers.huggingface import huggingface
 from tfdml.datasets.readers.idx_files import idx
@@ -26,7 +25,6 @@ __all__ = [
     "RandomCrop",
     "RandomResizedCrop",
     "align_faces",
-    "archives",
     "compose",
     "face_points",
     "folder",

@@ -122,7 +122,7 @@ def embed(
 
     Args:
         model: folder of an export, a `.keras` file, a Keras model, or a function that makes a model.
-        data: a labeled set, such as `tfdml.datasets.folder`, `table` and `archives`, or an array.
+        data: a labeled set, such as `tfdml.datasets.folder` and `table`, or an array.
         path: a new folder, or one of the same run.
         batch_size: number of examples embedded at the same time.
         shard_size: number of examples of a shard.

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.datasets.readers.test_archives import png, write_tar
 from tests.json_entries import flip
 from tfdml import datasets, samplers
 from tfdml.datasets import LabeledSet
@@ -176,27 +175,6 @@ def test_a_cache_of_an_array_that_changed_is_replaced(tmp_path):
     part.images[5, 2, 1] = 99  # a row that is not among those that are compared
     with pytest.warns(UserWarning, match="was written for other files"):
         np.testing.assert_array_equal(part.cached(tmp_path / "cache").examples(), part.images)
-
-
-def archived(path, values):
-    write_tar(path, {f"{row}.png": png(value) for row, value in enumerate(values)})
-    return datasets.archives(path, load=tf.io.decode_png)
-
-
-def test_an_archive_that_was_replaced_is_another_set(tmp_path):
-    before = archived(tmp_path / "a.tar", range(9))
-    state, cached = before.fingerprint(), before.cached(tmp_path / "cache")
-    (tmp_path / "elsewhere").mkdir()
-    copy = shutil.copyfile(tmp_path / "a.tar", tmp_path / "elsewhere" / "a.tar")
-    copied = datasets.archives(copy, load=tf.io.decode_png)
-    assert before.fingerprint(portable=True) == copied.fingerprint(portable=True) != before.fingerprint()
-    assert before.take([0, 1]).fingerprint() != before.take([0, 2]).fingerprint()
-    after = archived(tmp_path / "a.tar", [0, 1, 2, 3, 99, 5, 6, 7, 8])  # as many images, of the same sizes
-    os.utime(tmp_path / "a.tar", ns=(1, 1))
-    assert after.fingerprint() != state
-    with pytest.warns(UserWarning, match="was written for other files"):
-        assert after.cached(tmp_path / "cache").examples()[4, 0, 0, 0] == 99
-    assert cached.examples()[4, 0, 0, 0] == 4
 
 
 def test_a_source_counts_by_what_it_says_of_itself():
