@@ -3,24 +3,27 @@
     python tools/export_zoo.py                    # all entries of savedmodels
     python tools/export_zoo.py glyphs-small       # some of them
     python tools/export_zoo.py --pages            # only the pages, README.md, and the checksums
+    python tools/export_zoo.py --fingerprints     # only the fingerprints of the exports, and the checksums
 
 The weights, `model.keras`, and the numbers of a card stay as they are. Of a card, only the sizes of the files and the
 time per image, on this computer, are new; then its page, the checksums and the table of the folder are written.
 """
 
 import argparse
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import tfdml
 from tfdml._core.atomic import atomic_write
-from tfdml._core.checksums import listed_files, write_checksums
+from tfdml._core.checksums import fingerprint, listed_files, write_checksums
+from tfdml.export.saved_model import CHECKSUMS, FINGERPRINT
 from tfdml.zoo.card import write_card, write_page
 from tfdml.zoo.entries import MODEL, opened
 from tfdml.zoo.index import write_table
 from tfdml.zoo.paths import names_in
-from tfdml.zoo.publishing import file_sizes, query_network, write_saved_models
+from tfdml.zoo.publishing import file_sizes, networks, query_network, write_saved_models
 from tfdml.zoo.reproduction import time_per_image
 
 ROOT = Path(__file__).parents[1]
@@ -32,9 +35,11 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help="entries; none for all")
     parser.add_argument("--root", type=Path, default=ROOT / "savedmodels", help="folder of entries")
     parser.add_argument("--pages", action="store_true", help="write only the pages of the cards, and the checksums")
+    parser.add_argument("--fingerprints", action="store_true", help="write only fingerprints, and the checksums")
     options = parser.parse_args()
+    write = write_page_again if options.pages else write_fingerprints_again if options.fingerprints else export
     for name in options.names or names_in(options.root):
-        (write_page_again if options.pages else export)(options.root / name)
+        write(options.root / name)
         print(f"{name}: {tfdml.zoo.check(name, root=options.root) or 'whole'}", flush=True)
     write_table(options.root)
 
@@ -56,6 +61,18 @@ def write_page_again(entry):
     with atomic_write(entry, listed_files) as new:
         shutil.copytree(entry, new)
         write_page(new, card)
+        write_checksums(new)
+
+
+def write_fingerprints_again(entry):
+    """Replace the fingerprints of an entry, whose checksums are compared first, by those that tfdml computes now."""
+    model, card = opened(entry)
+    with atomic_write(entry, listed_files) as new:
+        shutil.copytree(entry, new)
+        for version, network in networks(model).items():
+            text = json.dumps(fingerprint(network, card.preprocessing), indent=1)
+            (new / version / "assets.extra" / FINGERPRINT).write_text(text)
+            write_checksums(new / version, CHECKSUMS)
         write_checksums(new)
 
 

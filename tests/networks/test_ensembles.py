@@ -57,7 +57,7 @@ def test_an_ensemble_trains_with_its_loss_and_is_saved_and_exported_as_one_embed
     np.testing.assert_array_equal(again.predict(IMAGES, verbose=0), embeddings)
     model.export(tmp_path / "exported", verbose=False)
     served = tf.saved_model.load(tmp_path / "exported")
-    np.testing.assert_allclose(served.serve([IMAGES]), embeddings, atol=1e-6)
+    np.testing.assert_allclose(served.serve(IMAGES), embeddings, atol=1e-6)
 
 
 def test_the_similarity_of_an_ensemble_is_the_weighted_mean_of_its_learners():

@@ -1,8 +1,6 @@
 """Checksums of the files of a folder, in a file that `sha256sum -c` reads, and fingerprints of models."""
 
-import contextlib
 import hashlib
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -17,18 +15,6 @@ _NAME = rf"{_PART}(?:/{_PART})*"
 _LINE = re.compile(rf"([0-9a-f]{{64}})  ({_NAME})")
 _BLOCK = 2**26  # bytes of rows that are in memory at the same time
 _WITH_PREPROCESSING = re.compile(r"(.+)/([0-9a-f]{16})")  # a fingerprint
-# Settings that change an embedding and not the weights. A list of its own, since versions of Keras add others.
-_LAYER_SETTINGS = (
-    "activation",
-    "axis",
-    "dilation_rate",
-    "epsilon",
-    "offset",
-    "padding",
-    "pool_size",
-    "scale",
-    "strides",
-)
 
 
 def write_checksums(folder: Path, sums: str = SUMS) -> None:
@@ -139,10 +125,13 @@ def _text(listed):
 def fingerprint(model: Any, preprocessing: Any = None) -> str:
     """The fingerprint of a model: embeddings, indexes, exports and servers carry it, to refuse those of another model.
 
-    It is the sha256 of the weights between the input and the output of the model, and of the kinds and main settings of
-    its layers (`activation`, `axis`, `strides`, `scale`, ...). It stays the same if the model is compiled, saved,
-    loaded, exported, renamed or moved to another backend. It changes with every weight: by training, quantization, a
-    merged LoRA or another precision. Layers of a loss, the optimizer and settings of custom layers do not count.
+    It is the sha256 of what lies between the inputs and the outputs of the model: the kinds of its layers and how they
+    are connected, their settings, and their weights in order. It stays the same if the model is compiled, saved,
+    loaded, exported, renamed, frozen, moved to another backend, or merged with its LoRA. It changes with every weight:
+    by training, quantization or another precision. Layers of a loss, the optimizer, initializers and what layers of
+    Keras use in training alone (`rate`, `momentum`) do not count. Custom layers count by the name of their class and
+    their `get_config`; a lambda function by its compiled code, which another version of Python may write in another
+    way; any other function by its name.
 
     Example: a copy has the same.
 
@@ -165,7 +154,7 @@ def fingerprint(model: Any, preprocessing: Any = None) -> str:
     expected = "a Keras model, or an attribute fingerprint that is a text"
     is_known = isinstance(stated, str) or (stated is None and hasattr(model, "weights"))
     require(is_known, f"a model of type {type(model).__name__} without a fingerprint", expected)
-    text = stated or _fingerprint_of_layers(model)
+    text = stated or _digest_of_model(model)
     digest = getattr(getattr(preprocessing, "__self__", preprocessing), "fingerprint", None)  # also of its method
     return text if digest is None else f"{_parts_of(text)[0]}/{digest()}"
 
@@ -217,36 +206,8 @@ def _parts_of(text):
     return (match[1], match[2]) if match else (text, None)
 
 
-def _fingerprint_of_layers(model):
-    """The sha256 of the layers from input to output, in no order, since files of Keras may change it."""
+def _digest_of_model(model):
+    from tfdml._core.layer_digests import digest_of_model  # needs Keras
+
     require(getattr(model, "built", True), f"the model {model.name!r} without weights yet", "one that is built")
-    layers = getattr(model, "operations", None)  # of the graph of a functional model, without layers of its loss
-    is_graph = layers is not None
-    weights = [weight for layer in layers for weight in getattr(layer, "weights", ())] if is_graph else model.weights
-    digests = {id(weight): _digest_of_weight(weight) for weight in weights}
-    texts = [_text_of_layer(layer) for layer in _leaves(model)]
-    return hashlib.sha256("\n".join([*sorted(texts), *sorted(digests.values())]).encode()).hexdigest()
-
-
-def _leaves(model):
-    """The layers and operations of a model and of the models in it."""
-    for layer in getattr(model, "operations", None) or model.layers:
-        yield from _leaves(layer) if hasattr(layer, "layers") else [layer]
-
-
-def _text_of_layer(layer):
-    config = {}
-    with contextlib.suppress(NotImplementedError):  # a custom layer without a config
-        config = layer.get_config()
-    settings = {name: config[name] for name in _LAYER_SETTINGS if name in config}
-    return json.dumps([type(layer).__name__, settings], sort_keys=True, default=_plain)
-
-
-def _plain(value):
-    """A setting that JSON does not have: the numbers of an array, the type of anything else."""
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else type(value).__name__
-
-
-def _digest_of_weight(weight):
-    values = np.ascontiguousarray(weight.numpy())
-    return hashlib.sha256(f"{values.dtype} {values.shape} ".encode() + values.tobytes()).hexdigest()
+    return digest_of_model(model)

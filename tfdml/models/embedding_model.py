@@ -307,7 +307,9 @@ class EmbeddingModel(keras.Model):
     def export(self, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.export`, without the layers of the loss, with merged LoRA; see `tfdml.export.saved_model`."""
         model = merge_lora(self)
-        return keras.Model(model.inputs, model.outputs).export(*args, **kwargs)
+        is_graph_alone = type(self).call is EmbeddingModel.call  # else the call of a subclass is exported
+        network = keras.Model(model.input, model.output) if is_graph_alone else model
+        return keras.Model.export(network, *args, **kwargs)
 
     def save(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
         """As `keras.Model.save`; of several processes that train one model, process 0 writes the file.

@@ -148,16 +148,16 @@ def entries_of_model(model: keras.Model, preprocessing: Preprocessing) -> dict[s
 
 def write_saved_models(folder: Path, model: keras.Model, preprocessing: Preprocessing) -> None:
     """Write the SavedModels of an entry: `1`; for two towers `query/1` and `gallery/1`."""
-    for version, network in _networks(model).items():
+    for version, network in networks(model).items():
         saved_model(network, folder / version, preprocessing=preprocessing)
 
 
 def query_network(model: keras.Model) -> keras.Model:
     """The network of the queries: the first of two towers, else the model."""
-    return next(iter(_networks(model).values()))
+    return next(iter(networks(model).values()))
 
 
-def _networks(model):
+def networks(model: keras.Model) -> dict[str, keras.Model]:
     """Networks by the folder of their SavedModel."""
     towers = getattr(model, "towers", None)
     return {"1": model} if towers is None else {f"{name}/1": tower for name, tower in zip(TOWERS, towers, strict=True)}
