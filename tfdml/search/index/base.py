@@ -188,8 +188,10 @@ class Index:
         Args:
             queries: `(q, dim)` floats, finite; `q` may be 0.
             k: number of neighbors, 1 to `len(self)`, or to the number of vectors that pass `where`, or of their items.
-            where: the vectors that may be returned: `(n,)` booleans in the order of `ids`, or an expression of metadata
-                columns, `pyarrow.compute.field("price") < 10`; None for all. Rows where it is null do not pass.
+            where: the vectors that may be returned: `(n,)` booleans in the order of `ids`, an expression of metadata
+                columns, `pyarrow.compute.field("price") < 10`, or a dict of columns with a value or a list of values,
+                `{"kind": ["shoe", "bag"], "price": 10}`, which all have to hold; None for all. Rows where an expression
+                is null do not pass. The values of a dict have the type of the column, or are texts that mean them.
             items: column of the metadata with the item of each vector, such as the product of a photograph. Each item
                 is found once, by its nearest vector, and `k` counts items. None: each vector is an item.
             best: number of nearest vectors of an item whose mean score is its score; fewer, if it has fewer. The ids
