@@ -18,8 +18,9 @@ FilePath: TypeAlias = str | os.PathLike[str]
 Labels: TypeAlias = npt.ArrayLike
 Metadata: TypeAlias = Union["pyarrow.Table", "pandas.DataFrame", Mapping[str, npt.ArrayLike]]
 """Columns with one entry per vector of an index."""
-Filter: TypeAlias = Union[npt.ArrayLike, "pyarrow.compute.Expression"]
-"""The vectors that may be returned: one boolean per vector, or an expression of columns of metadata."""
+Filter: TypeAlias = Union[npt.ArrayLike, "pyarrow.compute.Expression", Mapping[str, Any]]
+"""The vectors that may be returned: one boolean per vector, an expression of columns of metadata, or a dict of columns
+and their values."""
 
 
 @runtime_checkable

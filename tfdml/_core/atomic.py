@@ -297,15 +297,16 @@ def _fsync(path):
 
 
 @contextlib.contextmanager
-def only_writer(path: str | os.PathLike, argument: str) -> Iterator[None]:
-    """Hold the lock of a file or folder that this process writes in several steps; a held one is a BlockingIOError.
+def only_writer(path: str | os.PathLike, argument: str, *, wait: bool = False) -> Iterator[None]:
+    """Hold the lock of a file or folder that this process writes in several steps.
 
-    The operating system locks a file beside it, `.lock-<name>`: the lock ends with the process, however that ends, and
-    the next writer takes it over. Where the system or the file system has no locks, nothing is held.
+    A held one is a BlockingIOError; with `wait`, it is waited for. The operating system locks a file beside it,
+    `.lock-<name>`: the lock ends with the process, however that ends, and the next writer takes it over. Where the
+    system or the file system has no locks, nothing is held.
     """
     target = Path(os.path.realpath(as_writable_path(path)))
     file = target.with_name(f".lock-{target.name}")
-    descriptor = None if fcntl is None else _taken(file, argument, str(path))
+    descriptor = None if fcntl is None else _taken(file, argument, str(path), wait)
     try:
         yield
     finally:
@@ -314,11 +315,11 @@ def only_writer(path: str | os.PathLike, argument: str) -> Iterator[None]:
             os.close(descriptor)
 
 
-def _taken(file, argument, name):
+def _taken(file, argument, name, wait):
     """The descriptor of a lock that this process now holds, with its number in the file."""
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
-        if not _acquired(descriptor):
+        if not _acquired(descriptor, wait):
             holder = os.read(descriptor, 200).decode(errors="replace") or "another process"
             os.close(descriptor)
             raise BlockingIOError(
@@ -332,10 +333,10 @@ def _taken(file, argument, name):
         os.close(descriptor)  # its holder removed it in between
 
 
-def _acquired(descriptor):
-    """Take a lock; False if it is held."""
+def _acquired(descriptor, wait):
+    """Take a lock; False if it is held and not waited for."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError as error:
         return error.errno not in _HELD
     return True

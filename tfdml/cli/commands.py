@@ -11,8 +11,6 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
-
 from tfdml import cleaning, datasets, evaluation, export, search, training, zoo
 from tfdml._core.atomic import only_writer, require_replaceable
 from tfdml._core.checks import require
@@ -35,6 +33,7 @@ from tfdml.cli.printing import (
 from tfdml.embedding.in_memory import embed, embed_loadable
 from tfdml.embedding.to_disk import write_embeddings
 from tfdml.evaluation.report.records import plain
+from tfdml.search.index.tables import close_values
 from tfdml.search.refinement.migration import Progress
 from tfdml.training.settings import NAMES, is_training_run
 from tfdml.training.train import require_outside
@@ -144,17 +143,16 @@ def _lines_of_neighbors(record):
 
 def _mask(conditions, index):
     """The vectors whose columns have one of the values of `COLUMN=VALUE`, `(n,)` bool."""
-    from pyarrow import array, compute
-
     columns = index.metadata.column_names if index.metadata is not None else []
-    texts: dict[str, list[str]] = {}
+    where: dict[str, list[str]] = {}
     for column, _, value in (condition.partition("=") for condition in conditions):
         require(column in columns, f"column {column!r}", f"one of {', '.join(columns) or 'an index with metadata'}")
-        texts.setdefault(column, []).append(value)
-    values = {column: array(listed).cast(index.metadata[column].type) for column, listed in texts.items()}
-    masks = [index.mask(compute.field(column).isin(listed)) for column, listed in values.items()]
-    mask = np.logical_and.reduce(masks)
-    require(bool(mask.any()), "values that no item has", "values of the columns")
+        where.setdefault(column, []).append(value)
+        if not index.count({column: value}):
+            expected = f"others, such as {close_values(index.metadata, column, value)}"
+            require(False, f"{column}={value}, values that no item has", expected)
+    mask = index.mask(where)
+    require(bool(mask.any()), "values that no item has together", "values of the columns")
     return mask
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import require
+from tfdml.search.index.tables import can_filter
 from tfdml.serving.bodies import Boxed
 from tfdml.serving.limits import RefusedError
 
@@ -125,16 +126,13 @@ class IndexRecords:
         return content if box is None else Boxed(content, box)
 
     def _choices(self, name):
-        column = self._table[name]
-        if str(column.type) not in ("string", "large_string"):
+        values = self._table[name].unique()
+        if str(getattr(values.type, "value_type", values.type)) not in ("string", "large_string"):
             return []
-        values = column.unique()
         return sorted(value for value in values.to_pylist() if value is not None) if len(values) <= _MAX_CHOICES else []
 
     def _can_filter(self, name):
-        from pyarrow import types
-
-        return name != _PATH and not types.is_nested(self._table[name].type)
+        return name != _PATH and can_filter(self._table[name].type)
 
     def _row_of_id(self, item):
         """The row of an id, -1 if it is not there."""
@@ -191,20 +189,10 @@ class IndexRecords:
             names = ", ".join(repr(name[:40]) for name in unknown[:8])
             expected = "columns of the index that are not lists or objects"
             raise RefusedError(400, f"Received where with {names}, expected {expected}. Remove them.")
-        masks = [self._passes(name, value if isinstance(value, list) else [value]) for name, value in where.items()]
-        return np.logical_and.reduce(masks) if masks else None
-
-    def _passes(self, name, values):
-        import pyarrow
-        from pyarrow import compute
-
-        column = self._table[name]
         try:
-            wanted = pyarrow.array(values).cast(column.type)
-            return compute.is_in(column, value_set=wanted).to_numpy()
-        except (pyarrow.ArrowException, OverflowError, TypeError, ValueError) as error:  # ValueError: half a surrogate
-            received, expected = str(error)[:_MAX_REASON], f"values of type {column.type}"
-            raise RefusedError(400, f"Received a filter of {name!r} ({received}), expected {expected}.") from error
+            return self._index.mask(where) if where else None
+        except ValueError as error:
+            raise RefusedError(400, str(error)) from error
 
 
 class ModelIndex:

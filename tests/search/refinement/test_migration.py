@@ -1,7 +1,11 @@
 """Migrations of indexes: every version is of one space, and a kill at any moment loses and doubles nothing."""
 
+import datetime
 import json
 import shutil
+import sys
+import threading
+from decimal import Decimal
 
 import numpy as np
 import pyarrow
@@ -10,6 +14,8 @@ from scipy.stats import special_ortho_group
 
 from tests.moments import copied_at_every_operation
 from tfdml import search
+from tfdml.search.approximate import lance
+from tfdml.search.refinement import migration
 from tfdml.search.refinement.migration import migrate
 
 RANDOM = np.random.default_rng(0)
@@ -105,6 +111,14 @@ def test_items_that_are_asked_for_come_first_and_then_the_newest(tmp_path):
     assert order == [3, 4, 1, 5, 2, 0]
 
 
+def answers_new(path):
+    """Whether an index answers queries of the new model."""
+    try:
+        return search.load(path, model="new").fingerprint == "new"
+    except ValueError:
+        return False
+
+
 @pytest.mark.slow
 def test_a_kill_before_any_file_operation_loses_and_doubles_nothing(tmp_path):
     (tmp_path / "here").mkdir()
@@ -112,6 +126,8 @@ def test_a_kill_before_any_file_operation_loses_and_doubles_nothing(tmp_path):
     with copied_at_every_operation(tmp_path / "here", tmp_path / "copies") as copies:
         list(migrate(tmp_path / "here" / "index", new_of, model="new", batch_size=40))
     assert len(copies) > 100
+    answers = [answers_new(copy / "index") for copy in copies]
+    assert answers == sorted(answers)  # without a gap
     for copy in copies:
         embedded = []
 
@@ -125,6 +141,7 @@ def test_a_kill_before_any_file_operation_loses_and_doubles_nothing(tmp_path):
             list(migrate(copy / "index", embed, model="new", batch_size=40))
         assert len(embedded) == len(set(embedded)) <= 60 - kept
         assert_migrated(copy / "index", range(60))
+        assert not list(copy.glob(".partial-*"))
         shutil.rmtree(copy)
 
 
@@ -138,6 +155,115 @@ def test_changes_of_the_index_are_followed(tmp_path):
     index.save(tmp_path / "index")
     list(states)
     assert_migrated(tmp_path / "index", [*[row for row in range(200) if row not in (3, 4, 149)], 4])
+
+
+def add(index):
+    index.add(OLD[150:151], NAMES[150:151], metadata={"row": [150]}, model="old")
+
+
+def remove(index):
+    index.remove(NAMES[[3]])
+
+
+def update(index):
+    index.update(NAMES[[4]], OLD[[3]])
+
+
+CHANGES = {add: [*range(151)], remove: [*range(3), *range(4, 150)], update: [*range(4), *range(5, 150), 4]}
+
+
+def at_the_exchange(monkeypatch, change):
+    """Call `change` once, after the last round has ended and before the new index replaces the old one."""
+    left = [change]
+    for module, name in ((migration, "is_lance_table"), (lance, "replaced")):
+        real = getattr(module, name)
+
+        def hooked(*arguments, real=real):
+            if len(arguments) > 1 or sys._getframe(1).f_code.co_name == "_exchange":
+                _ = left and left.pop()()
+            return real(*arguments)
+
+        monkeypatch.setattr(module, name, hooked)
+
+
+@pytest.mark.parametrize("kind", [search.Exact, search.Lance])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_right_before_the_exchange_is_kept(kind, change, tmp_path, monkeypatch):
+    monkeypatch.setattr(migration, "_SECONDS_TO_LEAVE", 0)
+    saved(tmp_path / "index", 150, kind)
+    other = search.load(tmp_path / "index")
+
+    def changed(change=change):
+        change(other)
+        other.save(tmp_path / "index")
+
+    at_the_exchange(monkeypatch, changed)
+    list(migrate(tmp_path / "index", new_of, model="new"))
+    assert_migrated(tmp_path / "index", CHANGES[change])
+    with pytest.raises(ValueError, match=r"another writer has changed|has replaced the one that was read"):
+        changed(lambda index: index.update(NAMES[[5]], OLD[[6]]))
+    assert search.load(tmp_path / "index").fingerprint == "new"
+
+
+def test_a_writer_waits_for_the_exchange_and_is_refused(tmp_path, monkeypatch):
+    index = saved(tmp_path / "index", 150)
+    errors, real = [], shutil.copytree
+
+    def save():
+        try:
+            index.save(tmp_path / "index")
+        except ValueError as error:
+            errors.append(str(error))
+
+    writer = threading.Thread(target=save)
+
+    def copied(*arguments, **options):
+        writer.start()
+        writer.join(0.2)
+        assert writer.is_alive()
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(migration.shutil, "copytree", copied)
+    add(index)
+    list(migrate(tmp_path / "index", new_of, model="new"))
+    writer.join()
+    assert "whose index of the model new has replaced the one that was read, expected one of the model old" in errors[0]
+    assert_migrated(tmp_path / "index", range(150))
+
+
+def test_a_save_replaces_an_index_of_its_model_and_one_that_it_has_not_read(tmp_path):
+    index = saved(tmp_path / "index", 150)
+    other = search.load(tmp_path / "index")
+    add(other)
+    other.save(tmp_path / "index")
+    index.save(tmp_path / "index")  # of the same model
+    index.fingerprint = "renamed"
+    index.save(tmp_path / "index")
+    saved(tmp_path / "index", 20)  # which knows nothing of the folder
+    with pytest.raises(ValueError, match="whose index of the model old has replaced the one that was read"):
+        index.save(tmp_path / "index")
+    index.save(tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize("kind", [search.Exact, search.Lance])
+def test_an_index_that_is_loaded_for_the_new_model_is_there_at_every_moment(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(migration, "_SECONDS_TO_LEAVE", 0)
+    saved(tmp_path / "index", kind=kind)
+    states, is_over, loads = migrate(tmp_path / "index", new_of, model="new", batch_size=150), [], []
+    next(states)
+
+    def load():
+        while not is_over:
+            loads.append(answers_new(tmp_path / "index"))
+
+    reader = threading.Thread(target=load)
+    reader.start()
+    try:
+        list(states)
+    finally:
+        is_over.append(True)
+        reader.join()
+    assert all(loads)
 
 
 def test_items_that_are_gone_keep_adapted_vectors(tmp_path):
@@ -232,6 +358,127 @@ def test_embeddings_of_another_shape_are_refused(vectors, message, tmp_path):
     states.close()
     with pytest.raises(ValueError, match=message):
         list(migrate(tmp_path / "index", lambda *_: vectors, model="new", batch_size=50))
+
+
+@pytest.mark.parametrize(
+    ("embed", "message"),
+    [
+        (lambda ids, _: np.ones((len(ids), 8)), "one new vector for all of the 50 items so far, expected several"),
+        (lambda ids, _: np.zeros((len(ids), 8)), "one new vector for all"),
+        (lambda ids, _: NEW[: len(ids)] * 1j, "new vectors of type complex64, expected real numbers"),
+        (lambda ids, _: NEW[: len(ids)].astype(str), "new vectors of type <U"),
+    ],
+)
+def test_embeddings_that_say_nothing_are_refused_before_anything_is_replaced(embed, message, tmp_path):
+    saved(tmp_path / "index")
+    with pytest.raises(ValueError, match=message):
+        list(migrate(tmp_path / "index", embed, model="new", batch_size=50))
+    assert search.load(tmp_path / "index").fingerprint == "old"
+    list(migrate(tmp_path / "index", new_of, model="new", batch_size=50))
+    assert_migrated(tmp_path / "index")
+
+
+def test_one_vector_for_copies_of_one_item_is_right_and_for_many_batches_is_found(tmp_path):
+    search.Exact(OLD[[0] * 20], model="old").save(tmp_path / "copies")
+    list(migrate(tmp_path / "copies", lambda ids, _: NEW[[0] * len(ids)], model="new", batch_size=5))
+    saved(tmp_path / "index")
+    with pytest.raises(ValueError, match=r"all of the 2 items so far, .* Remove '.*index\.migrating' to begin again"):
+        list(migrate(tmp_path / "index", lambda ids, _: NEW[:1], model="new", batch_size=1))
+
+
+@pytest.mark.parametrize("kind", [search.Exact, search.Lance])
+def test_files_of_others_stay(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(migration, "_SECONDS_TO_LEAVE", 0)
+    saved(tmp_path / "index", kind=kind)
+    work = tmp_path / "index.migrating"
+    states = migrate(tmp_path / "index", new_of, model="new", batch_size=150)
+    next(states)
+    own = [work / "notes.txt", work / "2024.npz", work / "index" / "mine.txt"]
+    for file in own:
+        file.write_text("mine")
+    with pytest.raises(FileExistsError, match=r"a folder with 'mine\.txt'"):
+        list(states)
+    assert search.load(tmp_path / "index").fingerprint == "old"
+    own.pop().rename(tmp_path / "mine.txt")
+    list(migrate(tmp_path / "index", new_of, model="new", batch_size=150))
+    assert search.load(tmp_path / "index").fingerprint == "new"
+    assert sorted(work.iterdir()) == sorted(own)
+    with pytest.raises(FileExistsError, match="a folder of something else"):
+        migrate(tmp_path / "index", new_of, model="third")
+
+
+def test_a_migration_that_was_ended_after_the_exchange_is_cleaned_by_one_to_another_model(tmp_path, monkeypatch):
+    saved(tmp_path / "index")
+    with monkeypatch.context() as patch:
+        patch.setattr("tfdml.search.refinement.migration._Work.remove", lambda work: None)
+        list(migrate(tmp_path / "index", new_of, model="new"))
+    assert (tmp_path / "index.migrating" / "run.json").exists()
+    for model in ("new", "old"):
+        assert search.load(tmp_path / "index", model=model, other_model=True).fingerprint == "new"
+    states = migrate(tmp_path / "index", lambda ids, _: OLD[[int(id[-3:]) for id in ids]], model="third")
+    assert not (tmp_path / "index.migrating").exists()
+    list(states)
+    assert search.load(tmp_path / "index").fingerprint == "third"
+
+
+@pytest.mark.parametrize("damage", [b"", b"no zip", None])
+def test_a_damaged_batch_is_named(damage, tmp_path):
+    saved(tmp_path / "index")
+    states = migrate(tmp_path / "index", new_of, model="new", batch_size=50)
+    next(states)
+    next(states)
+    states.close()
+    file = tmp_path / "index.migrating" / "000000001.npz"
+    file.write_bytes(file.read_bytes()[:-30] if damage is None else damage)
+    with pytest.raises(
+        ValueError, match=r"a damaged batch '.*000000001\.npz' .*Remove it: its items are embedded again"
+    ):
+        list(migrate(tmp_path / "index", new_of, model="new", batch_size=50))
+    file.unlink()
+    list(migrate(tmp_path / "index", new_of, model="new", batch_size=50))
+    assert_migrated(tmp_path / "index")
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "expected"),
+    [
+        ("asked", ["1", "2", "3"], None),
+        ("asked", [datetime.date(2024, 1, 1)] * 3, None),
+        ("asked", [[1]] * 3, None),
+        ("vector", [["embedded"]] * 3, None),
+        ("vector", ["embedded", "mine", None], None),
+        ("vector", [1, 2, 3], None),
+        ("asked", [None, None, None], [2, 1, 0]),
+        ("asked", [True, None, False], [0, 2, 1]),
+        ("asked", [0.5, float("nan"), -1.0], [0, 1, 2]),
+        ("asked", [2**60, 2**62, None], [1, 0, 2]),
+        ("asked", [Decimal("1.5"), Decimal("2.5"), None], [1, 0, 2]),
+    ],
+    ids=str,
+)
+def test_columns_that_a_migration_reads_have_numbers_or_are_refused_at_the_call(name, values, expected, tmp_path):
+    search.Exact(OLD[:3], metadata={name: values}, model="old").save(tmp_path / "index")
+    order = []
+    call = lambda: migrate(  # noqa: E731
+        tmp_path / "index", lambda ids, _: order.extend(ids) or NEW[ids], model="new"
+    )
+    if expected is None:
+        with pytest.raises(ValueError, match=f"metadata with a column '{name}'"):
+            call()
+    else:
+        list(call())
+        assert order == expected
+
+
+def test_the_recall_is_that_of_the_index_that_answers_and_says_from_how_many_items_it_is(tmp_path):
+    index = search.Exact(OLD, metric="dot", model="old")
+    index.save(tmp_path / "index")
+    for state in migrate(tmp_path / "index", lambda ids, _: NEW[ids], model="new", batch_size=100):
+        answered = search.load(tmp_path / "index", model="new").search(NEW, 1)[0][:, 0]
+        assert state.recall == pytest.approx(np.mean(answered == np.arange(200)), abs=0.1)
+        assert state.recall < 0.5  # longer vectors are found first
+        assert f"Recall@1 {state.recall:.1%} from {state.measured} items" in str(state)
+    assert state.measured == 200
 
 
 def test_an_index_of_an_unknown_model_can_be_migrated(tmp_path):

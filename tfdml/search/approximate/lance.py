@@ -18,6 +18,7 @@ from tfdml.search.index.lance_items import (
     is_lance_table,
     lance,
     open_table,
+    replaced,
     settings_of,
     table_of,
     uri_of,
@@ -119,6 +120,14 @@ class Lance(Approximate):
         copied._train()
         written.cleanup_old_versions(older_than=_KEPT)
 
+    def replace(self, old: "Lance") -> bool:
+        """Make all items the next version of the table of another index; False if that is not its latest version."""
+        written = replaced(self._items.table.dataset, old._items.table.dataset, self._state())
+        if written is not None:
+            self._make_cells(written)
+            written.cleanup_old_versions(older_than=_KEPT)
+        return written is not None
+
     @classmethod
     def read(cls, folder: Path, max_bytes: int = MAX_BYTES) -> Self:
         """The index in a table, at its latest version."""
@@ -138,8 +147,12 @@ class Lance(Approximate):
     def _train(self):
         """Make the cells of the table; a search is exact until they are there."""
         if self.leaves:
+            self._items = self._items.changed(self._make_cells)
+
+    def _make_cells(self, dataset):
+        if self.leaves:
             options = {"metric": _DISTANCES[self.metric], "num_partitions": self.leaves, "replace": True}
-            self._items = self._items.changed(lambda dataset: dataset.create_index(VECTOR, "IVF_SQ", **options))
+            dataset.create_index(VECTOR, "IVF_SQ", **options)
 
     def _effort(self, segment, allowed, k):
         share, num_candidates = 1.0 if allowed is None else allowed.mean(), max(k, self.rescore or k + 10)

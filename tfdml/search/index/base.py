@@ -2,7 +2,9 @@
 
 import copy
 import numbers
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +14,7 @@ from tfdml._core.atomic import read_whole
 from tfdml._core.checks import as_vectors, require, require_metric, require_whole
 from tfdml._core.checksums import as_fingerprint, require_same_model, stated_model
 from tfdml.search.blocks import MAX_BYTES
-from tfdml.search.index.files import read_manifest, write_index
+from tfdml.search.index.files import read_manifest, seen, write_index
 from tfdml.search.index.ids import Ids, as_item_ids
 from tfdml.search.index.items import Items
 from tfdml.search.index.segment_files import (
@@ -47,6 +49,8 @@ class Index:
 
     kind: ClassVar[str]
     settings: ClassVar[tuple[str, ...]] = ("metric", "dim")
+
+    _known: Mapping[str, Any] = MappingProxyType({})  # versions of folders that it was read from, or saved to
 
     def __init__(
         self,
@@ -188,8 +192,10 @@ class Index:
         Args:
             queries: `(q, dim)` floats, finite; `q` may be 0.
             k: number of neighbors, 1 to `len(self)`, or to the number of vectors that pass `where`, or of their items.
-            where: the vectors that may be returned: `(n,)` booleans in the order of `ids`, or an expression of metadata
-                columns, `pyarrow.compute.field("price") < 10`; None for all. Rows where it is null do not pass.
+            where: the vectors that may be returned: `(n,)` booleans in the order of `ids`, an expression of metadata
+                columns, `pyarrow.compute.field("price") < 10`, or a dict of columns with a value or a list of values,
+                `{"kind": ["shoe", "bag"], "price": 10}`, which all have to hold; None for all. Rows where an expression
+                is null do not pass. The values of a dict have the type of the column, or are texts that mean them.
             items: column of the metadata with the item of each vector, such as the product of a photograph. Each item
                 is found once, by its nearest vector, and `k` counts items. None: each vector is an item.
             best: number of nearest vectors of an item whose mean score is its score; fewer, if it has fewer. The ids
@@ -213,11 +219,14 @@ class Index:
         """Write the index to a folder that `load` reads, atomically.
 
         All vectors are written, also after a small change. A crash leaves the old or the new version. A folder that
-        holds anything other than an index is an OSError.
+        holds anything other than an index is an OSError. A folder from which this index was read, and in which there is
+        now an index of another model, as after `migrate`, is a ValueError.
         """
         settings = {name: getattr(self, name) for name in self.settings}
         model = {} if self.fingerprint is None else {"model": self.fingerprint}
-        write_index(path, lambda folder: {"kind": self.kind, **settings, **model, **write_items(folder, self._items)})
+        manifest = {"kind": self.kind, **settings, **model}
+        write = lambda folder: {**manifest, **write_items(folder, self._items)}  # noqa: E731
+        self._known = {**self._known, **write_index(path, write, self._known, self.fingerprint)}
 
     @classmethod
     def load(cls, path: FilePath, *, max_bytes: int = MAX_BYTES, model: Any = None, other_model: bool = False) -> Self:
@@ -240,9 +249,10 @@ class Index:
     @classmethod
     def read(cls, folder: Path, max_bytes: int = MAX_BYTES) -> Self:
         """As `load`, from a folder that no other process writes to at the same time."""
-        manifest = read_manifest(folder)
+        known, manifest = seen(folder), read_manifest(folder)
         require_kind(manifest, cls.kind, folder)
         index = cls.__new__(cls)
+        index._known = known
         index.metric, index.dim, index.max_bytes = *read_settings(folder, manifest), max_bytes
         index.fingerprint = read_fingerprint(folder, manifest)
         index._restore(folder, manifest)

@@ -2,14 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tfdml._core.atomic import atomic_write
-from tfdml._core.checksums import listed_files, require_checksums, sha256_of, write_checksums
+from tfdml._core.atomic import atomic_write, only_writer, version_of
+from tfdml._core.checks import require
+from tfdml._core.checksums import is_same_model, listed_files, require_checksums, sha256_of, write_checksums
 from tfdml._core.json_files import parsed_json
 from tfdml._core.memory_maps import map_array
 from tfdml.typing import FilePath
@@ -21,17 +23,40 @@ _SEARCHERS = ("scann", "faiss")  # components that only an index of this kind ha
 _COMPONENTS = {"ids", "gallery", "metadata", "alive", "center", *_SEARCHERS}  # of a segment
 
 
-def write_index(path: FilePath, write: Callable[[Path], dict[str, Any]]) -> None:
+def seen(path: FilePath) -> dict[str, Any]:
+    """The version of an index folder, by the name of the folder."""
+    folder = os.path.realpath(Path(path).expanduser())
+    return {folder: version_of(Path(folder))}
+
+
+def write_index(
+    path: FilePath, write: Callable[[Path], dict[str, Any]], known: Mapping[str, Any], model: str | None
+) -> dict[str, Any]:
     """Write an index folder atomically: `index.json`, the files that `write` puts there, and their checksums.
 
     `write` puts all files into a new folder (see `put`) and returns the content of `index.json`. An empty folder or an
     index at `path` is replaced. If the folder holds any other file, it is left unchanged and a FileExistsError names
-    the file.
+    the file. `known` are versions of folders as `seen` gives them: an index that has replaced a known version, and is
+    of another model than `model`, stays, and is a ValueError. Writers wait for each other. Returns the new version.
     """
-    with atomic_write(path, files_of_index) as folder:
-        folder.mkdir()
-        (folder / _MANIFEST).write_text(json.dumps({"format": _FORMAT, **write(folder)}, indent=1))
-        write_checksums(folder)
+    with only_writer(path, "path", wait=True):
+        _require_known(path, known, model)
+        with atomic_write(path, files_of_index) as folder:
+            folder.mkdir()
+            (folder / _MANIFEST).write_text(json.dumps({"format": _FORMAT, **write(folder)}, indent=1))
+            write_checksums(folder)
+        return seen(path)
+
+
+def _require_known(path, known, model):
+    """Raise an error if an index of another model has replaced a known version."""
+    ((folder, version),) = seen(path).items()
+    if known.get(folder, version) == version or not files_of_index(Path(folder)):
+        return
+    there = _parsed(Path(folder)).get("model")
+    is_same = there is None or (model is not None and is_same_model(there, model))
+    received = f"path={str(path)!r}, whose index of the model {str(there)[:12]} has replaced the one that was read"
+    require(is_same, received, f"one of the model {str(model)[:12]}. Load it, and repeat the change")
 
 
 def put(folder: Path, name: str, write: Callable[[Path], None]) -> str:

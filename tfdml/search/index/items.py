@@ -1,5 +1,6 @@
 """The items of an index at one time: ids, vectors and metadata over all segments."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from tfdml._core.checks import as_unmasked, require
 from tfdml.search.index.ids import are_storable, as_lookup_ids, shown
 from tfdml.search.index.segments import Segment, compacted, joined, metadata_of
-from tfdml.search.index.tables import is_expression, mask_of
+from tfdml.search.index.tables import is_expression, mask_of, mask_of_values
 from tfdml.typing import Filter
 
 if TYPE_CHECKING:
@@ -122,16 +123,17 @@ class Items:
         return self.remove(ids).add(segment)
 
     def mask(self, where: Filter) -> np.ndarray:
-        """`(n,)` bool of a mask or a pyarrow expression."""
-        if is_expression(where):
+        """`(n,)` bool of a mask, a pyarrow expression, or a dict of columns and values."""
+        if is_expression(where) or isinstance(where, Mapping):
             if self.metadata is None:
                 raise ValueError(f"Received where={where}, but the index has no metadata. Pass a mask of booleans.")
-            return mask_of(self.metadata, where)
+            is_dict = isinstance(where, Mapping)
+            return mask_of_values(self.metadata, where) if is_dict else mask_of(self.metadata, where)
         mask = _as_array(as_unmasked(where, "where"))
         if mask.dtype != bool or mask.shape != (len(self),):
             raise ValueError(
                 f"Received where of shape {mask.shape}, {mask.dtype}, expected ({len(self)},) booleans, one per vector "
-                "in the order of ids, or a pyarrow expression."
+                "in the order of ids, a pyarrow expression, or a dict of columns and values."
             )
         return mask
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ ID, VECTOR = "id", "embedding"  # columns; the others are metadata
 VERSIONS = "_versions"  # a folder of a table
 _SETTINGS = "tfdml"  # a key of the metadata of the schema
 _ROWS = 2**16  # vectors of a block
+_RESERVED = {ID, VECTOR, "_rowid", "_rowaddr", "_rowoffset", "_distance", "query_index"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,12 +106,20 @@ class TableItems(Items):
 
     def changed(self, change: Callable[[Any], Any]) -> "TableItems":
         """The items after a change of the table; a ValueError if another writer has changed it since it was read."""
+        self._require_latest()
+        old = self.table.dataset
+        dataset = old.checkout_version(old.version)  # searches go on in the old one
+        try:
+            change(dataset)
+        except (OSError, RuntimeError):  # as Lance raises in a conflict
+            self._require_latest()
+            raise
+        return TableItems.of(dataset.checkout_version(dataset.latest_version))
+
+    def _require_latest(self):
         old, latest = self.table.dataset, self.table.dataset.latest_version
         received = f"an index of version {old.version} of {old.uri!r}, which another writer has changed"
         require(latest == old.version, received, f"version {latest}. Load it, and repeat the change")
-        dataset = old.checkout_version(latest)  # searches go on in the old one
-        change(dataset)
-        return TableItems.of(dataset.checkout_version(dataset.latest_version))
 
     def with_settings(self, settings: dict[str, Any]) -> "TableItems":
         """The items with these settings in their table."""
@@ -119,6 +129,12 @@ class TableItems(Items):
 def is_lance_table(path: FilePath) -> bool:
     """Whether a path is a URL, which only a table has, or the folder of a table."""
     return "://" in str(path) or (Path(path).expanduser() / VERSIONS).is_dir()
+
+
+def files_of_table(folder: Path) -> frozenset[str]:
+    """Names of the files of a table in its folder, and of no others."""
+    names = (file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+    return frozenset(name for name in names if re.match("_[a-z]+/|data/", name))
 
 
 def uri_of(path: FilePath) -> str:
@@ -135,6 +151,20 @@ def open_table(path: FilePath) -> Any:
         received = f"Received path={str(path)!r}, expected a table that tfdml.search.Lance wrote"
         raise ValueError(f"{received}: {error!r}. Choose another path.") from error
     return dataset
+
+
+def replaced(dataset: Any, old: Any, settings: dict[str, Any]) -> Any:
+    """The next version of a table `old`: all rows of another one; None if `old` is not its latest version."""
+    rows, overwrite = dataset.scanner(scan_in_order=True).to_reader(), {"mode": "overwrite"}
+    schema = rows.schema.with_metadata({_SETTINGS: json.dumps(settings)})
+    fragments = optional_import("lance.fragment", **_NEEDS).write_fragments(rows, old.uri, **overwrite)
+    operation = lance().LanceOperation.Overwrite(schema, fragments)
+    try:
+        return lance().LanceDataset.commit(old.uri, operation, read_version=old.version, max_retries=0)
+    except optional_import("lance.commit", **_NEEDS).CommitConflictError:
+        for file in (file for fragment in fragments for file in fragment.files):
+            (Path(old.uri) / "data" / file.path).unlink()
+        return None
 
 
 def settings_of(dataset: Any) -> dict[str, Any]:
@@ -155,8 +185,8 @@ def table_of(segment: Segment, settings: dict[str, Any] | None = None) -> Any:
     pyarrow = optional_import("pyarrow", **_NEEDS)
     vectors, metadata = np.ascontiguousarray(segment.gallery.vectors, np.float32), segment.metadata
     columns = {} if metadata is None else {name: metadata[name] for name in metadata.column_names}
-    reserved = sorted({ID, VECTOR, "_rowid", "_distance", "query_index"} & set(columns))
-    require(not reserved, f"metadata with columns {reserved}", "other names, since a table has these. Rename them")
+    reserved = [name for name in columns if name in _RESERVED or not name or {".", "`", "\0"} & set(name)]
+    require(not reserved, f"metadata with columns {reserved}", "other names, which a table can have. Rename them")
     columns[ID] = pyarrow.array(segment.ids.values)
     columns[VECTOR] = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.ravel()), vectors.shape[1])
     return pyarrow.table(columns, metadata=settings and {_SETTINGS: json.dumps(settings)})

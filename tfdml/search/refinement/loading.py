@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tfdml._core.atomic import read_whole, version_of
+from tfdml._core.atomic import read_whole, sweep, version_of
 from tfdml._core.checks import require
 from tfdml._core.checksums import as_fingerprint, is_same_model, require_same_model
 from tfdml.search.approximate.faiss import Faiss
@@ -42,6 +42,8 @@ def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exa
         ValueError: the index or a shard, by name, lacks files or is damaged; an index of another model.
     """
     stated = as_fingerprint(model)
+    if "://" not in str(path):
+        sweep(Path(os.path.realpath(Path(path).expanduser())))  # what a dead writer has left
     index = read_whole(path, read_index)
     if stated is not None and not is_of(index, stated):
         index = _migrating(path, stated) or read_whole(path, read_index)  # a migration that has ended meanwhile
