@@ -21,7 +21,7 @@ from tfdml._core.pages import style_sheet
 from tfdml.datasets import Preprocessing
 from tfdml.serving import rest
 from tfdml.serving.batching import Batcher
-from tfdml.serving.bodies import Boxed
+from tfdml.serving.bodies import Boxed, listed
 from tfdml.serving.embedder import Embedder
 from tfdml.serving.index_records import SEARCH, IndexRecords, Query, model_index
 from tfdml.serving.limits import Limits, RefusedError
@@ -156,6 +156,7 @@ class _Server:
             name: Batcher(partial(self._answer_batch, name), batch_size, self._pools["model"])
             for name in {signature.pixels for signature in embedder.signatures.values()}
         }
+        self._created = int(time.time())
         self._texts = texts and Batcher(lambda batch: list(texts(batch)), batch_size, self._pools["model"])
         self._take_over = lambda records: (records, Batcher(records, batch_size, self._pools["model"]))
         self._records, self._search = self._take_over(records)
@@ -165,7 +166,7 @@ class _Server:
         model = f"/v1/models/{self._name}"
         version = f"{model}/versions/{self._version}"
         routes = [web.get("/healthz", self.health), web.get("/metrics", self.metrics)]
-        routes += [web.post("/v1/embeddings", self.embeddings)]
+        routes += [web.get("/v1/models", self.served_models), web.post("/v1/embeddings", self.embeddings)]
         for address in (model, version):
             routes += [web.get(address, self.status), web.get(f"{address}/metadata", self.metadata)]
             routes += [web.post(f"{address}:predict", self.predict)]
@@ -214,6 +215,9 @@ class _Server:
     async def metrics(self, request):
         return web.Response(body=self._monitor.text(), headers={"Content-Type": Monitor.CONTENT_TYPE})
 
+    async def served_models(self, request):
+        return web.json_response(rest.served_models(self._name, self._version, self._created))
+
     async def status(self, request):
         return web.json_response(rest.status(self._version))
 
@@ -232,11 +236,10 @@ class _Server:
         return await self._json(rest.answer, form, rows)
 
     async def embeddings(self, request):
-        """Embeddings of images, in the form that clients of language models ask for."""
+        """Embeddings of images and texts, in the form that clients of language models ask for."""
         facts = self._name, self._embedder.dim, self._limits
-        images, as_base64 = await self._parsed(request, rest.read_embeddings, *facts)
-        vectors = [row[EMBEDDING] for row in _all_good(await self._results(PIXELS, images))]
-        return await self._json(rest.embeddings, self._name, vectors, as_base64)
+        queries, as_base64 = await self._parsed(request, rest.read_embeddings, *facts)
+        return await self._json(rest.embeddings, self._name, await self._vectors(queries), as_base64)
 
     async def index(self, request):
         index = self._records or self._model_index
@@ -249,20 +252,25 @@ class _Server:
         queries, k, where = await self._parsed(request, rest.read_search, self._limits)
         records, search = self._records, self._search  # of one version of the index
         rows = await self._in_pool("json", records.rows, queries)
-        files = [query for query in queries if isinstance(query, bytes | Boxed)]
-        embeddings = iter([row[EMBEDDING] for row in _all_good(await self._results(PIXELS, files))])
-        texts = iter(await self._embedded_texts([query for query in queries if isinstance(query, str)]))
-        sources = [{tuple: None, str: texts}.get(type(query), embeddings) for query in queries]
-        vectors = [next(x) if x else records.vector(row) for x, row in zip(sources, rows, strict=True)]
+        vectors = await self._vectors(queries, [records.vector(row) for row in rows if row >= 0])
         pairs = zip(vectors, rows, strict=True)
-        searches = [Query(vector=vector, k=k, where=where, excluded_row=row) for vector, row in pairs]
-        neighbors = await search(searches)
-        await self._count_searches([x for x, source in zip(neighbors, sources, strict=True) if source is embeddings])
+        neighbors = await search([Query(vector=vector, k=k, where=where, excluded_row=row) for vector, row in pairs])
+        are_files = [isinstance(query, bytes | Boxed) for query in queries]
+        await self._count_searches([nearest for nearest, is_file in zip(neighbors, are_files, strict=True) if is_file])
         return await self._json(rest.as_json, {"neighbors": neighbors})
+
+    async def _vectors(self, queries, of_items=()):
+        """The vector of each file, text and item, in the order of the queries."""
+        texts = await self._embedded_texts([query for query in queries if isinstance(query, str)])
+        places = [place for place, query in enumerate(queries) if isinstance(query, bytes | Boxed)]
+        results = _all_good(await self._results(PIXELS, [queries[place] for place in places]), places)
+        images = (row[EMBEDDING] for row in results)
+        vectors = {str: iter(texts), tuple: iter(of_items)}
+        return [next(vectors.get(type(query), images)) for query in queries]
 
     async def _embedded_texts(self, texts):
         if texts and self._texts is None:
-            raise RefusedError(400, "Received a text, expected files, ids or rows: the server has no text model.")
+            raise RefusedError(400, "Received a text, expected images or items: the server has no text model.")
         return await self._texts(texts) if texts else []
 
     async def explain(self, request):
@@ -344,6 +352,10 @@ class _Server:
 
     async def _parsed(self, request, read, *options):
         """`read(body, *options)` in a thread, because large bodies take a while."""
+        if request.query:
+            raise RefusedError(
+                400, f"Received parameters {listed(request.query)}, expected them in the JSON of the body."
+            )
         return await self._in_pool("json", read, await request.read(), *options)
 
     async def _json(self, write, *content):
@@ -384,10 +396,10 @@ def _page_file(name):
     return files("tfdml.serving").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def _all_good(results):
-    """The outputs of all images; an image that has none refuses the request."""
-    reasons = [(number, result) for number, result in enumerate(results) if isinstance(result, str)]
-    problems = [f"Image {number}: Received {reason}" for number, reason in reasons]
+def _all_good(results, places=None):
+    """The outputs of all images, which are at these places of their request; one that has none refuses the request."""
+    numbered = zip(range(len(results)) if places is None else places, results, strict=True)
+    problems = [f"Image {number}: Received {result}" for number, result in numbered if isinstance(result, str)]
     if problems:
         raise RefusedError(400, " ".join(problems))
     return results
