@@ -42,9 +42,9 @@ class Quick:
     def __init__(self, model, preprocessing, limits):
         pass
 
-    def begin(self, image):
+    def read(self, image):
         type(self).begun += (image,)
-        return image
+        return image, ""
 
     def __call__(self, images, signature):
         found = map(self.one, images)

@@ -20,12 +20,12 @@ from tfdml._core.checksums import fingerprint, require_same_model
 from tfdml._core.pages import style_sheet
 from tfdml.datasets import Preprocessing
 from tfdml.serving import rest
-from tfdml.serving.batching import Batcher
+from tfdml.serving.batching import Batcher, Turns, all_of, in_thread
 from tfdml.serving.bodies import Boxed, listed
 from tfdml.serving.embedder import Embedder
 from tfdml.serving.index_records import SEARCH, IndexRecords, Query, model_index
-from tfdml.serving.limits import Limits, RefusedError
-from tfdml.serving.middleware import LIMITS, Middleware
+from tfdml.serving.limits import PARALLEL_FILES, Limits, RefusedError
+from tfdml.serving.middleware import BODY, LIMITS, Middleware
 from tfdml.serving.monitoring import Monitor
 from tfdml.serving.signatures import EMBEDDING, PIXELS
 from tfdml.typing import Embedder as ImageModel
@@ -152,6 +152,7 @@ class _Server:
         self._name, self._version, self._fingerprint = names
         self._monitor, self._began, self.threshold, self.similarity_map = monitor, None, None, None
         self._pools = {use: ThreadPoolExecutor(1, use) for use in ("model", "json", "pictures")}
+        self._files = Turns(embedder.read, PARALLEL_FILES)
         self._answers = {
             name: Batcher(partial(self._answer_batch, name), batch_size, self._pools["model"])
             for name in {signature.pixels for signature in embedder.signatures.values()}
@@ -205,6 +206,7 @@ class _Server:
         """Ends the threads once their current work is done."""
         for pool in self._pools.values():
             pool.shutdown(cancel_futures=True)
+        self._files.close()
 
     async def health(self, request):
         """Unhealthy if a batch exceeds the request timeout."""
@@ -279,7 +281,7 @@ class _Server:
             raise RefusedError(400, "The server has no Keras model. Serve a run, an entry of the zoo or a .keras file.")
         pair = await self._parsed(request, rest.read_pair, self._limits)
         files = await self._in_pool("pictures", lambda records: list(map(records.file, pair)), self._records)
-        read = await asyncio.gather(*(asyncio.wrap_future(self._embedder.begin(file)) for file in files))
+        read = await all_of(map(self._files.of_request(), files))
         images = _all_good([problem or pixels for pixels, problem in read])
         try:
             maps = await self._in_pool("model", self.similarity_map, *images)
@@ -356,21 +358,26 @@ class _Server:
             raise RefusedError(
                 400, f"Received parameters {listed(request.query)}, expected them in the JSON of the body."
             )
-        return await self._in_pool("json", read, await request.read(), *options)
+        return await self._in_pool("json", read, request.pop(BODY), *options)
 
     async def _json(self, write, *content):
         return web.Response(body=await self._in_pool("json", write, *content), content_type="application/json")
 
     async def _in_pool(self, use, function, *arguments):
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pools[use], function, *arguments)
+        return await in_thread(self._pools[use], function, *arguments)
 
     async def _results(self, signature, images):
         """The outputs of a signature of pixels for each image, or the reason why it has none.
 
-        Files are read at once, while the model computes the batch before.
+        Files are read while the model computes the batch before, and are in a batch once they are read.
         """
-        results = await self._answers[signature](map(self._embedder.begin, images))
+        read, outputs = self._files.of_request(), self._answers[signature]
+
+        async def result(image):
+            pixels, problem = (image, "") if isinstance(image, np.ndarray) else await read(image)
+            return problem or (await outputs([pixels]))[0]
+
+        results = await all_of(map(result, images))
         problems = sum(isinstance(result, str) for result in results)
         self._monitor.images.labels("refused").inc(problems)
         self._monitor.images.labels("embedded").inc(len(results) - problems)
