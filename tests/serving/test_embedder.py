@@ -31,6 +31,13 @@ class Means:
         return np.where(means == 255, np.nan, means)
 
 
+def embedded(embedder, images):
+    """The results of files and pixels in one batch, or the reasons of files that have none."""
+    read = [(image, "") if isinstance(image, np.ndarray) else embedder.read(image) for image in images]
+    results = iter(embedder([pixels for pixels, problem in read if not problem]))
+    return [problem or next(results) for _, problem in read]
+
+
 def encoded(image, kind="png", **options):
     file = io.BytesIO()
     Image.fromarray(image).save(file, kind, **options)
@@ -48,29 +55,19 @@ def embedder():
 def test_files_and_pixels_are_embedded_in_one_batch_and_bad_files_have_reasons(embedder):
     whole, pixels = encoded(IMAGE), np.full((4, 3, 3), (1, 2, 3), np.uint8)
     white, large = np.full((4, 3, 3), 255, np.uint8), encoded(np.zeros((100, 100, 3), np.uint8))
-    found = embedder([b"text", whole, pixels, whole[:-30], white, large, bytes(10_001)])
+    found = embedded(embedder, [b"text", whole, pixels, whole[:-30], white, large, bytes(10_001)])
     np.testing.assert_allclose(found[1]["embedding"], VIEW.from_bytes(whole).numpy().mean((0, 1)), atol=1e-4)
     np.testing.assert_array_equal(found[2]["embedding"], [1, 2, 3])
     assert embedder.model.sizes[-1] == 3
     reasons = ["not an image", "cannot be decoded", "not finite", "at most 9000", "at most 10000"]
     for place, reason in zip((0, 3, 4, 5, 6), reasons, strict=True):
         assert reason in found[place]
-    assert all(isinstance(reason, str) for reason in embedder([b"text"]))
-
-
-def test_what_has_begun_is_read_once(embedder, monkeypatch):
-    reads = []
-    monkeypatch.setattr(embedder, "_read", lambda file: (reads.append(file), (np.ones((4, 3, 3), np.uint8), ""))[1])
-    begun = embedder.begin(b"file")
-    assert embedder.begin(begun) is begun
-    np.testing.assert_array_equal(embedder([begun])[0]["embedding"], [1, 1, 1])
-    assert reads == [b"file"]
 
 
 def test_a_jpeg_of_many_scans_is_refused_before_it_is_decoded(embedder):
     jpeg = encoded(IMAGE, "jpeg", progressive=True)  # of ten scans
     scan, end = jpeg.rfind(b"\xff\xda"), jpeg.rfind(b"\xff\xd9")
-    good, bad = embedder([jpeg, jpeg[:end] + 30 * jpeg[scan:end] + jpeg[end:]])
+    good, bad = embedded(embedder, [jpeg, jpeg[:end] + 30 * jpeg[scan:end] + jpeg[end:]])
     assert good["embedding"].shape == (3,)
     assert bad.startswith("40 scans, expected at most 32.")
 
@@ -83,13 +80,12 @@ def test_a_box_of_a_query_has_the_pixels_of_a_set_with_this_box_to_the_bit(view,
     data = LabeledSet(
         paths=np.array([str(path)] * 100), labels=np.zeros(100, int), class_names=("",), boxes=boxes, load=boxed(view)
     )
-    pixels, problems = Embedder(Means(), view, Limits())._pixels(
-        [Boxed(path.read_bytes(), tuple(box)) for box in boxes]
-    )
-    assert problems == [""] * 100
+    read = Embedder(Means(), view, Limits()).read
+    content = path.read_bytes()
+    pixels, problems = zip(*(read(Boxed(content, tuple(box))) for box in boxes), strict=True)
+    assert set(problems) == {""}
     np.testing.assert_array_equal(pixels, data.examples())
-    whole = Embedder(Means(), view, Limits())._pixels([path.read_bytes(), Boxed(path.read_bytes(), (0, 0, 20, 30))])[0]
-    np.testing.assert_array_equal(*whole)
+    np.testing.assert_array_equal(read(content)[0], read(Boxed(content, (0, 0, 20, 30)))[0])
 
 
 def boxed(view):
@@ -110,7 +106,7 @@ def boxed(view):
 )
 def test_a_bad_box_has_a_reason_and_touches_no_other_image(embedder, box):
     whole = encoded(IMAGE)
-    good, bad, same = embedder([whole, Boxed(whole, box), Boxed(whole, (0, 0, 20.9, 30))])
+    good, bad, same = embedded(embedder, [whole, Boxed(whole, box), Boxed(whole, (0, 0, 20.9, 30))])
     np.testing.assert_array_equal(good["embedding"], same["embedding"])
     assert bad.startswith(f"the box ({box[0]:g}, ")
     assert "of an image of 20 x 30 pixels, expected left < right and upper < lower inside the image, in pixels" in bad

@@ -30,8 +30,8 @@ class Levels:
     def __init__(self, model, preprocessing, limits):
         pass
 
-    def begin(self, image):
-        return image
+    def read(self, image):
+        return image, ""
 
     def __call__(self, images, signature):
         found = map(self.one, images)

@@ -42,9 +42,9 @@ class Quick:
     def __init__(self, model, preprocessing, limits):
         pass
 
-    def begin(self, image):
+    def read(self, image):
         type(self).begun += (image,)
-        return image
+        return image, ""
 
     def __call__(self, images, signature):
         found = map(self.one, images)
@@ -219,7 +219,7 @@ async def test_a_bad_image_refuses_its_request_with_its_place_and_no_other_reque
         ("/v1/models/model/items?n=1&n=2", "get", 400, "expected n and seed, once each"),
         ("/v1/models/model/items?seed=-1", "get", 400, "another seed"),
         (f"/v1/models/model/items?seed={2**63}", "get", 400, "another seed"),
-        ("/v1/models/model/items?secret_x=1", "get", 400, "expected n and seed"),
+        ("/v1/models/model/items?secret_x=1", "get", 400, "expected 'n' or 'seed'"),
         ("/page.css/../../setup.cfg", "get", 404, "unknown address"),
         ("/%2e%2e/%2e%2e/etc/passwd", "get", 404, "unknown address"),
     ],
@@ -375,10 +375,40 @@ async def test_texts_are_searched_beside_files_and_items_and_are_no_searches_of_
     assert (await numbers(client))["tfdml_search_best_score_count"] == "1.0"
 
 
+@served(texts=sides)
+async def test_texts_are_embedded_as_they_are_searched(client):
+    url = f"data:image/jpeg;base64,{file(b'ab')['b64']}"
+    for texts, expected in (("left", [[-1, 0]]), (["right", url, "to the left"], [[1, 0], [97, 98], [-1, 0]])):
+        status, found = await answer(client, "/v1/embeddings", {"input": texts, "model": "model"})
+        assert (status, [row["embedding"] for row in found["data"]]) == (200, expected)
+
+
 @served()
 async def test_a_text_is_refused_where_there_is_no_text_model(client):
-    status, found = await answer(client, SEARCH, {"instances": [{"text": "left"}]})
-    assert (status, found["error"][-29:]) == (400, "the server has no text model.")
+    for path, body in ((SEARCH, {"instances": [{"text": "left"}]}), ("/v1/embeddings", {"input": "left"})):
+        status, found = await answer(client, path, body)
+        assert (status, found["error"][-29:]) == (400, "the server has no text model.")
+
+
+@served()
+async def test_the_place_of_a_bad_image_is_its_place_among_all_queries(client):
+    status, found = await answer(client, SEARCH, {"instances": [{"id": "a"}, file(b"ab"), file(b"bad")]})
+    assert (status, found) == (400, {"error": "Image 2: Received no image, expected one."})
+
+
+@served(version=3)
+async def test_the_served_model_is_listed_for_clients_of_language_models(client):
+    status, found = await answer(client, "/v1/models", method="get")
+    (model,) = found["data"]
+    assert (status, found["object"], model["id"], model["object"]) == (200, "list", "model", "model")
+    assert model["model_version_status"][0]["version"] == "3"
+
+
+@served()
+async def test_what_stands_in_the_address_in_place_of_the_body_is_refused(client):
+    for path, body in ((SEARCH, {"instances": [{"id": "a"}]}), (PREDICT, files(b"ab"))):
+        status, found = await answer(client, f"{path}?k=1&{'x' * 100}=2", body)
+        assert (status, found["error"][:21]) == (400, "Received parameters '")
 
 
 def test_texts_of_another_model_or_of_another_dim_are_refused_at_the_start(monkeypatch):

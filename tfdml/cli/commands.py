@@ -202,11 +202,17 @@ def run_serve(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _one_of(processes):
-    """Make this process one of several that count together and share the cores, before TensorFlow counts these."""
+    """Make this process one of several that count together and share the cores, before TensorFlow counts these.
+
+    TensorFlow has a thread for each core, and one for each file that is decoded: a model does not wait for large files.
+    """
+    from tfdml.serving.limits import PARALLEL_FILES
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    os.environ.setdefault("TF_NUM_INTEROP_THREADS", str(cores + PARALLEL_FILES))
     if processes == 1:
         yield
         return
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(max(1, cores // processes)))
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder

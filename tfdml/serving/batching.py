@@ -1,10 +1,65 @@
-"""Batches across concurrent requests."""
+"""Work of concurrent requests: batches, turns, and threads."""
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
+
+
+async def in_thread(pool: Executor, function: Callable[..., Any], *arguments: Any) -> Any:
+    """The result of a function in a thread of a pool.
+
+    For a request that is given up, the function does not begin; if it has begun, the request lasts until it is done,
+    because a thread cannot be stopped.
+    """
+    running = pool.submit(function, *arguments)
+    done = asyncio.wrap_future(running)
+    try:
+        return await asyncio.shield(done)
+    except asyncio.CancelledError:
+        if not running.cancel():
+            await asyncio.wait([done])
+        raise
+
+
+async def all_of(calls: Iterable[Awaitable[Any]]) -> list[Any]:
+    """The results of calls at the same time, all of which have ended; raises the first error."""
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
+
+
+class Turns:
+    """Calls a function for the items of concurrent requests in threads, for one item of each request in turn.
+
+    A request leaves one thread to others.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], threads: int):
+        self._function, self._most = function, max(1, threads - 1)
+        self._pool, self._free = ThreadPoolExecutor(threads, "files"), asyncio.Semaphore(threads)
+
+    def of_request(self) -> Callable[[Any], Awaitable[Any]]:
+        """The function for the items of one request."""
+        own, turn = asyncio.Semaphore(self._most), asyncio.Lock()
+
+        async def call(item):
+            async with own:
+                async with turn:  # one item of the request waits in the line
+                    await self._free.acquire()
+                try:
+                    return await in_thread(self._pool, self._function, item)
+                finally:
+                    self._free.release()
+
+        return call
+
+    def close(self) -> None:
+        """End the threads once their current work is done."""
+        self._pool.shutdown(cancel_futures=True)
 
 
 class Batcher:

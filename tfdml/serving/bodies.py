@@ -5,10 +5,12 @@ As lists and objects of Python, hostile JSON takes up to thirty times the memory
 """
 
 import binascii
+import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -17,7 +19,9 @@ from msgspec import Raw
 from tfdml.serving.limits import RefusedError
 
 Plain = str | int | float | bool | None
+Form = TypeVar("Form", bound=msgspec.Struct)
 _MAX_NAMES = 1_000  # of an object
+_MAX_REASON, _SHOWN, _SHOWN_NAMES = 200, 40, 8  # characters, characters of a name, names
 _BASE64 = re.compile(r"[A-Za-z0-9+/ \t\r\n]*+[= \t\r\n]*+")
 _BLANKS, _OF_NUMBERS = b" \t\r\n", b"0123456789+-.eE"
 _NO_BRACKETS = bytes.maketrans(b"[]", b"  ")
@@ -51,12 +55,33 @@ def read_object(text: bytes | Raw) -> dict[str, Raw]:
     return dict(zip(names, values, strict=True))
 
 
+def read_form(text: bytes | Raw, form: type[Form]) -> Form:
+    """A JSON object of known names, each at most once."""
+    names, known = list(read_object(text)), form.__struct_fields__
+    if not set(names) <= set(known):
+        raise unknown(f"an object with {listed(names)}", names, known)
+    return read_json(text, form)
+
+
+def unknown(received: str, names: Iterable[str], known: Iterable[str]) -> RefusedError:
+    """The refusal of names, with the known ones, and those that are nearly the same as one of the names."""
+    known, others = list(known), [name[:_SHOWN] for name in names if name not in known][:_SHOWN_NAMES]
+    near = dict.fromkeys(match for name in others for match in difflib.get_close_matches(name, known, n=1))
+    hint = f" Did you mean {listed(near)}?" if near else ""
+    return RefusedError(400, f"Received {received}, expected {' or '.join(map(repr, known))}.{hint}")
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names that a client sent, cut where they are long or many."""
+    return ", ".join(repr(name[:_SHOWN]) for name in list(names)[:_SHOWN_NAMES]) or "no names"
+
+
 def read_json(text: bytes | Raw, kind: Any, **options: Any) -> Any:
     """JSON of a type."""
     try:
         return msgspec.json.decode(text, type=kind, **options)
     except msgspec.ValidationError as error:
-        raise RefusedError(400, f"Received JSON of another form: {error}.") from error
+        raise RefusedError(400, f"Received JSON of another form: {str(error)[:_MAX_REASON]}.") from error
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise RefusedError(400, f"Received a body that is not JSON ({error}), expected a JSON object.") from error
 
@@ -92,17 +117,6 @@ def read_base64(text: Raw) -> bytes:
 
 def _not_base64(error):
     return RefusedError(400, f"Received b64 that is not base64 ({error}), expected the content of a file.")
-
-
-def with_box(content: bytes, box: Raw | None) -> bytes | Boxed:
-    """The content of a file, with its box if there is one."""
-    if box is None or kind_of(box) == "null":
-        return content
-    try:
-        return Boxed(content, read_json(box, tuple[float, float, float, float]))
-    except RefusedError as error:
-        expected = "four numbers [left, upper, right, lower], in pixels of the upright image"
-        raise RefusedError(400, f"Received another box, expected {expected}.") from error
 
 
 def read_pixels(text: Raw, shape: tuple[int, ...]) -> np.ndarray | None:

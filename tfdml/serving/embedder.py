@@ -1,9 +1,7 @@
 """A model as functions of files and pixels."""
 
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +13,6 @@ from tfdml.serving.limits import Limits
 from tfdml.serving.signatures import EMBEDDING, PIXELS, functions_of, is_of_pairs, signatures_of
 from tfdml.typing import Embedder as ImageModel
 
-_PARALLEL_FILES = 8  # files that are decoded at the same time
 _RED, _BLUE = (215, 25, 28), (44, 80, 222)
 _NOT_FINITE = "an image whose embedding or score is not finite, expected finite numbers."
 
@@ -35,24 +32,20 @@ class Embedder:
         self.preprocessing = replace(preprocessing, **sizes)
         self.shape, self._whole = self.preprocessing.shape, replace(self.preprocessing, boxes=False, margin=0.0)
         self._functions = functions_of(model)
-        self._read, self._readers = self.preprocessing.reader(), ThreadPoolExecutor(_PARALLEL_FILES, "files")
+        self._read = self.preprocessing.reader()
         self.dim = self._trace()
         self.signatures = signatures_of(model, self.dim)
 
-    def begin(self, image: "bytes | Boxed | np.ndarray | Future[Any]") -> "np.ndarray | Future[Any]":
-        """A file, or a box in a file, that a thread reads from now on; pixels, and what has begun, as they are."""
-        return image if isinstance(image, np.ndarray | Future) else self._readers.submit(self._read_one, image)
+    def read(self, image: bytes | Boxed) -> tuple[np.ndarray, str]:
+        """The pixels of a file, or of a box in a file, and the reason for none, empty if there are some."""
+        return self._read(image.content, image.box) if isinstance(image, Boxed) else self._read(image)
 
-    def __call__(
-        self, images: "list[bytes | Boxed | np.ndarray | Future[Any]]", signature: str = PIXELS
-    ) -> list[dict[str, np.ndarray | bytes] | str]:
-        """For each image, as `begin` takes it, with pixels of `shape`: its outputs by name, or why it has none."""
-        pixels, problems = self._pixels(images)
-        good = np.flatnonzero([problem == "" for problem in problems])
-        results: list[Any] = list(problems)
-        for number, row in zip(good, self._rows(pixels[good], signature), strict=True):
-            results[number] = row if all(map(_is_finite, row.values())) else _NOT_FINITE
-        return results
+    def __call__(self, images: list[np.ndarray], signature: str = PIXELS) -> list[dict[str, np.ndarray | bytes] | str]:
+        """For the pixels of each image, of `shape`: its outputs by name, or why it has none."""
+        pixels = np.stack(images).astype(np.result_type(np.uint8, *images), copy=False)
+        outputs = self._functions[signature](pixels)
+        rows = [{name: values[row] for name, values in outputs.items()} for row in range(len(pixels))]
+        return [row if all(map(_is_finite, row.values())) else _NOT_FINITE for row in rows]
 
     def picture(self, path: str, side: int, box: tuple[float, ...] | None = None) -> tuple[str, bytes]:
         """A small picture of an image file: its type, and a PNG of a small image or a JPEG reduced to `side`.
@@ -67,25 +60,6 @@ class Embedder:
         small = tf.cast(tf.clip_by_value(resized + 0.5, 0, 255), tf.uint8).numpy()
         return "image/jpeg", tf.io.encode_jpeg(_framed(small, box, width)).numpy()
 
-    def _pixels(self, images):
-        """Pixels `(batch, *shape)`, and for each image a reason, empty if it was read."""
-        begun = [self.begin(image) for image in images]
-        read = [image.result() if isinstance(image, Future) else (image, "") for image in begun]
-        dtype = np.result_type(np.uint8, *(image.dtype for image in images if isinstance(image, np.ndarray)))
-        pixels = np.zeros((len(images), *self.shape), dtype)
-        for number, (image, problem) in enumerate(read):
-            if not problem:
-                pixels[number] = image
-        return pixels, [problem for _, problem in read]
-
-    def _read_one(self, image):
-        return self._read(image.content, image.box) if isinstance(image, Boxed) else self._read(image)
-
-    def _rows(self, pixels, signature):
-        """The outputs of each image."""
-        outputs = self._functions[signature](pixels) if len(pixels) else {}
-        return [{name: values[row] for name, values in outputs.items()} for row in range(len(pixels))]
-
     def _trace(self):
         """Trace reading and embedding, before the first request does; the dim of the embeddings."""
         black = np.zeros(self.shape, np.uint8)
@@ -94,8 +68,9 @@ class Embedder:
         good = not isinstance(row, str) and row[EMBEDDING].ndim == 1
         require(good, received, "embeddings (batch, dim) of its images")
         file = tf.io.encode_png(black).numpy()
+        read = [self.read(image)[0] for image in (file, Boxed(file, (0.0, 0.0, *self.shape[1::-1])))]
         for signature in self._functions:
-            self([file, Boxed(file, (0.0, 0.0, *self.shape[1::-1]))], signature)
+            self(read, signature)
         return len(row[EMBEDDING])
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from tfdml._core.checks import require, require_whole
 
+PARALLEL_FILES = 8  # files that are decoded at the same time
 _ROOM = 2**16  # bytes
 
 
@@ -26,7 +27,9 @@ class Limits:
         max_images: maximum number of images of a request.
         max_neighbors: maximum k of a search.
         max_requests: maximum number of requests that are answered at the same time; more get the status 503. Each holds
-            at most four times `max_bytes` of memory, and 4 MiB.
+            at most four times `max_bytes` of memory, and 4 MiB. A request counts from the last byte of its body until
+            it is answered and none of its files is decoded any more. The bodies that are on their way hold at most
+            `max_requests` times 4/3 of `max_bytes`.
         seconds: time for a request, from its first byte to its answer, and for an idle connection.
     """
 

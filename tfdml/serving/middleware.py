@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from aiohttp import ClientPayloadError, web
@@ -11,10 +12,9 @@ from aiohttp.typedefs import Handler
 from tfdml.serving.limits import Limits, RefusedError
 from tfdml.serving.monitoring import Monitor
 
-LIMITS = web.AppKey("limits", Limits)
+LIMITS, BODY = web.AppKey("limits", Limits), web.RequestKey("body", bytes)
 
 _LOG = logging.getLogger("tfdml.serving")
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _SAME_SITE = {"same-origin", "none"}  # "none": a person opened the address
 _FREE = ("/healthz", "/metrics")  # answered at any load
 _RETRY_SECONDS = "1"
@@ -35,7 +35,7 @@ class Middleware:
     """Limits of requests, and one form of errors."""
 
     def __init__(self, limits: Limits, monitor: Monitor):
-        self._limits, self._monitor, self._active = limits, monitor, 0
+        self._limits, self._monitor, self._active, self._on_their_way = limits, monitor, 0, 0
 
     @web.middleware
     async def answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -57,26 +57,54 @@ class Middleware:
         if request.path in _FREE:
             return await handler(request)
         self._require_small(request)
-        if self._active >= self._limits.max_requests:
-            raise RefusedError(
-                503, f"Received more than {self._active} requests at the same time. Send it again later."
-            )
-        self._active += 1
-        try:
-            with self._monitor.active.track_inprogress():
-                return await self._in_time(request, handler)
-        finally:
-            self._active -= 1
+        self._require_place()  # before the body is read, and behind it
+        end = asyncio.get_running_loop().time() + self._limits.seconds
+        request[BODY] = await self._body(request, end)
+        self._require_place()
+        return await self._in_time(request, handler, end)
 
-    async def _in_time(self, request, handler):
+    async def _body(self, request, end):
+        """The body of a request, which holds no place while it is on its way."""
+        body, most = bytearray(), self._limits.max_body
         try:
-            async with asyncio.timeout(self._limits.seconds):
-                return await handler(request)
+            async with asyncio.timeout_at(end):
+                async for part in request.content.iter_any():
+                    body += part
+                    self._on_their_way += len(part)
+                    if len(body) > most:
+                        raise RefusedError(413, _ADVICE[413])
+                    if self._on_their_way > most * self._limits.max_requests:
+                        raise RefusedError(503, "Received too many requests at the same time. Send it again later.")
+                return bytes(body)
+        except TimeoutError as error:
+            received = f"a part of a request within {self._limits.seconds:g} seconds"
+            raise RefusedError(408, f"Received {received}, expected all of it.") from error
+        finally:
+            self._on_their_way -= len(body)
+
+    async def _in_time(self, request, handler, end):
+        """An answer before the end of the time. The request is active until its threads are done, too."""
+        answering = asyncio.ensure_future(handler(request))
+        self._active += 1
+        self._monitor.active.inc()
+        answering.add_done_callback(self._leave)
+        try:
+            async with asyncio.timeout_at(end):
+                return await asyncio.shield(answering)
         except TimeoutError as error:
             seconds = f"{self._limits.seconds:g} seconds"
-            if request.content.is_eof():
-                raise RefusedError(504, f"The model did not answer within {seconds}. Send it again later.") from error
-            raise RefusedError(408, f"Received a part of a request within {seconds}, expected all of it.") from error
+            raise RefusedError(504, f"The model did not answer within {seconds}. Send it again later.") from error
+        finally:
+            answering.cancel()
+
+    def _leave(self, answering):
+        self._active -= 1
+        self._monitor.active.dec()
+
+    def _require_place(self):
+        if self._active >= self._limits.max_requests:
+            reason = f"Received more than {self._active} requests at the same time. Send it again later."
+            raise RefusedError(503, reason)
 
     def _require_small(self, request):
         coding = request.headers.get("Content-Encoding", "identity")
@@ -118,8 +146,17 @@ def _require_local_host(request):
         host = urlsplit(f"//{request.host}").hostname
     except ValueError:
         host = None
-    if address in _LOOPBACK and host not in _LOOPBACK:
+    if _is_loopback(address) and host != "localhost" and not _is_loopback(host):
         raise RefusedError(403, "Received another Host, expected localhost. Start the server with --host for others.")
+
+
+def _is_loopback(text):
+    """Whether a text is an address of the loopback interface: 127.0.0.0/8 as IPv4 or IPv6, or ::1."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _require_same_site(request):

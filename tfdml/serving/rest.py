@@ -9,35 +9,131 @@ import base64
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import numpy as np
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from tfdml.serving.bodies import (
     Boxed,
     Plain,
     is_whole,
     kind_of,
+    listed,
     read_base64,
+    read_form,
     read_json,
     read_object,
     read_pixels,
     read_rows,
-    with_box,
+    unknown,
 )
 from tfdml.serving.embedder import heat_pictures
 from tfdml.serving.limits import Limits, RefusedError
 from tfdml.serving.signatures import FILES, INPUT, PIXELS, Signature
 
+Box = tuple[float, float, float, float]
 _K = 10
 _ITEMS = 12  # random items
 _MAX_TEXT = 1_000  # characters of a query in words
 _NOTHING = Raw(b"")
 _DIGITS = re.compile("[0-9]{1,19}")
 _DATA_URL = re.compile(rb'"data:image\\?/[a-z0-9.+-]{1,40};base64,')  # JSON may have a backslash before a slash
+_ADDRESS = re.compile(r"\s*([a-z][a-z0-9+.-]*://|data:)", re.IGNORECASE)
 _FORMS = {"instances": "predictions", "inputs": "outputs"}
 _TYPES = {"string": "DT_STRING", "uint8": "DT_UINT8", "float32": "DT_FLOAT", "float16": "DT_HALF", "int64": "DT_INT64"}
+
+
+class Predict(msgspec.Struct):
+    """A `:predict` request: images row by row, or by the name of the input."""
+
+    signature_name: str = PIXELS
+    instances: Raw = _NOTHING
+    inputs: Raw = _NOTHING
+
+
+class Search(msgspec.Struct):
+    """A `:search` request."""
+
+    instances: Raw = _NOTHING
+    k: int | UnsetType = UNSET
+    where: Raw = Raw(b"{}")
+
+
+class Explain(msgspec.Struct):
+    """An `:explain` request."""
+
+    instances: Raw = _NOTHING
+
+
+class Embeddings(msgspec.Struct):
+    """A `/v1/embeddings` request: images or texts, boxes of the images, and what all clients of this form may send."""
+
+    input: Raw = _NOTHING
+    boxes: Raw = _NOTHING
+    model: str | None = None
+    dimensions: int | None = None
+    encoding_format: Literal["float", "base64"] | None = None
+    user: str | None = None
+
+
+class Named(msgspec.Struct):
+    """An image, or all of them, by the name of the input."""
+
+    images: Raw
+
+
+class FileQuery(msgspec.Struct):
+    """The content of an image file in base64, and the box of what is searched in it."""
+
+    b64: Raw
+    box: Box | None = None
+
+    def content(self) -> bytes | Boxed:
+        """The decoded file."""
+        _require(kind_of(self.b64) == "a text", f"b64 that is {kind_of(self.b64)}", "the content of a file in base64")
+        return _boxed(read_base64(self.b64), self.box)
+
+
+class IdQuery(msgspec.Struct):
+    """An item by its id."""
+
+    id: str | int
+
+    def content(self) -> tuple[str, Any]:
+        """Its kind and its id."""
+        return "id", self.id
+
+
+class RowQuery(msgspec.Struct):
+    """An item by its row."""
+
+    row: int
+
+    def content(self) -> tuple[str, Any]:
+        """Its kind and its row."""
+        return "row", self.row
+
+
+class TextQuery(msgspec.Struct):
+    """A query in words."""
+
+    text: str
+
+    def content(self) -> str:
+        """The text, which is neither blank nor long."""
+        good = self.text.strip() and len(self.text) <= _MAX_TEXT
+        _require(good, "another text", f"a text of 1 to {_MAX_TEXT:,} characters")
+        return self.text
+
+
+_QUERIES: dict[str, type[FileQuery | IdQuery | RowQuery | TextQuery]] = {
+    "b64": FileQuery,
+    "id": IdQuery,
+    "row": RowQuery,
+    "text": TextQuery,
+}
 
 
 def read_predict(
@@ -48,15 +144,15 @@ def read_predict(
     Returns the name of the results, "predictions" or "outputs"; the name of the signature; and one image per row: the
     content of a file, alone or with a box, or pixels of `shape`, height, width and channels.
     """
-    request = read_object(body)
-    signature = _plain(request["signature_name"]) if "signature_name" in request else PIXELS
-    is_valid = isinstance(signature, str) and signature in signatures
-    named = repr(signature[:40]) if isinstance(signature, str) else "another value"
-    _require(is_valid, f"signature_name={named}", " or ".join(map(repr, signatures)))
-    form, rows = _rows_of(request)
-    dtype = signatures[signature].dtype
+    request = read_form(body, Predict)
+    name = request.signature_name
+    _require(name in signatures, f"signature_name={name[:40]!r}", " or ".join(map(repr, signatures)))
+    given = [form for form in _FORMS if getattr(request, form)]
+    _require(len(given) == 1, listed(given), "either instances or inputs")
+    rows = _unnamed(request.inputs) if request.inputs else request.instances
+    dtype = signatures[name].dtype
     read = read_file if dtype == "string" else _pixel_reader(shape, dtype)
-    return _FORMS[form], str(signature), read_images(rows, read, limits)
+    return _FORMS[given[0]], name, read_images(rows, read, limits)
 
 
 def read_search(
@@ -69,17 +165,16 @@ def read_search(
     Returns queries, contents of files, alone or with a box, items of the index as `("id", id)` or `("row", row)`, and
     the texts of `{"text": "a red kangaroo"}`; k; and the filter.
     """
-    request, largest = read_object(body), max_neighbors or limits.max_neighbors
-    k = _plain(request["k"]) if "k" in request else min(_K, largest)
-    _require(type(k) is int and 1 <= k <= largest, "another k", f"a whole number from 1 to {largest}")
-    where = _read_where(request["where"], limits) if "where" in request else {}
-    queries = read_images(request.get("instances", _NOTHING), _read_query, limits)
-    return queries, k, json.dumps(where, sort_keys=True)
+    request, largest = read_form(body, Search), max_neighbors or limits.max_neighbors
+    k = min(_K, largest) if request.k is UNSET else request.k
+    _require(1 <= k <= largest, "another k", f"a whole number from 1 to {largest}")
+    where = _read_where(request.where, limits)
+    return read_images(request.instances, read_query, limits), k, json.dumps(where, sort_keys=True)
 
 
 def read_pair(body: bytes, limits: Limits) -> list[bytes | Boxed | tuple[str, Any]]:
     """Read the JSON of an `:explain` request: `instances` are two queries of a `:search`, files or items."""
-    pair = read_images(read_object(body).get("instances", _NOTHING), _read_query, limits)
+    pair = read_images(read_form(body, Explain).instances, read_query, limits)
     _require(len(pair) == 2 and str not in map(type, pair), f"{len(pair)} instances", "two, files or items")
     return pair
 
@@ -91,26 +186,24 @@ def explanation(images: list[np.ndarray], maps: Sequence[np.ndarray]) -> bytes:
     return as_json({"cosine": maps[0].sum(dtype=np.float64), "maps": maps, "pictures": urls})
 
 
-def read_embeddings(body: bytes, name: str, dim: int, limits: Limits) -> tuple[list[bytes | Boxed], bool]:
-    """Read the JSON of `/v1/embeddings`: `input` is one image or several, as data URLs; nothing is fetched.
+def read_embeddings(body: bytes, name: str, dim: int, limits: Limits) -> tuple[list[bytes | Boxed | str], bool]:
+    """Read the JSON of `/v1/embeddings`: `input` is one image or text, or several; images are data URLs.
 
         {"model": "animals", "input": ["data:image/png;base64,..."], "encoding_format": "base64"}
 
     `boxes` has a box, or null for the whole image, for each of a list of images. Returns contents of files, alone or
-    with their boxes, and whether the embeddings are wanted in base64. Other names are ignored.
+    with their boxes, and texts; and whether the embeddings are wanted in base64. `user` has no effect.
     """
-    request = read_object(body)
+    request = read_form(body, Embeddings)
     for key, value in (("model", name), ("dimensions", dim)):
-        _require(key not in request or _plain(request[key]) == value, f"another {key}", repr(value))
-    form = _plain(request["encoding_format"]) if "encoding_format" in request else "float"
-    _require(form in ("float", "base64"), "another encoding_format", "'float' or 'base64'")
-    rows = request.get("input", _NOTHING)
-    rows = Raw(b"[" + bytes(rows) + b"]") if kind_of(rows) == "a text" else rows
-    files = read_images(rows, _read_data_url, limits)
-    boxes = read_rows(request["boxes"], limits.max_images) if "boxes" in request else [None] * len(files)
-    _require(len(boxes) == len(files), f"{len(boxes)} boxes", f"{len(files)}: a box, or null, for each image")
-    boxed = [_numbered(number, with_box, *each) for number, each in enumerate(zip(files, boxes, strict=True))]
-    return boxed, form == "base64"
+        _require(getattr(request, key) in (None, value), f"another {key}", repr(value))
+    rows = Raw(b"[" + bytes(request.input) + b"]") if kind_of(request.input) == "a text" else request.input
+    inputs = read_images(rows, _read_input, limits)
+    has_boxes = kind_of(request.boxes) not in ("nothing", "null")
+    boxes = read_rows(request.boxes, limits.max_images) if has_boxes else [Raw(b"null")] * len(inputs)
+    _require(len(boxes) == len(inputs), f"{len(boxes)} boxes", f"{len(inputs)}: a box, or null, for each image")
+    pairs = enumerate(zip(inputs, boxes, strict=True))
+    return [_numbered(number, _with_box, *pair) for number, pair in pairs], request.encoding_format == "base64"
 
 
 def embeddings(name: str, vectors: list[np.ndarray], as_base64: bool) -> bytes:
@@ -122,8 +215,9 @@ def embeddings(name: str, vectors: list[np.ndarray], as_base64: bool) -> bytes:
 
 def read_items(query: Mapping[str, str], limits: Limits) -> tuple[int, int | None]:
     """Read `?n=12&seed=7`: the number of items, 12 by default, and the seed, None for other items every time."""
-    unknown = sorted(set(query) - {"n", "seed"})
-    _require(not unknown and len(query) == len(set(query)), f"parameters {_listed(query)}", "n and seed, once each")
+    if not set(query) <= {"n", "seed"}:
+        raise unknown(f"parameters {listed(query)}", query, ("n", "seed"))
+    _require(len(query) == len(set(query)), f"parameters {listed(query)}", "n and seed, once each")
     n = _whole(query, "n", 1, limits.max_neighbors)
     seed = _whole(query, "seed", 0, 2**63 - 1)
     return min(_ITEMS, limits.max_neighbors) if n is None else n, seed
@@ -150,10 +244,19 @@ def read_images(rows: Raw, read: Callable[[Raw], Any], limits: Limits) -> list[A
 def read_file(row: Raw) -> bytes | Boxed:
     """The content of a file: `{"b64": "..."}`, or `{"images": {"b64": "..."}}`, and a `box` beside `b64`."""
     row = _unnamed(row)
-    values = read_object(row) if kind_of(row) == "an object" else {}
-    text = values.get("b64", _NOTHING)
-    _require(kind_of(text) == "a text", _shown(row), 'a file as {"b64": "..."}')
-    return with_box(read_base64(text), values.get("box"))
+    is_file = kind_of(row) == "an object" and "b64" in read_object(row)
+    _require(is_file, _shown(row), 'a file as {"b64": "..."}')
+    return read_form(row, FileQuery).content()
+
+
+def read_query(row: Raw) -> bytes | Boxed | str | tuple[str, Any]:
+    """A query of one kind: a file, an item by its id or its row, or a text."""
+    row = _unnamed(row)
+    names = list(read_object(row)) if kind_of(row) == "an object" else []
+    kinds = [kind for kind in _QUERIES if kind in names]
+    if len(kinds) != 1:
+        raise unknown(_shown(row), names, _QUERIES)
+    return read_form(row, _QUERIES[kinds[0]]).content()
 
 
 def metadata(
@@ -166,6 +269,12 @@ def metadata(
         "model_spec": spec,
         "metadata": {"signature_def": {"signature_def": definitions}, "fingerprint": fingerprint},
     }
+
+
+def served_models(name: str, version: str, created: int) -> dict[str, Any]:
+    """The answer of `/v1/models`: the model as clients of language models list it, with its status."""
+    model = {"id": name, "object": "model", "created": created, "owned_by": "tfdml", **status(version)}
+    return {"object": "list", "data": [model]}
 
 
 def status(version: str) -> dict[str, Any]:
@@ -183,14 +292,6 @@ def _definition(signature, shape):
 def _tensor(dtype, shape):
     dims = [{"size": str(size), "name": ""} for size in (-1, *shape)]
     return {"dtype": _TYPES[dtype], "tensor_shape": {"dim": dims, "unknown_rank": False}, "name": ""}
-
-
-def _rows_of(request):
-    """`instances`, one row after the other, or `inputs`, by name."""
-    forms = [name for name in _FORMS if name in request]
-    _require(len(forms) == 1, f"an object with {_listed(request)}", "either instances or inputs")
-    rows = request[forms[0]]
-    return forms[0], _unnamed(rows) if forms == ["inputs"] else rows
 
 
 def _pixel_reader(shape, dtype):
@@ -212,27 +313,26 @@ def _pixel_reader(shape, dtype):
     return read
 
 
-def _read_query(row):
-    values = read_object(row) if kind_of(row) == "an object" else {}
-    if "text" in values:
-        return _read_text(values)
-    item = [name for name in ("id", "row") if name in values]
-    _require(not item or "box" not in values, f"a box beside {_listed(item)}", "a box in a file: an item has its own")
-    return (item[0], _plain(values[item[0]])) if item else read_file(row)
-
-
-def _read_text(values):
-    text = _plain(values["text"])
-    is_text = kind_of(values["text"]) == "a text" and 0 < len(text.strip()) <= _MAX_TEXT
-    _require(is_text and len(values) == 1, _listed(values), f"a text alone, of 1 to {_MAX_TEXT:,} characters")
-    return text
-
-
-def _read_data_url(row):
+def _read_input(row):
+    """An image as a data URL, or a text. An address is no text, since nothing is fetched."""
     start = _DATA_URL.match(bytes(memoryview(row)[:100]))
-    if start is None:
-        raise RefusedError(400, f'Received {_shown(row)}, expected an image as "data:image/png;base64,...".')
-    return read_base64(Raw(b'"' + memoryview(row)[start.end() :]))
+    if start is not None:
+        return read_base64(Raw(b'"' + memoryview(row)[start.end() :]))
+    text = read_json(row, str) if kind_of(row) == "a text" else None
+    received = _shown(row) if text is None else "an address, which is not fetched"
+    expected = 'a text, or an image as "data:image/png;base64,..."'
+    _require(text is not None and _ADDRESS.match(text) is None, received, expected)
+    return TextQuery(text).content()
+
+
+def _with_box(image, box):
+    box = read_json(box, Box | None)
+    _require(box is None or isinstance(image, bytes), "a box beside a text", "null, or an image")
+    return _boxed(image, box)
+
+
+def _boxed(content, box):
+    return content if box is None else Boxed(content, box)
 
 
 def _read_where(where, limits):
@@ -248,20 +348,13 @@ def _read_values(name, values):
         return read_json(values, Plain | list[Plain])
     except RefusedError as error:
         expected = "texts, numbers, booleans or null, or a list of them"
-        raise RefusedError(400, f"Received where with {_listed([name])}, expected {expected}.") from error
+        raise RefusedError(400, f"Received where with {listed([name])}, expected {expected}.") from error
 
 
 def _unnamed(row):
     """The image of a row that names its input, or the row."""
-    values = read_object(row) if kind_of(row) == "an object" else {}
-    beside = [name for name in ("box", "boxes") if INPUT in values and name in values]
-    _require(not beside, f"{_listed(beside)} beside {INPUT!r}", "'box' beside 'b64' of each image")
-    return values.get(INPUT, row)
-
-
-def _plain(text):
-    """A text, a number, true, false or null; any other JSON stays text, which is no valid value of anything."""
-    return text if kind_of(text) in ("an object", "a list") else read_json(text, Plain)
+    is_named = kind_of(row) == "an object" and INPUT in read_object(row)
+    return read_form(row, Named).images if is_named else row
 
 
 def _as_list(value):
@@ -293,8 +386,4 @@ def _require(condition, received, expected):
 def _shown(value):
     """A value of JSON in a few words, without any data of the request."""
     kind = kind_of(value)
-    return f"an object with {_listed(read_object(value))}" if kind == "an object" else kind
-
-
-def _listed(names):
-    return ", ".join(repr(name[:40]) for name in list(names)[:8]) or "no names"
+    return f"an object with {listed(read_object(value))}" if kind == "an object" else kind

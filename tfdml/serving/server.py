@@ -20,12 +20,12 @@ from tfdml._core.checksums import fingerprint, require_same_model
 from tfdml._core.pages import style_sheet
 from tfdml.datasets import Preprocessing
 from tfdml.serving import rest
-from tfdml.serving.batching import Batcher
-from tfdml.serving.bodies import Boxed
+from tfdml.serving.batching import Batcher, Turns, all_of, in_thread
+from tfdml.serving.bodies import Boxed, listed
 from tfdml.serving.embedder import Embedder
 from tfdml.serving.index_records import SEARCH, IndexRecords, Query, model_index
-from tfdml.serving.limits import Limits, RefusedError
-from tfdml.serving.middleware import LIMITS, Middleware
+from tfdml.serving.limits import PARALLEL_FILES, Limits, RefusedError
+from tfdml.serving.middleware import BODY, LIMITS, Middleware
 from tfdml.serving.monitoring import Monitor
 from tfdml.serving.signatures import EMBEDDING, PIXELS
 from tfdml.typing import Embedder as ImageModel
@@ -152,10 +152,12 @@ class _Server:
         self._name, self._version, self._fingerprint = names
         self._monitor, self._began, self.threshold, self.similarity_map = monitor, None, None, None
         self._pools = {use: ThreadPoolExecutor(1, use) for use in ("model", "json", "pictures")}
+        self._files = Turns(embedder.read, PARALLEL_FILES)
         self._answers = {
             name: Batcher(partial(self._answer_batch, name), batch_size, self._pools["model"])
             for name in {signature.pixels for signature in embedder.signatures.values()}
         }
+        self._created = int(time.time())
         self._texts = texts and Batcher(lambda batch: list(texts(batch)), batch_size, self._pools["model"])
         self._take_over = lambda records: (records, Batcher(records, batch_size, self._pools["model"]))
         self._records, self._search = self._take_over(records)
@@ -165,7 +167,7 @@ class _Server:
         model = f"/v1/models/{self._name}"
         version = f"{model}/versions/{self._version}"
         routes = [web.get("/healthz", self.health), web.get("/metrics", self.metrics)]
-        routes += [web.post("/v1/embeddings", self.embeddings)]
+        routes += [web.get("/v1/models", self.served_models), web.post("/v1/embeddings", self.embeddings)]
         for address in (model, version):
             routes += [web.get(address, self.status), web.get(f"{address}/metadata", self.metadata)]
             routes += [web.post(f"{address}:predict", self.predict)]
@@ -204,6 +206,7 @@ class _Server:
         """Ends the threads once their current work is done."""
         for pool in self._pools.values():
             pool.shutdown(cancel_futures=True)
+        self._files.close()
 
     async def health(self, request):
         """Unhealthy if a batch exceeds the request timeout."""
@@ -213,6 +216,9 @@ class _Server:
 
     async def metrics(self, request):
         return web.Response(body=self._monitor.text(), headers={"Content-Type": Monitor.CONTENT_TYPE})
+
+    async def served_models(self, request):
+        return web.json_response(rest.served_models(self._name, self._version, self._created))
 
     async def status(self, request):
         return web.json_response(rest.status(self._version))
@@ -232,11 +238,10 @@ class _Server:
         return await self._json(rest.answer, form, rows)
 
     async def embeddings(self, request):
-        """Embeddings of images, in the form that clients of language models ask for."""
+        """Embeddings of images and texts, in the form that clients of language models ask for."""
         facts = self._name, self._embedder.dim, self._limits
-        images, as_base64 = await self._parsed(request, rest.read_embeddings, *facts)
-        vectors = [row[EMBEDDING] for row in _all_good(await self._results(PIXELS, images))]
-        return await self._json(rest.embeddings, self._name, vectors, as_base64)
+        queries, as_base64 = await self._parsed(request, rest.read_embeddings, *facts)
+        return await self._json(rest.embeddings, self._name, await self._vectors(queries), as_base64)
 
     async def index(self, request):
         index = self._records or self._model_index
@@ -249,20 +254,25 @@ class _Server:
         queries, k, where = await self._parsed(request, rest.read_search, self._limits)
         records, search = self._records, self._search  # of one version of the index
         rows = await self._in_pool("json", records.rows, queries)
-        files = [query for query in queries if isinstance(query, bytes | Boxed)]
-        embeddings = iter([row[EMBEDDING] for row in _all_good(await self._results(PIXELS, files))])
-        texts = iter(await self._embedded_texts([query for query in queries if isinstance(query, str)]))
-        sources = [{tuple: None, str: texts}.get(type(query), embeddings) for query in queries]
-        vectors = [next(x) if x else records.vector(row) for x, row in zip(sources, rows, strict=True)]
+        vectors = await self._vectors(queries, [records.vector(row) for row in rows if row >= 0])
         pairs = zip(vectors, rows, strict=True)
-        searches = [Query(vector=vector, k=k, where=where, excluded_row=row) for vector, row in pairs]
-        neighbors = await search(searches)
-        await self._count_searches([x for x, source in zip(neighbors, sources, strict=True) if source is embeddings])
+        neighbors = await search([Query(vector=vector, k=k, where=where, excluded_row=row) for vector, row in pairs])
+        are_files = [isinstance(query, bytes | Boxed) for query in queries]
+        await self._count_searches([nearest for nearest, is_file in zip(neighbors, are_files, strict=True) if is_file])
         return await self._json(rest.as_json, {"neighbors": neighbors})
+
+    async def _vectors(self, queries, of_items=()):
+        """The vector of each file, text and item, in the order of the queries."""
+        texts = await self._embedded_texts([query for query in queries if isinstance(query, str)])
+        places = [place for place, query in enumerate(queries) if isinstance(query, bytes | Boxed)]
+        results = _all_good(await self._results(PIXELS, [queries[place] for place in places]), places)
+        images = (row[EMBEDDING] for row in results)
+        vectors = {str: iter(texts), tuple: iter(of_items)}
+        return [next(vectors.get(type(query), images)) for query in queries]
 
     async def _embedded_texts(self, texts):
         if texts and self._texts is None:
-            raise RefusedError(400, "Received a text, expected files, ids or rows: the server has no text model.")
+            raise RefusedError(400, "Received a text, expected images or items: the server has no text model.")
         return await self._texts(texts) if texts else []
 
     async def explain(self, request):
@@ -271,7 +281,7 @@ class _Server:
             raise RefusedError(400, "The server has no Keras model. Serve a run, an entry of the zoo or a .keras file.")
         pair = await self._parsed(request, rest.read_pair, self._limits)
         files = await self._in_pool("pictures", lambda records: list(map(records.file, pair)), self._records)
-        read = await asyncio.gather(*(asyncio.wrap_future(self._embedder.begin(file)) for file in files))
+        read = await all_of(map(self._files.of_request(), files))
         images = _all_good([problem or pixels for pixels, problem in read])
         try:
             maps = await self._in_pool("model", self.similarity_map, *images)
@@ -344,21 +354,30 @@ class _Server:
 
     async def _parsed(self, request, read, *options):
         """`read(body, *options)` in a thread, because large bodies take a while."""
-        return await self._in_pool("json", read, await request.read(), *options)
+        if request.query:
+            raise RefusedError(
+                400, f"Received parameters {listed(request.query)}, expected them in the JSON of the body."
+            )
+        return await self._in_pool("json", read, request.pop(BODY), *options)
 
     async def _json(self, write, *content):
         return web.Response(body=await self._in_pool("json", write, *content), content_type="application/json")
 
     async def _in_pool(self, use, function, *arguments):
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pools[use], function, *arguments)
+        return await in_thread(self._pools[use], function, *arguments)
 
     async def _results(self, signature, images):
         """The outputs of a signature of pixels for each image, or the reason why it has none.
 
-        Files are read at once, while the model computes the batch before.
+        Files are read while the model computes the batch before, and are in a batch once they are read.
         """
-        results = await self._answers[signature](map(self._embedder.begin, images))
+        read, outputs = self._files.of_request(), self._answers[signature]
+
+        async def result(image):
+            pixels, problem = (image, "") if isinstance(image, np.ndarray) else await read(image)
+            return problem or (await outputs([pixels]))[0]
+
+        results = await all_of(map(result, images))
         problems = sum(isinstance(result, str) for result in results)
         self._monitor.images.labels("refused").inc(problems)
         self._monitor.images.labels("embedded").inc(len(results) - problems)
@@ -384,10 +403,10 @@ def _page_file(name):
     return files("tfdml.serving").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def _all_good(results):
-    """The outputs of all images; an image that has none refuses the request."""
-    reasons = [(number, result) for number, result in enumerate(results) if isinstance(result, str)]
-    problems = [f"Image {number}: Received {reason}" for number, reason in reasons]
+def _all_good(results, places=None):
+    """The outputs of all images, which are at these places of their request; one that has none refuses the request."""
+    numbered = zip(range(len(results)) if places is None else places, results, strict=True)
+    problems = [f"Image {number}: Received {result}" for number, result in numbered if isinstance(result, str)]
     if problems:
         raise RefusedError(400, " ".join(problems))
     return results
