@@ -41,6 +41,12 @@ def assert_same_training(one, other):
         "a function of a scalar",
         "a loss of a scalar",
         "regularized weights",
+        "clipped gradients",
+        "gradients clipped together",
+        "clipped values",
+        "scaled losses",
+        "averaged weights",
+        "decayed weights",
     ],
 )
 def test_two_replicas_compare_the_whole_batch_as_one_device_does(found, name):
@@ -85,3 +91,8 @@ def test_the_export_is_the_model_of_its_epoch(found):
 
 def test_several_steps_per_execution_are_refused_before_the_loop_of_keras_fails(found):
     assert found["several steps"].startswith("Received steps_per_execution=2 on 2 replicas, expected 1")
+
+
+@pytest.mark.parametrize("option", ["gradient_accumulation_steps", "ema_overwrite_frequency"])
+def test_options_of_an_optimizer_with_which_keras_fails_on_replicas_are_refused(found, option):
+    assert found[option].startswith(f"Received an optimizer with {option}=2 on 2 replicas, expected none. Pass ")

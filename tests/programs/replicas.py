@@ -17,6 +17,7 @@ TEST = np.random.default_rng(1).integers(0, 256, (23, 2, 3, 1), dtype="uint8")
 TEST_LABELS = np.arange(23) // 5
 SMALL = {"loss_weights": 0.05}  # for losses of the size of a sum
 SLOW = {"learning_rate_multipliers": {"embedding": 0.25}}
+SGD, LossScaleOptimizer = keras.optimizers.SGD, keras.optimizers.LossScaleOptimizer
 SAMPLER = samplers.GroupSampler(classes_per_batch=4, examples_per_class=4, seed=0)
 
 
@@ -56,7 +57,7 @@ class OwnScalar(keras.losses.Loss):
     call = staticmethod(scalar)
 
 
-def build(loss, kind=models.EmbeddingModel, lora=None, regularizer=None, **options):
+def build(loss, kind=models.EmbeddingModel, lora=None, regularizer=None, optimizer=lambda: SGD(0.1), **options):
     """A model of one linear layer, compiled with `options`, with LoRA of rank `lora`."""
     keras.utils.set_random_seed(0)
     images = keras.Input((2, 3, 1), dtype="uint8")
@@ -64,7 +65,7 @@ def build(loss, kind=models.EmbeddingModel, lora=None, regularizer=None, **optio
     model = kind(images, keras.layers.Dense(8, kernel_regularizer=regularizer, name="embedding")(x))
     if lora:
         networks.add_lora(model, lora)
-    model.compile(keras.optimizers.SGD(0.1), loss=loss, **options)
+    model.compile(optimizer(), loss=loss, **options)
     return model
 
 
@@ -130,6 +131,12 @@ SAME = {
     "a function of a scalar": (lambda: scalar, SMALL),
     "a loss of a scalar": (OwnScalar, SMALL),
     "regularized weights": (plain, {"regularizer": "l2"}),
+    "clipped gradients": (plain, {"optimizer": lambda: SGD(0.1, clipnorm=0.3)}),
+    "gradients clipped together": (plain, {"optimizer": lambda: SGD(0.1, global_clipnorm=0.3)}),
+    "clipped values": (plain, {"optimizer": lambda: SGD(0.1, clipvalue=0.05)}),
+    "scaled losses": (plain, {"optimizer": lambda: LossScaleOptimizer(SGD(0.1, clipnorm=0.3))}),
+    "averaged weights": (plain, {"optimizer": lambda: SGD(0.1, use_ema=True, ema_momentum=0.5)}),
+    "decayed weights": (plain, {"optimizer": lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1)}),
 }
 EVALUATED = {
     "a loss",
@@ -202,6 +209,9 @@ def main():
     found |= {"pairs on replicas": fit_pairs(pairs), "pairs on one device": fit_pairs(pair_model())}
     with strategy.scope():
         found["several steps"] = refused(build(plain(), steps_per_execution=2))
+        for name in ("gradient_accumulation_steps", "ema_overwrite_frequency"):
+            options = {name: 2, "use_ema": name.startswith("ema")}
+            found[name] = refused(build(plain(), optimizer=lambda options=options: SGD(0.1, **options)))
     print(json.dumps(found))
 
 

@@ -282,6 +282,15 @@ def of_all_replicas(rows: Any) -> Any:
     return keras.tree.map_structure(from_all, rows)
 
 
+def mean_of_all_replicas(gradients: Sequence[Any]) -> list[Any]:
+    """The mean over the replicas of `tf.distribute` of each gradient, a dense tensor or None."""
+    import tensorflow as tf
+
+    dense = [None if x is None else tf.convert_to_tensor(x) for x in gradients]
+    means = iter(tf.distribute.get_replica_context().all_reduce("mean", [x for x in dense if x is not None]))
+    return [None if x is None else next(means) for x in dense]
+
+
 def num_replicas() -> int:
     """The number of replicas of `tf.distribute` that compute together; 1 on other backends."""
     if keras.backend.backend() != "tensorflow":

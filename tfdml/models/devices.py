@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml._core.backends import num_replicas
+from tfdml._core.backends import mean_of_all_replicas, num_replicas
 from tfdml._core.environment import version
 from tfdml.pairs.base import Tensor
 
@@ -87,6 +87,30 @@ def _of_vectors(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return result if len(result.shape) else keras.ops.reshape(result, (1,))
 
     return values
+
+
+def clip_after_the_sum(optimizer: Any) -> None:
+    """Let an optimizer clip the sum of the gradients of all replicas of `tf.distribute`, and look there for overflow.
+
+    Keras clips, and looks, before it sums, which is another training than on one device.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    if inner is optimizer and not (inner.clipnorm or inner.global_clipnorm or inner.clipvalue):
+        return
+
+    def apply(gradients, variables=None):
+        type(optimizer).apply(optimizer, mean_of_all_replicas(gradients), variables)
+
+    def clipped(gradients):
+        """Clipped sums, divided by the replicas, as Keras sums next."""
+        sums = type(inner)._clip_gradients(inner, _times(gradients, num_replicas()))
+        return _times(sums, 1 / num_replicas())
+
+    optimizer.apply, inner._clip_gradients = apply, clipped
+
+
+def _times(gradients, factor):
+    return [None if gradient is None else gradient * factor for gradient in gradients]
 
 
 def build_layer(layer: keras.layers.Layer, *shapes: Any) -> None:

@@ -23,6 +23,7 @@ from tfdml.models.checks.pixels import require_pixels
 from tfdml.models.compile_config import with_public_optimizers, with_shared_objects
 from tfdml.models.devices import (
     build_layer,
+    clip_after_the_sum,
     in_one_process,
     once_for_all_replicas,
     process,
@@ -124,6 +125,8 @@ class EmbeddingModel(keras.Model):
         weights = [weight for layer in self.loss_layers for weight in layer.trainable_variables]
         if numbers := [weight for weight in weights if len(weight.shape) < 2]:
             exclude_from_decay(self.optimizer, numbers)
+        if self._is_replicated():
+            clip_after_the_sum(self.optimizer)
         self._checks_of_single_batches = self._checks()
         self._has_counted_positives = False
         if not hasattr(self, "_counter"):

@@ -39,7 +39,7 @@ def require_fit(model: Any, arguments: dict[str, Any]) -> None:
         require_pixels(model, x)
         require_divisible(x, batch_size, validation_split=split)
     _require_whole_executions(arguments.get("steps_per_epoch"), model.steps_per_execution)
-    _require_single_executions(getattr(model, "distribute_strategy", None), model.steps_per_execution)
+    _require_steps_of_replicas(model)
     _require_an_end("steps_per_epoch", arguments, arguments.get("x"))
     _require_an_end("validation_steps", arguments, arguments.get("validation_data"))
 
@@ -89,13 +89,21 @@ def _require_whole_executions(steps, per_execution):
         )
 
 
-def _require_single_executions(strategy, per_execution):
-    """Raise a ValueError for several steps per execution under `tf.distribute`, where the loop of Keras fails."""
-    replicas = getattr(strategy, "num_replicas_in_sync", 1)
-    if replicas > 1 and per_execution > 1:
+def _require_steps_of_replicas(model):
+    """Raise a ValueError for what the steps of Keras cannot do under `tf.distribute`, where they fail."""
+    replicas = getattr(getattr(model, "distribute_strategy", None), "num_replicas_in_sync", 1)
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    advice = {
+        "gradient_accumulation_steps": "Pass larger batches, and micro_batch_size to compile",
+        "ema_overwrite_frequency": "Pass use_ema=True alone: the last epoch ends with the average",
+    }
+    received = {name: getattr(optimizer, name, None) for name in advice}
+    for name, value in received.items() if replicas > 1 else ():
+        require(not value, f"an optimizer with {name}={value} on {replicas} replicas", f"none. {advice[name]}")
+    if replicas > 1 and model.steps_per_execution > 1:
         raise ValueError(
-            f"Received steps_per_execution={per_execution} on {replicas} replicas, expected 1: Keras cannot loop over "
-            "the batches of several replicas. Compile with steps_per_execution=1."
+            f"Received steps_per_execution={model.steps_per_execution} on {replicas} replicas, expected 1: Keras "
+            "cannot loop over the batches of several replicas. Compile with steps_per_execution=1."
         )
 
 
