@@ -1,9 +1,13 @@
 """Registration of two images by their pixels: a copy agrees at one scale and place, a neighbor does not."""
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy import fft
+
+Sides = tuple[tuple[int, int], ...]  # heights and widths of templates
 
 SIDE = 64  # pixels of a thumbnail
 _SCALES = np.geomspace(0.5, 1, 8)
@@ -71,50 +75,57 @@ def register(first: np.ndarray, second: np.ndarray) -> Registration:
     Source: the contrast is from Jarrett, Kavukcuoglu, Ranzato, LeCun, What is the Best Multi-Stage Architecture for
     Object Recognition?, ICCV 2009, section 2, with a constant for the noise.
     """
-    return registered(thumbnail(first), thumbnail(second))
+    return registered(Prepared(thumbnail(first)), Prepared(thumbnail(second)))
 
 
-def registered(a: Thumbnail, b: Thumbnail) -> Registration:
-    """As `register`, of thumbnails."""
+def registered(a: "Prepared", b: "Prepared") -> Registration:
+    """As `register`, of thumbnails that are prepared."""
     matches = [_whole_match(outer, inner) for outer, inner in ((a, b), (b, a))]
     is_swapped = matches[0].value < matches[1].value
     outer, inner = (b, a) if is_swapped else (a, b)
     best = _refined(outer, inner, matches[is_swapped])
     (y, x), (h, w) = best.place, best.template.shape
-    score = agreement(_details(outer.gray)[y : y + h, x : x + w], best.template)
+    score = agreement(outer.details[y : y + h, x : x + w], best.template)
     return Registration(score, is_swapped, y / SIDE, x / SIDE, h / SIDE, w / SIDE)
 
 
 def agreement(window: np.ndarray, template: np.ndarray) -> float:
     """Median correlation of the 5 x 5 blocks of two images that have details in either one; 0 without details.
 
-    So a block that is covered, or holds the only bright dot, does not decide.
+    So a block that is covered, or holds the only bright dot, does not decide. A block that is even in one of the two
+    has the correlation 0.
     """
-    values = [_block_correlation(*pair) for pair in zip(_cells(window), _cells(template), strict=True)]
-    votes = [value for value in values if value is not None]
-    return float(np.median(votes)) if votes else 0.0
+    u, v = np.asarray(window, np.float64), np.asarray(template, np.float64)
+    sums = np.stack([np.ones_like(u), u, v, u * u, v * v, u * v])
+    for axis, side in enumerate(u.shape, start=1):
+        sums = np.add.reduceat(sums, [block[0] for block in np.array_split(np.arange(side), _BLOCKS)], axis=axis)
+    size, u, v = sums[:3].reshape(3, -1)
+    squares = sums[3:].reshape(3, -1) - np.stack([u * u, v * v, u * v]) / size
+    votes, is_even = squares[:2].max(axis=0) > _VOTING * size, squares[:2].min(axis=0) <= _EVEN * size
+    values = np.where(is_even, 0, squares[2]) / np.where(is_even, 1, np.sqrt(np.abs(squares[0] * squares[1])))
+    return float(np.median(values[votes])) if votes.any() else 0.0
 
 
-def _block_correlation(u, v):
-    """Correlation of two blocks, 0 where one of them is even; None where neither has details."""
-    u, v = u - u.mean(), v - v.mean()
-    energy, other = np.square(u).sum(), np.square(v).sum()
-    if max(energy, other) <= _VOTING * u.size:
-        return None
-    return (u * v).sum() / np.sqrt(energy * other) if min(energy, other) > _EVEN * u.size else 0.0
+class Templates:
+    """Templates that are searched in images of a shape, with what all searches share."""
 
-
-def _cells(image):
-    rows = np.array_split(np.asarray(image, np.float64), _BLOCKS)
-    return [cell for row in rows for cell in np.array_split(row, _BLOCKS, axis=1)]
+    def __init__(self, images: Sequence[np.ndarray], shape: tuple[int, int]) -> None:
+        self.images, self.sides = images, tuple(image.shape for image in images)
+        padded = np.zeros((len(images), *shape), images[0].dtype)
+        norms = np.empty((len(images), 1, 1), images[0].dtype)
+        for i, image in enumerate(images):
+            centered = image - image.mean()
+            padded[i, : image.shape[0], : image.shape[1]] = centered
+            norms[i] = _inverse_norm(np.square(centered).sum(), image.size)
+        self.spectra = np.conj(fft.rfft2(padded * norms))
 
 
 class Searched:
     """An image `(height, width)` in which templates are searched, with what all of them share."""
 
     def __init__(self, image: np.ndarray) -> None:
-        self.shape, self.spectrum = image.shape, np.fft.rfft2(image)
-        self.sums, self.squares = _integral(image), _integral(image**2)
+        self.shape, self.spectrum = image.shape, fft.rfft2(image)
+        self._sums, self._squares = _integral(image), _integral(image**2)
 
     def correlation(self, template: np.ndarray) -> np.ndarray:
         """Normalized cross-correlation of a `(h, w)` template with the window I at each place, 0 without contrast.
@@ -123,44 +134,80 @@ class Searched:
 
         Source: Lewis, Fast Normalized Cross-Correlation, Vision Interface 1995.
         """
-        h, w = template.shape
-        template = template - template.mean()
-        products = np.fft.irfft2(self.spectrum * np.conj(np.fft.rfft2(template, self.shape)), self.shape)
-        products = products[: self.shape[0] - h + 1, : self.shape[1] - w + 1]
-        energy = _window_sums(self.squares, h, w) - _window_sums(self.sums, h, w) ** 2 / (h * w)
-        norms = _norm(energy, h * w) * _norm((template**2).sum(), h * w)
-        return np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
+        templates = Templates([template], self.shape)
+        values = self.correlations(templates, self.windows(templates.sides))[0]
+        return values[: self.shape[0] - template.shape[0] + 1, : self.shape[1] - template.shape[1] + 1]
+
+    def correlations(self, templates: Templates, windows: np.ndarray) -> np.ndarray:
+        """The `correlation` of each template, `(n, height, width)`, with its `windows`; -inf where it does not fit."""
+        values = fft.irfft2(self.spectrum * templates.spectra, self.shape) * windows
+        return np.where(_fits(templates.sides, self.shape), values, -np.inf)
+
+    def windows(self, sides: Sides) -> np.ndarray:
+        """1 / |I - mean I| of the windows of these sides by their place, `(n, height, width)`."""
+        inverse = np.zeros((len(sides), *self.shape), self.spectrum.real.dtype)
+        for i, (h, w) in enumerate(sides):
+            energy = _window_sums(self._squares, h, w) - _window_sums(self._sums, h, w) ** 2 / (h * w)
+            inverse[i, : energy.shape[0], : energy.shape[1]] = _inverse_norm(energy, h * w)
+        return inverse
 
 
-def _norm(energy, size):
-    """Square root of a sum of squares; 0 where rounding errors are all there is."""
-    return np.where(energy > _EVEN * size, np.sqrt(np.maximum(energy, 0)), 0)
+class Prepared:
+    """A thumbnail in which others are searched, and which is searched at some sides; what is asked twice is kept."""
+
+    def __init__(self, image: Thumbnail) -> None:
+        self.image, self.details = image, _details(image.gray)
+        self.searched = Searched(self.details)
+        self.windows: Callable[[Sides], np.ndarray] = functools.cache(self.searched.windows)
+        self.templates: Callable[[Sides], Templates] = functools.cache(self.new_templates)
+
+    def new_templates(self, sides: Sides) -> Templates:
+        """The details of the thumbnail at these sides."""
+        return Templates([_details(_shrinker(h) @ self.image.gray @ _shrinker(w).T) for h, w in sides], (SIDE, SIDE))
+
+
+def has_details(image: Thumbnail) -> bool:
+    """Whether an image has details by which a copy of it can be told from others."""
+    details = _details(image.gray)
+    return agreement(details, details) > 0
+
+
+def _inverse_norm(energy, size):
+    """1 / square root of a sum of squares; 0 where rounding errors are all there is."""
+    return np.where(energy > _EVEN * size, 1 / np.sqrt(np.maximum(energy, _EVEN)), 0)
 
 
 def _whole_match(outer, inner):
-    ratio = np.array([inner.height / outer.height, inner.width / outer.width])
-    return _best_match(outer, inner, np.concatenate([[(1, 1)], _SCALES[:, None] * ratio / ratio.max()]))
+    ratio = np.array([inner.image.height / outer.image.height, inner.image.width / outer.image.width])
+    scales = np.concatenate([[(1, 1)], _SCALES[:, None] * ratio / ratio.max()])
+    sides = _sides(scales)
+    return _best_match(outer, inner.templates(sides), outer.windows(sides), scales)
 
 
 def _refined(outer, inner, match):
     """The best of scales around a match; the match itself where it does not promise anything."""
     for step in _STEPS if match.value >= _PROMISING else ():
         scales = np.clip(match.scale + step * _AROUND, _LEAST, 1)
-        match = max(match, _best_match(outer, inner, scales), key=lambda each: each.value)
+        sides = _sides(scales)
+        found = _best_match(outer, inner.new_templates(sides), outer.searched.windows(sides), scales)
+        match = max(match, found, key=lambda each: each.value)
     return match
 
 
-def _best_match(outer, inner, scales):
-    searched = Searched(_details(outer.gray))
-    return max((_match(searched, inner, scale) for scale in scales), key=lambda each: each.value)
+def _best_match(outer, templates, windows, scales):
+    values = outer.searched.correlations(templates, windows)
+    number, y, x = np.unravel_index(values.argmax(), values.shape)
+    return _Match(float(values[number, y, x]), scales[number], (int(y), int(x)), templates.images[number])
 
 
-def _match(searched, inner, scale):
-    h, w = (round(SIDE * share) for share in np.maximum(scale, _LEAST).tolist())
-    template = _details(_resizer(SIDE, h) @ inner.gray @ _resizer(SIDE, w).T)
-    values = searched.correlation(template)
-    y, x = np.unravel_index(values.argmax(), values.shape)
-    return _Match(float(values[y, x]), scale, (int(y), int(x)), template)
+def _sides(scales):
+    return tuple((round(SIDE * y), round(SIDE * x)) for y, x in np.maximum(scales, _LEAST).tolist())
+
+
+@functools.lru_cache(maxsize=64)
+def _fits(sides, shape):
+    rows, columns = np.arange(shape[0])[:, None], np.arange(shape[1])
+    return np.stack([(rows <= shape[0] - h) & (columns <= shape[1] - w) for h, w in sides])
 
 
 def _details(gray):
@@ -186,7 +233,6 @@ def _blurrer(side):
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
-@functools.lru_cache(maxsize=4096)
 def _resizer(old, new):
     """The matrix of linear interpolation, antialiased where it reduces, with pixels at their centers."""
     scale = old / new
@@ -194,3 +240,6 @@ def _resizer(old, new):
     distance = np.abs(centers[:, None] - np.arange(old)) / max(scale, 1)
     weights = np.maximum(1 - distance, 0)
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+_shrinker = functools.cache(functools.partial(_resizer, SIDE))  # to a side of a template, at most as long
