@@ -31,6 +31,17 @@ def test_rates_are_the_best_within_the_false_alarms(metric, far):
     assert (numbers["known"], numbers["unknown"]) == (is_known.sum(), (~is_known).sum())
 
 
+@pytest.mark.parametrize("known", [1, 5])
+def test_few_known_classes_have_rates_without_an_interval(known):
+    """One person at a door: 40 queries of each known class, 0.1 from its only item, and 20 of others, 0.5 away."""
+    items = 9.0 * np.arange(known)[:, None]
+    queries = np.concatenate([np.repeat(items, 40, axis=0) + 0.1, np.full((20, 1), 0.5)])
+    labels = np.append(np.repeat(np.arange(known), 40), np.full(20, 99))
+    numbers = open_set(queries, labels, gallery=items, gallery_labels=np.arange(known), metric="euclidean")
+    assert (numbers["dir@far=0.01"], numbers["rank_1"], numbers["known"], numbers["unknown"]) == (1, 1, 40 * known, 20)
+    assert np.isnan([numbers["dir@far=0.01 low"], numbers["dir@far=0.01 high"]]).all()
+
+
 @pytest.mark.parametrize(
     ("labels", "far", "message"),
     [

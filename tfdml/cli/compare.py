@@ -5,7 +5,7 @@ import argparse
 from tfdml import evaluation
 from tfdml._core.atomic import require_replaceable
 from tfdml.cli.names import named_files
-from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_usage_error, print_result, table_lines
+from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, EXIT_UNDECIDED, as_usage_error, print_result, table_lines
 from tfdml.cli.vectors import Files, read_labels, read_table
 from tfdml.evaluation.comparison.record import listed_files
 
@@ -24,16 +24,18 @@ def run_compare(options: argparse.Namespace) -> int:
 
 
 def run_drift(options: argparse.Namespace) -> int:
-    """Print what has moved between two stretches of searches; the exit code is 1 if anything has."""
+    """Print what has moved between two stretches of searches; the exit code is 1 if anything has, 3 for few days."""
     tables = []
     for argument in (options.reference, options.log):
         with as_usage_error(argument):
-            tables.append(read_table(argument, {"time": "TABLE"}, None))
+            tables.append(read_table(argument, {"time": "TABLE"}, is_log=True))
     settings = {} if options.confidence is None else {"confidence": options.confidence}
-    with as_usage_error(f"{options.reference} {options.log}"):
+    with as_usage_error(f"REFERENCE {options.reference}, LOG {options.log}"):
         drift = evaluation.drift(*tables, **settings)
     print_result(options, drift.as_dict(), table_lines(drift))
-    return EXIT_FAILED if drift.moved else EXIT_OK
+    if drift.moved:
+        return EXIT_FAILED
+    return EXIT_UNDECIDED if drift.undecided else EXIT_OK
 
 
 def _comparison(options):
@@ -48,10 +50,11 @@ def _comparison(options):
     files = named_files(options.files)
     if options.qrels is not None:
         return evaluation.compare_runs(files, options.qrels, **settings)
-    labels, paths, by = read_labels(options, "labels", options.by)
+    vectors = Files(files, options.embedding_column)
+    labels, paths, by = read_labels(options, "labels", options.by, vectors)
     settings |= {} if options.metric is None else {"metric": options.metric}
     if options.gallery is not None:
-        gallery_labels, gallery_paths, _ = read_labels(options, "gallery_labels", [])
         gallery = Files(dict(zip(files, options.gallery, strict=True)), options.embedding_column)
+        gallery_labels, gallery_paths, _ = read_labels(options, "gallery_labels", [], gallery)
         settings |= {"gallery": gallery, "gallery_labels": gallery_labels, "gallery_paths": gallery_paths}
-    return evaluation.compare(Files(files, options.embedding_column), labels, by=by, paths=paths, **settings)
+    return evaluation.compare(vectors, labels, by=by, paths=paths, **settings)

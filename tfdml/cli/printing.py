@@ -9,7 +9,7 @@ from typing import Any
 
 from tfdml._core.terminal import visible
 
-EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_UNDECIDED = 0, 1, 2, 3
 
 
 class UsageError(Exception):

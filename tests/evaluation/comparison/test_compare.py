@@ -160,7 +160,10 @@ def test_models_are_read_one_after_another(models):
         ({"embeddings": {"a": np.eye(24), "b": np.full((24, 2), np.nan)}}, "embeddings['b'] with a value that is NaN"),
         ({"embeddings": {"a": np.eye(24), "b": np.ones((24, 2))}}, "embeddings['b']: Received embeddings that are all"),
         ({"labels": np.zeros(24, int)}, "Received labels of one class, 0, expected at least two classes"),
-        ({"labels": np.arange(24)}, "Received 0 classes with values of map@r, expected two classes at least, since"),
+        (
+            {"labels": np.arange(24)},
+            "Received values of map@r for 0 of the classes, expected two classes at least, since",
+        ),
         ({"metrics": "map@r"}, "Received metrics='map@r', expected several names"),
         ({"metrics": ("map@r", "recal@1")}, "Received metrics ['recal@1'], expected names such as 'recall@1'"),
         ({"metrics": ("clustering",)}, "Received 'clustering' as the first metric, expected one that has a value"),
@@ -174,6 +177,10 @@ def test_models_are_read_one_after_another(models):
             "a gallery of b, expected gallery_labels and a gall",
         ),
         ({"gallery": {"a": np.eye(24)}}, "expected gallery_labels and a gallery of each of a, or neither."),
+        (
+            {"gallery": {"a": np.eye(24)}, "gallery_labels": [f"class {label}" for label in LABELS]},
+            "labels such as '0', and gallery_labels such as 'class 0', without a common class, expected the same names",
+        ),
         (
             {"gallery": {"a": np.eye(9)}, "gallery_labels": LABELS[:9]},
             "embeddings['a']: Received embeddings of dim 24 and a gallery of dim 9.",

@@ -84,7 +84,12 @@ def test_pairs_are_over_queries():
             {"runs": {"a": {"q9": {"a": 1}}}},
             "Received runs['a'] without any of the judged queries, expected the ids of",
         ),
-        ({"runs": {"a": {"q1": {"a": math.nan}}}}, "runs['a'] with a number of 'a' for 'q1' that is not finite"),
+        ({"runs": {"a": {"q1": {"a": math.nan}}}}, "runs['a'] with nan of 'a' for 'q1', which float32 does not hold"),
+        ({"runs": {"a": {"q1": {"a": 3.5e38}}}}, "runs['a'] with 3.5e+38 of 'a' for 'q1', which float32 does not hold"),
+        (
+            {"runs": {"a": RUN, "b": {"q1": {"a.jpg": 0.9}, "q2": {"b.jpg": 0.8}}}},
+            "Received runs['b'], with 'a.jpg' and no judged document, expected ids such as 'a'.",
+        ),
         ({"runs": {"a": {"q1": ["a"]}}}, "Received runs['a']['q1'] that is no dict, expected numbers by document."),
         ({"qrels": {"q1": {"a": 1}}}, "Received qrels with 1 queries that have a relevant document, expected two"),
         ({"metrics": ("map@r",)}, "Received metrics ['map@r'], expected names such as 'ndcg@10'"),
@@ -97,9 +102,41 @@ def test_runs_that_do_not_fit_are_named(changed, text):
         evaluation.compare_runs(**{"runs": {"a": RUN}, "qrels": QRELS, **changed})
 
 
+def test_ids_hold_every_character_but_blanks_tabs_and_line_breaks(tmp_path):
+    names = ["a\u2028b", "a\x85b", "a\x0bb", "a\xa0b", "a\u3000b"]
+    text = "".join(f"q{row} Q0\t{name}  1 0.5 tag\r\n" for row, name in enumerate(names))
+    (tmp_path / "run").write_bytes(text.encode())
+    found = evaluation.compare_runs(
+        {"a": tmp_path / "run"}, {f"q{row}": {name: 1} for row, name in enumerate(names)}, metrics=("mrr",)
+    )
+    assert found.per_query["a"]["mrr"].tolist() == [1] * len(names)
+
+
+def test_a_file_in_another_encoding_is_named(tmp_path):
+    (tmp_path / "run").write_text("q1 Q0 a 1 0.5 tag", encoding="utf-16")
+    with pytest.raises(ValueError, match=r"run', which is no text in UTF-8, expected one. Save it as UTF-8"):
+        evaluation.compare_runs({"a": tmp_path / "run"}, QRELS)
+
+
+def test_the_page_shows_the_first_documents_of_both_models_with_their_grades(tmp_path):
+    other = RUN | {"q1": {f"<d{number}>": number for number in range(9)}}
+    found = evaluation.compare_runs({"x": RUN, "y": other}, QRELS, metrics=("mrr",))
+    names = {
+        model: [(neighbor.example.name, neighbor.example.class_name, neighbor.relevant) for neighbor in by_row[0]]
+        for model, by_row in found.neighbors.items()
+    }
+    graded = {"c": ("grade 0", False), "a": ("grade 2", True), "x": ("not judged", False), "b": ("grade 1", True)}
+    assert names["x"] == [(name, *grade) for name, grade in graded.items()]
+    assert names["y"] == [(f"<d{number}>", "not judged", False) for number in (8, 7, 6, 5, 4)]
+    page = (found.save(tmp_path / "out") / "index.html").read_text()
+    assert page.count("grade 2") == 1
+    assert "&lt;d8&gt;" in page
+
+
 @pytest.mark.parametrize(
     ("line", "text"),
     [
+        ("q1 Q0 a 1 1_0 tag", "Received run, line 2: '1_0', expected a number: query Q0 document rank score tag."),
         ("q1 Q0 a 1 0.5", "Received run, line 2: 5 words, expected 6: query Q0 document rank score tag."),
         ("q1 Q0 d 1 0.5 tag", "Received run, line 2: 'd' again for 'q1', expected a document once."),
         ("q1 Q0 a 1 high tag", "Received run, line 2: 'high', expected a number: query Q0 document rank score tag."),
@@ -138,10 +175,12 @@ def test_scores_are_paired_by_query():
             "Received columns of lengths {'model': 6, 'query': 3, 'score': 6}, expected one length",
         ),
         ({"score": [1, 2, 3, 4, 5, math.nan]}, "Received score nan of query 'u' for model 'b', expected a number."),
+        ({"score": [1, 2, 3, 4, 5, 1e308]}, "Received scores of up to 1e+308, expected numbers of up to 1e+150, not"),
+        ({"score": [1e-200, 2e-200] * 3}, "Received scores of up to 2e-200, expected numbers of up to 1e+150, not all"),
         ({"score": ["high"] * 6}, "Received score 'high' of query 'u' for model 'a', expected a number."),
         (
             {"model": list("abcdef"), "query": ["u"] * 6},
-            "Received 1 queries with values of score, expected two queries at least",
+            "Received values of score for 1 of the queries, expected two queries at least",
         ),
     ],
 )
@@ -193,5 +232,5 @@ def test_equal_scores_of_seeds_are_not_told_apart(tmp_path):
     page = (found.save(tmp_path / "out") / "index.html").read_text()
     assert "<h2>Pairs</h2>" in page
     assert "Queries" not in page
-    with pytest.raises(ValueError, match=r"Received 1 seeds with values of score, expected two seeds at least"):
+    with pytest.raises(ValueError, match=r"Received values of score for 1 of the seeds, expected two seeds at least"):
         evaluation.compare_scores({"model": ["a", "b"], "seed": [1, 1], "score": [1, 2]})

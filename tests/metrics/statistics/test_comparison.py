@@ -130,7 +130,7 @@ def test_a_comparison_of_too_few_classes_has_no_interval_and_claims_nothing():
         ([1, 2], [1, 2, 3], [0, 1], {}, r"shapes \(2,\) and \(3,\), expected values of the same queries"),
         ([1, np.nan], [1, 2], [0, 1], {}, "1 and 0 queries with NaN"),
         ([1, np.nan], [np.nan, 2], [0, 1], {}, "not the same ones"),
-        ([1, 2], [1, 2], [0, 0], {}, "1 classes, expected at least 2"),
+        ([1, 2], [1, 2], [0, 0], {}, "values of one class, expected two classes at least"),
         ([1, 2], [1, 2], [0, 1, 2], {}, "one id per row"),
         ([[1], [2]], [[1], [2]], [0, 1], {}, r"expected \(queries,\)"),
         ([1, 2], [1, 2], [0, 1], {"confidence": 1}, "0 < confidence < 1"),

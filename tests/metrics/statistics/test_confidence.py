@@ -64,8 +64,7 @@ def test_the_seed_decides():
 @pytest.mark.parametrize(
     ("values", "labels", "options", "message"),
     [
-        ([1.0, 2.0], [3, 3], {}, "at least 2"),
-        ([1.0, np.nan], [3, 4], {}, "at least 2"),
+        ([np.nan, np.nan], [3, 4], {}, "values of no class"),
         ([1.0, 2.0], [3, 4, 5], {}, "one id per row"),
         ([[1.0], [2.0]], [3, 4], {}, r"expected \(queries,\)"),
         ([1.0, 2.0], [3, 4], {"confidence": 1.0}, "confidence"),

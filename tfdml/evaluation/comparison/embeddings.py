@@ -170,6 +170,10 @@ def _as_classes(labels, gallery_labels):
     classes = _Classes(queries, as_ids(both[1], "gallery_labels") if len(both) > 1 else queries, texts)
     number = len(np.unique(classes.queries))
     require(number > 1, f"labels of one class, {classes.text(queries[0])}", "at least two classes")
+    received = (
+        f"labels such as {classes.text(queries[0])!r}, and gallery_labels such as {classes.text(classes.items[0])!r}"
+    )
+    require(np.isin(queries, classes.items).any(), f"{received}, without a common class", "the same names of classes")
     return classes
 
 

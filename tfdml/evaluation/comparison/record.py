@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdml._core.atomic import atomic_write
-from tfdml._core.json_files import read_json
+from tfdml._core.checksums import SUMS, problems, write_checksums
 from tfdml.evaluation.report.records import Neighbor, plain, write_json
 from tfdml.metrics.statistics.comparison import Comparison
 from tfdml.typing import Data, FilePath
@@ -196,16 +196,16 @@ class ModelComparison:
         return record | {"pairs": [_pair_as_dict(pair) for pair in self.pairs]}
 
     def save(self, folder: FilePath) -> Path:
-        """Write `comparison.json` and the page `index.html`, in one step.
+        """Write `comparison.json`, the page `index.html` and their checksums, in one step.
 
         The page needs no other file and no network. It shows the queries on which the model with the highest mean and
         each other one differ most, with their nearest items, as pictures where the comparison has paths.
 
         Args:
-            folder: a new folder, or one that this method wrote; it is returned.
+            folder: a new folder, or one as this method wrote it; it is returned.
 
         Raises:
-            FileExistsError: a folder with other files; the first one is named.
+            FileExistsError: a folder with other files, or with one that has changed; the first one is named.
         """
         from tfdml.evaluation.comparison.page import page
 
@@ -213,16 +213,14 @@ class ModelComparison:
             new.mkdir()
             write_json(new / _RECORD, self.as_dict())
             (new / _PAGE).write_text(page(self), encoding="utf-8")
+            write_checksums(new)
         return Path(folder).expanduser()
 
 
 def listed_files(folder: Path) -> set[str]:
-    """The files of a folder, if its record is one of a comparison."""
-    try:
-        is_ours = {"main", "means", "pairs"} <= set(read_json(folder / _RECORD))
-    except (OSError, ValueError):
-        is_ours = False
-    return {_RECORD, _PAGE} if is_ours else set()
+    """The files of a folder that are as `save` wrote them; empty for a folder without its checksums."""
+    changed = {problem.partition(":")[0] for problem in problems(folder)}
+    return set() if SUMS in changed else {_RECORD, _PAGE, SUMS} - changed
 
 
 def _pair_as_dict(pair):

@@ -1,5 +1,6 @@
 """Comparison of rankings with judgements, and of scores that another tool measured."""
 
+import dataclasses
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -12,14 +13,19 @@ from tfdml._core.checks import require
 from tfdml.evaluation.comparison.record import ModelComparison
 from tfdml.evaluation.comparison.statistics import (
     Measurements,
+    as_number,
     compared,
     require_against,
     require_names,
     require_options,
+    require_squares,
 )
+from tfdml.evaluation.report.records import Example, Neighbor
 from tfdml.typing import FilePath
 
 _NAME = re.compile(r"(recall|precision|ndcg|map)@([1-9][0-9]*)|map|mrr|ndcg")
+_SHOWN = 5  # documents of a query on the page
+_LARGEST = float(np.finfo(np.float32).max)
 _LINES = {"run": (6, 4, "query Q0 document rank score tag"), "qrels": (4, 3, "query 0 document grade")}
 
 
@@ -78,17 +84,27 @@ def compare_runs(
     relevant = {query: grades for query, grades in judged.items() if max(grades.values(), default=0) > 0}
     require(len(relevant) > 1, f"qrels with {len(relevant)} queries that have a relevant document", "two at least")
     notes = _note("qrels", len(judged) - len(relevant), "queries without a relevant document are left out")
-    values = {}
+    judgements = {document for grades in judged.values() for document in grades}
+    values: dict[str, dict[str, np.ndarray]] = {}
+    first: dict[str, list[list[tuple[str, float]]]] = {}
     for name in runs:
         run = _as_dicts(runs[name], "run", f"runs[{name!r}]")
         require(bool(run.keys() & relevant), f"runs[{name!r}] without any of the judged queries", "the ids of qrels")
         notes += _note(name, len(run.keys() - judged.keys()), "queries without judgements are left out")
         notes += _note(name, len(relevant.keys() - run.keys()), "judged queries are missing and count as 0")
-        rows = [_measured(run.get(query, {}), grades, metrics) for query, grades in relevant.items()]
+        documents = {document for ranking in run.values() for document in ranking}
+        if documents.isdisjoint(judgements):
+            example, judged_one = (min(map(str, each), default="") for each in (documents, judgements))
+            require(False, f"runs[{name!r}], with {example!r} and no judged document", f"ids such as {judged_one!r}")
+        rankings = {query: _ranking(run.get(query, {})) for query in relevant}
+        rows = [_measured(ranking, relevant[query], metrics) for query, ranking in rankings.items()]
         values[name] = dict(zip(metrics, np.array(rows).T, strict=True))
-    queries = np.array(list(relevant))
-    return compared(
-        Measurements(values, np.arange(len(queries)), "queries", queries),
+        first[name] = [
+            [(document, run[query][document]) for document in ranking[:_SHOWN]] for query, ranking in rankings.items()
+        ]
+    queries = list(relevant)
+    comparison = compared(
+        Measurements(values, np.arange(len(queries)), "queries", np.array(queries)),
         groups={},
         confidence=confidence,
         shown=shown,
@@ -96,14 +112,31 @@ def compare_runs(
         notes=tuple(notes),
         facts={"judgements": f"{sum(map(len, relevant.values())):,}"},
     )
+    rows = sorted({row for pair in comparison.pairs for row in pair.queries})
+    neighbors = {
+        name: {row: _neighbors(found[row], relevant[queries[row]]) for row in rows} for name, found in first.items()
+    }
+    return dataclasses.replace(comparison, neighbors=neighbors)
+
+
+def _neighbors(documents, grades):
+    """The first documents of a query, as the page shows them."""
+    grades_of = ((document, score, grades.get(document)) for document, score in documents)
+    return tuple(
+        Neighbor(Example(rank, document, "not judged" if grade is None else f"grade {grade}"), score, (grade or 0) > 0)
+        for rank, (document, score, grade) in enumerate(grades_of)
+    )
 
 
 def _note(name, number, text):
     return [f"{name}: {number:,} {text}."] if number else []
 
 
-def _measured(scores, grades, names):
-    ranking = sorted(scores, key=lambda document: (np.float32(scores[document]), document), reverse=True)
+def _ranking(scores):
+    return sorted(scores, key=lambda document: (np.float32(scores[document]), document), reverse=True)
+
+
+def _measured(ranking, grades, names):
     gains = np.array([max(grades.get(document, 0), 0) for document in ranking], np.float64)
     ranks = np.flatnonzero(gains) + 1
     ideal = np.sort([grade for grade in grades.values() if grade > 0])[::-1]
@@ -134,26 +167,34 @@ def _as_dicts(source, kind, argument):
     numbers = source if isinstance(source, Mapping) else _read(Path(source).expanduser(), kind)
     for query, by_document in numbers.items():
         require(isinstance(by_document, Mapping), f"{argument}[{query!r}] that is no dict", "numbers by document")
-        wrong = next((document for document, x in by_document.items() if not math.isfinite(x)), None)
-        require(wrong is None, f"{argument} with a number of {wrong!r} for {query!r} that is not finite", "numbers")
+        wrong = next((document for document, x in by_document.items() if not abs(x) <= _LARGEST), None)
+        received = f"{argument} with {by_document.get(wrong)} of {wrong!r} for {query!r}, which float32 does not hold"
+        require(wrong is None, received, f"finite numbers of up to {_LARGEST:.2g}, which rank as in trec_eval")
     return numbers
 
 
 def _read(path, kind):
-    length, column, form = _LINES[kind]
     numbers: dict[str, dict[str, float]] = {}
-    for line, text in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
-        words = text.split()
-        where = f"{path.name}, line {line}: "
-        require(len(words) in (0, length), f"{where}{len(words)} words", f"{length}: {form}")
-        if not words:
-            continue
-        query, document = words[0], words[2]
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            for line, text in enumerate(file, 1):
+                _add(numbers, re.findall(r"[^ \t\n]+", text), kind, f"{path.name}, line {line}: ")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"Received {str(path)!r}, which is no text in UTF-8, expected one. Save it as UTF-8."
+        ) from error
+    return numbers
+
+
+def _add(numbers, words, kind, where):
+    """Add a line of a file, of words between blanks or tabs, to the numbers by query and document."""
+    length, column, form = _LINES[kind]
+    require(len(words) in (0, length), f"{where}{len(words)} words", f"{length}: {form}")
+    if words:
+        query, document, value = words[0], words[2], as_number(words[column])
         require(document not in numbers.get(query, {}), f"{where}{document!r} again for {query!r}", "a document once")
-        value = _as_number(words[column])
         require(math.isfinite(value), f"{where}{words[column]!r}", f"a number: {form}")
         numbers.setdefault(query, {})[document] = value
-    return numbers
 
 
 def compare_scores(
@@ -214,14 +255,7 @@ def _scores_by_model(models, units, scores, unit):
     for model, name, score in zip(models, units, scores, strict=True):
         by_unit = by_model.setdefault(model, {})
         require(name not in by_unit, f"{unit} {name!r} again for model {model!r}", f"each {unit} once for each model")
-        by_unit[name] = _as_number(score)
+        by_unit[name] = as_number(score)
         require(math.isfinite(by_unit[name]), f"score {score!r} of {unit} {name!r} for model {model!r}", "a number")
+    require_squares(np.array([score for by_unit in by_model.values() for score in by_unit.values()]), "scores")
     return by_model
-
-
-def _as_number(text):
-    """A number; NaN for a text that is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan

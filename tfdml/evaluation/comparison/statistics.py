@@ -1,6 +1,7 @@
 """Means, intervals and tests of models that have a value for each of the same queries."""
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from tfdml.evaluation.comparison.record import Group, Mean, ModelComparison, Pai
 from tfdml.metrics.statistics.comparison import Comparison
 from tfdml.metrics.statistics.confidence import least_classes, mean_over_queries
 
+_SMALLEST, _LARGEST = 1e-150, 1e150  # whose squares, and sums of them, float64 holds
 _MAX_GROUPS = 100  # values of one column of `by`
 
 
@@ -51,6 +53,21 @@ def require_options(confidence: float, shown: int) -> None:
     require(shown >= 0, f"shown={shown}", "a number of queries of at least 0")
 
 
+def as_number(value: Any) -> float:
+    """A number, or its text as other programs write it; NaN for anything else, such as `1_000`."""
+    try:
+        return math.nan if "_" in str(value) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def require_squares(numbers: np.ndarray, name: str) -> None:
+    """Raise a ValueError unless float64 holds the squares of numbers; NaN does not count."""
+    largest = np.nanmax(np.abs(numbers), initial=0)
+    expected = f"numbers of up to {_LARGEST:g}, not all below {_SMALLEST:g}. Divide them by one number"
+    require(largest == 0 or _SMALLEST <= largest <= _LARGEST, f"{name} of up to {largest:g}", expected)
+
+
 def as_groups(by: Mapping[str, Sequence[Any]] | None, count: int) -> dict[str, np.ndarray]:
     """The columns of `by` as texts `(queries,)`."""
     columns = {name: np.array([str(value) for value in column]) for name, column in (by or {}).items()}
@@ -80,7 +97,8 @@ def compared(
     mains = {model: columns[main] for model, columns in values.items()}
     has_value = ~np.isnan(next(iter(mains.values())))
     units = len(np.unique(labels[has_value]))
-    require(units > 1, f"{units} {unit} with values of {main}", f"two {unit} at least, since intervals are over {unit}")
+    expected = f"two {unit} at least, since intervals are over {unit}"
+    require(units > 1, f"values of {main} for {units} of the {unit}", expected)
     reason = "one number for all queries"
     whole = {
         model: {name: Mean(value, np.nan, np.nan, reason) for name, value in by_name.items()}

@@ -121,6 +121,7 @@ def paired_comparison(
         differences, labels, confidence=confidence, samples=_SAMPLES, average=average, seed=seed
     )
     sums, weights = weighted_sums(differences, labels, average)
+    require(len(sums) > 1, "values of one class", "two classes at least, since classes are the units")
     return Comparison(
         names=names,
         difference=float(sums.sum() / weights.sum()),

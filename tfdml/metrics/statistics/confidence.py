@@ -116,15 +116,14 @@ def _draws(classes, samples, seed):
 
 
 def weighted_sums(values, labels, average):
-    """Sum and weight of each class with values, at least two: sum(sums) / sum(weights) is the mean over queries."""
+    """Sum and weight of each class with values, at least one: sum(sums) / sum(weights) is the mean over queries."""
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 1:
         raise ValueError(f"Received values of shape {values.shape}, expected (queries,).")
     labels = as_ids(labels, "labels", len(values))
     require_one_of(AVERAGES, average=average)
     sums, counts = class_sums(values, labels)
-    if len(sums) < 2:
-        raise ValueError(f"Received values of {len(sums)} classes, expected at least 2, because classes are resampled.")
+    require(len(sums) > 0, "values of no class", "one class at least")
     return (sums, counts) if average == "micro" else (sums / counts, np.ones(len(sums)))
 
 
