@@ -2,6 +2,7 @@
 
 import inspect
 import numbers
+import warnings
 from collections.abc import Sequence
 from typing import Any, TypeGuard
 
@@ -238,3 +239,22 @@ def labels_of(data: Any, labels: npt.ArrayLike | None) -> Any:
             "data and labels."
         )
     return data.labels if labels is None else labels
+
+
+def names_of_labels(data: Any) -> list[str | None]:
+    """The name of the class of each example of a labeled set, or of embeddings; None for one without a label."""
+    return [None if label < 0 else data.class_names[label] for label in data.labels.tolist()]
+
+
+def labeled_part(data: Any, what: str) -> Any:
+    """The examples of a labeled set that have a label, and a warning that counts the others; other data unchanged.
+
+    `what` takes them, such as "batches".
+    """
+    num_others = int(np.count_nonzero(np.asarray(data.labels) < 0)) if is_labeled_set(data) else 0
+    if num_others == 0:
+        return data
+    received = f"a set of {len(data):,} examples, of which {num_others:,} have no label"
+    require(num_others < len(data), received, f"labels: {what} need classes")
+    warnings.warn(f"Received {received}: {what} leave these out. Pass `data.labeled` to say so.", stacklevel=4)
+    return data.take(np.asarray(data.labels) >= 0)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml import metrics, search
-from tfdml._core.checks import as_ids, is_labeled_set, require, require_whole
+from tfdml._core.checks import as_ids, is_labeled_set, labeled_part, require, require_whole
 from tfdml.callbacks.base import Scheduled, embedding_problem
 from tfdml.embedding.in_memory import Embedded, embedder
 from tfdml.evaluation.report.queries_and_gallery import query_and_gallery_models, require_same_class_names
@@ -156,6 +156,7 @@ class RetrievalEvaluation(Scheduled):
 def _as_data(data):
     """A pair `(x, labels)` of arrays of equal length, or a labeled set or dataset that loads its examples."""
     if is_labeled_set(data):
+        data = labeled_part(data, "retrieval metrics")
         is_in_memory = data.images is not None and data.load is None
         return _as_data((data.images, data.labels)) if is_in_memory else data
     if hasattr(data, "element_spec"):

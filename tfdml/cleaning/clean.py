@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml._core.checks import require, require_fraction
+from tfdml._core.checks import names_of_labels, require, require_fraction
 from tfdml.cleaning.calibration import score_copies
 from tfdml.cleaning.findings import Finding, Findings
 from tfdml.cleaning.pixel_checks import Thumbnails, candidates, verified
@@ -153,7 +153,7 @@ class _Images:
             vectors.append(embeddings)
             subsets.append(data.take(rows))
             self.names += [str(row if data.names is None else data.names[row]) for row in rows.tolist()]
-            self.labels += [data.class_names[label] for label in data.labels[rows]]
+            self.labels += [name or "" for name in names_of_labels(subsets[-1])]
             self.splits += [split] * len(rows)
             self.unreadable += [Finding("unreadable", name, split, suggestion=reason) for _, name, reason in skipped]
         vectors = np.concatenate(vectors)
@@ -192,7 +192,7 @@ def _copies(images, pairs):
         if (is_leak, row) in listed:
             continue
         listed.add((is_leak, row))
-        same = images.labels[first] == images.labels[row]
+        same = images.labels[first] == images.labels[row] or "" in (images.labels[first], images.labels[row])
         advice = "remove it from one of the sets" if is_leak else "keep one of the two"
         suggestion = advice if same else f"one of the labels is wrong; {advice}"
         yield images.finding("leak" if is_leak else "duplicate", row, first, pairs.similarity[pair], suggestion)
@@ -203,7 +203,7 @@ def _labels(images, rows):
     nearest, cosines = _neighbors(images.vectors[rows], rows, _AGREEING)
     for i in np.argsort(-cosines[:, 0], kind="stable") if cosines.shape[1] == _AGREEING else ():
         labels = {images.labels[other] for other in nearest[i]}
-        if len(labels) == 1 and images.labels[rows[i]] not in labels:
+        if len(labels) == 1 and not labels & {"", images.labels[rows[i]]} and images.labels[rows[i]]:
             suggestion = f"check the label; its neighbors have {labels.pop()!r}"
             yield images.finding("label", rows[i], nearest[i, 0], cosines[i].mean(), suggestion)
 

@@ -30,12 +30,14 @@ from tfdml.cli.printing import (
     say_skipped,
     table_lines,
 )
+from tfdml.datasets.readers.image_folder import is_problem
 from tfdml.embedding.in_memory import embed, embed_loadable
 from tfdml.embedding.to_disk import write_embeddings
 from tfdml.evaluation.report.records import plain
+from tfdml.models.from_backbone import require_name
 from tfdml.search.index.tables import close_values
 from tfdml.search.refinement.migration import Progress
-from tfdml.training.settings import NAMES, is_training_run
+from tfdml.training.settings import NAMES, is_training_run, require_options
 from tfdml.training.train import require_outside
 from tfdml.zoo.paths import folder_of
 from tfdml.zoo.sets import SETS
@@ -48,13 +50,17 @@ def run_train(options: argparse.Namespace) -> int:
     if Path(options.set).is_dir():
         with as_usage_error(f"--out {options.out}"):
             require_outside(options.out, options.set)
+    settings = {name: getattr(options, name) for name in NAMES if getattr(options, name) is not None}
+    with as_usage_error("settings"):  # before the images are read
+        require_options(settings)
+        require_name(settings.get("backbone"))
     boxes = options.box_columns is not None
     images = inputs.open_set(options, datasets.Preprocessing(size=64, boxes=boxes, background=options.background))
     if options.captions is not None:
         with as_usage_error(f"--captions {options.captions}"):
             images = datasets.with_captions(images, None if options.captions == "txt" else options.captions)
-    names = ("config", "resume", "quick", "max_minutes", *NAMES)
-    settings = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    names = ("config", "resume", "quick", "max_minutes")
+    settings |= {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     result = training.train(images, options.out, command=shlex.join(["tfdml", *sys.argv[1:]]), **settings)
     files = {"report": str(result.folder / "report.html"), "serve": shlex.join(["tfdml", "serve", options.out])}
     print_result(options, _record_of_run(result) | files, [f"{name}: {text}" for name, text in files.items()])
@@ -85,9 +91,13 @@ def run_evaluate(options: argparse.Namespace) -> int:
     """Print the metrics of a set."""
     model, preprocessing = inputs.open_model(options.model, options.preprocessing)
     images = inputs.open_set(options, preprocessing)
+    if not options.distractors and len(images.labeled) < len(images):
+        say(f"{len(images) - len(images.labeled):,} images without a label are left out; --distractors searches them")
+        images = images.labeled
+        require(len(images) > 0, f"SET={options.set!r} without labels", "one subfolder of images per class, or a table")
     embeddings, rows, skipped = embed_loadable(model, images, options.batch_size)
     say_skipped(skipped)
-    report = evaluation.evaluate(embeddings, images.take(rows))
+    report = evaluation.evaluate(embeddings, images.take(rows), distractors=options.distractors)
     if options.html is not None:
         report.html(options.html)
     print_result(options, {**report.as_dict(), "skipped_examples": as_records(skipped)}, table_lines(report))
@@ -137,7 +147,7 @@ def _lines_of_neighbors(record):
     yield record.get("image") or record["text"]
     for neighbor in record["neighbors"]:
         metadata = neighbor["metadata"]
-        columns = [str(metadata[name]) for name in ("label", "path") if name in metadata]
+        columns = [str(metadata[name]) for name in ("label", "path") if metadata.get(name) is not None]
         yield "  ".join([f"{neighbor['score']:9.5f}", f"{neighbor['id']:>8}", *columns])
 
 
@@ -323,19 +333,24 @@ def _search_to_export(options):
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """Print each example that has a problem."""
+    """Print each example that has a problem, and all else that the set leaves out."""
     images = inputs.open_set(options, datasets.Preprocessing(size=224))
     checked = images.check_files()
-    skipped = images.skipped if inputs.is_table(options.set) else ()
-    unusable = [(name, reason) for name, reason in skipped if not inputs.is_of_another_split(reason)]
+    left_out = inputs.passed_over(images)
+    unusable, others = ([entry for entry in left_out if is_problem(*entry) == wanted] for wanted in (True, False))
     records = [{"row": None, "name": name, "reason": reason} for name, reason in unusable] + as_records(
         checked.problems
     )
     num_examples = len(images) + len(unusable)
     head = f"{num_examples:,} examples, of which {len(records):,} have a problem"
     lines = [f"  {record['name']}  {record['reason']}" for record in records]
+    lines += [f"{len(others):,} others are left out, which are no images"] * bool(others)
+    lines += [f"  {name}  {reason}" for name, reason in others]
     lines += [checked.transparency] * bool(checked.transparent)
+    num_unlabelled = len(images) - len(images.labeled)
+    lines += [f"{num_unlabelled:,} examples have no label"] * bool(num_unlabelled)
     record = {"examples": num_examples, "problems": records, "transparent": list(checked.transparent)}
+    record |= {"left_out": [{"name": name, "reason": reason} for name, reason in others], "unlabelled": num_unlabelled}
     print_result(options, record, [head, *lines])
     return EXIT_FAILED if records else EXIT_OK
 

@@ -12,12 +12,13 @@ import keras
 import numpy as np
 
 from tfdml import datasets, export, search, visualize
-from tfdml._core.checks import require
+from tfdml._core.checks import names_of_labels, require
 from tfdml._core.checksums import fingerprint, require_same_model
 from tfdml._core.json_files import read_json
 from tfdml.cli.names import is_table
 from tfdml.cli.printing import as_usage_error, say
-from tfdml.datasets.readers.image_folder import EXTENSIONS
+from tfdml.datasets.readers.image_folder import EXTENSIONS, passed_over
+from tfdml.datasets.splits import without_labels
 from tfdml.embedding.files import read_embeddings
 from tfdml.embedding.in_memory import embed_blocks
 from tfdml.export.serving_config import newest_version
@@ -116,24 +117,29 @@ def _read_preprocessing(path):
 def open_set(options: argparse.Namespace, preprocessing: datasets.Preprocessing) -> datasets.LabeledSet:
     """The set that SET names, read as the model reads images."""
     with as_usage_error(f"SET={options.set!r}"):
-        sets = _read_sets(options, preprocessing)
-    labeled_set = sets[0] if isinstance(sets, tuple) else sets
+        labeled_set, *_ = _read_sets(options, preprocessing)
     say_left_out(labeled_set)
     return labeled_set
 
 
 def _read_sets(options: argparse.Namespace, load: datasets.Preprocessing) -> Any:
-    """A set, or a tuple of one set where `--split` names it. The model embeds what is in its boxes, if it has some."""
+    """A list of one set. The model embeds what is in its boxes, if it has some."""
     load = load if options.box_columns is None else replace(load, boxes=True)
     splits = None if options.split is None else (options.split,)
+    if options.set.startswith("tfds:") or is_table(options.set):
+        sets = _read_other_set(options, splits, load)
+        return without_labels(sets if isinstance(sets, tuple) else (sets,), options.unlabelled)
+    require_no_run(options.set)
+    sets = datasets.folder(options.set, splits=splits, load=load, unlabelled=options.unlabelled)
+    return sets if isinstance(sets, tuple) else (sets,)
+
+
+def _read_other_set(options, splits, load):
     if options.set.startswith("tfds:"):
         require(splits is not None, "no --split", "--split with the name of a split of the data set")
         return datasets.tfds(options.set.removeprefix("tfds:"), options.split, load=load)
-    if is_table(options.set):
-        columns = {"path": options.path_column, "label": options.label_column, "box": options.box_columns}
-        return datasets.table(options.set, splits=splits, load=load, on_error="skip", **columns)
-    require_no_run(options.set)
-    return datasets.folder(options.set, splits=splits, load=load)
+    columns = {"path": options.path_column, "label": options.label_column, "box": options.box_columns}
+    return datasets.table(options.set, splits=splits, load=load, on_error="skip", **columns)
 
 
 def split_folders(folder: Path) -> list[Path]:
@@ -174,36 +180,18 @@ def _require_no_images_beside(folder):
 
 
 def open_folder(folder: Path, load: datasets.Preprocessing) -> datasets.LabeledSet:
-    """The set of a folder with one subfolder per class, or of the images in a folder, in one class."""
-    if _subfolders(folder):
-        _require_no_images_beside(folder)
-        images = datasets.folder(folder, load=load)
-    else:
-        images = _flat(folder, load)
+    """The set of a folder with one subfolder per class, or of images without a label."""
+    images = datasets.folder(folder, load=load)
     say_left_out(images)
     return images
 
 
-def _flat(folder, load):
-    paths = [str(file) for file in _images(folder)]
-    expected = f"images ({', '.join(EXTENSIONS)}). Name the folders with images one by one"
-    require(len(paths) > 0, f"{str(folder)!r} without images", expected)
-    labels = np.zeros(len(paths), np.int64)
-    skipped = tuple((str(file), f"suffix {file.suffix!r}") for file in _visible(folder) if str(file) not in paths)
-    return datasets.LabeledSet(paths=np.array(paths), labels=labels, class_names=("",), load=load, skipped=skipped)
-
-
 def say_left_out(labeled_set: datasets.LabeledSet) -> None:
     """Print on stderr how many files or rows a set leaves out, and the first one with its reason."""
-    left_out = [(name, reason) for name, reason in labeled_set.skipped if not is_of_another_split(reason)]
+    left_out = passed_over(labeled_set)
     if left_out:
         name, reason = left_out[0]
         say(f"left out of the set: {len(left_out):,}, first {name}: {reason}")
-
-
-def is_of_another_split(reason: str) -> bool:
-    """Whether a row of a table is left out for its split, which is no problem."""
-    return reason.startswith("split ")
 
 
 def open_index(
@@ -266,8 +254,8 @@ def open_index_with_metadata(path: str, model: str | None = None) -> Index:
             return search.load(path, model=model, other_model=True)  # compared later
         embeddings = read_embeddings(path)
         columns = {} if embeddings.paths is None else {"path": embeddings.paths}
-        if embeddings.labels is not None:
-            columns["label"] = np.array(embeddings.class_names)[embeddings.labels]
+        if embeddings.class_names:
+            columns["label"] = names_of_labels(embeddings)
         if embeddings.boxes is not None:
             columns["box"] = embeddings.boxes.tolist()
         return search.Exact(embeddings.embeddings, embeddings.rows, metadata=columns or None, model=embeddings)
@@ -291,7 +279,8 @@ def _as_json(value):
 def _metadata_of_row(embeddings, row):
     """Label and path of a row of embeddings, where they have them."""
     index = np.searchsorted(embeddings.rows, row)  # rows ascend
-    label = {} if embeddings.labels is None else {"label": embeddings.class_names[embeddings.labels[index]]}
+    label = -1 if embeddings.labels is None else embeddings.labels[index]
+    label = {} if label < 0 else {"label": embeddings.class_names[label]}
     return label | ({} if embeddings.paths is None else {"path": str(embeddings.paths[index])})
 
 

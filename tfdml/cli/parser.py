@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from tfdml._core.environment import version
 
-SET = "a folder with one subfolder of images per class; a .csv, .tsv or .parquet table; or tfds:NAME"
+SET = "a folder with one subfolder of images per class, or of images; a .csv, .tsv or .parquet table; or tfds:NAME"
 MODEL = (
     "a SavedModel folder that tfdml exported, or a folder of its versions; what tfdml train wrote; a .keras file; or a "
     "model of the zoo: its name, folder or URL"
@@ -89,6 +89,8 @@ def _evaluate(command):
     command.add_argument("model", metavar="MODEL", help=MODEL)
     _declare_set(command)
     _declare_preprocessing(command)
+    text = "search among the images without a label, too: they are relevant to no query (default: they are left out)"
+    command.add_argument("--distractors", action="store_true", help=text)
     command.add_argument("--html", metavar="FILE", help="write a page with curves and pictures, too")
 
 
@@ -259,6 +261,8 @@ def _declare_set(command):
     command.add_argument("--split", help="folder of a split, value of the column split, or split of a TFDS data set")
     command.add_argument("--path-column", default="path", metavar="NAME", help="column of a table (default: path)")
     command.add_argument("--label-column", default="label", metavar="NAME", help="column of a table (default: label)")
+    text = "folder or label whose images have no label; repeat it for others"
+    command.add_argument("--unlabelled", "--unlabeled", action="append", default=[], metavar="NAME", help=text)
     command.add_argument("--box-columns", nargs=4, metavar=("LEFT", "UPPER", "RIGHT", "LOWER"), help="columns of boxes")
 
 

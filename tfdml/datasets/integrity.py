@@ -3,7 +3,6 @@
 import collections
 import hashlib
 import os
-import re
 import threading
 from dataclasses import dataclass
 from functools import partial
@@ -15,10 +14,13 @@ import numpy as np
 from tfdml._core.checks import require_whole
 from tfdml._core.optional import tf
 from tfdml._core.terminal import show_progress, visible
+from tfdml.datasets.images.fit import ROUNDING, SHARES, are_shares
 
+LEAVE_OUT = "Leave out what cannot be loaded: data = data.take(data.check_files().usable_rows)."
 _SHOWN = 20  # problems that are printed
+_READERS = 16  # files of which the first and last bytes are read at the same time
+_SUSPECTS = 256  # files that are loaded for their first and last bytes
 _NO_LIMITS = 2**62, 2**62  # of bytes and of pixels; load has its own
-_ROUNDING = 1.0  # pixels by which a border may exceed its image, as in lists that count pixels from 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +100,30 @@ def unreadable_files(labeled_set: Any, workers: int | None) -> tuple[tuple[int, 
     return tuple((row, _name(labeled_set, row), result.reason) for row, result in results if result.content is None)
 
 
+def require_whole_files(labeled_set: Any) -> None:
+    """Raise an error for files that cannot be loaded, of those whose first or last bytes are of no whole image.
+
+    It reads a few bytes of each file, and loads some that are suspicious, where `load` is a `Preprocessing`.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from tfdml.datasets.images.decode import UnreadableError
+    from tfdml.datasets.images.headers import begins_and_ends
+
+    if labeled_set.paths is None or not hasattr(labeled_set.load, "from_bytes"):
+        return
+    with ThreadPoolExecutor(_READERS) as pool:
+        are_whole = list(pool.map(begins_and_ends, labeled_set.paths.tolist(), chunksize=64))
+    rows = np.flatnonzero(~np.array(are_whole, bool))[:_SUSPECTS]
+    problems = unreadable_files(labeled_set.take(rows), None) if len(rows) else ()
+    if problems:
+        count, (_, name, reason) = len(problems), problems[0]
+        files = (
+            f"{count:,} files that cannot be loaded, first {name}" if count > 1 else f"{name}, which cannot be loaded"
+        )
+        raise UnreadableError(f"Received {files}: {reason.rstrip('.')}. {LEAVE_OUT}")
+
+
 def _examinations(labeled_set, workers):
     from concurrent.futures import ThreadPoolExecutor
 
@@ -116,7 +142,9 @@ def _examine(labeled_set, read_record, load, row):
         example = load(record.key)
         is_transparent = _is_transparent(labeled_set, record.key)
     except Exception as error:  # of the user's source, or of the user's load
-        return _Examination(_message(error))
+        from tfdml.datasets.images.decode import reason_of
+
+        return _Examination(reason_of(error))
     box = None if labeled_set.boxes is None else labeled_set.boxes[row]
     reason = "" if box is None else _box_problem(box, record.height_width)
     shape = str(tf.nest.map_structure(lambda value: tuple(np.shape(value)), example))
@@ -147,14 +175,6 @@ def _may_be_transparent(content):
     if content.startswith(b"\x89PNG"):
         return content[25:26] in (b"\x04", b"\x06") or b"tRNS" in content
     return content.startswith((b"GIF8", b"RIFF"))
-
-
-def _message(error):
-    """The message of an error, without the nodes of the graph that TensorFlow adds."""
-    text = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
-    lines = re.sub(r"\s*\[\[\{\{node .*", "", text, flags=re.DOTALL).strip().splitlines()
-    line = re.sub(r"^\{\{function_node .*?\}\} |^assertion failed: ", "", lines[-1].strip() if lines else "")
-    return line.replace("] [", " ").strip("[]").removeprefix("Received ") or type(error).__name__
 
 
 def _threadsafe_load(labeled_set):
@@ -209,7 +229,9 @@ def _box_problem(box, height_width):
     if not (left < right and upper < lower):
         return f"{text}, which is empty"
     height, width = (np.inf, np.inf) if height_width is None else height_width
-    if min(left, upper) < -_ROUNDING or right > width + _ROUNDING or lower > height + _ROUNDING:
+    if are_shares(box, max(height, width)):
+        return f"{text}, {SHARES}"
+    if min(left, upper) < -ROUNDING or right > width + ROUNDING or lower > height + ROUNDING:
         return f"{text}, which exceeds the image of {width} x {height} pixels"
     return ""
 
@@ -231,15 +253,16 @@ def _duplicates(labeled_set, contents):
 
 
 def _duplicate_reasons(labeled_set, rows):
-    """Rows of one content to leave out: all but the first, or all if their labels differ."""
+    """Rows of one content to leave out: all but the first that has a label, or all if their labels differ."""
     labels = labeled_set.labels
+    labeled = [row for row in rows if labels[row] >= 0] or rows
     for row in rows:
-        conflicting = [other for other in rows if labels[other] != labels[row]]
-        other = conflicting[0] if conflicting else rows[0]
+        conflicting = [other for other in labeled if labels[other] != labels[row] and labels[row] >= 0]
+        other = conflicting[0] if conflicting else labeled[0]
         if row != other:
             same = f"the same content as row {other}, {_name(labeled_set, other)}"
-            class_name = labeled_set.class_names[labels[other]]
-            yield row, same + (f", with the other label {class_name!r}" if conflicting else "")
+            is_other = f", with the other label {labeled_set.class_names[labels[other]]!r}" if conflicting else ""
+            yield row, same + is_other
 
 
 def _name(labeled_set, row):

@@ -8,11 +8,12 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import as_ids, require, require_whole
+from tfdml._core.checks import as_ids, labeled_part, require, require_whole
 from tfdml._core.memory_maps import is_on_disk, rows_on_disk
 from tfdml._core.optional import tf
 from tfdml.datasets import integrity, loading, splits
 from tfdml.datasets.caches.set_cache import cached, fingerprint, fingerprint_of_source
+from tfdml.datasets.images.fit import are_shares, require_pixels
 from tfdml.datasets.integrity import FileCheck
 from tfdml.datasets.summary import Description, describe
 from tfdml.datasets.text import require_utf8
@@ -38,8 +39,12 @@ class LabeledSet:
 
     A subclass, a frozen dataclass, marks its own columns: `field(metadata={"column": True})`. Subsets take them along.
 
+    An example without a label is in the set with the label -1: a photograph that is embedded and found, and has no
+    class. `len`, `take`, `batches`, `examples` and `fingerprint` have it. What needs a class leaves it out and says how
+    many: `split`, `select_classes`, samplers, evaluation. `labeled` is the set without such examples.
+
     Attributes:
-        labels: `(n,)` int64, an index into `class_names`.
+        labels: `(n,)` int64, an index into `class_names`; -1 for an example without a label.
         class_names: tuple of str.
         paths: `(n,)` str, image files; or None.
         images: `(n, height, width, channels)`, an array or a memory map; or None.
@@ -77,19 +82,24 @@ class LabeledSet:
         require(len(origins) == 1, " and ".join(origins) or "no examples", "paths, images or a source")
         require_utf8("paths", [] if self.paths is None else np.asarray(self.paths).tolist())
         require_utf8("class_names", self.class_names)
-        labels = as_ids(self.labels, "labels") if len(self.labels) else np.empty(0, np.int64)
+        labels = _as_labels(self.labels)
+        object.__setattr__(self, "labels", labels)
         for name in _columns(self):
             received = f"{len(getattr(self, name))} {name} and {len(labels)} labels"
             require(len(getattr(self, name)) == len(labels), received, "the same number")
         if len(labels):
             received = f"labels from {labels.min()} to {labels.max()} and {len(self.class_names)} class names"
-            require(labels.min() >= 0 and labels.max() < len(self.class_names), received, "indices into the names")
+            expected = "indices into the names, or -1 for no label"
+            require(labels.min() >= -1 and labels.max() < len(self.class_names), received, expected)
         expected = "a function that reads a file: Preprocessing(...)"
         require(self.paths is None or self.load is not None, "paths without load", expected)
         takes_boxes = getattr(self.load, "boxes", False)
         received = f"a load that takes boxes, and {'no boxes' if self.boxes is None else 'a source'}"
         expected = "paths or images with boxes. Pass boxes, or a load with boxes=False"
         require(not takes_boxes or (self.boxes is not None and self.source is None), received, expected)
+        boxes = np.asarray(self.boxes) if takes_boxes and self.paths is not None else np.empty((0, 4))
+        if are_shares(boxes).all():  # a part of a set may have some
+            require_pixels(boxes)
 
     def __len__(self) -> int:
         """Number of examples."""
@@ -97,7 +107,15 @@ class LabeledSet:
 
     def __repr__(self) -> str:
         protocol = f", protocol {self.protocol}" if self.protocol else ""
-        return f"<{type(self).__name__}: {len(self):,} examples of {len(self.class_names):,} classes{protocol}>"
+        examples = f"{len(self):,} examples of {len(self.class_names):,} classes"
+        num_others = int(np.count_nonzero(self.labels < 0))
+        others = f", {num_others:,} without a label" if num_others else ""
+        return f"<{type(self).__name__}: {examples}{others}{protocol}>"
+
+    @property
+    def labeled(self) -> Self:
+        """The set of the examples that have a label: the set itself if all have one."""
+        return self.take(self.labels >= 0) if (self.labels < 0).any() else self
 
     @property
     def names(self) -> np.ndarray | None:
@@ -113,7 +131,7 @@ class LabeledSet:
     def batches(self, batch_size: int = 256) -> "tf.data.Dataset":
         """All examples once, in order, loaded in parallel: a finite `tf.data.Dataset` of `(examples, labels)`.
 
-        The last batch may be shorter.
+        The last batch may be shorter. Examples without a label have -1.
 
         Raises:
             tf.errors.InvalidArgumentError: while it is read, an example that cannot be loaded, which it names.
@@ -148,7 +166,10 @@ class LabeledSet:
         return replace(self, protocol=None, **{name: _rows_of(getattr(self, name), rows) for name in _columns(self)})
 
     def select_classes(self, names: npt.ArrayLike) -> Self:
-        """The set of some classes, by names or indices; its labels are dense again, in the order of `class_names`."""
+        """The set of some classes, by names or indices; its labels are dense again, in the order of `class_names`.
+
+        Examples without a label are in no class.
+        """
         numbers = np.unique([self._class_number(name) for name in np.atleast_1d(names).tolist()])
         subset = self.take(np.isin(self.labels, numbers))
         return replace(
@@ -160,7 +181,7 @@ class LabeledSet:
     def split(
         self, validation: float = 0.2, *, by: Literal["class", "image", "group"] = "class", seed: int = 0
     ) -> tuple[Self, Self]:
-        """A training and a validation part, drawn at random.
+        """A training and a validation part, drawn at random; a warning counts examples without a label, left out.
 
         * `by="class"`: no class is in both parts, as in retrieval of unseen classes; labels are dense in each part, and
           `class_names` names the classes of the part.
@@ -180,8 +201,9 @@ class LabeledSet:
         Returns:
             `(train, validation)`, without a protocol, each in the order of the set.
         """
-        rows = splits.split(self, validation, by=by, seed=seed)
-        train, held_out = self.take(rows[0]), self.take(rows[1])
+        data = labeled_part(self, "parts of a set")
+        rows = splits.split(data, validation, by=by, seed=seed)
+        train, held_out = data.take(rows[0]), data.take(rows[1])
         if by != "class":
             return train, held_out
         return train.select_classes(np.unique(train.labels)), held_out.select_classes(np.unique(held_out.labels))
@@ -202,7 +224,8 @@ class LabeledSet:
         * its file is missing or empty, or `load` fails on it;
         * it loads to another shape than most;
         * its content (the bytes of the file, the array or the record, and the box) occurs in an earlier row of the same
-          class, or anywhere in another class: then all its rows are listed, because any label may be wrong;
+          class, or anywhere in another class: then all its rows are listed, because any label may be wrong. Of a row
+          with a label and one without, the latter is listed;
         * its box is empty, or exceeds the upright image by more than one pixel. A source has no known image sizes.
 
         Args:
@@ -296,6 +319,15 @@ class _Rows:
         rows = self.rows[rows].tolist()
         many = getattr(self.source, "__getitems__", None)
         return many(rows) if many else [self.source[row] for row in rows]
+
+
+def _as_labels(labels):
+    """Labels as int64 `(n,)`; missing integers of pandas are -1."""
+    if hasattr(labels, "columns") and len(labels.columns) == 1:
+        labels = labels[labels.columns[0]]
+    if str(getattr(labels, "dtype", "")).startswith(("Int", "UInt")):
+        labels = labels.to_numpy(np.int64, na_value=-1)
+    return as_ids(labels, "labels") if len(labels) else np.empty(0, np.int64)
 
 
 def _columns(labeled_set):

@@ -6,9 +6,11 @@ fails, row by row, to replace the row or to name it in an error. Batches without
 
 from __future__ import annotations
 
+import contextlib
 import math
+import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,11 +20,30 @@ import numpy as np
 from tfdml._core.checks import as_unmasked
 from tfdml._core.memory_maps import is_on_disk, read_rows
 from tfdml._core.optional import tf
+from tfdml.datasets.integrity import LEAVE_OUT
 
 _MAX_BATCHES_PER_GATHER = 64  # Small batches are gathered together, which spreads the overhead of an operation,
 _MAX_BYTES_PER_GATHER = 2**20  # up to this size.
 _NAN = "Received NaN in the data, first in row {}, expected numbers. Repair or drop these rows."
+_ADVICE = f". {LEAVE_OUT} batches(..., on_error='skip') of a sampler replaces it."
+_SHAPES = ". Expected one shape: resize or crop in load or augment."
 _BATCHES_AHEAD = 2  # of a set that is read in order
+
+
+@contextlib.contextmanager
+def named_rows() -> Iterator[None]:
+    """Turn an error of TensorFlow about a row that cannot be loaded into a ValueError of a few lines."""
+    try:
+        yield
+    except Exception as error:  # of TensorFlow, which may not be installed
+        text = f"Received (row|examples of shape) .*?({re.escape(_ADVICE)}|{re.escape(_SHAPES)})"
+        message = re.sub(r"\\(['\"])", r"\1", getattr(error, "message", None) or "")  # as an assertion writes texts
+        found = re.search(text, message, re.DOTALL)
+        if found is None:
+            raise
+        from tfdml.datasets.images.decode import UnreadableError
+
+        raise UnreadableError(found[0]) from None
 
 
 def on_host(data: Any) -> Any:
@@ -259,7 +280,11 @@ class _Loader:
             (candidates, tf.pad(candidates[:-1], [[1, 0]], constant_values=-1))
         )
         loaded = attempts.map(self._report_skipped).flat_map(row_and_example).ignore_errors(log_warning=True)
-        failed = tf.data.Dataset.from_tensors(rows[position]).filter(self._give_up).flat_map(row_and_example)
+        failed = (
+            tf.data.Dataset.from_tensors(rows[position])
+            .filter(partial(self._give_up, [x[position] for x in seeds]))
+            .flat_map(row_and_example)
+        )
         return loaded.concatenate(failed).take(1)
 
     def _report_skipped(self, row, skipped):
@@ -273,12 +298,24 @@ class _Loader:
         is_reported = callable(self.on_error)
         return tf.ensure_shape(tf.numpy_function(report, [row, skipped], tf.int64), ()) if is_reported else row
 
-    def _give_up(self, row):
-        advice = ", which cannot be loaded; the log says why. Repair it, leave it out, or pass on_error='skip'."
-        if self.on_error != "error":
-            advice = ", and no example of its class can be loaded; the log says why. Leave the class out."
-        with tf.control_dependencies([tf.debugging.Assert(row < 0, ["Received " + self._name(row) + advice])]):
+    def _give_up(self, seeds, row):
+        what = ", which cannot be loaded: " if self.on_error == "error" else ", and no example of its class loads: "
+        text = (
+            "Received " + self._name(row) + what + tf.numpy_function(self._reason, [row, *seeds], tf.string) + _ADVICE
+        )
+        with tf.control_dependencies([tf.debugging.Assert(row < 0, [text])]):
             return tf.constant(True)
+
+    def _reason(self, row, *seeds):
+        """Why a row cannot be loaded."""
+        from tfdml.datasets.images.decode import reason_of
+
+        try:
+            for record in self.records(tf.constant([row])):
+                self.load(*record, *seeds)
+        except Exception as error:  # of the user's source, or of the user's load
+            return reason_of(error).rstrip(".")
+        return "an error that did not occur again"
 
     def _require_same_shapes(self, expected, row_and_example):
         """A step of `scan` that passes the example on, and raises if its shapes are not the `expected` ones."""
@@ -286,7 +323,7 @@ class _Loader:
         shapes = _shapes(example)
         expected = tf.where(expected == "", shapes, expected)
         text = "Received examples of shape " + expected + " and " + shapes + ", the latter from " + self._name(row)
-        text += ". Expected one shape: resize or crop in load or augment."
+        text += _SHAPES
         with tf.control_dependencies([tf.debugging.Assert(expected == shapes, [text])]):
             return expected, tf.nest.map_structure(tf.identity, example)
 

@@ -85,7 +85,7 @@ def require_disjoint(*sets: Data) -> None:
     Args:
         sets: labeled sets. Only classes with examples count.
     """
-    names = [{class_name(part.class_names[number]) for number in np.unique(part.labels)} for part in sets]
+    names = [{class_name(part.class_names[number]) for number in _used(part)} for part in sets]
     for (i, first), (j, second) in combinations(enumerate(names, 1), 2):
         common = sorted(first & second)
         listed = ", ".join([*common[:5], *["..."] * (len(common) > 5)])
@@ -120,4 +120,33 @@ def _connected(labeled_set, sets):
 def _with_names(labeled_set, names):
     number_of = {name: number for number, name in enumerate(names)}
     numbers = np.array([number_of[name] for name in labeled_set.class_names], np.int64)
-    return replace(labeled_set, labels=numbers[labeled_set.labels], class_names=tuple(names))
+    return replace(labeled_set, labels=np.append(numbers, -1)[labeled_set.labels], class_names=tuple(names))
+
+
+def _used(labeled_set):
+    """The numbers of the classes that have examples."""
+    return np.unique(labeled_set.labels[labeled_set.labels >= 0])
+
+
+def with_used_names(labeled_set: Any) -> Any:
+    """A set with the names of the classes that have examples; labels are dense again."""
+    used = _used(labeled_set)
+    numbers = np.full(len(labeled_set.class_names) + 1, -1)  # the last one is for examples without a label
+    numbers[used] = np.arange(len(used))
+    names = tuple(labeled_set.class_names[number] for number in used)
+    return replace(labeled_set, labels=numbers[labeled_set.labels], class_names=names)
+
+
+def without_labels(sets: Sequence[Any], names: Sequence[str]) -> list[Any]:
+    """Sets whose examples of some classes have no label; these classes are no classes any more."""
+    names = [class_name(name) for name in names]
+    known = dict.fromkeys(name for labeled_set in sets for name in labeled_set.class_names)
+    missing = ", ".join(repr(name) for name in names if name not in known)
+    require(not missing, f"unlabelled={missing}, which no class is called", f"some of {', '.join(map(repr, known))}")
+    return [_without_labels(labeled_set, set(names)) if names else labeled_set for labeled_set in sets]
+
+
+def _without_labels(labeled_set, names):
+    numbers = [number for number, name in enumerate(labeled_set.class_names) if name in names]
+    labels = np.where(np.isin(labeled_set.labels, numbers), -1, labeled_set.labels)
+    return with_used_names(replace(labeled_set, labels=labels))

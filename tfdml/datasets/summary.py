@@ -15,7 +15,8 @@ class Description:
     """Summary of a labeled set; it prints as a table and a histogram of class sizes.
 
     `class_sizes` are `(classes,)` int64, in the order of the class names; `groups` and `cameras` are numbers, None for
-    a set without; `skipped` are the numbers of files and rows that are not in the set, by reason.
+    a set without; `skipped` are the numbers of files and rows that are not in the set, by reason; `unlabelled` is the
+    number of examples without a label, which are in no class.
     """
 
     class_sizes: np.ndarray
@@ -24,11 +25,12 @@ class Description:
     skipped: Mapping[str, int]
     protocol: str | None
     cameras: int | None = None
+    unlabelled: int = 0
 
     @property
     def examples(self) -> int:
         """Number of examples."""
-        return int(self.class_sizes.sum())
+        return int(self.class_sizes.sum()) + self.unlabelled
 
     @property
     def classes(self) -> int:
@@ -51,13 +53,15 @@ class Description:
 
 def describe(labeled_set: Any) -> Description:
     """The `Description` of a labeled set."""
+    has_label = labeled_set.labels >= 0
     return Description(
-        class_sizes=np.bincount(labeled_set.labels, minlength=len(labeled_set.class_names)),
+        class_sizes=np.bincount(labeled_set.labels[has_label], minlength=len(labeled_set.class_names)),
         groups=_count_of(labeled_set.groups),
         boxes=labeled_set.boxes is not None,
         skipped=dict(sorted(collections.Counter(reason for _, reason in labeled_set.skipped).items())),
         protocol=labeled_set.protocol,
         cameras=_count_of(labeled_set.cameras),
+        unlabelled=int(np.count_nonzero(~has_label)),
     )
 
 
@@ -72,6 +76,7 @@ def _rows(description):
     if len(sizes):
         yield "examples per class", f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):g}"
     optional = {
+        "examples without a label": description.unlabelled,
         "classes with one example": description.single,
         "classes without examples": len(description.class_sizes) - description.classes,
         "groups": description.groups,

@@ -56,16 +56,19 @@ def class_name_of(value: Any, option: str) -> str:
 
 
 def numbered_classes(labels: list[Any], names: Sequence[str] | None) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Labels of a library as indices into names: its own numbers and names, or text and numbers, which are sorted."""
-    kinds = {type(label).__name__ for label in labels} - {"int", "str", "bytes"}
+    """Labels of a library as indices into names: its own numbers and names, or text and numbers, which are sorted.
+
+    None is -1, no label.
+    """
+    kinds = {type(label).__name__ for label in labels} - {"int", "str", "bytes", "NoneType"}
     require(not kinds, f"labels of type {', '.join(kinds)}", "classes, text or whole numbers. Name another label=")
     if names is not None:
-        return np.array(labels, np.int64), tuple(names)
+        return np.array([-1 if label is None else label for label in labels], np.int64), tuple(names)
     texts = [label.decode("utf-8", "surrogateescape") if isinstance(label, bytes) else label for label in labels]
-    unique, numbers = np.unique(
-        [class_name(text) if isinstance(text, str) else text for text in texts], return_inverse=True
-    )
-    return numbers, tuple(map(str, unique.tolist()))
+    texts = [class_name(text) if isinstance(text, str) else text for text in texts]
+    unique = np.unique([text for text in texts if text is not None]).tolist()
+    number_of = {None: -1} | {text: number for number, text in enumerate(unique)}
+    return np.array([number_of[text] for text in texts], np.int64), tuple(map(str, unique))
 
 
 def require_short(what: str, text: str) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml import search
-from tfdml._core.checks import as_vectors, require, require_one_of, require_whole
+from tfdml._core.checks import as_vectors, names_of_labels, require, require_one_of, require_whole
 from tfdml._core.checksums import require_same_model
 from tfdml.distributed.cluster import RETRIES, Resources, claimed, connected, ended, results, room
 from tfdml.distributed.embedding import EmbeddedShards, read_shards
@@ -81,7 +81,7 @@ def _build(shared, number):
     require(ids is not None, "ids='path' for embeddings without paths", "ids='row'")
     metadata = {} if embeddings.paths is None else {"path": embeddings.paths}
     if embeddings.labels is not None:
-        metadata["label"] = np.array(embeddings.class_names)[embeddings.labels]
+        metadata["label"] = np.array(names_of_labels(embeddings), object)
     index = index_builder(settings["kind"])(
         embeddings.embeddings,
         ids,

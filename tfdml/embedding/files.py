@@ -62,7 +62,7 @@ def read_embeddings(path: FilePath) -> Embeddings:
         * `embeddings`: `(n, dim)` float32, which know their model; of a memory map where they are in a folder.
         * `rows`: `(n,)` int64, row numbers in the set that was embedded.
         * `paths`: `(n,)` str, the files, or the names of a source of the set; None where it has none.
-        * `labels`: `(n,)` int64, indices into `class_names`; None for an array without labels.
+        * `labels`: `(n,)` int64, indices into `class_names`, -1 for an example without a label; None for an array.
         * `class_names`: tuple of str, sorted; empty without labels.
         * `boxes`: `(n, 4)` float64, the boxes that were embedded; None for whole images.
         * `skipped`: tuple of `(row, name, reason)`: the examples that could not be loaded.
@@ -156,7 +156,7 @@ def _columns(data, rows):
     if getattr(data, "names", None) is not None:
         columns["path"] = data.names[rows].tolist()
     if is_labeled_set(data):
-        columns["label"] = [data.class_names[label] for label in data.labels[rows]]
+        columns["label"] = [None if label < 0 else data.class_names[label] for label in data.labels[rows]]
     if getattr(getattr(data, "load", None), "boxes", False):
         columns["box"] = data.boxes[rows].tolist()
     return columns
@@ -222,9 +222,11 @@ def _write_parquet(path, data, chunks, shape, skipped, fingerprint):
     with parquet.ParquetWriter(path, schema, write_page_checksum=True) as file:
         for embeddings, rows in chunks:
             vectors = arrow.FixedSizeListArray.from_arrays(arrow.array(embeddings.reshape(-1)), shape[1])
-            file.write_table(
-                arrow.table([*map(arrow.array, _columns(data, rows).values()), vectors], schema=file.schema)
-            )
+            file.write_table(arrow.table([*_typed(arrow, data, rows, kinds), vectors], schema=file.schema))
+
+
+def _typed(arrow, data, rows, kinds):
+    return [arrow.array(values, kinds[name]) for name, values in _columns(data, rows).items()]
 
 
 def _read_parquet(path):
@@ -247,7 +249,7 @@ def _read_parquet(path):
 def _read_columns(file):
     """The embeddings of a Parquet file, its other columns by name, skipped examples, and the fingerprint."""
     columns = {name: file.read([name])[name].to_pylist() for name in file.schema_arrow.names if name != "embedding"}
-    require(not any(None in column for column in columns.values()), "empty cells", "a value in each")
+    require(not any(None in columns[name] for name in columns if name != "label"), "empty cells", "a value in each")
     vectors = [batch["embedding"].flatten().to_numpy() for batch in file.iter_batches(columns=["embedding"])]
     shape = file.metadata.num_rows, file.schema_arrow.field("embedding").type.list_size
     skipped = parsed_json(file.schema_arrow.metadata[b"skipped"], "skipped", list)
@@ -269,13 +271,15 @@ def _embeddings(embeddings, columns, skipped, fingerprint):
     is_matrix = embeddings.dtype == np.float32 and embeddings.ndim == 2 and embeddings.shape == shape
     require(is_matrix, f"{embeddings.dtype} of shape {embeddings.shape}", f"float32 of shape ({shape[0]}, dim)")
     boxes = [json.loads(box) if isinstance(box, str) else box for box in columns.get("box", ())]
-    names, labels = np.unique(columns.get("label", np.empty(0, str)), return_inverse=True)
+    texts = [text or None for text in columns.get("label", ())]
+    names = sorted(set(texts) - {None})
+    number_of = {None: -1} | {name: number for number, name in enumerate(names)}
     return Embeddings(
         embeddings=with_model(embeddings, fingerprint),
         rows=np.array(columns["row"], np.int64),
         paths=np.array(columns["path"]) if "path" in columns else None,
-        labels=labels.astype(np.int64) if "label" in columns else None,
-        class_names=tuple(names.tolist()),
+        labels=np.array([number_of[text] for text in texts], np.int64) if "label" in columns else None,
+        class_names=tuple(names),
         boxes=np.array(boxes, np.float64).reshape(-1, 4) if "box" in columns else None,
         skipped=tuple((int(row), name, reason) for row, name, reason in skipped),
         fingerprint=fingerprint,

@@ -11,6 +11,8 @@ import numpy as np
 from tfdml._core.checks import as_readable, is_labeled_set, require, require_whole
 from tfdml._core.checksums import fingerprint
 from tfdml._core.terminal import show_progress
+from tfdml.datasets.integrity import require_whole_files
+from tfdml.datasets.loading import named_rows
 from tfdml.embedding.vectors import Vectors, with_model
 from tfdml.typing import Embedder, Examples
 
@@ -44,7 +46,13 @@ def embed(model: Embedder, data: Examples, *, batch_size: int = 256) -> Vectors:
         `(examples, dim)`, in the order of the set: a NumPy array with the `fingerprint` of the model and, if the set
         has one, of its preprocessing; None for a model without weights. Indexes refuse vectors of another model. Rows
         and stacks keep it, results of arithmetic do not. It takes the sha256 of the weights once per call.
+
+    Raises:
+        ValueError: a file that cannot be loaded, which it names with the reason. Files that are missing, cut or of
+            another format are found before the first batch.
     """
+    if hasattr(data, "unreadable_files"):
+        require_whole_files(data)
     embeddings = np.asarray(embedder(data, batch_size)(model).embeddings)
     is_known = hasattr(model, "weights") or isinstance(getattr(model, "fingerprint", None), str)
     return with_model(embeddings, fingerprint(model, getattr(data, "load", None)) if is_known else None)
@@ -69,7 +77,8 @@ def embedder(data: Any, batch_size: int, rows: np.ndarray | None = None) -> Call
 
     def embedded(model):
         draw, count = batches()
-        return Embedded(*embed_batches(model, _with_progress(draw(), count)))
+        with named_rows():
+            return Embedded(*embed_batches(model, _with_progress(draw(), count)))
 
     return embedded
 

@@ -25,10 +25,11 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
     """Embed a set of any size to disk.
 
     * A path that ends in `.parquet` becomes one Parquet file with the columns `row`, `path`, `label` (the name of the
-      class), `box` (its borders, where `load` takes boxes) and `embedding`. Any other path becomes a folder of
-      `embeddings.npy`, which can be mapped into memory, `examples.csv` with the other columns, and `skipped.csv`. A
-      column that the set does not have is left out. `tfdml.datasets.table` reads the Parquet file and `examples.csv`
-      where they have paths. The `fingerprint` of the model is in the metadata of the Parquet file, or in `model.json`.
+      class, empty without a label), `box` (its borders, where `load` takes boxes) and `embedding`. Any other path
+      becomes a folder of `embeddings.npy`, which can be mapped into memory, `examples.csv` with the other columns, and
+      `skipped.csv`. A column that the set does not have is left out. `tfdml.datasets.table` reads the Parquet file and
+      `examples.csv` where they have paths. The `fingerprint` of the model is in the metadata of the Parquet file, or in
+      `model.json`.
     * Examples that cannot be loaded are left out and returned with the reason.
     * Every 16 batches are written to the folder `path + ".unfinished"`, where the same call resumes with the same
       embeddings. At the end, `path` appears or is replaced in one step, and the folder is removed.

@@ -11,6 +11,7 @@ import keras
 from tfdml._core.backends import of_all_replicas
 from tfdml._core.checks import require, require_whole
 from tfdml._core.serialization import serializable
+from tfdml.datasets.loading import named_rows
 from tfdml.layers.base import LossLayer, unchanged
 from tfdml.models.checks.batches import BatchChecks, checked_data
 from tfdml.models.checks.fits import (
@@ -234,7 +235,7 @@ class EmbeddingModel(keras.Model):
         """
         arguments = inspect.signature(super().fit).bind(*args, **kwargs).arguments
         require_fit(self, arguments)
-        with checked_data(self, self._checks, arguments) as checked:
+        with named_rows(), checked_data(self, self._checks, arguments) as checked:
             return super().fit(**checked)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -250,14 +251,15 @@ class EmbeddingModel(keras.Model):
         if "_use_cached_eval_dataset" in kwargs:  # `fit` calls it, which has checked the data
             return super().evaluate(x, y, *args, **kwargs)
         require_pixels(self, x)
-        with checked_data(self, self._checks, arguments, trains=False) as checked:
+        with checked_data(self, self._checks, arguments, trains=False) as checked, named_rows():
             return super().evaluate(**checked)
 
     def predict(self, x: Any, batch_size: int | None = None, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.predict`; a ValueError for batches that the devices of `keras.distribution` do not divide."""
         require_divisible(x, batch_size)
         require_pixels(self, x)
-        return super().predict(x, batch_size, *args, **kwargs)
+        with named_rows():
+            return super().predict(x, batch_size, *args, **kwargs)
 
     def predict_on_batch(self, x: Any) -> Any:
         """As `keras.Model.predict_on_batch`, with the errors of `predict`."""

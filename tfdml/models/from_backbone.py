@@ -100,7 +100,7 @@ def _network(backbone, input_shape, weights):
         return network, lambda images: images
     build = getattr(keras.applications, backbone, None) if isinstance(backbone, str) else backbone
     if isinstance(backbone, str) and not callable(build):
-        _require_case(backbone)
+        require_name(backbone)
         return from_preset(backbone, weights, input_shape)
     if not callable(build):
         raise ValueError(
@@ -111,8 +111,10 @@ def _network(backbone, input_shape, weights):
     return network, importlib.import_module(build.__module__).preprocess_input
 
 
-def _require_case(name):
+def require_name(name: Any) -> None:
     """Raise a ValueError for the name of a network in other letters: "resnet50" for "ResNet50"."""
+    if not isinstance(name, str) or name in _LITE or callable(getattr(keras.applications, name, None)):
+        return
     names = {name.lower(): name for name in (*_LITE, *dir(keras.applications)) if name[0].isupper()}
     spelled = names.get(name.lower().replace("-", "").replace("_", ""))
     require(spelled is None or Path(name).is_dir(), f"backbone={name!r}", f"{spelled!r}, or the folder of a preset")

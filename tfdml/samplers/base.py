@@ -8,7 +8,16 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._core.checks import as_ids, labels_of, require, require_one_of, require_seed, require_steps, require_whole
+from tfdml._core.checks import (
+    as_ids,
+    labeled_part,
+    labels_of,
+    require,
+    require_one_of,
+    require_seed,
+    require_steps,
+    require_whole,
+)
 from tfdml.datasets import loading
 from tfdml.importance import ImportanceWeights, PairProbabilities
 from tfdml.pairs import all_pairs
@@ -200,7 +209,8 @@ class Sampler:
         """Infinite stream of batches of examples and labels, in the order of `index_batches`.
 
         Args:
-            data: a labeled set of `tfdml.datasets`, with its labels and its way to load an example. Or an array
+            data: a labeled set of `tfdml.datasets`, with its labels and its way to load an example. Examples without a
+                label are left out, with a warning: row numbers are those of `data.labeled`. Or an array
                 `(examples, ...)`, or a tuple or dict of such arrays; with `load`, the keys of the examples. Or any
                 object with `len(source)` and `source[row]`, and perhaps `source.__getitems__(rows)`, that returns
                 records: arrays, numbers, text, or tuples and dicts of these, all of one structure.
@@ -302,10 +312,11 @@ class ClassBalancedSampler(Sampler):
 def _keys_labels_load(data, labels, load):
     if labels is not None:
         return data, labels, load
-    labels = labels_of(data, labels)
+    labels_of(data, labels)
+    data = labeled_part(data, "batches")
     if hasattr(load, "boxes"):  # `load` decides whether it takes boxes.
         data = replace(data, load=load)
-    return data.keys, labels, load or data.load
+    return data.keys, data.labels, load or data.load
 
 
 def _part_of(rows, batch_size, num_parts, part_index):

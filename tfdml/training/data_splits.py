@@ -14,14 +14,14 @@ _COUNTS = ("no class", "one class")
 
 
 def _require_trainable(labels):
-    sizes = np.bincount(labels)
+    sizes = np.bincount(labels[labels >= 0])
     received = f"a set of {len(labels)} usable images in {np.count_nonzero(sizes)} classes"
     folders = "one folder of images per class, or a table with the columns path and label"
     require(bool(np.count_nonzero(sizes) >= 2), received, f"at least two classes: {folders}")
     pairs = np.count_nonzero(sizes >= 2)
     expected = f"two classes or more that have two images, because a network learns from pairs of a class: {folders}"
     require(bool(pairs >= 2), f"{received}, of which {pairs} have two images or more", expected)
-    require(len(labels) >= LEAST_IMAGES, received, f"at least {LEAST_IMAGES}, to train and to validate on")
+    require(int(sizes.sum()) >= LEAST_IMAGES, received, f"at least {LEAST_IMAGES}, to train and to validate on")
 
 
 def split_rows(
@@ -30,7 +30,8 @@ def split_rows(
     """Split a set at random into parts that can be trained on and measured: the rows of each part by its name.
 
     The draw depends on the seed and the names of the classes. A draw by images is repeated if a part cannot be
-    measured. Classes of one image have no pair to measure: they are in the training part.
+    measured. Classes of one image have no pair to measure: they are in the training part. Images without a label are in
+    no part.
     """
     _require_trainable(images.labels)
     draws = _DRAWS if split_by == "image" else 1  # by classes, the seed changes no number
@@ -46,12 +47,13 @@ def split_rows(
 
 def _drawn(images, split_by, validation, test, seed):
     """Rows of each part by its name; a part that the fractions leave empty has none."""
-    is_alone = np.bincount(images.labels)[images.labels] == 1
-    rows, held_out = np.flatnonzero(~is_alone), {}
+    labeled = np.flatnonzero(images.labels >= 0)
+    is_alone = np.bincount(images.labels[labeled])[images.labels[labeled]] == 1
+    alone, rows, held_out = labeled[is_alone], labeled[~is_alone], {}
     for name, fraction in (("test", test), ("validation", validation / (1 - test))):
         if fraction:
             rows, held_out[name] = _split_rows(images, rows, fraction, split_by, seed)
-    return {"training": np.sort(np.concatenate([rows, np.flatnonzero(is_alone)])), **held_out}
+    return {"training": np.sort(np.concatenate([rows, alone])), **held_out}
 
 
 def _split_rows(images, rows, fraction, by, seed):

@@ -22,8 +22,9 @@ from tfdml.training.settings import FILE, new_settings, read_record, write_setti
 class Plan:
     """All settings of a run with their reasons (none if it is resumed), and the usable images, read for the network.
 
-    `rows` and `parts` are the training, validation and test part by name; a small set has no test part. `model` is the
-    network before training, whose steps may be compiled; None if the run is resumed.
+    `rows` and `parts` are the training, validation and test part by name; a small set has no test part. Images without
+    a label, which are in the index, are in none. `model` is the network before training, whose steps may be compiled;
+    None if the run is resumed.
     """
 
     settings: TrainingSettings
@@ -86,7 +87,7 @@ def new_plan(images: LabeledSet, overrides: Mapping[str, Any], max_minutes: floa
     device = network.device()
     minutes = MINUTES[device] if max_minutes is None else max_minutes
     require(minutes > 0, f"max_minutes={max_minutes}", "a number above 0")
-    chosen = recommended(SPLIT, _facts(images.labels, device), overrides)
+    chosen = recommended(SPLIT, _facts(images.labels[images.labels >= 0], device), overrides)
     rows = split_rows(images, **values_of(chosen))
     facts = _facts(images.labels[rows["training"]], device)
     chosen |= recommended(TRAINING, facts, overrides)

@@ -16,7 +16,9 @@ from tfdml._core.checks import require
 from tfdml._core.optional import optional_packages
 from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint
 from tfdml.datasets import LabeledSet, Preprocessing
+from tfdml.datasets.readers.image_folder import passed_over
 from tfdml.evaluation import Evaluation
+from tfdml.models.from_backbone import require_name
 from tfdml.training import network
 from tfdml.training.captions import captions_of, require_captions
 from tfdml.training.options import TrainingSettings, has_pretrained_weights
@@ -58,9 +60,9 @@ def train(
 ) -> TrainingRun:
     """Train a network on a set, and leave a folder with everything to serve it.
 
-    Files with a problem are left out. The set is split; the network is trained, measured on the validation part before
-    training and after every epoch, and kept where it is best. Settings that you do not pass follow from the set and the
-    machine, and are printed with their reasons.
+    Files with a problem are left out, and images without a label are in the index alone. The set is split; the network
+    is trained, measured on the validation part before training and after every epoch, and kept where it is best.
+    Settings that you do not pass follow from the set and the machine, and are printed with their reasons.
 
     With captions and a sentence encoder, images and captions are trained into one space, and the epoch with the highest
     MAP@R of images for captions is kept. The run has a `tfdml.models.TextModel` in its folder `text`.
@@ -120,6 +122,7 @@ def train(
     """
     optional_packages(("pyarrow", "matplotlib", "PIL"), feature="tfdml train", extra="photos")
     overrides = _given(config, quick, options)
+    require_name(overrides.get("backbone"))
     say = print_line if verbose else lambda line: None
     with only_writer(out, "out"):
         folder = _resumed_folder(out, options, config, quick) if resume else _new_folder(out)
@@ -217,11 +220,14 @@ def _usable(images, say):
     is_read = images.load is None or isinstance(images.load, Preprocessing)
     require(is_read, f"data with load={images.load!r}", "a Preprocessing, whose size and fit are settings of the run")
     checked = images.check_files()
-    left_out = [(name, reason) for _, name, reason in checked.problems] + list(images.skipped)
+    left_out = [(name, reason) for _, name, reason in checked.problems] + passed_over(images)
     usable = images.take(checked.usable_rows)
-    _, sizes = np.unique(usable.labels, return_counts=True)
+    _, sizes = np.unique(usable.labels[usable.labels >= 0], return_counts=True)
+    num_others = int(np.count_nonzero(usable.labels < 0))
     each = "" if not len(sizes) else f", {_range(sizes.min(), sizes.max())} images each"
-    say(f"{len(usable):,} usable images of {len(sizes):,} classes{each}; {len(left_out):,} left out")
+    say(f"{len(usable) - num_others:,} usable images of {len(sizes):,} classes{each}; {len(left_out):,} left out")
+    if num_others:
+        say(f"{num_others:,} images without a label: the index has them, training and report do not")
     for name, reason in left_out[:3]:
         say(f"  {name}: {reason}")
     if len(left_out) > 3:

@@ -38,7 +38,7 @@ def labels_and_names(
     if labels is not None:
         return as_ids(labels, "labels", count), str
     if is_labeled_set(data):
-        return np.asarray(data.labels), data.class_names.__getitem__
+        return np.asarray(data.labels), lambda label: "no label" if label < 0 else data.class_names[label]
     return None, str
 
 

@@ -72,7 +72,7 @@ def retrieval_grid(
     is_leave_one_out = gallery_embeddings is None and gallery is None
     items = query_set if is_leave_one_out else _image_set(gallery_embeddings, gallery, gallery_labels)
     _require_same_names(query_set, items)
-    rows = _query_rows(queries, len(query_set.labels), seed)
+    rows = _query_rows(queries, query_set, seed)
     num_candidates = len(items.labels) - is_leave_one_out
     k = min(8, num_candidates) if k is None else k
     require_whole("k", k, 1, num_candidates)
@@ -119,6 +119,8 @@ def _image_set(embeddings, data, labels):
     labels_of(data, labels)  # a sequence of images needs labels
     ids, class_name = labels_and_names(data, labels, len(vectors))
     require_pictures(data)
+    if class_name is not str:  # an image without a label has the class of no other
+        ids = np.where(ids < 0, -1 - np.arange(len(ids)), ids)
     return _ImageSet(vectors, ids, class_name, data)
 
 
@@ -128,11 +130,14 @@ def _require_same_names(query_set, items):
     require(len(names) < 2, "queries and a gallery with other class names", f"the same names, {advice}")
 
 
-def _query_rows(queries, count, seed):
+def _query_rows(queries, query_set, seed):
+    count = len(query_set.labels)
     if np.ndim(queries) == 0:
         require_whole("queries", queries, 1)
         require_whole("seed", seed, 0)
-        return np.random.default_rng(seed).choice(count, min(int(queries), count), replace=False)
+        rows = np.arange(count) if query_set.class_name is str else np.flatnonzero(query_set.labels >= 0)
+        require(len(rows) > 0, "a set without labels", "labels, or the row numbers of queries")
+        return np.random.default_rng(seed).choice(rows, min(int(queries), len(rows)), replace=False)
     rows = as_ids(queries, "queries")
     require(rows.min() >= 0 and rows.max() < count, f"queries from {rows.min()} to {rows.max()}", f"rows below {count}")
     return rows

@@ -142,11 +142,11 @@ def test_columns_that_do_not_fit_are_refused(options, message, dataset):
         huggingface(dataset, **options)
 
 
-def test_rows_without_a_class_are_refused(dataset):
+@pytest.mark.parametrize("missing", [-1, None])
+def test_rows_without_a_class_have_no_label(missing, dataset):
     """Test splits of the hub have the label -1."""
-    dataset.columns["label"][2] = -1
-    with pytest.raises(ValueError, match="labels from -1 to 1 and 3 class names"):
-        huggingface(dataset)
+    dataset.columns["label"][2] = missing
+    assert huggingface(dataset).labels[2] == -1
 
 
 def test_splits_and_streams_are_refused(dataset):

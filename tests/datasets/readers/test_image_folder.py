@@ -41,7 +41,7 @@ def test_what_is_passed_over_is_listed_with_the_reason(root):
     (root / "bee" / "more").symlink_to(root / "ant")
     expected = {
         ".hidden": "hidden",
-        "README": "outside the class folders",
+        "README": "suffix ''",
         "__MACOSX": "of a system or program",
         "bee/more": "a link to a folder",
         "cat/.thumbs": "hidden",
@@ -49,8 +49,6 @@ def test_what_is_passed_over_is_listed_with_the_reason(root):
         "cat/broken.png": "not a file",
         "cat/notes.txt": "suffix '.txt'",
     }
-    (root / "README").rename(root / "README.png")
-    expected["README.png"] = expected.pop("README")
     assert folder(root).skipped == tuple((str(root / name), reason) for name, reason in sorted(expected.items()))
 
 
@@ -89,19 +87,19 @@ def test_files_above_a_limit_are_refused(tmp_path):
         Preprocessing(size=4, max_bytes=size - 1)(path)
 
 
-def test_a_folder_without_subfolders_has_a_class_for_each_name(tmp_path):
-    with pytest.raises(
-        ValueError, match="has no subfolder and no image, expected one subfolder of images per class, or"
-    ):
+def test_a_folder_without_subfolders_has_images_without_a_label(tmp_path):
+    (tmp_path / "a.heic").touch()
+    with pytest.raises(ValueError, match=r"has no image .* expected one subfolder of .* Convert its files .* 1 \.heic"):
         folder(tmp_path)
+    (tmp_path / "a.heic").unlink()
     for name in ("B-7.png", "A-12.jpg", "B-7.jpg"):
         write_image(tmp_path / name, np.zeros((1, 1, 3), np.uint8))
     (tmp_path / "prices.csv").touch()
     (tmp_path / "@eaDir").mkdir()
     items = folder(tmp_path)
-    assert items.class_names == ("A-12", "B-7")
+    assert items.class_names == ()
     assert items.paths.tolist() == [str(tmp_path / name) for name in ("A-12.jpg", "B-7.jpg", "B-7.png")]
-    assert items.labels.tolist() == [0, 1, 1]
+    assert items.labels.tolist() == [-1, -1, -1]
     assert [reason for _, reason in items.skipped] == ["of a system or program", "suffix '.csv'"]
 
 
@@ -129,14 +127,30 @@ def test_a_folder_of_splits_is_no_folder_of_classes(split_root):
     assert len(folder(split_root / "train")) == 2
 
 
-def test_classes_without_images_are_named(root):
+def test_images_beside_the_class_folders_have_no_label_and_come_last(root):
+    write_image(root / "a.png", np.zeros((1, 1, 3), np.uint8))
+    files = folder(root)
+    assert files.paths[-1] == str(root / "a.png")
+    assert (files.class_names, files.labels.tolist()) == (("ant", "bee", "cat"), [0, 1, 2, 2, -1])
+
+
+def test_folders_that_are_named_have_images_without_a_label(root):
+    files = folder(root, unlabelled="bee")
+    assert (files.class_names, files.labels.tolist()) == (("ant", "cat"), [0, -1, 1, 1])
+    assert folder(root, unlabelled=("bee", "ant")).labels.tolist() == [-1, -1, 0, 0]
+    with pytest.raises(ValueError, match="unlabelled='dog', which no class is called, expected some of 'ant', 'bee'"):
+        folder(root, unlabelled="dog")
+
+
+def test_folders_without_images_are_left_out_and_named(root):
     (root / "dog").mkdir()
     (root / "eel").mkdir()
     (root / "eel" / "eel.tiff").write_bytes(b"")
-    with pytest.raises(
-        ValueError, match=r"no image \(.*\): dog, eel. Fill or remove their folders, or convert .*: 1 \.tiff"
-    ):
-        folder(root)
+    with pytest.warns(UserWarning, match=r"2 folders without images, first .*dog|1 \.tiff") as warned:
+        files = folder(root)
+    assert len(warned) == 2
+    assert files.class_names == ("ant", "bee", "cat")
+    assert {(str(root / name), "a folder without images") for name in ("dog", "eel")} <= set(files.skipped)
 
 
 @pytest.fixture

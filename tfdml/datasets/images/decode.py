@@ -1,5 +1,6 @@
 """Decoding of image files to upright RGB pixels, or to an error message."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Literal
@@ -31,8 +32,27 @@ _READERS = (headers.unknown, headers.jpeg, headers.png, headers.gif, headers.bmp
 # Bytes that decode to visible pixels, and restart markers, at which a decoder continues.
 _FILL = b"\xaa\x55" * 32
 _DCT_METHODS = {"accurate": "INTEGER_ACCURATE", "fast": "INTEGER_FAST"}
+_BLOCK = 8  # pixels of a side
 _JPEG = b"\xff\xd8\xff"  # the first bytes
 _PADDING = _FILL + b"".join(bytes([0xFF, marker]) + _FILL for marker in range(0xD0, 0xD8))
+
+
+class UnreadableError(tf.errors.InvalidArgumentError, ValueError):
+    """An example that cannot be loaded: a ValueError, and the error that TensorFlow raises in a graph."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(None, None, message)
+
+
+def reason_of(error: Exception) -> str:
+    """The message of an error, without the nodes of the graph that TensorFlow adds."""
+    if isinstance(error, tf.errors.NotFoundError):
+        return "no such file"
+    text = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
+    lines = re.sub(r"\s*\[\[\{\{node .*", "", text, flags=re.DOTALL).strip().splitlines()
+    line = re.sub(r"^\{\{function_node .*?\}\} |^assertion failed: ", "", lines[-1].strip() if lines else "")
+    line = re.sub(r"^.*Summarized data: b(['\"])(.*)\1$", r"\2", line)  # of an assertion outside graphs
+    return line.replace("] [", " ").strip("[]").removeprefix("Received ") or type(error).__name__
 
 
 def require_image(problem: tf.Tensor, image: tf.Tensor) -> tf.Tensor:
@@ -204,8 +224,14 @@ def _is_cut(image, file, data, frame, inverse_dct):
 
 
 def _ends_gray(image):
-    """Whether the last pixel is what libjpeg fills in for missing data: of RGB and gray; CMYK; YCCK."""
-    return tf.reduce_any(tf.reduce_all(image[-1, -1] == [[128], [64], [63]], axis=1))
+    """Whether the last block is what libjpeg fills in for missing data: of RGB and gray; CMYK; YCCK.
+
+    Its first row and column, where it has others, mix with the blocks beside it where colors have fewer samples.
+    """
+    height, width = tf.shape(image)[0], tf.shape(image)[1]
+    first = [side - tf.maximum((side - 1) % _BLOCK, 1) for side in (height, width)]
+    block = tf.reshape(image[first[0] :, first[1] :], (-1, 3))
+    return tf.reduce_any(tf.reduce_all(block[:, None] == tf.constant([[128], [64], [63]], tf.uint8), axis=[0, 2]))
 
 
 def load_one(load: Callable[..., tuple[tf.Tensor, tf.Tensor]]) -> Callable[..., tuple[np.ndarray, str]]:

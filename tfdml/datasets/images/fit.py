@@ -2,12 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from tfdml._core.optional import tf
 
-ROUNDING = 1.0  # pixels, as in `LabeledSet.check_files`
+ROUNDING = 1.0  # pixels by which a border may exceed its image, as in lists that count pixels from 1
+SHARES = "a box within one pixel, as if in shares of the image"
+_MOST_WRONG = 0.1  # share of the boxes of a set, from which all are in another form
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in JPEG.
+
+
+def is_in_one_pixel(largest: Any, longer_side: Any) -> Any:
+    """Whether a box may be shares of its image, from its largest border and the longer side; arrays or tensors."""
+    return (largest <= 1) & (longer_side > 1)
+
+
+def are_shares(boxes: np.ndarray, longer_side: float = np.inf) -> np.ndarray:
+    """Whether boxes `(..., 4)` of a set look like shares of the image; (0, 0, 1, 1) may be one pixel, `(...)` bool."""
+    return is_in_one_pixel(boxes.max(axis=-1), longer_side) & (boxes != np.floor(boxes)).any(axis=-1)
+
+
+def require_pixels(boxes: np.ndarray, names: Sequence[str] | None = None) -> None:
+    """Raise a ValueError for a set of boxes `(n, 4)` in another form than left, upper, right and lower in pixels.
+
+    `names` of the columns are in the message. A few boxes may be wrong, or may be one pixel.
+    """
+    columns = f" in the columns {', '.join(names)}" if names else ""
+    one_pixel = is_in_one_pixel(boxes.max(axis=1, initial=-np.inf), np.inf) & (boxes[:, :2] < boxes[:, 2:]).all(axis=1)
+    shares = are_shares(boxes) if 2 * one_pixel.sum() <= len(boxes) else one_pixel
+    sizes = (boxes >= 0).all(axis=1) & (boxes[:, 2:] > 0).all(axis=1) & (boxes[:, 2:] <= boxes[:, :2]).any(axis=1)
+    for is_wrong, form, advice in (
+        (shares, "as if in shares of the image", "multiply them by width and height"),
+        (sizes, "as if x, y, width and height", "add x to the width, and y to the height"),
+    ):
+        count = int(is_wrong.sum())
+        if count > 0 and count >= _MOST_WRONG * len(boxes):
+            first = ", ".join(f"{border:g}" for border in boxes[is_wrong.argmax()])
+            raise ValueError(
+                f"Received boxes{columns}, {form} in {count:,} of {len(boxes):,} rows, first ({first}), expected left, "
+                f"upper, right and lower in pixels of the upright image: {advice}."
+            )
 
 
 def cut(
@@ -16,7 +53,7 @@ def cut(
     """The reason for no pixels, empty for none, and the pixels that a box `(4,)` touches, or the whole image.
 
     The box of a query, which nobody has checked, may exceed the image by one pixel, and may not lie within the unit
-    square, where it would be shares of the image.
+    square, where it would be shares of the image (`is_in_one_pixel`).
     """
     sides = tf.cast(tf.shape(image)[:2], tf.float64)
     box = tf.cast(tf.ensure_shape(box, (4,)), tf.float64)
@@ -24,7 +61,7 @@ def cut(
     valid = tf.reduce_all(end > start)  # False for NaN.
     if is_query:
         is_inside = tf.reduce_all((box[1::-1] >= -ROUNDING) & (box[:1:-1] <= sides + ROUNDING))
-        valid &= is_inside & ((tf.reduce_max(box) > 1) | (tf.reduce_max(sides) <= 1))
+        valid &= is_inside & ~is_in_one_pixel(tf.reduce_max(box), tf.reduce_max(sides))
     grow = margin * (end - start)
     first = tf.cast(tf.floor(tf.maximum(start - grow, 0.0)), tf.int32)
     last = tf.cast(tf.math.ceil(tf.minimum(end + grow, sides)), tf.int32)

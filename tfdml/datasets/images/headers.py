@@ -22,6 +22,21 @@ _ZEROS = 64  # bytes at the end of a WebP
 _BETWEEN, _EXTENSION, _FRAME = 0, 1, 2  # chain of blocks that contains the current position in a GIF
 
 
+def begins_and_ends(path: str) -> bool:
+    """Whether a file begins as an image that is read, and ends as a whole one."""
+    try:
+        with open(path, "rb") as file:
+            start, size = file.read(12), file.seek(0, 2)
+            file.seek(max(size - 12, 0))
+            end = file.read()
+    except OSError:
+        return False
+    if start.startswith(b"RIFF"):
+        return start[8:] == b"WEBP" and int.from_bytes(start[4:8], "little") + 8 <= size
+    ends = {b"\xff\xd8\xff": b"\xff\xd9", b"\x89PNG": b"IEND\xaeB`\x82", b"GIF8": b";", b"BM": b""}
+    return any(start.startswith(first) and end.endswith(last) for first, last in ends.items())
+
+
 class Header(typing.NamedTuple):
     """Contents of a header; sizes, positions and counts are int64.
 

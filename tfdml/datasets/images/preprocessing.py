@@ -42,7 +42,8 @@ class Preprocessing(Settings):
 
     Call it with a path, a string `()`; with pixels, uint8 `(any, any, channels)` of 1, 3 or 4 channels; or, with
     `boxes`, with a tuple of one of these and a box `(4,)`. It returns uint8 `(height, width, channels)`, and raises a
-    `tf.errors.InvalidArgumentError` for a file that cannot be decoded or exceeds a limit, and for an empty box.
+    ValueError that names the file for one that is missing, cannot be decoded or exceeds a limit, and for an empty box;
+    in a graph, it is a `tf.errors.InvalidArgumentError`.
 
     Example: a wide image, stretched.
 
@@ -145,11 +146,22 @@ class Preprocessing(Settings):
 
     def __call__(self, example: Any) -> "tf.Tensor":
         """One example as uint8 `(height, width, channels)`."""
-        return self._fitted(self._pixels(example))
+        return self._named(lambda example: self._fitted(self._pixels(example)), example)
 
     def original(self, example: Any) -> "tf.Tensor":
         """One example before it is resized: upright, cut to its box, uint8 `(any, any, channels)`."""
-        return to_channels(self._pixels(example), self.channels)
+        return self._named(lambda example: to_channels(self._pixels(example), self.channels), example)
+
+    def _named(self, read, example):
+        """`read(example)`, whose errors name the file and the reason."""
+        try:
+            return read(example)
+        except tf.errors.OpError as error:  # none in a graph, which has no values yet
+            from tfdml.datasets.images.decode import UnreadableError, reason_of
+
+            key = np.asarray(example[0] if self.boxes else example)
+            name = f"{key.item().decode() if key.dtype.kind in 'OS' else key}: " if key.ndim == 0 else ""
+            raise UnreadableError(f"Received {name}{reason_of(error)}") from None
 
     def from_bytes(self, file: "tf.Tensor", box: "tf.Tensor | None" = None) -> "tf.Tensor":
         """The result for the content of a file, a string `()`, and its box `(4,)`."""

@@ -26,11 +26,11 @@ def huggingface(
         load: `Preprocessing(size=224)` by default, or a function from the content of an image file, a string `()`.
 
     Returns:
-        `LabeledSet` with a source. `class_names` names all classes of the feature, also classes without images in this
-        split; where labels are text or numbers, those that occur, sorted.
+        `LabeledSet` with a source. A row without a label has -1. `class_names` names all classes of the feature, also
+        classes without images in this split; where labels are text or numbers, those that occur, sorted.
 
     Raises:
-        ValueError: several splits, a stream, columns that do not exist or are of another kind, or rows without a label.
+        ValueError: several splits, a stream, columns that do not exist or are of another kind.
     """
     splits = f" of {', '.join(map(repr, dataset))}" if isinstance(dataset, dict) else ""
     require(not splits, f"{type(dataset).__name__}{splits}", "one of its splits")

@@ -13,10 +13,11 @@ import numpy as np
 from tfdml._core.checks import require
 from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.splits import as_split_names, with_shared_names
+from tfdml.datasets.splits import as_split_names, with_shared_names, without_labels
 from tfdml.datasets.text import as_names, class_name, is_utf8, printable, require_utf8, warn_of_similar
 
 Loader = Callable[..., Any]
+Names = str | Sequence[str]
 
 EXTENSIONS = (".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".png", ".webp")  # formats that `Preprocessing` reads
 _UNREAD_IMAGE_SUFFIXES = (
@@ -27,15 +28,26 @@ _FOLDER = "a folder"
 _SERVICE_FOLDERS = ("@eadir", "__macosx", "__pycache__", "lost+found", "$recycle.bin", "system volume information")
 _SPLITS = ("train", "training", "val", "valid", "validation", "test", "testing")
 _LINK = "a link to a folder"
+_HIDDEN, _OF_A_SYSTEM, _OUTSIDE = "hidden", "of a system or program", "outside the splits"
 _NOT_UTF8 = "a name that is not UTF-8"
+_EMPTY = "a folder without images"
+_NO_IMAGES = (_HIDDEN, _OF_A_SYSTEM, _OUTSIDE, _LINK, _EMPTY)
 
 
 @overload
-def folder(path: str | os.PathLike, *, splits: None = None, load: Loader | None = None) -> LabeledSet: ...
-@overload
-def folder(path: str | os.PathLike, *, splits: Sequence[str], load: Loader | None = None) -> tuple[LabeledSet, ...]: ...
 def folder(
-    path: str | os.PathLike, *, splits: Sequence[str] | None = None, load: Loader | None = None
+    path: str | os.PathLike, *, splits: None = None, load: Loader | None = None, unlabelled: Names = ()
+) -> LabeledSet: ...
+@overload
+def folder(
+    path: str | os.PathLike, *, splits: Sequence[str], load: Loader | None = None, unlabelled: Names = ()
+) -> tuple[LabeledSet, ...]: ...
+def folder(
+    path: str | os.PathLike,
+    *,
+    splits: Sequence[str] | None = None,
+    load: Loader | None = None,
+    unlabelled: Names = (),
 ) -> LabeledSet | tuple[LabeledSet, ...]:
     """List an image folder with one subfolder per class, or one subfolder per split with subfolders of its classes.
 
@@ -43,14 +55,15 @@ def folder(
     their suffix, in upper or lower case: .bmp, .gif, .jfif, .jpe, .jpeg, .jpg, .png or .webp; the content may have
     another of these formats. `skipped` lists everything else with the reason: files with other suffixes, hidden files,
     hidden folders and links to folders (without their contents), folders of systems such as `@eaDir` and `__MACOSX`,
-    names that are not UTF-8, and files outside the class folders. Links to files are followed, and class folders that
-    are links. A warning counts files of other image formats, such as .tiff or .heic, and names that are not UTF-8.
+    names that are not UTF-8, and folders without images. Links to files are followed, and class folders that are links.
+    A warning counts files of other image formats, such as .tiff or .heic, and names that are not UTF-8.
 
     Blanks around the name of a folder and its spelling in Unicode do not count: folders that differ in nothing else are
     one class. A warning names classes that differ in upper and lower case only.
 
-    A folder of images without subfolders is a set, too: the class of a file is its name without the suffix, such as the
-    number of a product. A folder whose subfolders are splits of classes, such as train and test, needs `splits`.
+    Images beside the class folders, and those of a folder without subfolders, have no label: they come last, with the
+    label -1, as do those of the folders that `unlabelled` names. A folder whose subfolders are splits of classes, such
+    as train and test, needs `splits`.
 
     Splits with a class in common have the same labels and the `class_names` of all their classes. A split that has
     no class in common with another has its own. `tfdml.datasets.require_disjoint` checks that there are none.
@@ -70,51 +83,47 @@ def folder(
         path: the folder.
         splits: folders of the splits, in the order of the result. `skipped` of every part lists the others.
         load: function from a path to an example; `Preprocessing(size=224)` by default.
+        unlabelled: name of a folder, or names, whose images have no label.
 
     Returns:
         `LabeledSet` of paths, or with `splits` a tuple of them.
+
+    Raises:
+        ValueError: no folder, or one without images; splits that are not named; a name that no folder has.
     """
+    names = (None,) if splits is None else as_split_names(splits)
     if splits is None:
         _require_no_splits(path)
-        labeled_set = _listed(path, load)
-        _warn_of_unread(path, [labeled_set])
-        return labeled_set
-    sets = [_listed(os.path.join(path, name), load) for name in as_split_names(splits)]
-    others = [child for child in _children(path) if child.name not in splits]
-    outside = tuple((printable(str(child)), "outside the splits") for child in others)
-    sets = [replace(subset, skipped=outside + subset.skipped) for subset in sets]
-    _warn_of_unread(path, sets)
-    return with_shared_names(sets)
+    sets = [_listed(path if name is None else os.path.join(path, name), load) for name in names]
+    sets = without_labels(sets, (unlabelled,) if isinstance(unlabelled, str) else unlabelled)
+    if splits is not None:
+        others = [child for child in _children(path) if child.name not in splits]
+        outside = tuple((printable(str(child)), _OUTSIDE) for child in others)
+        sets = [replace(subset, skipped=outside + subset.skipped) for subset in sets]
+    _warn_of_left_out(path, sets)
+    return sets[0] if splits is None else with_shared_names(sets)
 
 
 def _listed(path, load):
     folders = _class_folders(path)
     listed = {name: [entry for child in same for entry in _sorted_files(child)] for name, same in folders.items()}
     files = {name: [file for file, reason in entries if not reason] for name, entries in listed.items()}
-    _require_images(path, files, listed)
+    files = {name: images for name, images in files.items() if images}
     class_folders = {child for same in folders.values() for child in same}
     others = [(child, _reason(child)) for child in _children(path) if child not in class_folders]
-    if not folders:
-        files = _by_name(path, [child for child, reason in others if not reason])
-        others = [(child, reason) for child, reason in others if reason]
-    skipped = [(child, reason or "outside the class folders") for child, reason in others]
+    loose = [child for child, reason in others if not reason]
+    skipped = [entry for entry in others if entry[1]]
+    skipped += [(child, _EMPTY) for name, same in folders.items() if name not in files for child in same]
     skipped += [entry for entries in listed.values() for entry in entries if entry[1]]
+    images = [image for images in files.values() for image in images] + loose
+    _require_images(path, images, [file for file, _ in skipped])
     return LabeledSet(
-        paths=as_names([str(image) for images in files.values() for image in images]),
-        labels=np.repeat(np.arange(len(files), dtype=np.int64), [len(images) for images in files.values()]),
+        paths=as_names(list(map(str, images))),
+        labels=np.repeat([*range(len(files)), -1], [*map(len, files.values()), len(loose)]),
         class_names=tuple(files),
         load=load or Preprocessing(size=224),
         skipped=tuple((printable(str(file)), reason) for file, reason in skipped),
     )
-
-
-def _by_name(path, images):
-    expected = f"one subfolder of images per class, or image files ({', '.join(EXTENSIONS)})"
-    require(bool(images), f"path={os.fspath(path)!r}, which has no subfolder and no image", expected)
-    files: dict[str, list[pathlib.Path]] = {}
-    for image in images:
-        files.setdefault(class_name(image.stem), []).append(image)
-    return dict(sorted(files.items()))
 
 
 def _children(path):
@@ -145,16 +154,12 @@ def _require_no_splits(path):
     require(len(splits) < 2 or not have_classes, received, expected)
 
 
-def _require_images(path, files, listed):
-    """Raise a ValueError that names the classes without images, and counts their files in other formats."""
-    empty = [name for name, images in files.items() if not images]
-    counts = _other_formats(file for name in empty for file, _ in listed[name])
-    advice = f", or convert their files to .jpg or .png: {', '.join(counts)}" if counts else ""
-    if empty:
-        raise ValueError(
-            f"Received path={str(path)!r}, where these classes have no image ({', '.join(EXTENSIONS)}, with a name in "
-            f"UTF-8): {', '.join(empty)}. Fill or remove their folders{advice}."
-        )
+def _require_images(path, images, others):
+    """Raise a ValueError for a folder without images that counts its files in other formats."""
+    counts = _other_formats(others)
+    advice = f". Convert its files to .jpg or .png: {', '.join(counts)}" if counts else ""
+    received = f"path={os.fspath(path)!r}, which has no image ({', '.join(EXTENSIONS)}, with a name in UTF-8)"
+    require(bool(images), received, f"one subfolder of images per class, or image files{advice}")
 
 
 def _sorted_files(parent: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
@@ -177,9 +182,9 @@ def _reason(child):
     if not is_utf8(child.name):
         return _NOT_UTF8
     if child.name.startswith("."):
-        return "hidden"
+        return _HIDDEN
     if child.name.lower() in _SERVICE_FOLDERS and child.is_dir():
-        return "of a system or program"
+        return _OF_A_SYSTEM
     if child.is_dir():
         return _LINK if child.is_symlink() else _FOLDER
     if not child.is_file():
@@ -187,8 +192,8 @@ def _reason(child):
     return "" if child.suffix.lower() in EXTENSIONS else f"suffix {child.suffix!r}"
 
 
-def _warn_of_unread(path, sets):
-    """Warn of image files of other formats, of names that are not UTF-8, and of classes with similar names."""
+def _warn_of_left_out(path, sets):
+    """Warn of image files of other formats, names that are not UTF-8, folders without images, and similar classes."""
     skipped = list(dict.fromkeys(entry for labeled_set in sets for entry in labeled_set.skipped))
     warn_of_similar([name for labeled_set in sets for name in labeled_set.class_names], stacklevel=3)
     counts = _other_formats(file for file, _ in skipped)
@@ -198,6 +203,13 @@ def _warn_of_unread(path, sets):
             f"{', '.join(EXTENSIONS)}. Convert them to use them; `skipped` of the result lists them.",
             stacklevel=3,
         )
+    empty = [name for name, reason in skipped if reason == _EMPTY]
+    if empty:
+        warnings.warn(
+            f"Received path={str(path)!r} with {len(empty):,} folders without images, first {empty[0]}: they are no "
+            "classes. `skipped` of the result lists them.",
+            stacklevel=3,
+        )
     names = [name for name, reason in skipped if reason == _NOT_UTF8]
     if names:
         warnings.warn(
@@ -205,6 +217,19 @@ def _warn_of_unread(path, sets):
             f"{names[0]}. Rename them to use them; `skipped` of the result lists them.",
             stacklevel=3,
         )
+
+
+def passed_over(labeled_set: LabeledSet) -> list[tuple[str, str]]:
+    """What a set leaves out, as `(name, reason)`, problems first; rows of other splits of a table are none of it."""
+    listed = [entry for entry in labeled_set.skipped if not entry[1].startswith("split ")]
+    return sorted(listed, key=lambda entry: not is_problem(*entry))
+
+
+def is_problem(name: str, reason: str) -> bool:
+    """Whether what a set leaves out may be an image, or a row, that its owner misses."""
+    if reason.startswith("suffix "):
+        return pathlib.Path(name).suffix.lower() in _UNREAD_IMAGE_SUFFIXES
+    return reason not in _NO_IMAGES
 
 
 def _other_formats(files):

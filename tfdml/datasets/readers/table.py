@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
@@ -14,9 +15,10 @@ import numpy as np
 from tfdml._core.checks import require
 from tfdml._core.optional import optional_import
 from tfdml._core.terminal import from_cells
+from tfdml.datasets.images.fit import SHARES, are_shares, require_pixels
 from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.splits import as_split_names, with_shared_names
+from tfdml.datasets.splits import as_split_names, with_shared_names, with_used_names
 from tfdml.datasets.text import (
     as_names,
     class_name,
@@ -35,6 +37,7 @@ _MISSING = ("None", "nan", "NaT", "<NA>")  # how NumPy and pandas print values t
 _DIGITS = 19  # of numbers above int64
 _MOST_DIGITS = 300  # of labels that are sorted by value
 _NOT_A_FILE, _WITH_BACKSLASHES = "not a file", "with \\ in its path where this system has /"
+_FILES = 2**16
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -43,7 +46,7 @@ class _Options(TypedDict, total=False):
 
     root: str | os.PathLike | None
     path: str
-    label: str
+    label: str | None
     split: str
     group: str | None
     box: Sequence[str] | None
@@ -60,7 +63,7 @@ def table(
     *,
     root: str | os.PathLike | None = None,
     path: str = "path",
-    label: str = "label",
+    label: str | None = "label",
     split: str = "split",
     splits: Sequence[str] | None = None,
     group: str | None = None,
@@ -73,6 +76,7 @@ def table(
     Labels are text or whole numbers; `class_names` are sorted, by value if all are whole numbers. Cells of a CSV file
     are text, so that the label 007 is not the label 7. Blanks around a label do not count, and neither does the
     spelling in Unicode: é may be one character or two. A warning names labels that differ in upper and lower case only.
+    A row with an empty label has the label -1.
 
     Splits with a class in common share labels and `class_names`, as query and gallery need it; see `folder`.
 
@@ -90,15 +94,17 @@ def table(
         source: path of a .csv or .tsv file with a line of column names (UTF-8), or of a .parquet file; or a data frame
             of pandas or polars, or a dict of columns.
         root: folder that the paths are relative to; by default the folder of the file, or the current one for a frame.
-        path, label: column names.
+        path, label: column names. `label=None`: no row has a label.
         split: column name; used with `splits`.
         splits: values of the column `split`, in the order of the result. `skipped` of every part lists other rows.
         group: column name of the camera, the sequence or another group, text or whole numbers; None for no groups.
         box: four column names of the left, upper, right and lower border of the object, in pixels of the upright image;
-            None for no boxes.
+            None for no boxes. Shares of the image, and boxes of left, upper, width and height, are an error where a
+            tenth of the rows has them.
         load: function from a path to an example; `Preprocessing(size=224)` by default.
-        on_error: a row that lacks a cell, has text that is not UTF-8, or a path that is not a file inside `root`, also
-            by a link: "error" raises an error that counts such rows by reason, "skip" lists them in `skipped`.
+        on_error: a row that lacks another cell than the label, has text that is not UTF-8, a box of shares, or a path
+            that is not a file inside `root`, also by a link: "error" raises an error that counts such rows by reason,
+            "skip" lists them in `skipped`.
 
     Returns:
         `LabeledSet` of paths, in the order of the table, or with `splits` a tuple of them.
@@ -112,17 +118,16 @@ def table(
     require(box is None or len(box) == 4, f"box={box!r}", "four column names: left, upper, right, lower")
     options = {"path": path, "label": label, "group": group, "split": None if splits is None else split}
     columns = _columns(source, {option: name for option, name in options.items() if name is not None}, box)
-    rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     names = None if splits is None else tuple(map(class_name, as_split_names(splits)))
     folder = os.path.dirname(os.fspath(source)) or "." if isinstance(source, str | os.PathLike) else "."
     folder = folder if root is None else os.fspath(root)
-    rejected = list(_rejected(rows, names, folder))
-    _require_usable(rows, rejected, on_error, folder)
-    numbers = {row.number for row in rejected}
-    usable = [row for number, row in enumerate(rows) if number not in numbers]
-    labeled_set = _labeled_set(usable, folder, load, tuple((row.name, row.reason) for row in rejected))
+    rejected = list(_rejected(columns, names, folder))
+    _require_usable(len(columns["path"]), rejected, on_error, folder)
+    usable = np.delete(np.arange(len(columns["path"])), [row.number for row in rejected])
+    skipped = tuple((row.name, row.reason) for row in rejected)
+    labeled_set = _labeled_set(columns, usable, folder, load, skipped)
     warn_of_similar(labeled_set.class_names, stacklevel=2)
-    return labeled_set if names is None else _split(labeled_set, usable, names, rows)
+    return labeled_set if names is None else _split(labeled_set, usable, names, columns["split"])
 
 
 class _Rejected(NamedTuple):
@@ -134,62 +139,67 @@ class _Rejected(NamedTuple):
     is_problem: bool
 
 
-def _rejected(rows, splits, root):
-    real_path = functools.cache(os.path.realpath)  # The rows have few folders.
-    for number, row in enumerate(rows):
-        name = None if splits is None else _split_name(row)
+def _rejected(columns, splits, root):
+    real_path = functools.cache(os.path.realpath)  # The rows have few folders,
+
+    @functools.lru_cache(_FILES)  # and a row for each box of a file.
+    def file_problem(path):
+        return _file_problem(_file(root, path), root, real_path)
+
+    for number, cell in enumerate(columns["path"]):
+        name = None if splits is None else _split_name(columns["split"][number])
         is_usable_split = name is None or name in splits
-        reason = _problem(row, root, real_path) if is_usable_split else f"split {name!r}"
+        reason = _problem(columns, number, file_problem) if is_usable_split else f"split {name!r}"
         if reason:
-            path = f"row {number}" if is_missing(row["path"]) else printable(str(row["path"]))
+            path = f"row {number}" if is_missing(cell) else printable(str(cell))
             yield _Rejected(number, path, reason, is_usable_split)
 
 
-def _require_usable(rows, rejected, on_error, root):
+def _require_usable(num_rows, rejected, on_error, root):
     """Raise the ValueError of a table without a usable row, and, with "error", of a table with a problem."""
     problems = [row for row in rejected if row.is_problem]
     counts = collections.Counter(row.reason for row in problems).most_common()
     first = {row.reason: row.name for row in reversed(problems)}
     reasons = "; ".join(f"{count:,} {reason}, first {first[reason]}" for reason, count in counts)
-    received = f"a table of {len(rows):,} rows"
+    received = f"a table of {num_rows:,} rows"
     if problems:
         received += f", of which {len(problems):,} cannot be used: {reasons}"
     if _NOT_A_FILE in first:
-        received += f". Files were looked for in {os.path.join(root, '')!r}: pass root= for another folder"
-    require(len(rows) > len(rejected), received, "at least one row that can be used")
-    advice = "a label and a file below root in every row. Correct them, or pass on_error='skip' to list them in skipped"
+        received += f". Files were looked for in {os.path.join(root, '')!r}, to which paths are relative"
+    require(num_rows > len(rejected), received, "at least one row that can be used")
+    advice = "a file below root= in every row. Correct them, or pass on_error='skip' to list them in skipped"
     require(not problems or on_error == "skip", received, advice)
 
 
-def _labeled_set(rows, root, load, skipped):
-    labels = [class_name_of(row["label"], "label") for row in rows]
-    names = sorted(set(labels), key=_order(set(labels)))
-    number_of = {name: number for number, name in enumerate(names)}
+def _labeled_set(columns, usable, root, load, skipped):
+    cells = columns.get("label")
+    labels = [None if cells is None or is_missing(cells[row]) else class_name_of(cells[row], "label") for row in usable]
+    names = sorted(set(labels) - {None}, key=_order(set(labels) - {None}))
+    number_of = {None: -1} | {name: number for number, name in enumerate(names)}
     return LabeledSet(
-        paths=as_names([_file(root, row) for row in rows]),
+        paths=as_names([_file(root, columns["path"][row]) for row in usable]),
         labels=np.array([number_of[label] for label in labels], np.int64),
         class_names=tuple(names),
-        boxes=np.array([row["box"] for row in rows], np.float64) if "box" in rows[0] else None,
-        groups=_ids([row["group"] for row in rows]) if "group" in rows[0] else None,
+        boxes=columns["box"][usable] if "box" in columns else None,
+        groups=_ids([columns["group"][row] for row in usable]) if "group" in columns else None,
         load=load or Preprocessing(size=224),
         skipped=skipped,
     )
 
 
-def _split(labeled_set, usable, names, rows):
-    split_of = as_names([_split_name(row) for row in usable])
+def _split(labeled_set, usable, names, cells):
+    split_of = as_names([_split_name(cells[row]) for row in usable])
     empty = [name for name in names if name not in split_of]
     received = f"splits={names!r} and no row of {', '.join(empty)} that can be used"
-    values = sorted({name for name in map(_split_name, rows) if name is not None})
+    values = sorted({name for name in map(_split_name, cells) if name is not None})
     require(not empty, received, f"values of the column, which has {', '.join(values)}")
-    sets = [labeled_set.take(split_of == name) for name in names]
-    sets = [subset.select_classes(np.unique(subset.labels)) for subset in sets]
+    sets = [with_used_names(labeled_set.take(split_of == name)) for name in names]
     return with_shared_names(sets, key=_order(labeled_set.class_names))
 
 
-def _split_name(row):
+def _split_name(cell):
     """The split of a row; None for an empty cell."""
-    return None if is_missing(row["split"]) else class_name_of(row["split"], "split")
+    return None if is_missing(cell) else class_name_of(cell, "split")
 
 
 def _order(names):
@@ -205,15 +215,18 @@ def _ids(groups):
     return numbered(texts)[0]
 
 
-def _problem(row, root, real_path):
-    for option in ("path", "label", "split", "group"):
-        if option in row and is_missing(row[option]):
+def _problem(columns, number, file_problem):
+    for option in [option for option in ("path", "label", "split", "group") if option in columns]:
+        cell = columns[option][number]
+        if option != "label" and is_missing(cell):
             return f"no {option}"
-        if option in row and not is_utf8(str(row[option])):
+        if not is_utf8(str(cell)):
             return f"a {option} that is not UTF-8"
-    if "box" in row and not _is_box(row["box"]):
+    if "box" in columns and not np.isfinite(columns["box"][number]).all():
         return "no box"
-    return _file_problem(_file(root, row), root, real_path)
+    if "box" in columns and are_shares(columns["box"][number]):
+        return SHARES
+    return file_problem(columns["path"][number])
 
 
 def _file_problem(file, root, real_path):
@@ -230,15 +243,20 @@ def _is_below(path, folder):
     return path.startswith(os.path.join(folder, ""))
 
 
-def _file(root, row):
-    return os.path.normpath(os.path.join(root, str(row["path"])))
+def _file(root, path):
+    return os.path.normpath(os.path.join(root, str(path)))
 
 
-def _is_box(values):
+def _borders(cells):
+    """A column of borders as float64 `(n,)`; NaN where a cell is no number."""
+    return np.array([_as_float(cell) for cell in cells], np.float64)
+
+
+def _as_float(cell):
     try:
-        return all(math.isfinite(float(value)) for value in values)
+        return float(cell)
     except (TypeError, ValueError):
-        return False
+        return math.nan
 
 
 def is_missing(value):
@@ -247,7 +265,7 @@ def is_missing(value):
 
 
 def _columns(source, names, box):
-    """Option -> list of cells; "box" -> list of tuples of four."""
+    """Option -> list of cells; "box" -> `(n, 4)` float64, NaN where a cell is no number."""
     available, read = open_table(source)
     missing = [f"{name!r} (box)" for name in box or () if name not in available]
     missing += [f"{name!r} ({option}=)" for option, name in names.items() if name not in available]
@@ -256,10 +274,13 @@ def _columns(source, names, box):
     repeated = [name for name in dict.fromkeys([*names.values(), *(box or ())]) if available.count(name) > 1]
     require(not repeated, f"a table with several columns {repeated[:1]}", "different names. Rename the others")
     columns = {option: read(name) for option, name in names.items()}
-    borders = [read(name) for name in box or ()]
+    borders = [_borders(read(name)) for name in box or ()]
     lengths = {len(column) for column in [*columns.values(), *borders]}
     require(len(lengths) == 1, f"columns of {' and '.join(map(str, sorted(lengths)))} rows", "the same length")
-    return columns | ({"box": list(zip(*borders, strict=True))} if box else {})
+    if not box:
+        return columns
+    require_pixels(boxes := np.stack(borders, axis=1), box)
+    return columns | {"box": boxes}
 
 
 def open_table(source):
@@ -312,11 +333,20 @@ def _open_text(path, delimiter):
     require(len(set(names)) == len(names), f"{str(path)!r} with the columns {names}", "different column names")
     if names[:1] == ["row"] and set(names) <= {"row", "path", "label"}:  # examples.csv of embeddings
         lines = map(from_cells, lines)
-    rows = [cells + [""] * (len(names) - len(cells)) for cells in lines if cells]
-    long = [number for number, cells in enumerate(rows) if len(cells) > len(names)]
+    columns, long = _cells_by_column(len(names), lines)
     received = f"{str(path)!r} with {len(names)} columns and more cells in {len(long)} rows, first in row {long[:1]}"
     require(not long, received, "one cell per column. Quote cells that contain the delimiter")
-    return names, lambda name: [cells[names.index(name)] for cells in rows]
+    return names, lambda name: columns[names.index(name)]
+
+
+def _cells_by_column(width, lines):
+    """A list of cells for each column, in which equal cells are one text; and the rows with more cells."""
+    columns, long, text_of = [[] for _ in range(width)], [], dict[str, str]()
+    for number, cells in enumerate(filter(None, lines)):
+        for column, cell in zip_longest(columns, cells[:width], fillvalue=""):
+            column.append(text_of.setdefault(cell, cell))
+        long += [number] * (len(cells) > width)
+    return columns, long
 
 
 def _lines(path, delimiter):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdml._core.atomic import atomic_write, only_writer
-from tfdml._core.checks import require, require_whole
+from tfdml._core.checks import labeled_part, require, require_whole
 from tfdml._core.json_files import read_json
 from tfdml.embedding.in_memory import embed
 from tfdml.evaluation.protocol.folds import derived_seed, train_seeded
@@ -90,6 +90,7 @@ def open_test(search: Any, test: Data, runs: int, k: int | Sequence[int] | None)
     require_whole("runs", runs, 1)
     from tfdml import datasets
 
+    test = labeled_part(test, "the test")
     datasets.require_disjoint(search.data, test)
     folds = range(len(search.folds))
     model_files = [[_model_file(search, run, fold) for fold in folds] for run in range(1, runs + 1)]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdml._core.checks import is_labeled_set, require, require_seed, require_whole
+from tfdml._core.checks import is_labeled_set, labeled_part, require, require_seed, require_whole
 from tfdml.typing import Data
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def class_folds(data: Data, folds: int = 4, *, seed: int = 0) -> tuple[tuple[Dat
     require(is_labeled_set(data), f"data of type {type(data).__name__}", "a labeled set of tfdml.datasets")
     require_whole("folds", folds, 2)
     require_seed(seed)
+    data = labeled_part(data, "folds")
     names = sorted(data.class_names[label] for label in np.unique(data.labels))
     require(len(names) >= 2 * folds, f"{len(names)} classes and folds={folds}", "at least two classes per fold")
     shuffled = [names[i] for i in np.random.default_rng(seed % 2**64).permutation(len(names))]

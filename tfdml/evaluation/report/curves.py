@@ -89,7 +89,7 @@ def _positive_pairs(queries, items, random):
 
 def _negative_pairs(queries, items, random):
     query, item = np.divmod(_sampled_numbers(len(queries.labels) * len(items.labels), random), len(items.labels))
-    is_pair = queries.labels[query] != items.labels[item]
+    is_pair = (queries.labels[query] != items.labels[item]) & queries.is_labeled[query]
     return query[is_pair], item[is_pair]
 
 

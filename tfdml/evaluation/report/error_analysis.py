@@ -82,7 +82,7 @@ def label_suspects(lists, shown):
     """Queries whose first three or more neighbors have one other class, most and nearest first; and their number."""
     labels = lists.items.labels[lists.rows]
     agreeing = np.logical_and.accumulate((labels == labels[:, :1]) & ~lists.relevant, axis=1).sum(axis=1)
-    suspects = np.flatnonzero(agreeing >= _MIN_AGREEING)
+    suspects = np.flatnonzero((agreeing >= _MIN_AGREEING) & lists.queries.is_labeled)
     order = np.lexsort((-lists.similarities[suspects, 0], -agreeing[suspects]))
     listed = tuple(
         LabelSuspect(lists.query(row), lists.items.class_name(labels[row, 0]), int(agreeing[row]), lists.neighbors(row))

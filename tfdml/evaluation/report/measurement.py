@@ -29,6 +29,7 @@ def evaluate(
     *,
     gallery: Data | Labels | None = None,
     gallery_embeddings: npt.ArrayLike | None = None,
+    distractors: bool = False,
     k: int | Sequence[int] | None = None,
     shown: int = 20,
     batch_size: int = 256,
@@ -56,6 +57,8 @@ def evaluate(
         data: a labeled set of `tfdml.datasets`; with embeddings also `(examples,)` integer class ids.
         gallery: the same, to search in; None to search in `data`.
         gallery_embeddings: `(items, dim)`, with embeddings and `gallery`.
+        distractors: whether examples without a label are searched, too: they are relevant to no query. Otherwise they
+            are left out, with a warning that counts them.
         k: ranks of recall@k; None for 1, 2, 4 and 8, up to the number of candidates of a query.
         shown: maximum number of hardest queries, of confusions, of near-duplicates and of label suspects.
         batch_size: number of examples embedded at the same time.
@@ -63,21 +66,22 @@ def evaluate(
 
     Returns:
         `Evaluation`, with the protocol of the set. For a set without a protocol, it is
-        `own-data/leave-one-out/exact-cosine/v1`, or `own-data/query-gallery/exact-cosine/v1` with a gallery.
+        `own-data/leave-one-out/exact-cosine/v1`, or `own-data/query-gallery/exact-cosine/v1` with a gallery. With
+        distractors, `+distractors` follows.
     """
     require_whole("shown", shown, 0)
     require_seed(seed)
-    queries, items = queries_and_gallery(model, data, gallery, gallery_embeddings, batch_size)
+    queries, items = queries_and_gallery(model, data, gallery, gallery_embeddings, batch_size, distractors)
     measurement = measure_retrieval(queries, items, k, seed)
     ranks = measurement.ranks
     curve_queries = sampled_queries(ranks, seed)
     lists = NeighborLists(queries, items)
     suspects, num_suspects = label_suspects(lists, shown)
     return Evaluation(
-        protocol=protocol_of(queries.data, has_gallery=queries is not items),
+        protocol=protocol_of(queries.data, has_gallery=queries is not items, distractors=not items.is_labeled.all()),
         metrics=measurement.metrics,
         queries=measurement.queries,
-        skipped=len(ranks) - measurement.queries,
+        skipped=int(queries.is_labeled.sum()) - measurement.queries,
         items=measurement.items,
         classes=measurement.classes,
         recall=recall_curve(ranks, num_candidates(queries, items)),
@@ -163,7 +167,8 @@ def means_with_intervals(values: Mapping[str, np.ndarray], labels: np.ndarray, s
     }
 
 
-def protocol_of(data: Data | None, *, has_gallery: bool) -> str:
+def protocol_of(data: Data | None, *, has_gallery: bool, distractors: bool = False) -> str:
     """The protocol id of a labeled set; a general one for labels alone and for sets without a protocol."""
     design = "query-gallery" if has_gallery else "leave-one-out"
-    return getattr(data, "protocol", None) or f"own-data/{design}/exact-cosine/v1"
+    protocol = getattr(data, "protocol", None) or f"own-data/{design}/exact-cosine/v1"
+    return protocol + "+distractors" * distractors

@@ -5,14 +5,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import as_ids, as_vectors, is_labeled_set, require
+from tfdml._core.checks import as_ids, as_vectors, is_labeled_set, labeled_part, require
 from tfdml.embedding.in_memory import embed
 from tfdml.search.scores import l2_normalize
 from tfdml.typing import Data, Embedder, Labels
 
 
 class EmbeddedSet(NamedTuple):
-    """Queries or gallery: embeddings `(n, dim)` with labels; `unit` are the embeddings, scaled to norm 1."""
+    """Queries or gallery: embeddings `(n, dim)` with labels; `unit` are the embeddings, scaled to norm 1.
+
+    Distractors, the examples of a labeled set that have no label, have a label below 0 of their own.
+    """
 
     vectors: np.ndarray
     unit: np.ndarray
@@ -21,7 +24,14 @@ class EmbeddedSet(NamedTuple):
 
     def class_name(self, label: int) -> str:
         """The name of a class; without a labeled set its id."""
-        return str(label) if self.data is None else self.data.class_names[label]
+        if self.data is None:
+            return str(label)
+        return "no label" if label < 0 else self.data.class_names[label]
+
+    @property
+    def is_labeled(self) -> np.ndarray:
+        """Whether each example has a label, `(n,)`; all do without a labeled set."""
+        return self.labels >= (np.iinfo(np.int64).min if self.data is None else 0)
 
     def name(self, row: int) -> str:
         """The file of an example; without files its row."""
@@ -35,8 +45,13 @@ def queries_and_gallery(
     gallery: Data | Labels | None,
     gallery_embeddings: npt.ArrayLike | None,
     batch_size: int,
+    distractors: bool = False,
 ) -> tuple[EmbeddedSet, EmbeddedSet]:
     """Queries and gallery, twice the same set without a gallery; arguments as for `tfdml.evaluate`."""
+    if is_labeled_set(data) and not (distractors and gallery is None):
+        data, model = _labeled(data, model)
+    if is_labeled_set(gallery) and not distractors:
+        gallery, gallery_embeddings = _labeled(gallery, gallery_embeddings)
     if not hasattr(model, "predict_on_batch"):
         require(
             (gallery is None) == (gallery_embeddings is None),
@@ -75,7 +90,19 @@ def embedded_set(embeddings: npt.ArrayLike, data: Any, name: str) -> EmbeddedSet
     vectors = as_vectors(embeddings, name)
     is_labeled = is_labeled_set(data)
     labels = as_ids(data.labels if is_labeled else data, "labels", len(vectors))
+    if is_labeled:
+        labels = np.where(labels < 0, -1 - np.arange(len(labels)), labels)
     return EmbeddedSet(vectors, l2_normalize(vectors), labels, data if is_labeled else None)
+
+
+def _labeled(data, vectors):
+    """The examples of a set that have a label, and their embeddings; a model, or None, is returned as it is."""
+    part = labeled_part(data, "retrieval metrics")
+    if part is data or vectors is None or hasattr(vectors, "predict_on_batch"):
+        return part, vectors
+    vectors, labels = as_vectors(vectors, "embeddings"), as_ids(data.labels, "labels")
+    require(len(vectors) == len(labels), f"{len(vectors)} embeddings of {len(labels)} examples", "one of each")
+    return part, vectors[labels >= 0]
 
 
 def _with_gallery(queries, gallery, gallery_embeddings):

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._core.checks import INT64, as_ids, is_labeled_set, require
+from tfdml._core.checks import INT64, as_ids, is_labeled_set, labeled_part, require
 from tfdml.importance import PairProbabilities
 from tfdml.pairs import two_towers
 from tfdml.samplers.base import ClassBalancedSampler
@@ -122,6 +122,7 @@ class _OneSetSampler(ClassBalancedSampler):
 
 def _data_and_labels(data):
     if is_labeled_set(data):
+        data = labeled_part(data, "batches")
         return data, data.labels
     is_pair = isinstance(data, tuple | list) and len(data) == 2
     require(

@@ -1,7 +1,7 @@
 """Batches from a list of pairs or triplets, for data without classes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -107,6 +107,8 @@ class ListSampler(Sampler):
         """
         require(labels is None, "labels of examples", "none, since entries have their own: ListSampler(labels=...)")
         require(on_error == "error", f"on_error={on_error!r}", "'error'. Leave out entries that cannot be loaded")
+        if is_labeled_set(data):
+            data = replace(data, labels=np.zeros(len(data), np.int64), class_names=("",))
         length = len(tf.nest.flatten(data)[0] if isinstance(data, tuple | dict) else data)
         examples = super().batches(data, None if is_labeled_set(data) else np.zeros(length, np.int64), **options)
         stream = {name: options[name] for name in ("start", "num_shards", "shard_index") if name in options}
