@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tfdml.serving.batching import Batcher
+from tfdml.serving.batching import Batcher, Turns, all_of
 
 
 class Doubling:
@@ -100,3 +100,44 @@ def test_an_item_that_fails_leaves_the_others_of_its_batch_their_results():
         assert await batcher([1]) == [2]
 
     assert run(story, max_items=6)[1] == [1, -1, 2, 3, -2, 4]
+
+
+def test_requests_take_turns_and_leave_a_thread_to_the_next():
+    async def story(threads, started):
+        function = Doubling()
+        turns = Turns(lambda item: function([item])[0], threads)
+        first = asyncio.create_task(all_of(map(turns.of_request(), range(10, 14))))
+        while len(function.batches) < started:
+            await asyncio.sleep(0.01)
+        second = asyncio.create_task(all_of(map(turns.of_request(), range(20, 23))))
+        await asyncio.sleep(0.05)
+        begun = [item for (item,) in function.batches]
+        function.go.release(99)
+        assert (await first, await second) == ([20, 22, 24, 26], [40, 42, 44])
+        turns.close()
+        return begun, [item for (item,) in function.batches]
+
+    begun, order = asyncio.run(story(1, 1))
+    assert (begun, order) == ([10], [10, 20, 11, 21, 12, 22, 13])
+    begun, _ = asyncio.run(story(3, 2))
+    assert begun == [10, 11, 20]
+
+
+def test_a_request_that_is_given_up_begins_no_more_items_and_lasts_until_those_that_have_begun_are_done():
+    async def story():
+        function = Doubling()
+        turns = Turns(lambda item: function([item])[0], 3)
+        request = asyncio.create_task(all_of(map(turns.of_request(), range(9))))
+        while len(function.batches) < 2:
+            await asyncio.sleep(0.01)
+        request.cancel()
+        await asyncio.sleep(0.05)
+        assert not request.done()
+        function.go.release(99)
+        with pytest.raises(asyncio.CancelledError):
+            await request
+        assert await turns.of_request()(7) == 14
+        turns.close()
+        assert function.batches == [[0], [1], [7]]
+
+    asyncio.run(story())

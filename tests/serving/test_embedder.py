@@ -157,7 +157,25 @@ def test_a_model_without_embeddings_of_whole_images_is_an_error(outputs, view, r
         Embedder(model, view, Limits())
 
 
-def test_positive_shares_are_red_and_negative_ones_blue():
-    (file,) = heat_pictures([np.full((1, 3, 1), 100, np.uint8)], [[[0.2, 0, -0.1]]])
-    expected = [[[169, 55, 57], [100] * 3, [83, 94, 137]]]  # 0.4 * 100 + 0.6 * 215 = 169
-    np.testing.assert_array_equal(tf.io.decode_png(file).numpy(), expected)
+def test_shares_above_the_mean_of_an_image_are_red_and_those_below_it_blue():
+    images, whole = [np.full((1, 3, 1), 100, np.uint8)] * 2, (slice(None), slice(None))
+    inner = (slice(None), slice(1, 3))
+    first, second = heat_pictures(images, [[[0.9, 0.7, 0.65]], [[9, 0.3, 0.1]]], [whole, inner])
+    red, blue = [169, 55, 57], [66, 88, 173]  # 0.4 * 100 + 0.6 * 215 = 169
+    np.testing.assert_array_equal(tf.io.decode_png(first).numpy()[0, 0], red)  # 0.15 above the mean, the farthest
+    np.testing.assert_array_equal(tf.io.decode_png(first).numpy()[0, 2], [78, 92, 149])  # two thirds of it below
+    np.testing.assert_array_equal(tf.io.decode_png(second), [[red, blue]])  # what is outside has no part
+    flat = heat_pictures(images[:1], [np.full((1, 1), 0.3)], [whole])[0]
+    np.testing.assert_array_equal(tf.io.decode_png(flat), np.full((1, 3, 3), 100))
+
+
+@pytest.mark.parametrize(
+    ("fit", "side", "expected"), [("pad", (20, 40), (5, 10)), ("pad", (30, 10), (10, 3)), ("crop", (20, 40), (10, 10))]
+)
+def test_the_window_of_an_image_leaves_its_bars_out(fit, side, expected):
+    embedder = Embedder(Means(), Preprocessing(size=10, fit=fit, fill=7), Limits())
+    image = encoded(np.full((*side, 3), 7, np.uint8))  # of the color of the bars
+    pixels, _ = embedder.read(image)
+    assert pixels[embedder.window(image)].shape[:2] == expected
+    boxed = Boxed(encoded(IMAGE), (2, 3, 12, 8))
+    assert embedder.read(boxed)[0][embedder.window(boxed)].shape[:2] == ((5, 10) if fit == "pad" else (10, 10))

@@ -1,5 +1,7 @@
 """Counts of searches, and their table on a full disk."""
 
+import os
+
 import pytest
 
 from tfdml.serving.monitoring import Monitor
@@ -29,3 +31,51 @@ def test_a_log_that_cannot_be_written_warns_once_and_no_search_fails(tmp_path):
     log.unlink()
     monitor.count_searches([0.5], None)
     assert log.read_text().startswith("time,score,unknown\n2")
+
+
+@pytest.mark.parametrize("room", [0, 1, 18, 19, 20, 40])
+def test_a_disk_that_fills_up_within_a_line_leaves_whole_lines(tmp_path, monkeypatch, room):
+    log, opened = tmp_path / "log.csv", open
+
+    class Full:
+        """A file on a disk that has room for some bytes more."""
+
+        def __init__(self, *arguments, **options):
+            self.file = opened(*arguments, **options)
+
+        def __getattr__(self, name):
+            return getattr(self.file, name)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.file.close()
+
+        def write(self, content):
+            return self.file.write(content[:room])
+
+    monitor = Monitor(log)
+    monitor.count_searches([0.25], None)
+    monkeypatch.setattr("tfdml.serving.monitoring.open", Full, raising=False)
+    with pytest.warns(UserWarning, match="searches are not logged: .*No space left"):
+        monitor.count_searches([0.5, 0.625], None)
+    monitor.count_searches([0.5, 0.625], None)  # says nothing again
+    monkeypatch.undo()
+    monitor.count_searches([0.75], None)
+    assert [line.split(",")[1] for line in log.read_text().splitlines()] == ["score", "0.25", "0.75"]
+    assert log.read_text().endswith("\n")
+
+
+def test_a_line_that_was_cut_by_a_crash_is_removed_and_named(tmp_path):
+    log = tmp_path / "log.csv"
+    Monitor(log).count_searches([0.25], None)
+    os.truncate(log, log.stat().st_size - 4)
+    with pytest.warns(UserWarning, match="the last line was cut, and is removed: b'2"):
+        monitor = Monitor(log)
+    monitor.count_searches([0.5], None)
+    assert [line.split(",")[1] for line in log.read_text().splitlines()] == ["score", "0.5"]
+    log.write_text("id,label\nwithout an end")
+    with pytest.raises(ValueError, match="one that a server has written"):
+        Monitor(log)
+    assert log.read_text() == "id,label\nwithout an end"

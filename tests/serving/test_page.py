@@ -165,7 +165,7 @@ def test_a_box_that_is_drawn_is_searched_and_pictures_show_the_boxes_of_items(tm
     Image.fromarray(photo).save(tmp_path / "photo.png")
     boxes = [[0, 0, 60, 80], [60, 0, 120, 80], [0, 0, 120, 80]]
     columns = {"path": [str(tmp_path / "photo.png")] * 3, "box": boxes, "label": ["black", "white", "both"]}
-    index = search.Exact(np.array([[0, 1], [1, 0], [1, 1]], "float32"), metadata=columns)
+    index = search.Exact(np.array([[0, 1], [1, 0], [0.5, 0.5]], "float32"), metric="euclidean", metadata=columns)
     model = types.SimpleNamespace(predict_on_batch=halves)
     view, maps = Preprocessing(size=SIDE, channels=1), np.array([[[0.5, -0.25]], [[0.125, 0.125]]])
     app = serving.application(model, view, index=index, similarity_map=lambda a, b: maps)
@@ -195,7 +195,9 @@ async def draw(app, folder):
         await page.screenshot(folder / "box.png")
         await page.value("document.querySelector('.why').click()")
         await page.until(f"document.querySelectorAll('#pair img').length === 2 && {WHOLE}")
-        assert await page.value("document.querySelector('#pair h2').textContent") == "Cosine 0.250"
+        score = await page.value("document.querySelector('#neighbors span').textContent")
+        assert await page.value("document.querySelector('#pair h2').textContent") == f"Euclidean distance {score}"
+        assert "the cosine of the two, 0.250" in await page.value("document.querySelector('#pair p').textContent")
         await page.screenshot(folder / "why.png")
         await page.value("document.getElementById('close').click()")
         await page.value("history.back()")

@@ -33,7 +33,10 @@ COLUMNS = {"path": ["a.png", "b.png", "gone.png", "d.png"], "label": ["x", "x", 
 
 
 class Quick:
-    """Embeds a file as two of its bytes, and pixels as themselves. Waits for `slow` files, fails for `crash`."""
+    """Embeds a file as two of its bytes, and pixels as themselves. Waits for `slow` files, fails for `crash`.
+
+    Waits while it reads `large` files.
+    """
 
     shape, dim, signatures = (2, 1, 1), 2, signatures_of(None, 2)
     go = threading.Event()
@@ -44,6 +47,7 @@ class Quick:
 
     def read(self, image):
         type(self).begun += (image,)
+        assert image != b"large" or self.go.wait(10)
         return image, ""
 
     def __call__(self, images, signature):
@@ -529,6 +533,63 @@ async def test_a_model_that_takes_too_long_gives_504_and_is_not_healthy_until_it
     assert (await answer(client, PREDICT, files(b"ab")))[0] == 200
 
 
+async def until(client, active):
+    while (await numbers(client))["tfdml_requests_active"] != active:
+        await asyncio.sleep(0.01)
+
+
+async def sent(client, body, length=None):
+    """A connection on which a request, or a part of it, was sent."""
+    _, writer = await asyncio.open_connection(client.host, client.port)
+    head = f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length or len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+    await writer.drain()
+    return writer
+
+
+@served(max_requests=2)
+async def test_no_more_files_are_read_for_a_client_that_left(client):
+    writer = await sent(client, json.dumps(files(*[b"large"] * 64)).encode())
+    while len(Quick.begun) < 7:
+        await asyncio.sleep(0.01)
+    writer.close()
+    for _ in range(3):
+        assert (await answer(client, PREDICT, files(b"ab")))[0] == 200
+    assert (await numbers(client))["tfdml_requests_active"] == "1.0"  # its files are being read
+    Quick.go.set()
+    await until(client, "0.0")
+    assert Quick.begun.count(b"large") == 7
+
+
+@served(seconds=0.2)
+async def test_no_more_files_are_read_for_a_request_that_took_too_long(client):
+    assert (await answer(client, PREDICT, files(*[b"large"] * 20)))[0] == 504
+    assert (await numbers(client))["tfdml_requests_active"] == "1.0"
+    assert (await answer(client, PREDICT, files(b"ab")))[0] == 200
+    Quick.go.set()
+    await until(client, "0.0")
+    assert Quick.begun.count(b"large") == 7
+
+
+@served(max_requests=1)
+async def test_a_request_takes_no_place_until_its_body_is_there(client):
+    writers = [await sent(client, b"{", 99) for _ in range(4)]
+    assert (await answer(client, PREDICT, files(b"ab")))[0] == 200
+    for writer in writers:
+        writer.close()
+
+
+@served(max_requests=1, max_bytes=300)
+async def test_bodies_on_their_way_have_a_bound_together(client):
+    writer = await sent(client, bytes(40_000), 60_000)
+    while (await answer(client, PREDICT, bytes(40_000)))[0] != 503:
+        await asyncio.sleep(0.01)
+    assert (await answer(client, PREDICT, files(b"ab")))[0] == 200
+    writer.close()
+    while (await answer(client, PREDICT, bytes(40_000)))[0] != 400:
+        await asyncio.sleep(0.01)
+
+
 @served(seconds=0.1)
 async def test_a_client_that_sends_a_part_of_a_request_gets_408(client):
     reader, writer = await asyncio.open_connection(client.host, client.port)
@@ -559,6 +620,18 @@ def test_clients_that_leave_are_forgotten(serve, caplog):
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
+def test_bytes_that_are_no_http_are_refused_without_a_traceback(serve, caplog):
+    async def story(client):
+        for text in ("GET / HTTP/9.x", "POST /v1/models HTTP/1.1\r\nContent-Length: x", "GET / HTTP/1.1\r\nbad header"):
+            reader, writer = await asyncio.open_connection(client.host, client.port)
+            writer.write(f"{text}\r\n\r\n".encode())
+            assert (await reader.readline()).startswith(b"HTTP/1.0 400")
+            writer.close()
+
+    serve(story)
+    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+
+
 def test_an_error_in_the_server_is_500_without_its_text_and_the_server_continues(serve, caplog):
     async def story(client):
         status, found = await answer(client, PREDICT, files(b"crash"))
@@ -573,11 +646,23 @@ def test_an_error_in_the_server_is_500_without_its_text_and_the_server_continues
 @pytest.mark.parametrize("host", ["example.com", "127.0.0.1.example.com", "[::1", ""])
 @served()
 async def test_on_the_loopback_interface_other_hosts_are_refused(client, host):
-    for right in ("localhost", "127.0.0.1:99", "[::1]:99"):
+    for right in ("localhost", "127.0.0.1:99", "127.0.0.2", "[::1]:99", "[::ffff:127.0.0.1]:99"):
         assert (await answer(client, "/healthz", method="get", headers={"Host": right}))[0] == 200
     status, found = await answer(client, "/healthz", method="get", headers={"Host": host})
     assert status == 403
     assert "expected localhost" in found["error"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.2", "127.255.255.254"])
+def test_every_address_of_the_loopback_interface_keeps_other_hosts_out(monkeypatch, host):
+    monkeypatch.setattr(module, "Embedder", Quick)
+
+    async def statuses():
+        async with TestClient(TestServer(serving.application(None, Preprocessing(size=2)), host=host)) as client:
+            hosts = (host, "example.com")
+            return [(await answer(client, "/healthz", method="get", headers={"Host": each}))[0] for each in hosts]
+
+    assert asyncio.run(statuses()) == [200, 403]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import tensorflow as tf
@@ -38,7 +39,7 @@ class Embedder:
 
     def read(self, image: bytes | Boxed) -> tuple[np.ndarray, str]:
         """The pixels of a file, or of a box in a file, and the reason for none, empty if there are some."""
-        return self._read(image.content, image.box) if isinstance(image, Boxed) else self._read(image)
+        return self._read(*_file_of(image))
 
     def __call__(self, images: list[np.ndarray], signature: str = PIXELS) -> list[dict[str, np.ndarray | bytes] | str]:
         """For the pixels of each image, of `shape`: its outputs by name, or why it has none."""
@@ -46,6 +47,19 @@ class Embedder:
         outputs = self._functions[signature](pixels)
         rows = [{name: values[row] for name, values in outputs.items()} for row in range(len(pixels))]
         return [row if all(map(_is_finite, row.values())) else _NOT_FINITE for row in rows]
+
+    def window(self, image: bytes | Boxed) -> tuple[slice, slice]:
+        """The rows and columns of the pixels of `read` without the bars of padding, which change with their color."""
+        if self.preprocessing.fit != "pad":
+            return slice(None), slice(None)
+        black, white = (reader(*_file_of(image))[0] for reader in self._padding_readers)
+        is_content = (black == white).all(-1)
+        rows, columns = (np.flatnonzero(is_content.any(axis)) for axis in (1, 0))
+        return slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
+
+    @cached_property
+    def _padding_readers(self):
+        return [replace(self.preprocessing, fill=fill).reader() for fill in (0, 255)]
 
     def picture(self, path: str, side: int, box: tuple[float, ...] | None = None) -> tuple[str, bytes]:
         """A small picture of an image file: its type, and a PNG of a small image or a JPEG reduced to `side`.
@@ -87,16 +101,27 @@ def _framed(pixels, box, width):
     return framed
 
 
-def heat_pictures(images: Sequence[np.ndarray], maps: Sequence[np.ndarray]) -> list[bytes]:
-    """PNGs of images under maps `(h, w)`: red is positive, blue negative, and 60% of the color at the largest share."""
-    most = max(np.abs(shares).max() for shares in maps) or 1.0
-    return [tf.io.encode_png(_heated(image, shares / most)).numpy() for image, shares in zip(images, maps, strict=True)]
+def heat_pictures(
+    images: Sequence[np.ndarray], maps: Sequence[np.ndarray], windows: Sequence[tuple[slice, slice]]
+) -> list[bytes]:
+    """PNGs of windows of images under maps `(h, w)`: red above the mean of the window, blue below.
+
+    The color covers 60% at the place that is farthest from the mean.
+    """
+    heated = [_heated(*each) for each in zip(images, maps, windows, strict=True)]
+    return [tf.io.encode_png(pixels).numpy() for pixels in heated]
 
 
-def _heated(image, heat):
-    heat = tf.image.resize(heat[..., None], image.shape[:2]).numpy()
+def _heated(image, shares, window):
+    heat = tf.image.resize(np.asarray(shares)[..., None], image.shape[:2]).numpy()[window]
+    heat = heat - heat.mean(dtype=np.float64)
+    heat /= np.abs(heat).max() or 1.0
     color, cover = np.where(heat > 0, _RED, _BLUE), 0.6 * np.abs(heat)
-    return np.round((1 - cover) * image + cover * color).astype(np.uint8)
+    return np.round((1 - cover) * image[window] + cover * color).astype(np.uint8)
+
+
+def _file_of(image):
+    return (image.content, image.box) if isinstance(image, Boxed) else (image,)
 
 
 def _is_finite(values):

@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from aiohttp import ClientPayloadError, web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 
 from tfdml.serving.limits import Limits, RefusedError
@@ -15,6 +16,8 @@ from tfdml.serving.monitoring import Monitor
 LIMITS, BODY = web.AppKey("limits", Limits), web.RequestKey("body", bytes)
 
 _LOG = logging.getLogger("tfdml.serving")
+HTTP_LOG = logging.getLogger("tfdml.serving.http")  # of aiohttp, in place of its own
+HTTP_LOG.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
 _SAME_SITE = {"same-origin", "none"}  # "none": a person opened the address
 _FREE = ("/healthz", "/metrics")  # answered at any load
 _RETRY_SECONDS = "1"

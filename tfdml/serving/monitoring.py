@@ -1,6 +1,8 @@
 """Prometheus metrics of a server, and the table of its searches."""
 
+import contextlib
 import datetime
+import errno
 import os
 import warnings
 from collections.abc import Iterable, Sequence
@@ -11,6 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metr
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from tfdml._core.atomic import fcntl
 from tfdml._core.checks import require
 from tfdml.typing import FilePath
 
@@ -18,6 +21,7 @@ FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # names the folder in which the processes o
 _IMAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _SCORES = tuple(number / 20 for number in range(-20, 21))  # of cosines
 _HEADER = b"time,score,unknown\n"
+_MAX_LINE = 256  # bytes
 
 
 class Monitor:
@@ -65,16 +69,17 @@ class Monitor:
 class _SearchLog:
     """A table that `tfdml drift` reads, and to which lines are appended, each time by one call of the system.
 
-    A line that cannot be written, because the disk is full, is lost with a warning; no request fails for it. A file
-    that is moved away begins anew.
+    Lines that cannot be written, because the disk is full, are lost with one warning, and no request fails for them.
+    What was written of them is removed. A file that is moved away begins anew.
     """
 
     def __init__(self, path):
-        self._path, self._has_failed = path, False
-        self._write(b"")
-        with open(path, "rb") as file:
+        self._path, self._fails = path, False
+        with open(path, "a+b") as file:
+            file.seek(0)
             begin = file.read(len(_HEADER))
-        require(begin == _HEADER, f"the file {str(path)!r}", "a new file, or one that a server has written")
+        require(begin in (b"", _HEADER), f"the file {str(path)!r}", "a new file, or one that a server has written")
+        self._write(b"")
 
     def append(self, scores, threshold):
         """A line for each score."""
@@ -84,13 +89,42 @@ class _SearchLog:
         try:
             self._write(lines.encode())
         except OSError as error:
-            if not self._has_failed:
+            if not self._fails:
                 warnings.warn(f"{self._path}: searches are not logged: {error}", stacklevel=2)
-            self._has_failed = True
+            self._fails = True
+        else:
+            self._fails = False
 
     def _write(self, lines):
-        with open(self._path, "ab", buffering=0) as file:
-            file.write(lines if file.tell() else _HEADER + lines)
+        with open(self._path, "a+b", buffering=0) as file:
+            _lock(file)
+            end = self._end(file)
+            content = lines if end else _HEADER + lines
+            try:
+                if file.write(content) != len(content):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError:
+                with contextlib.suppress(OSError):  # no file, but a device
+                    file.truncate(end)
+                raise
+
+    def _end(self, file):
+        """The end of the last line. A part of a line behind it, left when a machine stopped, is removed."""
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _MAX_LINE))
+        tail = file.read(_MAX_LINE) if size else b""
+        part = len(tail) - tail.rfind(b"\n") - 1
+        if part:
+            warnings.warn(f"{self._path}: the last line was cut, and is removed: {tail[-part:]!r}", stacklevel=2)
+            file.truncate(size - part)
+        return size - part
+
+
+def _lock(file):
+    """Wait until no other process writes a file, until it is closed; where there are no locks, go on."""
+    if fcntl is not None:
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
 
 
 class _Processes(Collector):

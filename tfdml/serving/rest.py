@@ -179,10 +179,13 @@ def read_pair(body: bytes, limits: Limits) -> list[bytes | Boxed | tuple[str, An
     return pair
 
 
-def explanation(images: list[np.ndarray], maps: Sequence[np.ndarray]) -> bytes:
-    """The answer of `:explain`: maps of two images, their sum, and the images under them as data URLs."""
+def explanation(images: list[np.ndarray], maps: Sequence[np.ndarray], windows: Sequence[tuple[slice, slice]]) -> bytes:
+    """The answer of `:explain`: the cosine of two images, their maps, each of which sums up to it, and their pictures.
+
+    The pictures are data URLs of what is inside the windows, under the maps.
+    """
     _require(np.isfinite(maps).all(), "images whose similarity is not finite", "finite numbers")
-    urls = [f"data:image/png;base64,{base64.b64encode(png).decode()}" for png in heat_pictures(images, maps)]
+    urls = [f"data:image/png;base64,{base64.b64encode(png).decode()}" for png in heat_pictures(images, maps, windows)]
     return as_json({"cosine": maps[0].sum(dtype=np.float64), "maps": maps, "pictures": urls})
 
 

@@ -25,7 +25,7 @@ from tfdml.serving.bodies import Boxed, listed
 from tfdml.serving.embedder import Embedder
 from tfdml.serving.index_records import SEARCH, IndexRecords, Query, model_index
 from tfdml.serving.limits import PARALLEL_FILES, Limits, RefusedError
-from tfdml.serving.middleware import BODY, LIMITS, Middleware
+from tfdml.serving.middleware import BODY, HTTP_LOG, LIMITS, Middleware
 from tfdml.serving.monitoring import Monitor
 from tfdml.serving.signatures import EMBEDDING, PIXELS
 from tfdml.typing import Embedder as ImageModel
@@ -118,7 +118,8 @@ def application(
     server = _Server(embedder, records, model_index(model), names, limits, batch_size, monitor, texts)
     server.threshold, server.similarity_map = getattr(model, "threshold", None), similarity_map
     middleware = Middleware(limits, monitor)
-    app = web.Application(middlewares=[middleware.answer, middleware.limit], client_max_size=limits.max_body)
+    handling = {"logger": HTTP_LOG}  # bytes that are no HTTP, which anyone can send, are not logged
+    app = web.Application(middlewares=[middleware.answer, middleware.limit], handler_args=handling)
     app[LIMITS] = limits
     app.add_routes(server.routes())
     if newer is not None:
@@ -287,7 +288,8 @@ class _Server:
             maps = await self._in_pool("model", self.similarity_map, *images)
         except ValueError as error:
             raise RefusedError(400, f"The model cannot explain these images. {error}") from error
-        return await self._json(rest.explanation, images, maps)
+        windows = await self._in_pool("pictures", lambda: list(map(self._embedder.window, files)))
+        return await self._json(rest.explanation, images, maps, windows)
 
     async def search_in_model(self, request):
         """Neighbors of the images of a request in the index inside the model."""

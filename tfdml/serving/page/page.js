@@ -4,6 +4,7 @@ const model = `v1/models/${document.body.dataset.model}`;
 const element = (id) => document.getElementById(id);
 const HINT = element("hint").textContent;
 const NUM_ITEMS = 12;
+const SCORES = { cosine: "Cosine", euclidean: "Euclidean distance", dot: "Dot product" };
 let query = null; // the instance that is shown: {b64}, {b64, box} or {row}
 let corner = null; // of a box that is being drawn, in pixels of the image
 let greeting = []; // the random items that are shown before there is a query
@@ -123,26 +124,28 @@ function tile(item) {
   });
   const entry = document.createElement("li");
   entry.append(button);
-  if (index.explains && score !== undefined && query.text === undefined) entry.append(why(row, title));
+  if (index.explains && score !== undefined && query.text === undefined) entry.append(why(row, title, score));
   return entry;
 }
 
-function why(row, title) {
+function why(row, title, score) {
   const button = text("button", "Why?");
   Object.assign(button, { type: "button", className: "why", ariaLabel: `Why? ${title}` });
-  button.addEventListener("click", () => explain(row, title));
+  button.addEventListener("click", () => explain(row, title, score));
   return button;
 }
 
-async function explain(row, title) {
+async function explain(row, title, score) {
   const shown = text("div", "Comparing…"); // of this click: what comes late is not seen
   element("pair").replaceChildren(shown);
   element("reason").showModal();
   try {
     const { cosine, pictures } = await post("explain", { instances: [query, { row }] });
     const images = pictures.map((source, place) => Object.assign(new Image(), { src: source, alt: place ? title : "Query" }));
-    const hint = text("p", "As the model takes them. Red places make the two alike, blue ones less so.");
-    shown.replaceChildren(text("h2", `Cosine ${cosine.toFixed(3)}`), ...images, hint);
+    const heading = text("h2", `${SCORES[index.metric] ?? index.metric} ${score.toFixed(3)}`);
+    const sum = `The shares of the places of each image add up to the cosine of the two, ${cosine.toFixed(3)}.`;
+    const hint = text("p", `As the model takes them. ${sum} Red places add more than the mean of the image, blue ones less.`);
+    shown.replaceChildren(heading, ...images, hint);
   } catch (error) {
     shown.textContent = error.message;
   }

@@ -63,6 +63,7 @@ function show(answer) {
 }
 
 async function start() {
+  if (location.protocol === "file:") return; // what the page says
   const [runtime, preprocessing] = await Promise.all([json("runtime.json"), json("preprocessing.json")]);
   const ort = await import(new URL(`${runtime.scripts}ort.wasm.min.mjs`, location));
   ort.env.wasm.wasmPaths = new URL(runtime.scripts, location).href;
