@@ -137,6 +137,34 @@ def test_a_command_runs_once_its_words_are_read():
     assert done.stderr == ""
 
 
+NOISE = """
+import os
+from tfdml.__main__ import _without_log_lines
+with _without_log_lines({kinds!r}):
+    for line in ("I0000 00:00:1.2 3 a.cc:4] one", "W0000 00:00:1.2 3 a.cc:4] two", "E0000 a.cc:4] three", "four"):
+        os.write(2, line.encode() + bytes([10]))
+    if {is_aborted}:
+        os.abort()
+os.write(2, b"five" + bytes([10]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_aborted", "shown"),
+    [
+        ("", False, "I W E four five"),
+        ("I", False, "W E four five"),
+        ("IW", False, "E four five"),
+        ("IW", True, "E four"),
+    ],
+)
+def test_log_lines_of_libraries_are_left_out_and_errors_are_shown(kinds, is_aborted, shown):
+    program = NOISE.format(kinds=kinds, is_aborted=is_aborted)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False)
+    lines = done.stderr.splitlines()
+    assert " ".join(line[0] if line[1:5] == "0000" else line for line in lines) == shown
+
+
 @pytest.mark.parametrize("name", parser.COMMANDS)
 def test_command_has_a_function_a_sentence_of_help_and_an_example(name):
     declare, example = parser.COMMANDS[name]
