@@ -1,19 +1,28 @@
 """The command `tfdml`, which answers `--help`, `--version` and wrong options before Keras is imported.
 
-TensorFlow logs errors only, unless the environment says otherwise. What it logs before it has read this is held back,
-line by line; any other line is shown.
+TensorFlow logs errors only, unless the environment says otherwise. Lines that it writes past its own log, while it is
+imported and while it converts a model, are left out by the same level; any other line is shown.
 """
 
 import contextlib
 import os
-import re
+import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 
 from tfdml import cli
 
-_LOG = re.compile(rb"WARNING: All log messages before absl::|[IW]\d{4} ")  # TensorFlow 2.21, before its log is set up
+_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+_KINDS = {"0": "", "1": "I"}  # of lines that are left out; I and W from level 2 on
+_FILTER = """
+import re, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+log = re.compile(rb"WARNING: All log messages before absl::|[%s]\\d{4} ")
+for line in sys.stdin.buffer:
+    if not log.match(line):
+        sys.stderr.buffer.write(line)
+        sys.stderr.buffer.flush()
+"""
 
 
 def main() -> int:
@@ -21,28 +30,37 @@ def main() -> int:
     options = cli.parse()
     if code := cli.check_names(options):
         return code
-    is_silent = "TF_CPP_MIN_LOG_LEVEL" not in os.environ
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    with _without_log_lines() if is_silent else contextlib.nullcontext(), contextlib.suppress(ImportError):
+    kinds = _KINDS.get(os.environ.setdefault(_LEVEL, "3"), "IW")
+    with _without_log_lines(kinds), contextlib.suppress(ImportError):
         cli.commands_of(options)
-    return cli.run(options)
+    with _without_log_lines(kinds if options.command == "export" else ""):
+        return cli.run(options)
 
 
 @contextlib.contextmanager
-def _without_log_lines() -> Iterator[None]:
-    """Show what is written to the file descriptor of stderr afterwards, without the lines of a library's log."""
+def _without_log_lines(kinds: str) -> Iterator[None]:
+    """Leave out the lines of these kinds that libraries write to the file descriptor of stderr.
+
+    Another process reads it, which also shows the last words of one that is aborted.
+    """
+    if not kinds:
+        yield
+        return
     sys.stderr.flush()
-    stderr = os.dup(2)
-    with tempfile.TemporaryFile() as lines:
-        os.dup2(lines.fileno(), 2)
-        try:
-            yield
-        finally:
-            sys.stderr.flush()
-            os.dup2(stderr, 2)
-            os.close(stderr)
-            lines.seek(0)
-            os.write(2, b"".join(line for line in lines if not _LOG.match(line)))
+    shown = os.dup(2)
+    words = [sys.executable, "-I", "-S", "-c", _FILTER % kinds]
+    reader = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=shown)
+    assert reader.stdin is not None
+    os.dup2(reader.stdin.fileno(), 2)
+    reader.stdin.close()
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(shown, 2)
+        os.close(shown)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            reader.wait(5)
 
 
 if __name__ == "__main__":

@@ -72,6 +72,7 @@ decode.reader = lambda: read
 def run(here, capsys, monkeypatch):
     """Function from a command to its exit code, and what it printed on stdout and stderr. The model is a fast one."""
     (here / "model").mkdir()
+    (here / "model" / "saved_model.pb").touch()
     opened = inputs.open_model
     fast = lambda path, view: (Blocks(), decode) if (path, view) == ("model", None) else opened(path, view)  # noqa: E731
     monkeypatch.setattr(inputs, "open_model", fast)
@@ -377,7 +378,7 @@ def bad(here):
         ("check photos --split test", 2, "SET='photos': "),
         ("evaluate text.keras photos", 2, "MODEL='text.keras': "),
         ("evaluate damaged photos", 2, "MODEL='damaged': Received path='damaged', a SavedModel that cannot be read"),
-        ("evaluate photos photos", 2, "MODEL='photos': Received path='photos', which holds no SavedModel"),
+        ("evaluate photos photos", 2, "MODEL='photos': Received a folder of images, expected a SavedModel"),
         ("evaluate model photos --preprocessing view.json", 2, "--preprocessing view.json: "),
         ("embed photos photos --model model", 1, "which is not a file of an earlier version"),
         ("embed photos out.npy --model model", 1, "expected a .parquet file, or a folder"),
@@ -465,6 +466,7 @@ def migrating(run, monkeypatch):
         inputs, "open_model", lambda path, view: (Rotated(), decode) if path == "rotated" else opened(path, view)
     )
     Path("rotated").mkdir()
+    Path("rotated/saved_model.pb").touch()
     paths = [str(path) for path in sorted(Path("photos").rglob("*.png"))]
     search.Exact(embedded(), metadata={"path": paths}, model="blocks").save("index")
     return run

@@ -70,22 +70,58 @@ def test_questions_are_answered_before_anything_heavy_is_imported(words, code, t
         ("train photos --out run --config no.toml", "--config: Received no.toml: no such file or folder"),
         ("embed photos out --model nothing", "MODEL='nothing': Received no such file or folder, expected a SavedModel"),
         ("embed photos out --model photos --preprocessing no.json", "--preprocessing: Received no.json: no such file"),
-        ("search photos nothing set.csv", "INDEX: Received nothing: no such file or folder, expected what"),
-        ("search photos photos set.csv 1.png 2.png", "IMAGE: Received 1.png, 2.png: no such file or folder"),
+        ("search model nothing set.csv", "INDEX: Received nothing: no such file or folder, expected what"),
+        ("search model photos set.csv 1.png 2.png", "IMAGE: Received 1.png, 2.png: no such file or folder"),
         ("compare set.csv no.npy --labels set.csv", "FILE: Received no.npy: no such file or folder, expected files of"),
         ("clean photos nothing --out findings", "FOLDER: Received nothing: no such file or folder"),
-        ("serve photos --host 256.0.0.1", "--host 256.0.0.1 --port 8501: Received an address that cannot be used"),
+        ("serve model --host 256.0.0.1", "--host 256.0.0.1 --port 8501: Received an address that cannot be used"),
     ],
 )
 def test_names_of_nothing_are_answered_before_anything_heavy_is_imported(words, text, tmp_path):
     (tmp_path / "photos" / "class").mkdir(parents=True)
     (tmp_path / "set.csv").write_text("path,label\n")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "saved_model.pb").touch()
     done = run(*words.split(), folder=tmp_path)
     assert done.stderr.startswith(f"tfdml: error: {text}")
     assert done.stdout == "2 []\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("evaluate photos run", "MODEL='photos': Received a folder of images, expected a model, which is in the place"),
+        ("search run/index run 1.jpg", "MODEL='run/index': Received an index, expected a model, which is in the place"),
+        ("serve run/index", "MODEL='run/index': Received an index, expected a model. A run is served with its index: "),
+        ("serve own", "MODEL='own': Received an index, expected a model: tfdml serve MODEL --index own."),
+        ("search run run 1.jpg", "INDEX='run': Received a run of tfdml train, expected its index, run/index."),
+        ("embed photos out --model thing", "MODEL='thing': Received no such file or folder (did you mean 'things'?), "),
+        ("embed photos out --model unknown", "other, things."),
+        (
+            "check phots",
+            "SET='phots': Received no such file or folder (did you mean 'photos'?), expected a folder with",
+        ),
+        (
+            "check 1.jpg",
+            "SET='1.jpg': Received an image file, expected a folder with one subfolder of images per class",
+        ),
+        ("check photos.zip", "SET='photos.zip': Received an archive, which must be unpacked first, expected a folder"),
+        ("clean 1.jpg --out findings", "FOLDER: Received 1.jpg: an image file, expected folders of images."),
+    ],
+)
+def test_an_error_says_what_is_there_or_near(words, text, tmp_path, monkeypatch, capsys):
+    files = ("photos/a/1.png", "run/index/index.json", "own/index.json", "1.jpg", "photos.zip")
+    for name in (*files, "savedmodels/things/model.json", "savedmodels/other/model.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "run" / "settings.toml").write_text('format = "tfdml.training/1"')
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(words.split()) == 2
+    assert text in capsys.readouterr().err
+
+
 def test_a_taken_port_is_told_before_anything_heavy_is_imported(tmp_path):
+    (tmp_path / "saved_model.pb").touch()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = run("serve", str(tmp_path), "--port", str(port))
@@ -99,6 +135,34 @@ def test_a_command_runs_once_its_words_are_read():
     assert "glyphs-nt-xent" in done.stdout
     assert done.stdout.splitlines()[-1] == "0 ['keras', 'tensorflow', 'tfdml.losses']"
     assert done.stderr == ""
+
+
+NOISE = """
+import os
+from tfdml.__main__ import _without_log_lines
+with _without_log_lines({kinds!r}):
+    for line in ("I0000 00:00:1.2 3 a.cc:4] one", "W0000 00:00:1.2 3 a.cc:4] two", "E0000 a.cc:4] three", "four"):
+        os.write(2, line.encode() + bytes([10]))
+    if {is_aborted}:
+        os.abort()
+os.write(2, b"five" + bytes([10]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_aborted", "shown"),
+    [
+        ("", False, "I W E four five"),
+        ("I", False, "W E four five"),
+        ("IW", False, "E four five"),
+        ("IW", True, "E four"),
+    ],
+)
+def test_log_lines_of_libraries_are_left_out_and_errors_are_shown(kinds, is_aborted, shown):
+    program = NOISE.format(kinds=kinds, is_aborted=is_aborted)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False)
+    lines = done.stderr.splitlines()
+    assert " ".join(line[0] if line[1:5] == "0000" else line for line in lines) == shown
 
 
 @pytest.mark.parametrize("name", parser.COMMANDS)

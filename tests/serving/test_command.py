@@ -31,6 +31,7 @@ def serve(capsys, monkeypatch, tmp_path):
     made = {}
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "saved_model.pb").touch()
 
     def application(model, view, **options):
         made.update(options, model=model)
@@ -286,7 +287,7 @@ def test_a_damaged_model_and_a_damaged_index_are_named(tmp_path, capsys, monkeyp
     search.Exact(np.eye(3)).save(tmp_path / "index")
     (tmp_path / "index" / "index.json").write_text("{}")
     monkeypatch.setattr(inputs, "open_model", lambda path, view: (path, Preprocessing(size=8)))
-    assert cli.main(["serve", str(tmp_path), "--port", "0", "--index", str(tmp_path / "index")]) == 2
+    assert cli.main(["serve", str(tmp_path / "model"), "--port", "0", "--index", str(tmp_path / "index")]) == 2
     assert "INDEX=" in capsys.readouterr().err
 
 

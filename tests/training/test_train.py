@@ -22,7 +22,7 @@ from tfdml.datasets import LabeledSet
 from tfdml.embedding import in_memory
 from tfdml.evaluation.report.records import PerQuery
 from tfdml.training import network, outputs, read_settings
-from tfdml.training.network import bytes_per_image, require_memory
+from tfdml.training.network import bytes_per_image, license_of, require_memory
 from tfdml.training.options import TrainingSettings
 from tfdml.training.outputs import verdict
 from tfdml.training.progress import History, KeepBest, Stages, clock
@@ -440,6 +440,14 @@ def test_a_damaged_table_of_epochs_is_named(tmp_path):
     (tmp_path / "history.csv").write_text("epoch,loss\nx,1\n")
     with pytest.raises(ValueError, match=r"damaged '.*history\.csv', expected a row per epoch"):
         History(tmp_path / "history.csv", num_epochs=2)
+
+
+def test_a_card_has_the_license_of_the_weights_that_a_run_began_with():
+    began = SimpleNamespace(backbone="EfficientNetLite0", weights="imagenet")
+    assert license_of(began, is_trained=False).startswith("Apache-2.0. The weights are those of EfficientNet-Lite0 in")
+    trained = license_of(began, is_trained=True)
+    assert trained.startswith("not stated. The training began with the weights of EfficientNet-Lite0 in the package ")
+    assert license_of(SimpleNamespace(backbone="ResNet50", weights="imagenet"), is_trained=False) == "not stated"
 
 
 def test_a_sentence_says_whether_training_helped():

@@ -33,6 +33,7 @@ from tfdml.cli.printing import (
 from tfdml.datasets.readers.image_folder import is_problem
 from tfdml.embedding.in_memory import embed, embed_loadable
 from tfdml.embedding.to_disk import write_embeddings
+from tfdml.evaluation.report.chance import AT_CHANCE, is_at_chance
 from tfdml.evaluation.report.records import plain
 from tfdml.models.from_backbone import require_name
 from tfdml.search.index.tables import close_values
@@ -100,6 +101,8 @@ def run_evaluate(options: argparse.Namespace) -> int:
     report = evaluation.evaluate(embeddings, images.take(rows), distractors=options.distractors)
     if options.html is not None:
         report.html(options.html)
+    if is_at_chance(report):
+        say(f"warning: the result is {AT_CHANCE}")
     print_result(options, {**report.as_dict(), "skipped_examples": as_records(skipped)}, table_lines(report))
     return EXIT_FAILED if skipped else EXIT_OK
 

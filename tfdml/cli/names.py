@@ -3,14 +3,15 @@
 import argparse
 import contextlib
 import csv
-import importlib.metadata
 import socket
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from tfdml._core.optional import optional_packages
-from tfdml.cli.parser import INDEX, MODEL, SET
+from tfdml.cli.parser import IMAGENET, INDEX, MODEL, SET
+from tfdml.cli.paths import INDEX as INDEX_KIND
+from tfdml.cli.paths import RUN, is_model, kind_of, names_of_zoo, nothing_at
 from tfdml.cli.printing import UsageError
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -71,16 +72,16 @@ def _require(condition, argument, received, expected):
 
 def _require_files(argument, names, is_there=Path.is_file, expected="a file"):
     missing = [name for name in names if not is_there(Path(name).expanduser())]
-    are_there = any(Path(name).expanduser().exists() for name in missing)  # as something else
-    received = f"{', '.join(missing)}: {'a file or folder of another kind' if are_there else 'no such file or folder'}"
-    _require(not missing, argument, received, expected)
+    if missing:
+        kind = kind_of(missing[0]) or nothing_at(missing[0])
+        _require(False, argument, f"{', '.join(missing)}: {kind}", expected)
 
 
 def _require_set(options):
     name = options.set
     if not name.startswith("tfds:"):
         is_there = Path(name).is_file() if is_table(name) else Path(name).is_dir()
-        _require(is_there, f"SET={name!r}", "no such file or folder", SET)
+        _require(is_there, f"SET={name!r}", kind_of(name) or nothing_at(name), SET)
     if Path(name).suffix in DELIMITERS:
         _require_columns(options)
 
@@ -104,18 +105,34 @@ def _require_columns(options):
 
 
 def _require_model(options):
-    """A file, a folder, a URL, a model in the folder of the zoo, or a name where a package with models is installed."""
-    name = options.model
+    """A model at a path, a URL, or the name of a model of the zoo, with or without one of its towers."""
+    name, known, kind = options.model, names_of_zoo(), kind_of(options.model)
     entry, _, last = name.rstrip("/").rpartition("/")
-    names = [name, entry] if entry and last in _TOWERS else [name]
-    is_there = any(path.exists() for each in names for path in (Path(each).expanduser(), Path("savedmodels") / each))
-    is_elsewhere = "://" in name or (options.command == "clean" and name == "imagenet")
-    if (
-        not is_there
-        and not is_elsewhere
-        and ("/" in names[-1] or not importlib.metadata.entry_points(group="tfdml.zoo"))
-    ):
-        raise UsageError(f"MODEL={name!r}: Received no such file or folder, expected {MODEL}.")
+    names = [name.rstrip("/"), entry] if entry and last in _TOWERS else [name.rstrip("/")]
+    is_elsewhere = "://" in name or (options.command == "clean" and name == IMAGENET)
+    if is_elsewhere or any(each in known or is_model(kind_of(each)) for each in names):
+        return
+    zoo = f": {', '.join(known)}" if known else ""
+    expected = _advice(options, kind) or f"{MODEL}{zoo}"
+    _require(False, f"MODEL={name!r}", kind or nothing_at(name, known), expected)
+
+
+def _advice(options, kind):
+    """What to type in place of arguments that are exchanged, or of the index of a run; None for anything else."""
+    if kind == INDEX_KIND and options.command == "serve":
+        run = str(Path(options.model).parent)
+        if kind_of(run) == RUN:
+            return f"a model. A run is served with its index: tfdml serve {run}"
+        return f"a model: tfdml serve MODEL --index {options.model}"
+    other = next((name for name in ("set", "index") if is_model(kind_of(getattr(options, name, None) or ""))), None)
+    return None if other is None else f"a model, which is in the place of {other.upper()}: exchange the two"
+
+
+def _require_index(options):
+    name = options.index
+    if "://" not in name:
+        _require_files("INDEX", [name], Path.exists, INDEX)
+        _require(kind_of(name) != RUN, f"INDEX={name!r}", RUN, f"its index, {name.rstrip('/')}/index")
 
 
 def _require_new_run(options):
@@ -198,7 +215,7 @@ _CHECKS = {
     "preprocessing": lambda options: _require_files("--preprocessing", [options.preprocessing]),
     "config": lambda options: _require_files("--config", [options.config]),
     "model": _require_model,
-    "index": lambda options: "://" in options.index or _require_files("INDEX", [options.index], Path.exists, INDEX),
+    "index": _require_index,
     "images": _require_queries,
     "captions": lambda options: options.captions == "txt" or _require_files("--captions", [options.captions]),
     "out": _require_new_run,

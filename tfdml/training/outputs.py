@@ -17,12 +17,13 @@ from tfdml._core.checksums import SUMS, fingerprint, write_checksums
 from tfdml._core.environment import environment
 from tfdml.embedding.in_memory import embed
 from tfdml.evaluation import Evaluation
+from tfdml.evaluation.report.chance import AT_CHANCE, is_at_chance
 from tfdml.evaluation.report.page import page
 from tfdml.metrics.statistics.confidence import least_classes
 from tfdml.models import TextModel
 from tfdml.networks import merge_lora
 from tfdml.training.captions import TEXT, captions_of, evaluations_of_captions
-from tfdml.training.network import frozen_network
+from tfdml.training.network import frozen_network, license_of
 from tfdml.training.plan import Plan
 from tfdml.training.progress import Stages
 from tfdml.visualize import write_thumbnails
@@ -69,6 +70,14 @@ def write_outputs(
         embeddings |= {FROZEN: before_training(folder, plan)} if best_epoch else {TRAINED: _measured(trained, plan)}
         evaluations = {name: _evaluation(embeddings[name], plan) for name in (TRAINED, FROZEN)}
         sentence = verdict(evaluations[TRAINED], evaluations[FROZEN], best_epoch)
+        dim = model.output_shape[-1]
+        if dim != settings.dim:
+            sentence += (
+                f" It has {dim:,} numbers per image, {4 * dim:,} bytes in the index, in place of dim={settings.dim}."
+            )
+        gallery = None if plan.gallery is None else plan.gallery.labels
+        if all(is_at_chance(each, gallery) for each in evaluations.values()):
+            sentence += f" Both networks are {AT_CHANCE}."
         rows, captions = plan.rows[plan.reported], captions_of(plan.parts[plan.reported], settings.text_encoder)
         retrieved = evaluations_of_captions(captions, best.towers[0], embeddings[TRAINED][rows]) if captions else {}
         sentence = " ".join([sentence, *(_summary_of(name, each.metrics) for name, each in retrieved.items())])
@@ -85,6 +94,7 @@ def write_outputs(
         "command": command,
         "selection": " ".join([selected, *([_TESTED] if plan.reported == "test" else []), sentence]),
         "limitations": _LIMITATIONS[settings.split_by],
+        "license": license_of(settings, is_trained=best_epoch > 0),
     }
     stages.begin("card", "and checksums")
     write_card(folder, _card(folder, model, settings, images.load, evaluations[exported], texts))
@@ -194,10 +204,11 @@ def _portable(paths):
 
 def _card(folder, model, settings, preprocessing, exported, texts):
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-.") or "run"
-    texts = {"name": name, "recipe": RUN_RECIPE, "license": "not stated", **texts}
+    texts = {"name": name, "recipe": RUN_RECIPE, **texts}
     numbers = entries_of_numbers(exported, exported.protocol, "cosine")
     facts = {"sizes": file_sizes(folder), **environment(), **entries_of_model(model, preprocessing)}
-    return Card(seed=settings.seed, training=asdict(settings), **texts, **numbers, **facts)
+    training = asdict(settings) | {"dim": facts["dimension"]}  # the network before training has a dimension of its own
+    return Card(seed=settings.seed, training=training, **texts, **numbers, **facts)
 
 
 def _summary(settings, train, best_epoch):
