@@ -48,7 +48,7 @@ def require_miner_or_none(option: str, value: Any) -> None:
     """Raise a ValueError unless the value is a function `Pairs -> Pairs` or None."""
     require_function_or_none(option, value)
     require(
-        value is None or _takes(value, "pairs"),
+        value is None or takes(value, "pairs"),
         f"{option}={value!r}",
         "a function Pairs -> Pairs. A selector (pairs, d), such as tfdml.miners.hardest_negatives, is for "
         "TripletLoss(negatives=...)",
@@ -59,14 +59,14 @@ def require_selector_or_none(option: str, value: Any) -> None:
     """Raise a ValueError unless the value is a selector of negatives or None, see `tfdml.miners.selectors`."""
     require_function_or_none(option, value)
     require(
-        value is None or _takes(value, "pairs", "d"),
+        value is None or takes(value, "pairs", "d"),
         f"{option}={value!r}",
         "a selector, a function (pairs, d), such as tfdml.miners.hardest_negatives. A miner, a function "
         "Pairs -> Pairs, is for miner=",
     )
 
 
-def _takes(function, *arguments):
+def takes(function: Any, *arguments: str) -> bool:
     """Whether a function, or the `call` of a Keras layer, takes these positional arguments and needs no others."""
     try:
         inspect.signature(getattr(function, "call", function)).bind(*arguments)
