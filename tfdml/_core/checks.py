@@ -27,6 +27,12 @@ def require_positive(**values: Any) -> None:
         require(value > 0, f"{name}={value!r}", "a number above 0")
 
 
+def require_number(name: str, value: Any) -> None:
+    """Raise a ValueError unless `value` is a finite real number."""
+    is_number = isinstance(value, numbers.Real) or getattr(value, "shape", None) == ()
+    require(is_number and bool(np.isfinite(float(value))), f"{name}={value!r}", "a finite number")
+
+
 def require_fraction(**values: Any) -> None:
     """Raise a ValueError unless every argument, such as `require_fraction(momentum=momentum)`, is in (0, 1]."""
     for name, value in values.items():

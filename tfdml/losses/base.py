@@ -11,6 +11,7 @@ from tfdml._core.checks import (
     require,
     require_function_or_none,
     require_miner_or_none,
+    require_number,
     require_one_of,
     require_whole,
 )
@@ -56,6 +57,13 @@ class FunctionLoss(keras.losses.Loss):
     Keras casts `y_true` to the dtype of the loss, which would merge large class ids. A subclass defines
     `call(y_true, y_pred)`, which returns the values to reduce. `settings`, for `function`, are saved.
     """
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        """A loss whose options for one number, by their annotation, are finite numbers."""
+        for name, parameter in inspect.signature(cls.__init__).parameters.items():
+            if name in options and parameter.annotation in (float, "float"):
+                require_number(name, options[name])
+        return super().__new__(cls)
 
     def __init__(
         self, function: Callable[..., Tensor], settings: dict[str, Any], *, name: str | None, reduction: Any, dtype: Any
