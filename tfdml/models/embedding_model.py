@@ -18,6 +18,7 @@ from tfdml.models.checks.fits import (
     require_no_activity_losses,
     require_usable,
 )
+from tfdml.models.checks.outputs import labels_of, losses_of, require_losses_of_outputs
 from tfdml.models.checks.pixels import require_pixels
 from tfdml.models.compile_config import with_public_optimizers, with_shared_objects
 from tfdml.models.devices import (
@@ -32,7 +33,6 @@ from tfdml.models.devices import (
 )
 from tfdml.models.learning_rates import exclude_from_decay, multipliers_of, scale_updates
 from tfdml.models.micro_batches import in_micro_batches
-from tfdml.models.outputs import labels_of, losses_of, require_losses_of_outputs
 from tfdml.models.own_losses import own_losses
 from tfdml.networks.depth import inner_layers
 from tfdml.networks.lora import adapt, freeze_around_lora, has_lora, merge_lora

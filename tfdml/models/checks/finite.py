@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from tfdml._core.checks import require
-from tfdml.models.outputs import as_array
+from tfdml.models.checks.outputs import as_array
 
 _CHECKED_NUMBERS = 2**20  # at the same time
 

@@ -10,9 +10,9 @@ import numpy as np
 from tfdml._core.checks import as_unmasked, how_to_number, require, takes
 from tfdml.models.checks.finite import require_finite
 from tfdml.models.checks.monitors import require_monitors
+from tfdml.models.checks.outputs import compares_ids, entries_of, labels_of, losses_of
 from tfdml.models.checks.pixels import require_pixels
 from tfdml.models.devices import require_divisible, require_same_run
-from tfdml.models.outputs import compares_ids, entries_of, labels_of, losses_of
 from tfdml.pairs.pairings import require_ids_that_fit
 
 
@@ -82,12 +82,14 @@ def require_usable(model: Any, x: Any, y: Any = None) -> None:
         are_numbers = is_list or isinstance(labels, int | float | np.generic)
         require(not are_numbers, "labels that are no array", expected)
         dtype = np.asarray(labels).dtype if isinstance(labels, list | tuple) else getattr(labels, "dtype", None)
-        if getattr(dtype, "kind", None) in ("U", "S", "O"):
+        if getattr(dtype, "kind", None) in ("U", "S", "O") or (hasattr(labels, "iloc") and not hasattr(dtype, "char")):
             advice = how_to_number("labels", str(dtype), (len(labels),))
             raise ValueError(f"Received labels of dtype {dtype}, expected integer class ids. {advice}")
     for name, data in (("examples", x), ("labels", y)):
         for array in (value for value in keras.tree.flatten(data) if isinstance(value, np.ndarray)):
             as_unmasked(array, name)
+            expected = "an array of objects: np.asarray(texts, object), or a tensor of strings"
+            require(name == "labels" or array.dtype.kind != "U", f"examples of dtype {array.dtype}", expected)
             if name == "labels":
                 require_ids_that_fit(array)
 
