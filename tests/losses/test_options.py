@@ -1,5 +1,6 @@
 """What every loss promises of its options: configs, help, errors, labels, miners. None depends on a backend."""
 
+import inspect
 import json
 
 import keras
@@ -312,3 +313,28 @@ WRONG = [
 def test_a_wrong_option_is_named_where_it_is_given(make, received):
     with pytest.raises(ValueError, match=f"Received {received}.* expected "):
         make()
+
+
+LADDER = [-1, 0, 0.5, 1, 1.5, 2, 90, 180, float("nan"), float("inf"), "x", None]
+
+
+def numeric_settings(loss):
+    """The options of a loss with one number, each with whether it is a whole one."""
+    parameters = inspect.signature(type(loss).__init__).parameters
+    kinds = {"int": True, int: True, "float": False, float: False}
+    return {name: kinds[each.annotation] for name, each in parameters.items() if each.annotation in kinds}
+
+
+@each(lacking(DEFAULTS, OVER_A_BASE))
+def test_an_option_takes_a_number_of_its_range_or_is_named(row):
+    given = {"classes": 3} if OVER_PROXIES in row.traits else {}
+    for name, is_whole in numeric_settings(row.loss).items():
+        for value in LADDER:
+            try:
+                loss = type(row.loss)(**{**row.loss.settings, **given, name: value})
+            except ValueError as error:
+                assert str(error).startswith("Received ") and " expected " in str(error), error  # noqa: PT018, PT017
+                continue
+            assert isinstance(value, int if is_whole else int | float), (name, value)
+            assert np.isfinite(value)
+            assert name not in loss.settings or loss.settings[name] == value

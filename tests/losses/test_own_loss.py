@@ -71,3 +71,27 @@ def test_a_function_that_does_not_return_one_value_per_anchor_is_refused(functio
     message = rf"values of shape {received} from <lambda>, expected \(8,\), one value per anchor"
     with pytest.raises(ValueError, match=message):
         losses.PairLoss(function)(labels, x)
+
+
+def test_a_function_without_a_name_trains():
+    loss = losses.PairLoss(lambda pairs_of_batch: pull_and_push(pairs_of_batch, margin=1.0))
+    assert loss.name == "pair_loss"
+
+
+def test_weights_of_rows_are_refused_where_a_pair_of_rows_is_one_anchor():
+    loss = losses.ContrastiveLoss(pairing=pairs.consecutive_pairs)
+    with pytest.raises(ValueError, match=r"Received 8 sample weights .* for 4 anchors"):
+        loss(LABELS, X, np.ones(8, "float32"))
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "squared", "cosine"])
+def test_copies_of_a_row_are_no_active_pair(distance):
+    x = np.random.default_rng(0).standard_normal((6, 4)).astype("float32")
+    x[1] = x[0]
+    labels = np.array([0, 0, 1, 1, 2, 2])
+    loss = losses.ContrastiveLoss(distance=distance, negative_margin=1e-3, normalize="active")
+    d = numbers(pairs.euclidean(pairs.all_pairs(labels, x)))
+    if distance == "cosine":
+        d = 1 - numbers(pairs.cosine(pairs.all_pairs(labels, x)))
+    d = d**2 if distance == "squared" else d
+    np.testing.assert_allclose(float(loss(labels, x)), (d[2, 3] ** 2 + d[4, 5] ** 2) / 2, rtol=1e-4)

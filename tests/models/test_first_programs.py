@@ -308,3 +308,68 @@ def test_options_in_the_wrong_place_say_where_they_belong():
         losses.ArcFaceLoss(classes=layers.Proxies(3))
     with pytest.raises(TypeError, match=r"ArcFaceLoss\(pairing=tfdml.layers.Proxies\(classes, num_sampled_classes=3"):
         losses.ArcFaceLoss(classes=5, num_sampled_classes=3)
+
+
+def with_nan(values, row=5):
+    values = values.astype("float32")
+    values[row] = np.nan
+    return values
+
+
+def test_a_row_with_nan_is_named_before_a_weight_changes_unless_the_network_fills_it_in():
+    model = make(losses.ContrastiveLoss())
+    assert unchanged(model, r"examples with a value that is NaN or infinite \(first in row 5\)", with_nan(X), Y)
+    assert unchanged(model, r"sample_weight that is NaN .*row 7", X, Y, sample_weight=with_nan(np.ones(48), 7))
+    assert unchanged(model, "row 5", X, Y, validation_data=(with_nan(X), Y))
+    inputs = keras.Input((3,))
+    filled = keras.ops.where(keras.ops.isnan(inputs), 0.0, inputs)
+    imputing = models.EmbeddingModel(inputs, keras.layers.Dense(4)(filled))
+    imputing.compile("adam", loss=losses.ContrastiveLoss())
+    assert np.isfinite(imputing.fit(with_nan(X), Y, verbose=0).history["loss"]).all()
+
+
+def test_a_stream_with_nan_is_one_warning_of_the_loss():
+    with pytest.warns(UserWarning, match=r"The loss of epoch 1 is not finite.*TerminateOnNaN") as noted:
+        make(losses.ContrastiveLoss()).fit(taken(with_nan(X), Y), verbose=0, shuffle=False, epochs=2)
+    assert sum(each.category is UserWarning for each in noted) == 1
+
+
+def test_validation_batches_without_pairs_and_towers_with_one_label_are_a_warning():
+    ordered = {"batch_size": 12, "verbose": 0}
+    with pytest.warns(UserWarning, match=r"0\.0% of the anchors of the validation data had a negative"):
+        make(losses.ContrastiveLoss()).fit(X, Y, validation_data=(X, 0 * Y), **ordered)
+    with pytest.warns(UserWarning, match=r"0\.0% of the anchors of the validation data had a positive"):
+        make(losses.ContrastiveLoss()).fit(X, np.append(Y[:24] % 4, np.arange(24)), validation_split=0.5, **ordered)
+    towers = models.TwoTowers(*(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]) for _ in range(2)))
+    towers.compile("sgd", loss=losses.ContrastiveLoss(pairing=pairs.two_towers))
+    with pytest.warns(UserWarning, match=r"0\.0% of the anchors of the first epoch had a negative"):
+        towers.fit((X, X), 0 * Y, **ordered)
+
+
+def test_layers_that_are_frozen_or_not_after_compile_are_a_warning_where_nothing_changes():
+    model = make(losses.ContrastiveLoss())
+    layer = model.get_layer("dense")
+    layer.trainable = False
+    layer.trainable = True
+    model.fit(X, Y, verbose=0)
+    layer.trainable = False
+    with pytest.warns(UserWarning, match="trainable of dense has changed since the model was compiled"):
+        model.fit(X, Y, verbose=0)
+
+
+def test_a_call_with_fractions_for_an_input_of_integers_is_an_error():
+    model = network_of_images()
+    with pytest.raises(ValueError, match=r"floats in \[0, 1\] for the input 'pixels' of uint8"):
+        model(IMAGES / np.float32(255))
+    for right in (IMAGES, keras.ops.convert_to_tensor(IMAGES.astype("float32")), keras.Input((2, 2, 3))):
+        assert tuple(model(right).shape)[1:] == (3,)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "mse", "mae", "cosine_similarity", keras.metrics.MeanSquaredError()])
+def test_metrics_of_embeddings_and_class_ids_are_an_error_for_each_output(metric):
+    inputs = keras.Input((3,))
+    outputs = {"embedding": keras.layers.Dense(4)(inputs), "scores": keras.layers.Dense(8)(inputs)}
+    model = models.EmbeddingModel(inputs, outputs)
+    both = {"embedding": losses.ContrastiveLoss(), "scores": keras.losses.SparseCategoricalCrossentropy(True)}
+    with pytest.raises(ValueError, match="it would compare class ids with the columns of embeddings"):
+        model.compile("adam", loss=both, metrics={"embedding": [metric], "scores": ["accuracy"]})

@@ -66,3 +66,14 @@ def test_right_programs_train(model, tmp_path):
         model.fit(X, LABELS, epochs=1, verbose=0, callbacks=listed)
     stop = EarlyStopping("val_loss")
     model.fit(X, LABELS, verbose=0, validation_data=(X, LABELS), callbacks=[stop, evaluation()])
+
+
+def test_the_mode_of_a_monitor_is_that_of_its_metric_or_an_error_before_the_first_step(model):
+    for stop in (EarlyStopping("val_map@r"), keras.callbacks.ReduceLROnPlateau("val_recall@1")):
+        model.fit(X, LABELS, epochs=2, verbose=0, callbacks=[evaluation(), stop])
+        assert stop.mode == "max"
+    steps = model.steps
+    own = callbacks.EmbeddingMetrics(X, lambda embeddings, data: {"nmi": 1.0})
+    with pytest.raises(ValueError, match=r"EarlyStopping\(monitor='val_nmi'\) without a mode"):
+        model.fit(X, LABELS, verbose=0, callbacks=[own, EarlyStopping("val_nmi")])
+    assert model.steps == steps

@@ -304,23 +304,32 @@ def looked_at(dataset: Any, look: Callable[[list[Any], list[Any]], None], by_out
     """A `tf.data.Dataset` of the same batches, each of which a function of Python sees when it is drawn.
 
     `look` gets the first example of each input, and all labels of each output, as arrays; `by_output` takes `y` and
-    returns the labels of each output.
+    returns the labels of each output. Ragged and sparse tensors are None, and so are the examples beside them.
     """
     import tensorflow as tf
 
     @tf.autograph.experimental.do_not_convert
     def seen(x, y, *weights):
-        examples = [values[:1] for values in keras.tree.flatten(x)]
-        labels = [values for values in by_output(y) if values is not None]
+        examples, labels = keras.tree.flatten(x), by_output(y)
+        examples = [values[:1] for values in examples] if all(map(_is_dense, examples)) else []
+        readable = [number for number, values in enumerate(labels) if _is_dense(values)]
 
         def look_at(*arrays):
-            look(list(arrays[: len(examples)]), list(arrays[len(examples) :]))
+            by_number = dict(zip(readable, arrays[len(examples) :], strict=True))
+            look(list(arrays[: len(examples)]), [by_number.get(number) for number in range(len(labels))])
             return np.int32(0)
 
-        with tf.control_dependencies([tf.numpy_function(look_at, [*examples, *labels], tf.int32)]):
+        tensors = [*examples, *(labels[number] for number in readable)]
+        with tf.control_dependencies([tf.numpy_function(look_at, tensors, tf.int32)]):
             return (x, keras.tree.map_structure(tf.identity, y), *weights)
 
     return dataset.map(seen)
+
+
+def _is_dense(x):
+    import tensorflow as tf
+
+    return isinstance(x, tf.Tensor)
 
 
 def set_float32_products(precision: str) -> None:

@@ -28,6 +28,12 @@ def require_positive(**values: Any) -> None:
         require(value > 0, f"{name}={value!r}", "a number above 0")
 
 
+def require_number(name: str, value: Any) -> None:
+    """Raise a ValueError unless `value` is a finite real number."""
+    is_number = isinstance(value, numbers.Real) or getattr(value, "shape", None) == ()
+    require(is_number and bool(np.isfinite(float(value))), f"{name}={value!r}", "a finite number")
+
+
 def require_fraction(**values: Any) -> None:
     """Raise a ValueError unless every argument, such as `require_fraction(momentum=momentum)`, is in (0, 1]."""
     for name, value in values.items():
@@ -49,7 +55,7 @@ def require_miner_or_none(option: str, value: Any) -> None:
     """Raise a ValueError unless the value is a function `Pairs -> Pairs` or None."""
     require_function_or_none(option, value)
     require(
-        value is None or _takes(value, "pairs"),
+        value is None or takes(value, "pairs"),
         f"{option}={value!r}",
         "a function Pairs -> Pairs. A selector (pairs, d), such as tfdml.miners.hardest_negatives, is for "
         "TripletLoss(negatives=...)",
@@ -60,14 +66,14 @@ def require_selector_or_none(option: str, value: Any) -> None:
     """Raise a ValueError unless the value is a selector of negatives or None, see `tfdml.miners.selectors`."""
     require_function_or_none(option, value)
     require(
-        value is None or _takes(value, "pairs", "d"),
+        value is None or takes(value, "pairs", "d"),
         f"{option}={value!r}",
         "a selector, a function (pairs, d), such as tfdml.miners.hardest_negatives. A miner, a function "
         "Pairs -> Pairs, is for miner=",
     )
 
 
-def _takes(function, *arguments):
+def takes(function: Any, *arguments: str) -> bool:
     """Whether a function, or the `call` of a Keras layer, takes these positional arguments and needs no others."""
     try:
         inspect.signature(getattr(function, "call", function)).bind(*arguments)

@@ -30,6 +30,8 @@ def one_label_per_example(data: Examples, labels: npt.ArrayLike | None) -> np.nd
 class Scheduled(Callback):
     """Write the numbers of `_values_after(epoch)` into the logs, as often as `every` and `max_time_fraction` allow."""
 
+    direction: str | None = None  # "max" or "min" for all numbers; None for numbers of a user's function
+
     def __init__(self, *, every: int, max_time_fraction: float | None, prefix: str, at_sign: str) -> None:
         super().__init__()
         require_whole("every", every, 1)

@@ -79,6 +79,8 @@ class RetrievalEvaluation(Scheduled):
             item; other class names in the gallery; a model of several outputs, or of two towers without `gallery`.
     """
 
+    direction = "max"
+
     def __init__(
         self,
         data: Data | tuple[npt.ArrayLike, Labels] | tf.data.Dataset,

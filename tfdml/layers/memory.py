@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from tfdml._core.backends import ops
-from tfdml._core.checks import require
+from tfdml._core.checks import require, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import References
 from tfdml.pairs.base import Tensor
@@ -53,8 +53,8 @@ class Memory(References):
 
     def __init__(self, size: int, *, warm_up: int = 1000, **options: Any) -> None:
         super().__init__(**options)
-        require(int(size) == size >= 1, f"size={size}", "the number of embeddings to remember, 1 or more")
-        require(int(warm_up) == warm_up >= 0, f"warm_up={warm_up}", "a number of training steps, 0 or more")
+        require_whole("size", size, 1)
+        require_whole("warm_up", warm_up, 0)
         self.size, self.warm_up = int(size), int(warm_up)
 
     def build(self, labels_shape: Any, embeddings_shape: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tfdml._core.backends import ops
-from tfdml._core.checks import as_ids, require
+from tfdml._core.checks import as_ids, require, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import References
 from tfdml.pairs.class_values import index_of, require_among
@@ -73,18 +73,14 @@ class Proxies(References):
         super().__init__(**options)
         self.ids = _ids_of(classes)
         self.classes = len(self.ids)
-        require(int(per_class) == per_class >= 1, f"per_class={per_class}", "the number of proxies per class")
+        require_whole("per_class", per_class, 1)
         require(
             initializer is None or seed is None or num_sampled_classes is not None,
             f"seed={seed} and an initializer",
             "one of them: seed the initializer",
         )
-        require(
-            num_sampled_classes is None
-            or (int(num_sampled_classes) == num_sampled_classes and 1 <= num_sampled_classes < self.classes),
-            f"num_sampled_classes={num_sampled_classes}",
-            f"a number of classes from 1 to {self.classes - 1}, or None for all {self.classes}",
-        )
+        if num_sampled_classes is not None:
+            require_whole("num_sampled_classes", num_sampled_classes, 1, self.classes - 1)
         self.per_class, self.seed, self.num_sampled_classes = int(per_class), seed, num_sampled_classes
         if num_sampled_classes is not None:
             self.seed_generator = keras.random.SeedGenerator(seed)
@@ -171,7 +167,7 @@ def _ids_of(classes):
         return ids.astype("int64")
     expected = "the number of classes, or their ids. Pass proxies as pairing=, in place of classes="
     require(hasattr(classes, "__int__"), f"classes={classes!r}", expected)
-    require(int(classes) == classes >= 1, f"classes={classes}", "the number of classes, 1 or more, or their ids")
+    require_whole("classes", classes, 1)
     return np.arange(int(classes))
 
 

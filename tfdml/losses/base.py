@@ -11,6 +11,7 @@ from tfdml._core.checks import (
     require,
     require_function_or_none,
     require_miner_or_none,
+    require_number,
     require_one_of,
     require_whole,
 )
@@ -57,6 +58,13 @@ class FunctionLoss(keras.losses.Loss):
     `call(y_true, y_pred)`, which returns the values to reduce. `settings`, for `function`, are saved.
     """
 
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        """A loss whose options for one number, by their annotation, are finite numbers."""
+        for name, parameter in inspect.signature(cls.__init__).parameters.items():
+            if name in options and parameter.annotation in (float, "float"):
+                require_number(name, options[name])
+        return super().__new__(cls)
+
     def __init__(
         self, function: Callable[..., Tensor], settings: dict[str, Any], *, name: str | None, reduction: Any, dtype: Any
     ) -> None:
@@ -71,6 +79,12 @@ class FunctionLoss(keras.losses.Loss):
 
     def reduce(self, values: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Values after the Keras reduction, with optional weights of the anchors."""
+        rows, weights = (getattr(x, "shape", None) for x in (values, sample_weight))
+        if rows and weights and rows[0] is not None and weights[0] not in (None, 1, rows[0]):
+            raise ValueError(
+                f"Received {weights[0]} sample weights (or class weights) for {rows[0]} anchors, expected one per "
+                "anchor: a pair or triplet of rows is one anchor. Train without them, or take the pairing all_pairs."
+            )
         if sample_weight is None and self.reduction == "sum_over_batch_size" and has_plain_mean(values):
             return ops.mean(ops.cast(values, self.dtype))
         return self._reduce(values, values, sample_weight)
@@ -190,7 +204,8 @@ class PairLoss(FunctionLoss):
     ) -> None:
         require(callable(function), f"function={function!r}", "a function of Pairs")
         _require_arguments(type(self), function, settings)
-        super().__init__(function, settings, name=name or _name_of(function), reduction=reduction, dtype=dtype)
+        name = name or _name_of(function).replace("<lambda>", "pair_loss")  # Keras opens a scope of this name
+        super().__init__(function, settings, name=name, reduction=reduction, dtype=dtype)
         require(callable(pairing), f"pairing={pairing!r}", "a function, such as tfdml.pairs.all_pairs")
         require_miner_or_none("miner", miner)
         require_miner_or_none("importance", importance)

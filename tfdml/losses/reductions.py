@@ -23,6 +23,8 @@ from tfdml.pairs.blocks import (
     scaled_by_batch,
 )
 
+_ROUNDING = 1e-14  # of squared cosine distances of equal rows
+
 Function = TypeVar("Function", bound=Callable[..., Tensor])
 
 
@@ -50,10 +52,11 @@ def over_pairs(reduce: Callable[[Tensor, Pairs], Tensor]) -> Callable[[Function]
 def mean_over_batch(losses: Tensor, pairs: Pairs, normalize: str) -> Tensor:
     """Per-anchor values whose mean is the mean of the losses over "all" pairs of the batch, or over the "active" ones.
 
-    An active pair has a loss above 0. A batch without pairs gives 0.
+    An active pair has a loss above 1e-14, so that the rounding of the distance of copies counts for nothing. A batch
+    without pairs gives 0.
     """
     weights = pairs.positive + pairs.negative
-    terms = weights if normalize == "all" else weights * ops.cast(losses > 0, losses.dtype)
+    terms = weights if normalize == "all" else weights * ops.cast(losses > _ROUNDING, losses.dtype)
     return batch_mean_per_anchor(ops.sum(weights * losses, axis=1), count(terms, pairs.counts), pairs)
 
 

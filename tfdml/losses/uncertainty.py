@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from tfdml._core.backends import ops, while_loop
-from tfdml._core.checks import require, require_positive
+from tfdml._core.checks import require, require_positive, require_whole
 from tfdml._core.serialization import Settings, serializable
 from tfdml.layers.base import Seeded
 from tfdml.pairs import Pairs
@@ -51,7 +51,7 @@ class TopK(Settings):
     k: int
 
     def __post_init__(self):
-        require(int(self.k) == self.k >= 1, f"k={self.k}", "a number of pairs, 1 or more")
+        require_whole("k", self.k, 1)
 
     def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`."""
@@ -123,8 +123,7 @@ class KL(Seeded):
     ) -> None:
         super().__init__(seed=seed, draws=num_samples is not None, **options)
         require_positive(gamma=gamma)
-        is_valid = num_samples is None or int(num_samples) == num_samples >= 1
-        require(is_valid, f"num_samples={num_samples}", "a number of draws, or None")
+        require_whole("num_samples", 1 if num_samples is None else num_samples, 1)
         self.gamma, self.num_samples = gamma, num_samples
 
     def call(self, losses: Tensor, pairs: Pairs) -> Tensor:

@@ -1,6 +1,5 @@
 """A Keras model that adopts and trains the layers of its loss."""
 
-import functools
 import inspect
 import sys
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from tfdml.models.checks.fits import (
     require_no_activity_losses,
     require_usable,
 )
+from tfdml.models.checks.outputs import labels_of, losses_of, require_losses_of_outputs
 from tfdml.models.checks.pixels import require_pixels
 from tfdml.models.compile_config import with_public_optimizers, with_shared_objects
 from tfdml.models.devices import (
@@ -142,7 +142,8 @@ class EmbeddingModel(keras.Model):
 
     def _require_compilable(self, loss, arguments, multipliers):
         """Raise the errors of `compile`, so that they leave an earlier compile as it was; build the loss's layers."""
-        require_losses_and_metrics(_by_output(loss, self), arguments.get("metrics"), arguments.get("weighted_metrics"))
+        require_losses_of_outputs(loss, arguments.get("loss_weights"), self)
+        require_losses_and_metrics(self, loss, arguments)
         for layer, output in _layers_by_output(loss, self):
             if not layer.built:  # before the optimizer is built
                 build_layer(layer, (None,), tuple(self.outputs[output].shape))
@@ -159,7 +160,7 @@ class EmbeddingModel(keras.Model):
         return getattr(getattr(self, "distribute_strategy", None), "num_replicas_in_sync", 1) > 1
 
     def _checks(self, **options):
-        return BatchChecks(self, functools.partial(_by_output, model=self), **options)
+        return BatchChecks(self, **options)
 
     def get_config(self) -> dict[str, Any]:
         """The config of Keras, and the numbers of the layers that are not trained, and of those with LoRA."""
@@ -233,6 +234,7 @@ class EmbeddingModel(keras.Model):
                 1 on several replicas; several processes with other versions of packages, steps or epochs; a monitor
                 `val_...` that no callback before it writes; and the errors of `evaluate`.
         """
+        self._assert_compile_called("fit")
         arguments = inspect.signature(super().fit).bind(*args, **kwargs).arguments
         require_fit(self, arguments)
         with named_rows(), checked_data(self, self._checks, arguments) as checked:
@@ -245,7 +247,8 @@ class EmbeddingModel(keras.Model):
             ValueError: arrays with masked entries, or of class ids that the backend cannot hold; batches whose rows
                 the devices of `keras.distribution` do not divide.
         """
-        require_usable(x, y)
+        self._assert_compile_called("evaluate")
+        require_usable(self, x, y)
         arguments = inspect.signature(super().evaluate).bind(x, y, *args, **kwargs).arguments
         require_divisible(x, arguments.get("batch_size"))
         if "_use_cached_eval_dataset" in kwargs:  # `fit` calls it, which has checked the data
@@ -277,11 +280,16 @@ class EmbeddingModel(keras.Model):
         return super().test_on_batch(x, y, *args, **kwargs)
 
     def _require_usable_batch(self, x, y):
-        require_usable(x, y)
+        self._assert_compile_called()
+        require_usable(self, x, y)
         require_divisible(x, sys.maxsize)
         require_pixels(self, x)
-        self._assert_compile_called()
         self._checks_of_single_batches.of_data(x, y, sys.maxsize)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """As `keras.Model.__call__`, with the errors of `predict` outside of compiled functions."""
+        require_pixels(self, args[0] if args else kwargs.get("inputs"))
+        return super().__call__(*args, **kwargs)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
         """The outputs of the network, in micro-batches in training where `compile` says so."""
@@ -300,8 +308,10 @@ class EmbeddingModel(keras.Model):
                 return super().compute_loss(x, y, y_pred, sample_weight, training=False)
         self._counter.next()
         loss = super().compute_loss(x, y, y_pred, sample_weight, training=True)
-        for stateful, output in _stateful_by_output(self.loss, self):
-            stateful.update(_by_output(y, self)[output], _by_output(y_pred, self)[output])
+        stateful = _stateful_by_output(self.loss, self)
+        labels = labels_of(y, losses_of(self.loss, self), self) if stateful else []
+        for each, output in stateful:
+            each.update(labels[output], keras.tree.flatten(y_pred)[output])
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -368,7 +378,7 @@ def _flattened(layers):
 def _layers_by_output(loss, model):
     """Each `LossLayer` of the losses, once, with the number of the output that its loss takes."""
     layers: dict[int, tuple[LossLayer, int]] = {}
-    for output_loss, output in _losses_by_output(loss, model):
+    for output_loss, output in _losses_with_layers(loss, model):
         for layer in output_loss.layers:
             if isinstance(layer, LossLayer):
                 layers.setdefault(id(layer), (layer, output))
@@ -377,22 +387,14 @@ def _layers_by_output(loss, model):
 
 def _stateful_by_output(loss, model):
     """Updates of a training step, each with the number of its output: losses first, which may pair with a memory."""
-    losses = [(stateful, output) for stateful, output in _losses_by_output(loss, model) if hasattr(stateful, "update")]
+    losses = [(each, output) for each, output in _losses_with_layers(loss, model) if hasattr(each, "update")]
     return losses + _layers_by_output(loss, model)
 
 
-def _losses_by_output(loss, model):
+def _losses_with_layers(loss, model):
     """Each loss that holds layers, once, with the number of the output that it takes."""
     losses: dict[int, tuple[Any, int]] = {}
-    for output, output_loss in enumerate(_by_output(loss, model)[: len(model.outputs)]):
+    for output_loss, output in losses_of(loss, model):
         if getattr(output_loss, "layers", []):
             losses.setdefault(id(output_loss), (output_loss, output))
     return list(losses.values())
-
-
-def _by_output(values, model):
-    """Losses, labels or predictions as a list, one entry per output; dicts have names of outputs, or keys of them."""
-    if not isinstance(values, dict):
-        return keras.tree.flatten(values)
-    keys = sorted(model._outputs_struct) if isinstance(model._outputs_struct, dict) else model.output_names
-    return [values.get(key) for key in keys]

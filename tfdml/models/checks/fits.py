@@ -1,42 +1,60 @@
 """Checks of the arguments of `compile`, `fit` and others that are known before the first step."""
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import keras
 import numpy as np
 
-from tfdml._core.checks import as_unmasked, how_to_number, require
+from tfdml._core.checks import as_unmasked, how_to_number, require, takes
+from tfdml.models.checks.finite import require_finite
 from tfdml.models.checks.monitors import require_monitors
+from tfdml.models.checks.outputs import compares_ids, entries_of, labels_of, losses_of
 from tfdml.models.checks.pixels import require_pixels
 from tfdml.models.devices import require_divisible, require_same_run
 from tfdml.pairs.pairings import require_ids_that_fit
 
 
-def require_losses_and_metrics(losses: list[Any], *metrics: Any) -> None:
-    """Raise a ValueError for a class in place of a loss, or for a metric of class scores on embeddings."""
-    for loss in losses:
-        received = f"the class {getattr(loss, '__name__', loss)} as a loss"
-        require(not isinstance(loss, type), received, f"an object: {getattr(loss, '__name__', loss)}(...)")
-    compare_labels = [hasattr(loss, "pairing") or "losses" in getattr(loss, "settings", {}) for loss in losses]
-    if losses and all(compare_labels):
-        for metric in keras.tree.flatten(metrics):
-            name = metric if isinstance(metric, str) else type(metric).__name__
-            is_of_scores = name.lower() in ("acc", "ce") or name.lower().endswith(("accuracy", "crossentropy"))
-            expected = (
-                "none: it would compare class ids with the columns of embeddings. Measure embeddings by "
-                "callbacks=[tfdml.callbacks.RetrievalEvaluation((x, labels))] of fit"
-            )
-            require(not is_of_scores, f"the metric {name!r} for a loss of embeddings", expected)
+def require_losses_and_metrics(model: Any, loss: Any, arguments: dict[str, Any]) -> None:
+    """Raise a ValueError for what is no loss, or for a metric that compares class ids with embeddings."""
+    for each in keras.tree.flatten(loss):
+        name = getattr(each, "__name__", each)
+        require(not isinstance(each, type), f"the class {name} as a loss", f"an object: {name}(...)")
+        require(
+            not callable(each) or takes(each, "labels", "predictions"),
+            f"{each!r} as a loss, which does not take labels and predictions",
+            "a loss. A function of Pairs becomes tfdml.losses.PairLoss(function), a miner ContrastiveLoss(miner=...)",
+        )
+    embeddings = {output for each, output in losses_of(loss, model) if compares_ids(each)}
+    for metrics in (arguments.get("metrics"), arguments.get("weighted_metrics")):
+        for output, listed in enumerate(entries_of(metrics, model)):
+            for metric in keras.tree.flatten(listed) if output in embeddings else ():
+                name = metric if isinstance(metric, str) else type(metric).__name__
+                expected = (
+                    "none: it would compare class ids with the columns of embeddings. Measure embeddings by "
+                    "callbacks=[tfdml.callbacks.RetrievalEvaluation((x, labels))] of fit"
+                )
+                require(not _compares_entries(metric), f"the metric {name!r} for a loss of embeddings", expected)
+
+
+def _compares_entries(metric):
+    """Whether a metric is one of Keras that compares predictions with labels in their shape."""
+    if isinstance(metric, str):
+        return True
+    is_of_keras = type(metric).__module__.startswith("keras.") and isinstance(metric, keras.metrics.Metric)
+    return is_of_keras and type(metric) not in (keras.metrics.Mean, keras.metrics.Sum, keras.metrics.MeanMetricWrapper)
 
 
 def require_fit(model: Any, arguments: dict[str, Any]) -> None:
     """Raise the errors of `EmbeddingModel.fit` that need no batch."""
     require_same_run(model.steps, arguments)
     require_monitors(arguments)
-    for x, y, batch_size, split in _sets_of(arguments):
-        require_usable(x, y)
+    _warn_of_changed_layers(model)
+    for x, y, weights, batch_size, split in _sets_of(arguments):
+        require_usable(model, x, y)
         require_pixels(model, x)
+        require_finite(model, x, weights)
         require_divisible(x, batch_size, validation_split=split)
     _require_whole_executions(arguments.get("steps_per_epoch"), model.steps_per_execution)
     _require_steps_of_replicas(model)
@@ -54,29 +72,52 @@ def require_no_activity_losses(model: Any) -> None:
         )
 
 
-def require_usable(x: Any, y: Any = None) -> None:
+def require_usable(model: Any, x: Any, y: Any = None) -> None:
     """Raise a ValueError for arrays that Keras would alter before a loss sees them, or not take at all."""
-    labels = keras.tree.flatten(y)[:1]
-    expected = "an array of one integer class id per example. Pass np.asarray(labels)"
-    require(y is None or not isinstance(labels[0], int | float), "labels that are no array", expected)
-    dtype = np.asarray(labels[0]).dtype if isinstance(labels[0], str) else getattr(labels[0], "dtype", None)
-    if getattr(dtype, "kind", None) in ("U", "S", "O"):
-        advice = how_to_number("labels", str(dtype), (len(y),))
-        raise ValueError(f"Received labels of dtype {dtype}, expected integer class ids. {advice}")
+    losses = losses_of(model.loss, model)
+    by_output = labels_of(y, losses, model)
+    for labels in (by_output[output] for loss, output in losses if compares_ids(loss)):
+        expected = "an array of one integer class id per example. Pass np.asarray(labels)"
+        is_list = isinstance(labels, list | tuple) and not isinstance(next(iter(labels), None), str)
+        are_numbers = is_list or isinstance(labels, int | float | np.generic)
+        require(not are_numbers, "labels that are no array", expected)
+        dtype = np.asarray(labels).dtype if isinstance(labels, list | tuple) else getattr(labels, "dtype", None)
+        if getattr(dtype, "kind", None) in ("U", "S", "O") or (hasattr(labels, "iloc") and not hasattr(dtype, "char")):
+            advice = how_to_number("labels", str(dtype), (len(labels),))
+            raise ValueError(f"Received labels of dtype {dtype}, expected integer class ids. {advice}")
     for name, data in (("examples", x), ("labels", y)):
         for array in (value for value in keras.tree.flatten(data) if isinstance(value, np.ndarray)):
             as_unmasked(array, name)
+            expected = "an array of objects: np.asarray(texts, object), or a tensor of strings"
+            require(name == "labels" or array.dtype.kind != "U", f"examples of dtype {array.dtype}", expected)
             if name == "labels":
                 require_ids_that_fit(array)
 
 
-def _sets_of(arguments: dict[str, Any]) -> Iterator[tuple[Any, Any, int | None, float]]:
-    """The examples, labels, batch size and validation split of the training set, and of the validation set if any."""
+def _sets_of(arguments: dict[str, Any]) -> Iterator[tuple[Any, Any, Any, int | None, float]]:
+    """The examples, labels, weights, batch size and validation split of the training set, and of a validation set."""
     batch_size, validation = arguments.get("batch_size"), arguments.get("validation_data")
-    yield arguments.get("x"), arguments.get("y"), batch_size, arguments.get("validation_split", 0.0)
+    x, y, weights = (arguments.get(name) for name in ("x", "y", "sample_weight"))
+    yield x, y, weights, batch_size, arguments.get("validation_split", 0.0)
     if validation is not None:
-        x, y = validation[:2] if isinstance(validation, tuple) else (validation, None)
-        yield x, y, arguments.get("validation_batch_size") or batch_size, 0.0
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(validation)
+        yield x, y, weights, arguments.get("validation_batch_size") or batch_size, 0.0
+
+
+def _warn_of_changed_layers(model):
+    """Warn of layers that were frozen or unfrozen since their model was compiled, where Keras trains as before."""
+    if not getattr(model.optimizer, "built", False):
+        return
+    known = {id(variable) for variable in model.optimizer._trainable_variables}
+    now = {id(variable) for variable in model.trainable_variables}
+    if now - known or (known - now and model.train_function is not None):
+        layers = model._flatten_layers(include_self=False)
+        names = [layer.name for layer in layers if (known ^ now) & {*map(id, layer._trainable_variables)}]
+        warnings.warn(
+            f"trainable of {', '.join(names)} has changed since the model was compiled, which changes nothing before "
+            "compile is called again.",
+            stacklevel=4,
+        )
 
 
 def _require_whole_executions(steps, per_execution):

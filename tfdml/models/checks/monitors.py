@@ -6,9 +6,14 @@ import keras
 
 
 def require_monitors(arguments: dict[str, Any]) -> None:
-    """Raise a ValueError for a monitor `val_...` that is certainly not in the logs when its callback looks for it."""
+    """Raise a ValueError for a monitor `val_...` that is certainly not in the logs when its callback looks for it.
+
+    A callback of Keras with `mode="auto"` gets the mode of a metric of tfdml, which Keras does not know.
+    """
     callbacks = arguments.get("callbacks")
     listed = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
+    for place, callback in enumerate(listed):
+        _set_direction(callback, listed[:place])
     if arguments.get("validation_data") is not None or arguments.get("validation_split"):
         return
     for place, callback in enumerate(listed):
@@ -26,6 +31,20 @@ def _monitor(callback):
     if isinstance(callback, keras.callbacks.ModelCheckpoint):
         is_needed = callback.save_best_only and callback.save_freq == "epoch"
     return str(callback.monitor) if is_needed else ""
+
+
+def _set_direction(callback, before):
+    """Set `mode` of a callback of Keras by the callback that writes its monitor, or raise a ValueError."""
+    name = _monitor(callback)
+    writers = [each for each in before if name and hasattr(each, "writes") and each.writes(name)]
+    if not writers or getattr(callback, "mode", "max") != "auto" or name == "val_loss":
+        return
+    title = type(callback).__name__
+    if not writers[-1].direction:
+        raise ValueError(
+            f"Received {title}(monitor={name!r}) without a mode, expected mode='max' if larger is better, or 'min'."
+        )
+    callback.mode = writers[-1].direction
 
 
 def _is_known(callback):

@@ -6,6 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfdml.pairs.base import value_of
+
 
 def expects_other_pixels(model: keras.Model, examples: Any) -> bool:
     """Whether images of the type of `examples`, arrays or specs, may have other pixels than the model expects."""
@@ -38,7 +40,8 @@ def _floats(model, examples):
 
 def _is_float(x):
     dtype = getattr(x, "dtype", None)
-    return dtype is not None and "float" in getattr(dtype, "name", str(dtype))
+    is_dense = not type(x).__name__.startswith(("Ragged", "Sparse", "Keras"))
+    return dtype is not None and is_dense and "float" in getattr(dtype, "name", str(dtype))
 
 
 def _is_whole(model_input):
@@ -56,11 +59,12 @@ def _is_backbone(model, model_input):
 def _are_fractions(x):
     """Whether the first image has numbers between 0 and 1, and the first images none outside of them."""
     first = _numbers(x[:1])
-    if not first.size or not ((first > 0) & (first < 1)).any() or first.min() < 0 or first.max() > 1:
+    if first is None or not first.size or not ((first > 0) & (first < 1)).any() or first.min() < 0 or first.max() > 1:
         return False
     images = _numbers(x[:32])
     return bool(images.min() >= 0 and images.max() <= 1)
 
 
 def _numbers(x):
-    return keras.ops.convert_to_numpy(x) if keras.ops.is_tensor(x) else np.asarray(x)
+    """An array; None for a tensor without values, inside a compiled function."""
+    return value_of(x) if keras.ops.is_tensor(x) else np.asarray(x)
