@@ -165,3 +165,18 @@ def test_sets_and_pairs_are_printed_in_one_line():
     pairs = PairList(None, np.arange(4), np.arange(4), np.array([True, False, True, True]), np.array([0, 0, 1, 1]))
     assert repr(pairs) == "<PairList: 4 pairs in 2 folds, 3 of which match>"
     assert {kind.__repr__ for kind in LabeledSet.__subclasses__()} == {LabeledSet.__repr__}
+
+
+def test_examples_without_a_label_are_in_no_class():
+    data = LabeledSet(images=np.arange(6)[:, None], labels=np.array([0, -1, 1, 1, 0, -1]), class_names=("a", "b"))
+    assert repr(data) == "<LabeledSet: 6 examples of 2 classes, 2 without a label>"
+    assert data.labeled.images.ravel().tolist() == [0, 2, 3, 4]
+    assert data.labeled.labeled is not None
+    described = data.describe()
+    assert (described.class_sizes.tolist(), described.unlabelled, described.examples) == ([2, 2], 2, 6)
+    assert data.select_classes("b").labels.tolist() == [0, 0]
+    with pytest.warns(UserWarning, match="6 examples, of which 2 have no label: parts of a set leave these out"):
+        train, validation = data.split(0.5, by="class")
+    assert sorted(np.concatenate([train.images, validation.images]).ravel().tolist()) == [0, 2, 3, 4]
+    with pytest.raises(ValueError, match=r"labels from -2 to 0 .* or -1 for no label"):
+        LabeledSet(images=np.zeros(2), labels=np.array([-2, 0]), class_names=("a",))

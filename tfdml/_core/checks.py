@@ -247,6 +247,12 @@ def labels_of(data: Any, labels: npt.ArrayLike | None) -> Any:
     return data.labels if labels is None else labels
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: "1 class", "2 classes", "0 images"."""
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
 def names_of_labels(data: Any) -> list[str | None]:
     """The name of the class of each example of a labeled set, or of embeddings; None for one without a label."""
     return [None if label < 0 else data.class_names[label] for label in data.labels.tolist()]

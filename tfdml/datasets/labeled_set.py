@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import as_ids, labeled_part, require, require_whole
+from tfdml._core.checks import as_ids, counted, labeled_part, require, require_whole
 from tfdml._core.memory_maps import is_on_disk, rows_on_disk
 from tfdml._core.optional import tf
 from tfdml.datasets import integrity, loading, splits
@@ -107,7 +107,7 @@ class LabeledSet:
 
     def __repr__(self) -> str:
         protocol = f", protocol {self.protocol}" if self.protocol else ""
-        examples = f"{len(self):,} examples of {len(self.class_names):,} classes"
+        examples = f"{counted(len(self), 'example')} of {counted(len(self.class_names), 'class')}"
         num_others = int(np.count_nonzero(self.labels < 0))
         others = f", {num_others:,} without a label" if num_others else ""
         return f"<{type(self).__name__}: {examples}{others}{protocol}>"

@@ -26,6 +26,7 @@ _MAX_BATCHES_PER_GATHER = 64  # Small batches are gathered together, which sprea
 _MAX_BYTES_PER_GATHER = 2**20  # up to this size.
 _NAN = "Received NaN in the data, first in row {}, expected numbers. Repair or drop these rows."
 _ADVICE = f". {LEAVE_OUT} batches(..., on_error='skip') of a sampler replaces it."
+_LAST = ". Leave the class out."
 _SHAPES = ". Expected one shape: resize or crop in load or augment."
 _BATCHES_AHEAD = 2  # of a set that is read in order
 
@@ -36,7 +37,8 @@ def named_rows() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # of TensorFlow, which may not be installed
-        text = f"Received (row|examples of shape) .*?({re.escape(_ADVICE)}|{re.escape(_SHAPES)})"
+        ends = "|".join(map(re.escape, (_ADVICE, _LAST, _SHAPES)))
+        text = f"Received (row|examples of shape) .*?({ends})"
         message = re.sub(r"\\(['\"])", r"\1", getattr(error, "message", None) or "")  # as an assertion writes texts
         found = re.search(text, message, re.DOTALL)
         if found is None:
@@ -299,10 +301,11 @@ class _Loader:
         return tf.ensure_shape(tf.numpy_function(report, [row, skipped], tf.int64), ()) if is_reported else row
 
     def _give_up(self, seeds, row):
-        what = ", which cannot be loaded: " if self.on_error == "error" else ", and no example of its class loads: "
-        text = (
-            "Received " + self._name(row) + what + tf.numpy_function(self._reason, [row, *seeds], tf.string) + _ADVICE
-        )
+        what, advice = ", which cannot be loaded: ", _ADVICE
+        if self.on_error != "error":
+            what, advice = ", and no example of its class can be loaded: ", _LAST
+        reason = tf.numpy_function(self._reason, [row, *seeds], tf.string)
+        text = "Received " + self._name(row) + what + reason + advice
         with tf.control_dependencies([tf.debugging.Assert(row < 0, [text])]):
             return tf.constant(True)
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tfdml._core.checks import require, require_seed
+from tfdml._core.checks import counted, require, require_seed
 from tfdml.datasets.text import class_name
 from tfdml.typing import Data
 
@@ -80,7 +80,7 @@ def require_disjoint(*sets: Data) -> None:
         >>> tfdml.datasets.require_disjoint(train, test)
         Traceback (most recent call last):
             ...
-        ValueError: Received 1 classes with examples in both set 1 and set 2 (bee), expected sets without a ...
+        ValueError: Received 1 class with examples in both set 1 and set 2 (bee), expected sets without a common ...
 
     Args:
         sets: labeled sets. Only classes with examples count.
@@ -89,7 +89,7 @@ def require_disjoint(*sets: Data) -> None:
     for (i, first), (j, second) in combinations(enumerate(names, 1), 2):
         common = sorted(first & second)
         listed = ", ".join([*common[:5], *["..."] * (len(common) > 5)])
-        received = f"{len(common)} classes with examples in both set {i} and set {j} ({listed})"
+        received = f"{counted(len(common), 'class')} with examples in both set {i} and set {j} ({listed})"
         expected = "sets without a common class. Split by class, for example with set.split(by='class')"
         require(not common, received, expected)
 

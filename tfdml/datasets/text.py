@@ -129,12 +129,12 @@ def read_lines(path: str | os.PathLike[str]) -> list[str]:
 
 
 def read_utf8(path: str | os.PathLike[str]) -> str:
-    """The content of a text file of at most 32 MiB; a ValueError names the line that is not UTF-8."""
+    """The content of a text file of at most 32 MiB, without a byte order mark; an error names a line not in UTF-8."""
     size = os.path.getsize(path)
     require(size <= _MOST_BYTES, f"{os.fspath(path)!r} of {size:,} bytes", f"a list of at most {_MOST_BYTES:,}")
     content = pathlib.Path(path).read_bytes()
     try:
-        return content.decode()
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         received = f"Received line {line} of {os.fspath(path)!r} with the byte 0x{content[error.start]:02x}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tfdml._core.checks import require
+from tfdml._core.checks import counted, require
 from tfdml.datasets import LabeledSet, splits
 from tfdml.training.options import Split
 
@@ -15,7 +15,7 @@ _COUNTS = ("no class", "one class")
 
 def _require_trainable(labels):
     sizes = np.bincount(labels[labels >= 0])
-    received = f"a set of {len(labels)} usable images in {np.count_nonzero(sizes)} classes"
+    received = f"a set of {len(labels)} usable images in {counted(np.count_nonzero(sizes), 'class')}"
     folders = "one folder of images per class, or a table with the columns path and label"
     require(bool(np.count_nonzero(sizes) >= 2), received, f"at least two classes: {folders}")
     pairs = np.count_nonzero(sizes >= 2)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.atomic import atomic_write
-from tfdml._core.checks import require
+from tfdml._core.checks import counted, require
 from tfdml.datasets import LabeledSet
 from tfdml.models import EmbeddingModel
 from tfdml.training import network
@@ -61,7 +61,7 @@ class Plan:
         Returns the network that was measured, not trained yet.
         """
         classes = len(np.unique(self.train.labels))
-        received = f"classes_per_batch={self.settings.classes_per_batch} and {classes} classes to train on"
+        received = f"classes_per_batch={self.settings.classes_per_batch} and {counted(classes, 'class')} to train on"
         require(self.settings.classes_per_batch <= classes, received, f"at most {classes}")
         model = network.new_model(self.settings, self.train)
         if device == "cpu":
@@ -71,7 +71,7 @@ class Plan:
     def begin(self, folder: Path, say: Callable[[str], None]) -> None:
         """Say the plan, and write its settings into a new folder."""
         for name, part in self.parts.items():
-            say(f"{name:12}{len(part):7,} images of {len(np.unique(part.labels)):,} classes")
+            say(f"{name:12}{len(part):7,} images of {counted(len(np.unique(part.labels)), 'class')}")
         say("Settings, each an option:")
         is_idle = {"lora_rank": self.settings.tuning != "lora", "text_encoder": self.train.captions is None}
         for name, reason in self.reasons.items():

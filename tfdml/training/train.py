@@ -12,7 +12,7 @@ import numpy as np
 
 from tfdml import datasets, metrics
 from tfdml._core.atomic import as_writable_path, only_writer
-from tfdml._core.checks import require
+from tfdml._core.checks import counted, require
 from tfdml._core.optional import optional_packages
 from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint
 from tfdml.datasets import LabeledSet, Preprocessing
@@ -225,7 +225,8 @@ def _usable(images, say):
     _, sizes = np.unique(usable.labels[usable.labels >= 0], return_counts=True)
     num_others = int(np.count_nonzero(usable.labels < 0))
     each = "" if not len(sizes) else f", {_range(sizes.min(), sizes.max())} images each"
-    say(f"{len(usable) - num_others:,} usable images of {len(sizes):,} classes{each}; {len(left_out):,} left out")
+    classes = counted(len(sizes), "class")
+    say(f"{len(usable) - num_others:,} usable images of {classes}{each}; {len(left_out):,} left out")
     if num_others:
         say(f"{num_others:,} images without a label: the index has them, training and report do not")
     for name, reason in left_out[:3]:

@@ -310,3 +310,31 @@ def test_columns_of_one_name_are_named(root):
     frame.columns.append("label")
     with pytest.raises(ValueError, match=r"several columns \['label'\], expected different names"):
         table(frame, root=root)
+
+
+FORMS = {
+    "shares": ([(0.1, 0.1, 0.9, 0.8)] * 6, "as if in shares of the image in 6 of 6 rows, first"),
+    "whole images": ([(0, 0, 1, 1)] * 6, "as if in shares of the image in 6 of 6 rows"),
+    "mixed": ([(0.1, 0.1, 0.9, 0.8)] * 2 + [(1, 2, 30, 40)] * 4, "as if in shares of the image in 2 of 6 rows"),
+    "COCO": ([(300, 200, 80, 90)] * 2 + [(5, 5, 30, 40)] * 4, "as if x, y, width and height in 2 of 6 rows, first"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_boxes_in_another_form_are_refused(form, root):
+    boxes, message = FORMS[form]
+    columns = dict(zip("lurb", zip(*boxes, strict=True), strict=True))
+    with pytest.raises(ValueError, match=f"the columns l, u, r, b, {message}"):
+        table({**COLUMNS, **columns}, root=root, box=tuple("lurb"), on_error="skip")
+
+
+def test_a_few_boxes_of_one_pixel_are_taken(root):
+    columns = dict(zip("lurb", zip(*[(0, 0, 1, 1), *[(1, 2, 30, 40)] * 5], strict=True), strict=True))
+    assert table({**COLUMNS, **columns}, root=root, box=tuple("lurb")).boxes[0].tolist() == [0, 0, 1, 1]
+
+
+def test_rows_with_an_empty_label_have_none_in_each_split(root):
+    labels = ["cat", "", "cat", "ant", "ant", "None"]
+    (train,) = table({**COLUMNS, "label": labels, "split": ["a"] * 3 + ["b"] * 3}, root=root, splits=("a",))
+    assert (train.class_names, train.labels.tolist()) == (("cat",), [0, -1, 0])
+    assert (table(COLUMNS, root=root, label=None).labels == -1).all()

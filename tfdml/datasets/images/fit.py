@@ -33,7 +33,7 @@ def require_pixels(boxes: np.ndarray, names: Sequence[str] | None = None) -> Non
     columns = f" in the columns {', '.join(names)}" if names else ""
     one_pixel = is_in_one_pixel(boxes.max(axis=1, initial=-np.inf), np.inf) & (boxes[:, :2] < boxes[:, 2:]).all(axis=1)
     shares = are_shares(boxes) if 2 * one_pixel.sum() <= len(boxes) else one_pixel
-    sizes = (boxes >= 0).all(axis=1) & (boxes[:, 2:] > 0).all(axis=1) & (boxes[:, 2:] <= boxes[:, :2]).any(axis=1)
+    sizes = (boxes >= 0).all(axis=1) & (boxes[:, 2:] > 0).all(axis=1) & (boxes[:, 2:] < boxes[:, :2]).any(axis=1)
     for is_wrong, form, advice in (
         (shares, "as if in shares of the image", "multiply them by width and height"),
         (sizes, "as if x, y, width and height", "add x to the width, and y to the height"),

@@ -12,6 +12,7 @@ from tfdml.datasets.labeled_set import LabeledSet
 
 PARTS = {"train": "train", "test": "t10k"}  # the beginnings of the file names
 _UNSIGNED_BYTES = 8  # the third byte of a file whose values are uint8
+_TIMES, _ROOM = 100, 2**26  # times its size that a compressed file may hold, or bytes
 _TREE = """
 root/
     train-images-idx3-ubyte.gz  train-labels-idx1-ubyte.gz
@@ -68,18 +69,30 @@ def _existing(root, name):
 
 def _values(path, dimensions):
     """The array of a file: two zero bytes, the type, the number of dimensions, big-endian sizes, then the values."""
+    start = 4 * (1 + dimensions)
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            content = file.read()
+            head = file.read(start)
+            if len(head) < start or tuple(head[:4]) != (0, 0, _UNSIGNED_BYTES, dimensions):
+                raise ValueError(f"{path} does not begin as an idx file of bytes in {dimensions} dimensions.")
+            shape = tuple(np.frombuffer(head, ">u4", dimensions, offset=4).tolist())
+            _require_size(path, math.prod(shape))
+            content = file.read(math.prod(shape) + 1)  # a compressed file may hold far more than its header says
     except (EOFError, gzip.BadGzipFile) as error:
         raise ValueError(f"{path} is cut or damaged: {error}. Download the file again.") from error
-    start = 4 * (1 + dimensions)
-    if len(content) < start or tuple(content[:4]) != (0, 0, _UNSIGNED_BYTES, dimensions):
-        raise ValueError(f"{path} does not begin as an idx file of bytes in {dimensions} dimensions.")
-    shape = tuple(np.frombuffer(content, ">u4", dimensions, offset=4).tolist())
-    if len(content) - start != math.prod(shape):
+    if len(content) != math.prod(shape):
+        received = "more" if len(content) > math.prod(shape) else f"{len(content):,}"
         raise ValueError(
-            f"{path} holds {len(content) - start:,} values, and its header says {math.prod(shape):,}. "
-            "Download the file again."
+            f"{path} holds {received} values, and its header says {math.prod(shape):,}. Download the file again."
         )
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    return np.frombuffer(content, np.uint8).reshape(shape)
+
+
+def _require_size(path, size):
+    """Raise a ValueError for a file that unpacks to far more than images compress to."""
+    packed = path.stat().st_size
+    if path.suffix == ".gz" and size > max(_TIMES * packed, _ROOM):
+        raise ValueError(
+            f"{path} of {packed:,} bytes unpacks to {size:,}, expected at most {_TIMES} times its size. Unpack it "
+            "yourself if you trust it."
+        )

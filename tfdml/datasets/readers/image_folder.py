@@ -10,7 +10,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from tfdml._core.checks import require
+from tfdml._core.checks import counted, require
 from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.splits import as_split_names, with_shared_names, without_labels
@@ -206,7 +206,7 @@ def _warn_of_left_out(path, sets):
     empty = [name for name, reason in skipped if reason == _EMPTY]
     if empty:
         warnings.warn(
-            f"Received path={str(path)!r} with {len(empty):,} folders without images, first {empty[0]}: they are no "
+            f"Received path={str(path)!r} with {counted(len(empty), 'folder')} without images, first {empty[0]}: no "
             "classes. `skipped` of the result lists them.",
             stacklevel=3,
         )
