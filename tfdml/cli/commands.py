@@ -115,9 +115,9 @@ def _evaluated(run, model, images, embeddings, rows):
         chosen = "" if plan.reported == "test" else ", but that chose its best epoch"
         sentence = f"{run} was trained on a part of this set: the numbers are {held_back}{chosen}."
         return evaluation_of_part(embeddings[np.searchsorted(rows, usable)], plan), sentence
-    known = _known(run, model, embeddings)
-    sentence = f"{known:,} of {len(rows):,} images are in the set of {run}, which was trained on a part of it."
-    return evaluation.evaluate(embeddings, images.take(rows)), f"{sentence} New images may be harder." if known else ""
+    shared = _known(run, model, embeddings)
+    sentence = f"{shared:,} of {len(rows):,} images are in the set of {run}, which was trained on a part of it."
+    return evaluation.evaluate(embeddings, images.take(rows)), f"{sentence} New images may be harder." if shared else ""
 
 
 def _run_of(path):
