@@ -147,6 +147,33 @@ def test_a_run_leaves_everything_that_it_promises(run, photos):
 
 
 @pytest.mark.slow
+def test_an_evaluation_of_the_set_of_a_run_is_of_the_part_held_back_and_says_so(run, photos, tmp_path, capsys):
+    """The set and a copy of it, by the export and by its network; then a part of it beside new images."""
+    folder, record, _ = run
+    copy = tmp_path / "copy"
+
+    def evaluated(data, model=folder):
+        assert cli.main(["evaluate", str(model), str(data), "--json", "--html", str(tmp_path / "page.html")]) in (0, 1)
+        found = json.loads(capsys.readouterr().out)
+        assert found["note"] in (tmp_path / "page.html").read_text()
+        return found
+
+    shutil.copytree(photos, copy)
+    sentence = f"{folder} was trained on a part of this set: the numbers are of its validation part, 8 images that"
+    for data in (photos, copy):
+        found = evaluated(data)
+        assert found["metrics"] == record["metrics"]["trained" if record["best_epoch"] else "frozen"]
+        assert sentence in found["note"]
+    assert sentence in evaluated(photos, folder / "model.keras")["note"]
+    shutil.rmtree(copy / "class 0")
+    for path in (copy / "class 1").iterdir():
+        path.write_bytes(tf.io.encode_png(255 - tf.io.decode_png(path.read_bytes())).numpy())
+    assert evaluated(copy)["note"].startswith(
+        f"32 of 37 images are in the set of {folder}, which was trained on a part"
+    )
+
+
+@pytest.mark.slow
 def test_the_outputs_embed_each_image_once(run, embedded):
     assert sum(embedded["before"]) == 3 * 8  # the validation part before training, and after each of two epochs
     assert sum(embedded["outputs"]) == 40

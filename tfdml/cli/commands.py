@@ -8,13 +8,16 @@ import re
 import shlex
 import sys
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
+
 from tfdml import cleaning, datasets, evaluation, export, search, training, zoo
-from tfdml._core.atomic import only_writer, require_replaceable
+from tfdml._core.atomic import atomic_write, only_writer, require_replaceable
 from tfdml._core.checks import require
 from tfdml._core.checksums import fingerprint, require_same_model
+from tfdml._core.json_files import read_json
 from tfdml.cleaning.clean import remove_cache
 from tfdml.cleaning.findings import listed_files
 from tfdml.cli import inputs
@@ -34,15 +37,20 @@ from tfdml.datasets.readers.image_folder import is_problem
 from tfdml.embedding.in_memory import embed, embed_loadable
 from tfdml.embedding.to_disk import write_embeddings
 from tfdml.evaluation.report.chance import AT_CHANCE, is_at_chance
+from tfdml.evaluation.report.page import page
 from tfdml.evaluation.report.records import plain
+from tfdml.export.serving_config import newest_version
 from tfdml.models.from_backbone import require_name
 from tfdml.search.index.tables import close_values
 from tfdml.search.refinement.migration import Progress
+from tfdml.training.outputs import evaluation_of_part
+from tfdml.training.plan import plan_of
 from tfdml.training.settings import NAMES, is_training_run, require_options
 from tfdml.training.train import require_outside
 from tfdml.zoo.paths import folder_of
 from tfdml.zoo.sets import SETS
 
+_ROUNDING = 1e-5  # of a cosine of two embeddings of one image, in batches of other sizes
 SEARCHES = {"exact": export.ExactSearch, "partitioned": export.PartitionedSearch}
 
 
@@ -89,22 +97,68 @@ def run_embed(options: argparse.Namespace) -> int:
 
 
 def run_evaluate(options: argparse.Namespace) -> int:
-    """Print the metrics of a set."""
+    """Print the metrics of a set; of the set of a run, those of the part that it was not trained on."""
     model, preprocessing = inputs.open_model(options.model, options.preprocessing)
-    images = inputs.open_set(options, preprocessing)
-    if not options.distractors and len(images.labeled) < len(images):
-        say(f"{len(images) - len(images.labeled):,} images without a label are left out; --distractors searches them")
-        images = images.labeled
-        require(len(images) > 0, f"SET={options.set!r} without labels", "one subfolder of images per class, or a table")
-    embeddings, rows, skipped = embed_loadable(model, images, options.batch_size)
-    say_skipped(skipped)
-    report = evaluation.evaluate(embeddings, images.take(rows), distractors=options.distractors)
+    images, run = inputs.open_set(options, preprocessing), _run_of(Path(options.model))
+    report, note = (None, "") if run is None or options.distractors else _held_back(run, model, images, options)
+    skipped = []
+    if report is None:
+        if not options.distractors:
+            images = _labeled(options, images)
+        embeddings, rows, skipped = embed_loadable(model, images, options.batch_size)
+        say_skipped(skipped)
+        report = evaluation.evaluate(embeddings, images.take(rows), distractors=options.distractors)
+        shared = 0 if run is None else _known(run, fingerprint(model, preprocessing), embeddings)
+        if shared:
+            sentence = f"{shared:,} of {len(rows):,} images are in the set of {run}, which was trained on a part of it."
+            note = f"{sentence} New images may be harder."
+        if is_at_chance(report):
+            say(f"warning: the result is {AT_CHANCE}")
     if options.html is not None:
-        report.html(options.html)
-    if is_at_chance(report):
-        say(f"warning: the result is {AT_CHANCE}")
-    print_result(options, {**report.as_dict(), "skipped_examples": as_records(skipped)}, table_lines(report))
+        with atomic_write(options.html) as new:
+            new.write_text(page(report, {}, sentence=note), encoding="utf-8")
+    record = {**report.as_dict(), "note": note, "skipped_examples": as_records(skipped)}
+    print_result(options, record, [*table_lines(report), *([note] if note else [])])
     return EXIT_FAILED if skipped else EXIT_OK
+
+
+def _labeled(options, images):
+    """The images that have a label; one line says how many have none."""
+    labeled = images.labeled
+    require(len(labeled) > 0, f"SET={options.set!r} without labels", "one subfolder of images per class, or a table")
+    if len(labeled) < len(images):
+        say(f"{len(images) - len(labeled):,} images without a label are left out; --distractors searches them")
+    return labeled
+
+
+def _held_back(run, model, images, options):
+    """The evaluation of the part of its set that a run was not trained on, with a sentence; None for another set."""
+    usable = images.check_files().usable_rows
+    load = datasets.Preprocessing.from_config(read_json(newest_version(run) / "assets.extra" / "preprocessing.json"))
+    plan = plan_of(run, replace(images.take(usable), load=load))
+    if plan is None:
+        return None, ""
+    vectors = embed(model, images.take(usable[plan.measured_rows]), batch_size=options.batch_size)
+    embeddings = np.zeros((len(usable), vectors.shape[1]), vectors.dtype)
+    embeddings[plan.measured_rows] = vectors
+    held_back = f"of its {plan.reported} part, {len(plan.parts[plan.reported]):,} images that it was not trained on"
+    chosen = "" if plan.reported == "test" else ", but that chose its best epoch"
+    sentence = f"{run} was trained on a part of this set: the numbers are {held_back}{chosen}."
+    return evaluation_of_part(embeddings, plan), sentence
+
+
+def _run_of(path):
+    """The folder of a run that a path names, or a path in it; None for another model."""
+    folders = [path, path.parent] if (path.parent / "index").is_dir() else [path]
+    return next(filter(is_training_run, folders), None)
+
+
+def _known(run, model, embeddings):
+    """How many vectors the index of a run has, too, up to rounding."""
+    index = search.load(run / "index") if (run / "index").is_dir() else None
+    if index is None or index.fingerprint != model:
+        return 0
+    return int(np.count_nonzero(index.search(embeddings, 1, other_model=True)[1] > 1 - _ROUNDING))
 
 
 def run_search(options: argparse.Namespace) -> int:

@@ -81,8 +81,8 @@ def _read_column(path, column):
     schema, metadata = parquet.read_schema(path), parquet.read_metadata(path)
     require(column in schema.names, f"no column {column!r}", f"one of {', '.join(schema.names)}: --embedding-column")
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    parts = [part for group in groups for part in map(group.column, range(group.num_columns))]
-    numbers = sum(part.num_values for part in parts if part.path_in_schema.split(".")[0] == column)
+    chunks = [chunk for group in groups for chunk in map(group.column, range(group.num_columns))]
+    numbers = sum(chunk.num_values for chunk in chunks if chunk.path_in_schema.split(".")[0] == column)
     _require_size(path, "vectors", numbers * np.dtype(np.float32).itemsize)
     lists = parquet.read_table(path, columns=[column])[column].combine_chunks()
     require(lists.null_count == 0, f"{lists.null_count} rows without a vector", "one in each row")
@@ -168,7 +168,7 @@ def _open_text(path, is_log):
 
 def _rows_of_text(path, is_log):
     """The names of the columns, and the rows below; a last line of a log that was cut is left out, and said."""
-    kept: list[list[str]] = []
+    lines: list[list[str]] = []
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = csv.reader(file, delimiter=DELIMITERS.get(Path(path).suffix, ","), strict=True)
         names, problem = [], ""
@@ -178,7 +178,7 @@ def _rows_of_text(path, is_log):
                 problem = "" if len(row) == len(names) else f"{len(row)} values"
                 if problem:
                     break
-                kept.append(row)
+                lines.append(row)
         except csv.Error as error:
             problem = str(error)
         is_last = next(file, None) is None
@@ -187,7 +187,7 @@ def _rows_of_text(path, is_log):
         expected = f"{len(names)}: {', '.join(names)}{advice}"
         require(is_log and is_last and not _ends_in_a_line(path), f"line {rows.line_num} with {problem}", expected)
         say(f"{path}: line {rows.line_num}, the last one, was cut and is left out")
-    return names, kept[1:]
+    return names, lines[1:]
 
 
 def _ends_in_a_line(path):

@@ -68,7 +68,7 @@ def write_outputs(
     try:
         stages.begin("evaluation", f"of the {plan.reported} part, before and after training")
         embeddings |= {FROZEN: before_training(folder, plan)} if best_epoch else {TRAINED: _measured(trained, plan)}
-        evaluations = {name: _evaluation(embeddings[name], plan) for name in (TRAINED, FROZEN)}
+        evaluations = {name: evaluation_of_part(embeddings[name], plan) for name in (TRAINED, FROZEN)}
         sentence = verdict(evaluations[TRAINED], evaluations[FROZEN], best_epoch)
         dim = model.output_shape[-1]
         if dim != settings.dim:
@@ -168,7 +168,8 @@ def _in_rows(vectors, plan):
     return embeddings
 
 
-def _evaluation(embeddings, plan):
+def evaluation_of_part(embeddings: np.ndarray, plan: Plan) -> Evaluation:
+    """The evaluation of the reported part of a plan, of embeddings `(images, dim)` of its set."""
     gallery = {}
     if plan.gallery is not None:
         gallery = {"gallery": plan.gallery, "gallery_embeddings": embeddings[plan.rows["training"]]}

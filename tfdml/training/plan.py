@@ -109,17 +109,25 @@ def _facts(labels, device):
 
 def resumed_plan(folder: Path, images: LabeledSet) -> Plan:
     """The plan of the run in a folder."""
+    plan = plan_of(folder, images)
+    expected = (
+        "the set of the run: the same files by name, folder and size, with the same labels, boxes, captions and "
+        "background, here or copied elsewhere. Begin a new run for another set"
+    )
+    if plan is None:
+        raise ValueError(f"Received resume=True and a set that has changed, expected {expected}.")
+    return plan
+
+
+def plan_of(folder: Path, images: LabeledSet) -> Plan | None:
+    """The plan of the run in a folder if these are the usable images of its set; None for another set."""
     record = read_record(folder / FILE)
     missing = [name for name in NAMES if name not in record]
     require(not missing, f"{FILE} without {', '.join(missing)}", "the settings that the run wrote")
     settings = new_settings({name: record[name] for name in NAMES})
     images = replace(images, load=network.preprocessing_of(settings, images.load))
-    is_same = record.get("fingerprint") == images.fingerprint(portable=True)
-    expected = (
-        "the set of the run: the same files by name, folder and size, with the same labels, boxes, captions and "
-        "background, here or copied elsewhere. Begin a new run for another set"
-    )
-    require(is_same, "resume=True and a set that has changed", expected)
+    if record.get("fingerprint") != images.fingerprint(portable=True):
+        return None
     rows = split_rows(images, **{name: record[name] for name in SPLIT})
     parts = parts_of(images, rows, settings.split_by)
     return Plan(settings=settings, reasons={}, images=images, rows=rows, parts=parts)

@@ -91,9 +91,9 @@ def difference_of_means(
     """
     estimates = [_estimate(*side) for side in zip((a, b), units, strict=True)]
     error = np.hypot(*(estimate.error for estimate in estimates))
-    of_each = [1 / (estimate.shares**2).sum() - 1 for estimate in estimates]
-    parts = [(estimate.error / error) ** 4 for estimate in estimates] if error > 0 else of_each
-    degrees = 1 / sum(part / degrees for part, degrees in zip(parts, of_each, strict=True))
+    freedoms = [1 / (estimate.shares**2).sum() - 1 for estimate in estimates]
+    ratios = [(estimate.error / error) ** 4 for estimate in estimates] if error > 0 else freedoms
+    degrees = 1 / sum(ratio / freedom for ratio, freedom in zip(ratios, freedoms, strict=True))
     difference, half = estimates[1].mean - estimates[0].mean, _quantile(degrees, (1 + confidence) / 2) * error
     p = _p(difference, error, degrees, sum(len(estimate.shares) for estimate in estimates))
     return difference - half, difference + half, p

@@ -114,7 +114,7 @@ def compare_runs(
     )
     rows = sorted({row for pair in comparison.pairs for row in pair.queries})
     neighbors = {
-        name: {row: _neighbors(found[row], relevant[queries[row]]) for row in rows} for name, found in first.items()
+        name: {row: _neighbors(ranked[row], relevant[queries[row]]) for row in rows} for name, ranked in first.items()
     }
     return dataclasses.replace(comparison, neighbors=neighbors)
 
