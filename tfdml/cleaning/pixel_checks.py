@@ -16,7 +16,7 @@ from tfdml.search import Exact
 from tfdml.search.blocks import thread_count
 
 CANDIDATES = 10  # nearest neighbors that are verified
-_PREPARED = 256  # thumbnails that are prepared for registration at the same time, 0.5 MB each
+_PREPARED = 64  # thumbnails that are prepared for registration at the same time, 0.5 MB each
 
 
 class Thumbnails:

@@ -153,17 +153,18 @@ class Searched:
 
 
 class Prepared:
-    """A thumbnail in which others are searched, and which is searched at some sides; what is asked twice is kept."""
+    """A thumbnail in which others are searched, and which is searched at some sides; the last ones are kept."""
 
     def __init__(self, image: Thumbnail) -> None:
         self.image, self.details = image, _details(image.gray)
         self.searched = Searched(self.details)
-        self.windows: Callable[[Sides], np.ndarray] = functools.cache(self.searched.windows)
-        self.templates: Callable[[Sides], Templates] = functools.cache(self.new_templates)
+        self.windows: Callable[[Sides], np.ndarray] = functools.lru_cache(4)(self.searched.windows)
+        self.templates: Callable[[Sides], Templates] = functools.lru_cache(4)(functools.partial(_templates, image.gray))
 
-    def new_templates(self, sides: Sides) -> Templates:
-        """The details of the thumbnail at these sides."""
-        return Templates([_details(_shrinker(h) @ self.image.gray @ _shrinker(w).T) for h, w in sides], (SIDE, SIDE))
+
+def _templates(gray, sides):
+    """The details of a thumbnail at these sides."""
+    return Templates([_details(_shrinker(h) @ gray @ _shrinker(w).T) for h, w in sides], (SIDE, SIDE))
 
 
 def has_details(image: Thumbnail) -> bool:
@@ -189,7 +190,7 @@ def _refined(outer, inner, match):
     for step in _STEPS if match.value >= _PROMISING else ():
         scales = np.clip(match.scale + step * _AROUND, _LEAST, 1)
         sides = _sides(scales)
-        found = _best_match(outer, inner.new_templates(sides), outer.searched.windows(sides), scales)
+        found = _best_match(outer, _templates(inner.image.gray, sides), outer.searched.windows(sides), scales)
         match = max(match, found, key=lambda each: each.value)
     return match
 
