@@ -351,3 +351,55 @@ def test_removing_a_cache_leaves_the_folders_of_others(tmp_path):
     (photos / "0.npz").write_bytes(b"mine")
     remove_cache(tmp_path / "cache")
     assert (photos / "0.npz").read_bytes() == b"mine"
+
+
+def placeholder(kind):
+    """A picture of one color, or one with details."""
+    return np.full((24, 24, 3), 235, np.uint8) if kind == "flat" else scenes(1, seed=9)[0]
+
+
+@pytest.mark.parametrize("options", [{"sample": 12}, {"sample": 12, "verify": False}, {"similarity": 0.99}])
+@pytest.mark.parametrize("kind", ["flat", "detailed"])
+def test_copies_of_a_placeholder_change_no_finding_among_the_other_images(kind, options):
+    """They are listed as copies, under whatever labels; center, calibration and neighbors are those without them."""
+    images, labels = np.concatenate([scenes(24), scenes(24)[:2]]), np.arange(26) % 2
+    copies = np.repeat(placeholder(kind)[None], 30, axis=0)
+    alone = cleaning.clean(Pixels(), labeled(images, labels), **options)
+    both = labeled(np.concatenate([images, copies]), [*labels, *np.arange(30) % 3])
+    findings = cleaning.clean(Pixels(), both, **options)
+    among = [finding for finding in findings.listed if int(finding.name) < 26]
+    assert [finding[:-2] for finding in among] == [finding[:-2] for finding in alone.listed]
+    assert findings.calibration == alone.calibration
+    others = [finding for finding in findings.listed if int(finding.name) >= 26]
+    assert [(each.kind, each.other, each.score) for each in others] == [("duplicate", "26", 1.0)] * 29
+
+
+def test_a_placeholder_of_two_sets_is_a_leak_of_each_copy():
+    sets = [
+        labeled(np.concatenate([scenes(8, seed), np.repeat(placeholder("flat")[None], 4, axis=0)])) for seed in (1, 2)
+    ]
+    findings = cleaning.clean(Pixels(), dict(zip(("train", "test"), sets, strict=True)), similarity=0.999)
+    leaks = [each for each in findings.listed if each.kind == "leak"]
+    assert [(each.other, each.name) for each in leaks] == [("8", str(row)) for row in range(8, 12)]
+
+
+@pytest.mark.parametrize("images", [np.repeat(scenes(1), 6, axis=0), np.arange(12, dtype=np.uint8).reshape(4, 1, 1, 3)])
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_calibration_that_cannot_tell_says_so_and_claims_no_precision(images, verify):
+    findings = cleaning.clean(Pixels(), labeled(images), verify=verify)
+    assert findings.calibration.precision is None
+    assert "different image" in findings.problem
+    assert "cannot tell copies" in str(findings)
+    assert "precision" not in str(findings)
+    copies = [each for each in findings.listed if each.kind == "duplicate"]
+    assert len(copies) == len(images) - len(np.unique(images, axis=0))
+
+
+def test_files_of_equal_pixels_are_copies_whatever_their_bytes(tmp_path):
+    for number, row in enumerate([0, 1, 2, 2, 3]):
+        content = tf.io.encode_png(scenes(4)[row], compression=number).numpy()
+        (tmp_path / "a").mkdir(exist_ok=True)
+        (tmp_path / "a" / f"{number}.png").write_bytes(content)
+    data = datasets.folder(tmp_path, load=datasets.Preprocessing(size=24))
+    duplicates = [each for each in cleaning.clean(Pixels(), data).listed if each.kind == "duplicate"]
+    assert [(Path(each.other).stem, Path(each.name).stem, each.score) for each in duplicates] == [("2", "3", 1.0)]

@@ -1,6 +1,6 @@
 """The similarity from which images are near-duplicates, calibrated on copies of the images themselves."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -9,8 +9,14 @@ import numpy as np
 
 from tfdml._core.checks import require, require_fraction, require_seed, require_whole
 from tfdml.cleaning.made_copies import COPIES
-from tfdml.cleaning.pixel_checks import CANDIDATES, Thumbnails, pixels_of, verified
-from tfdml.cleaning.registration import thumbnail
+from tfdml.cleaning.pixel_checks import (
+    CANDIDATES,
+    Thumbnails,
+    checksum_of_pixels,
+    pixels_of,
+    verified,
+)
+from tfdml.cleaning.registration import has_details, thumbnail
 from tfdml.datasets import LabeledSet
 from tfdml.embedding.in_memory import embed
 from tfdml.search.duplicates.binomial import binomial_interval
@@ -35,16 +41,28 @@ class Calibration:
     """A threshold and what it finds; `recall` by kind of copy, of `images` copied images.
 
     Two images are near-duplicates from the cosine `similarity` on; where they are verified, they are candidates then,
-    and near-duplicates from the score `registration` on, None without verification. Both are above 1 where none has the
-    `precision`: the share of copies among the pairs of a copy and an image that are taken for near-duplicates; 1
-    without such pairs.
+    and near-duplicates from the score `registration` on, None without verification. `precision` is the share of copies
+    among the pairs of a copy and an image that are taken for near-duplicates.
+
+    Where the copies cannot tell, `problem` says why: both thresholds are above 1, `precision` is None, and `recall` is
+    empty.
     """
 
     similarity: float
-    precision: float
+    precision: float | None
     recall: Mapping[str, Recall]
     images: int
     registration: float | None = None
+    problem: str = ""
+
+
+def without_threshold(images: int, problem: str, *, verify: bool) -> Calibration:
+    """The `Calibration` on so many images that cannot tell copies from others, for a reason."""
+    above = float(np.nextafter(1, 2))
+    return Calibration(
+        similarity=above, precision=None, recall={}, images=images, registration=above if verify else None,
+        problem=problem,
+    )  # fmt: skip
 
 
 class CopyScores(NamedTuple):
@@ -74,7 +92,7 @@ class CopyScores(NamedTuple):
 
         The pair of a copy and its original is right, every other one is wrong, but for images that are as similar to
         the original as the median copy, or register as 90% of the copies do: they count as duplicates that the set has
-        already.
+        already. An original with ten of them is left out: they take the place of the original.
 
         A similarity is the least one of the stated precision. A score of registrations is halfway between the highest
         refused score of that threshold and the score that 97% of the copies reach, where that is higher, because other
@@ -82,18 +100,26 @@ class CopyScores(NamedTuple):
         """
         require_fraction(precision=precision)
         is_verified = self.floor is not None
-        matched = np.concatenate(list(self.matched().values()))
-        is_other = ~(self.between(self) >= np.quantile(matched, _ALIKE_VERIFIED if is_verified else _ALIKE))
-        is_other[np.arange(len(self.rows)), self.rows] = False
-        mismatched = np.concatenate([each[is_other] for each in self.by_kind.values()])
-        threshold = _least_similarity(matched, mismatched, precision)
+        is_like = self.between(self) >= _alike(self.matched(), is_verified)
+        is_like[np.arange(len(self.rows)), self.rows] = True
+        kept = is_like.sum(axis=1) <= (CANDIDATES if is_verified else is_like.shape[1])
+        matched = {name: values[kept] for name, values in self.matched().items()}
+        right = np.concatenate(list(matched.values()))
+        wrong = np.concatenate([each[kept][~is_like[kept]] for each in self.by_kind.values()])
+        if not len(wrong):
+            problem = f"none of its {len(self.rows)} images differs from the others as from its own copies"
+            return without_threshold(len(self.rows), problem, verify=is_verified)
+        threshold = _least_similarity(right, wrong, precision, least=0.0 if is_verified else -np.inf)
+        if threshold > 1:
+            problem = f"no score has a precision of {precision:g}: other images are as alike as copies"
+            return without_threshold(int(kept.sum()), problem, verify=is_verified)
         if is_verified:
-            threshold = _halfway(matched, mismatched, threshold)
+            threshold = _halfway(right, wrong, threshold)
         return Calibration(
             similarity=threshold if self.floor is None else self.floor,
-            precision=_precision(matched, mismatched, threshold),
-            recall={name: _recall(values >= threshold) for name, values in self.matched().items()},
-            images=len(self.rows),
+            precision=_precision(right, wrong, threshold),
+            recall={name: _recall(values >= threshold) for name, values in matched.items()},
+            images=int(kept.sum()),
             registration=threshold if is_verified else None,
         )
 
@@ -112,6 +138,7 @@ def score_copies(
 ) -> CopyScores:
     """Make copies of a sample of the images, one of each kind in `COPIES`, and compare each with all images.
 
+    One image stands for equal ones in the sample. An image without details, such as one of one color, is in no sample.
     With `verify`, the ten nearest neighbors of a copy from a similarity on are candidates, and their score is the score
     of the registration of their pixels; otherwise it is the cosine similarity.
 
@@ -149,8 +176,37 @@ def score_copies(
     require_whole("sample", sample, 2)
     require_seed(seed)
     require(len(data) > 1, f"{len(data)} images", "at least two, of which one is not a copy of the other")
-    rng = np.random.default_rng(seed)
-    rows, unit = np.sort(rng.permutation(len(data))[:sample]), l2_normalize(np.asarray(embeddings, np.float32))
+    rows = different(data, np.random.default_rng(seed).permutation(len(data)), sample)
+    received = f"{len(rows)} different {'image' if len(rows) == 1 else 'images'} with details"
+    require(len(rows) > 1, received, "at least two, of which one is not a copy of the other")
+    return score_copies_of(rows, model, data, embeddings, center, verify, floor, seed, batch_size)
+
+
+def different(data: LabeledSet, order: Iterable[int], sample: int) -> np.ndarray:
+    """The first rows in an order whose images have details and differ, as many as a sample has, ascending."""
+    rows: dict[bytes, int] = {}
+    for row in order:
+        pixels = pixels_of(data, row)[0]
+        if has_details(thumbnail(pixels)):
+            rows.setdefault(checksum_of_pixels(pixels), row)
+        if len(rows) == sample:
+            break
+    return np.sort(np.array(list(rows.values()), np.int64))
+
+
+def score_copies_of(
+    rows: np.ndarray,
+    model: Embedder,
+    data: LabeledSet,
+    embeddings: np.ndarray,
+    center: np.ndarray | float,
+    verify: bool,
+    floor: float | None,
+    seed: int,
+    batch_size: int,
+) -> CopyScores:
+    """`score_copies` of the images of these rows."""
+    unit = l2_normalize(np.asarray(embeddings, np.float32))
     subset, products, copies, thumbnails = data.take(rows), {}, {}, {}
     for name, copy in COPIES.items():
         rng = np.random.default_rng([seed, *name.encode()])
@@ -189,11 +245,22 @@ def _copy(data, row, copy, rng):
 def _between_originals(scores, images):
     """See `CopyScores.between`."""
     highest = np.max(list(scores.by_kind.values()), axis=0)
-    is_like = highest >= np.quantile(list(scores.matched().values()), _ALIKE_VERIFIED)
+    is_like = highest >= _alike(scores.matched(), is_verified=True)
     is_like[np.arange(len(highest)), scores.rows] = False
     pairs, between = np.argwhere(is_like), np.full(highest.shape, -1.0)
     between[is_like] = verified(np.stack([scores.rows[pairs[:, 0]], pairs[:, 1]], axis=1), images, images)
     return between
+
+
+def _alike(matched, is_verified):
+    """The score from which images are duplicates already; inf for none.
+
+    Of verified ones, an original counts that half of its copies find: near-duplicates may hide it from the others.
+    """
+    scores = np.stack(list(matched.values()))
+    if is_verified:
+        scores = scores[:, (scores > 0).mean(axis=0) >= 0.5]
+    return np.quantile(scores, _ALIKE_VERIFIED if is_verified else _ALIKE) if scores.size else np.inf
 
 
 def _halfway(positive, negative, least):
@@ -203,14 +270,14 @@ def _halfway(positive, negative, least):
     return float((refused + reached) / 2) if reached >= least else least
 
 
-def _least_similarity(positive, negative, precision):
-    """The least similarity of this precision; just above 1 if there is none."""
+def _least_similarity(positive, negative, precision, least=-np.inf):
+    """The least similarity of this precision, above `least`; just above 1 if there is none."""
     values = np.concatenate([positive, negative])
     order = np.argsort(-values, kind="stable")
     values, is_right = values[order], (np.arange(len(values)) < len(positive))[order]
     ends = np.append(values[1:] < values[:-1], True)
     shares = np.cumsum(is_right) / np.arange(1, len(values) + 1)
-    sufficient = np.flatnonzero(ends & (shares >= precision))
+    sufficient = np.flatnonzero(ends & (shares >= precision) & (values > least))
     return float(min(values[sufficient[-1]], 1)) if len(sufficient) else float(np.nextafter(1, 2))
 
 

@@ -1,15 +1,17 @@
 """Near-duplicates, leaks, label suspects and outliers of a set, or of its parts."""
 
 import contextlib
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from tfdml._core.checks import names_of_labels, require, require_fraction
-from tfdml.cleaning.calibration import score_copies
+from tfdml._core.checks import names_of_labels, require, require_fraction, require_seed, require_whole
+from tfdml.cleaning.calibration import different, score_copies_of, without_threshold
 from tfdml.cleaning.findings import Finding, Findings
-from tfdml.cleaning.pixel_checks import Thumbnails, candidates, verified
+from tfdml.cleaning.pixel_checks import Thumbnails, candidates, checksums, first_rows, verified
+from tfdml.cleaning.registration import has_details
 from tfdml.datasets import LabeledSet
 from tfdml.embedding.in_memory import embed_loadable
 from tfdml.embedding.to_disk import embed_cached, remove_cached
@@ -23,6 +25,7 @@ _AGREEING = 3  # neighbors of a label suspect
 _OUTLYING = 5  # nearest neighbors of an outlier
 _DEVIATIONS = 5  # of an outlier from the median, in robust standard deviations
 _LEAST_CLASS = 10  # images of a class that has its own median
+_OFTEN = 10  # times as often as the median image: a placeholder
 _TO_STANDARD = 1.4826  # from the median absolute deviation of a normal distribution
 
 
@@ -48,10 +51,16 @@ def clean(
       deviations above the median of its class, or, where that has fewer than ten images, of all images.
     * Images that cannot be read are listed, too.
 
+    One image stands for equal files and, with verification, for files of equal pixels. All of them are near-duplicates,
+    of the score 1. Nothing else is made of an image that is in the sets more than ten times as often as the median one:
+    a placeholder. Images of several labels are no label suspects, nor neighbors of one; images without details, such as
+    one color, neither, unless half of the images have none.
+
     Embeddings are centered on their mean, but for outliers: without what all images have in common, each is far from
     the others. All embeddings are in memory. Near-duplicates are chosen among the nearest neighbors by a registration
     of their pixels (`register`), for which these images are read once more; with a similarity or without `verify`, by
-    the cosine similarity alone.
+    the cosine similarity alone. Where the calibration cannot tell copies from other images, the result says so, and
+    only equal images are listed.
 
     Example: noise with one image twice, compared by its pixels.
 
@@ -87,32 +96,50 @@ def clean(
         None where there is none.
     """
     require_fraction(precision=precision)
+    require_whole("sample", sample, 2)
+    require_seed(seed)
     sets = dict(data) if isinstance(data, Mapping) else {"": data}
     require(len(sets) > 0, "no sets", "a labeled set, or labeled sets by name")
-    images = _Images(model, sets, batch_size, cache)
-    calibration = None
+    images = _Images(model, sets, batch_size, cache, verify and similarity is None)
+    calibration, registration = None, None
     if similarity is None:
-        scores = score_copies(
-            model, images.largest, images.vectors[images.largest_rows], center=images.center, sample=sample,
-            verify=verify, seed=seed, batch_size=batch_size,
-        )  # fmt: skip
-        calibration = scores.calibrated(precision)
-        similarity = calibration.similarity
-    registration = None if calibration is None else calibration.registration
+        calibration = _calibration(images, model, precision, sample, verify, seed, batch_size)
+        similarity, registration = calibration.similarity, calibration.registration
     if registration is not None:
         pairs = _verified_pairs(images, similarity, registration)
-        groups = pair_groups(pairs.rows, len(images.vectors))
+        groups = pair_groups(pairs.rows, len(images.rows))
     else:
-        approximate = len(images.vectors) >= 50_000 if approximate is None else approximate
+        approximate = len(images.rows) >= 50_000 if approximate is None else approximate
         groups, pairs = _similar_pairs(images, similarity, approximate, seed)
-    findings = list(_copies(images, pairs)) if pairs else []
-    rows = np.unique(groups)
-    if len(rows) > 1:  # one image of each group of near-duplicates
-        findings += [*_labels(images, rows), *_outliers(images, rows)]
+    findings = list(_copies(images, pairs))
+    groups = groups[images.number]
+    rows, counts = np.unique(groups, return_counts=True)  # one image of each group of near-duplicates
+    is_one_of_few = counts <= _OFTEN * np.median(counts)
+    rows = images.rows[rows[is_one_of_few]]
+    if len(rows) > 1:
+        is_telling = images.have_details(rows)
+        labels = np.unique(images.labels, return_inverse=True)[1]
+        names = np.unique(np.stack([groups, labels])[:, images.labels != ""], axis=1)[0]
+        has_label = np.bincount(names, minlength=len(images.rows))[images.number[rows]] == 1
+        findings += [*_labels(images, rows[is_telling & has_label]), *_outliers(images, rows, is_telling)]
     order = {kind: number for number, kind in enumerate(("leak", "duplicate", "label", "outlier", "unreadable"))}
     findings = sorted(findings + images.unreadable, key=lambda finding: order[finding.kind])
     recall = None if pairs is None else pairs.recall
     return Findings(tuple(findings), len(images.vectors), similarity, calibration, recall)
+
+
+def _calibration(images, model, precision, sample, verify, seed, batch_size):
+    """The calibration on the set with the most different images; checksums draw them, so more images change few."""
+    rows, data, start = images.to_calibrate()
+    subset = data.take(rows - start)
+    keys = [hashlib.sha256(f"{seed} ".encode() + images.contents[row]).digest() for row in rows.tolist()]
+    copied = different(subset, sorted(range(len(rows)), key=keys.__getitem__), sample)
+    if len(copied) < 2:
+        images_with_details = f"{len(copied)} different {'image' if len(copied) == 1 else 'images'} with details"
+        return without_threshold(len(copied), f"{images_with_details}, expected at least two", verify=verify)
+    vectors = images.vectors[rows] - images.center
+    scores = score_copies_of(copied, model, subset, vectors, images.center, verify, None, seed, batch_size)
+    return scores.calibrated(precision)
 
 
 def _similar_pairs(images, similarity, approximate, seed):
@@ -121,29 +148,34 @@ def _similar_pairs(images, similarity, approximate, seed):
     A list of all pairs grows with the square of the copies of an image. So the exact join keeps two a row, and it takes
     the place of an approximate one that has too many.
     """
+    vectors, splits = images.vectors[images.rows] - images.center, images.splits[images.rows]
     if similarity > 1:
-        return np.arange(len(images.vectors)), None
+        return np.arange(len(vectors)), None
     with contextlib.suppress(TooManyPairsError):
         if approximate:
-            pairs = similar_pairs(images.vectors, similarity, approximate=True, seed=seed)
-            return pair_groups(pairs.rows, len(images.vectors)), pairs
-    parts = np.unique(images.splits, return_inverse=True)[1]
-    groups, *pairs = nearest_copies(images.vectors, similarity, parts)
+            pairs = similar_pairs(vectors, similarity, approximate=True, seed=seed)
+            return pair_groups(pairs.rows, len(vectors)), pairs
+    groups, *pairs = nearest_copies(vectors, similarity, np.unique(splits, return_inverse=True)[1])
     return groups, SimilarPairs(*pairs, None)
 
 
 def _verified_pairs(images, floor, registration):
     """Candidates whose pixels agree, with their scores as similarities."""
-    pairs = candidates(images.vectors, floor)
-    scores = verified(pairs, images.thumbnails, images.thumbnails)
+    vectors = images.vectors[images.rows] - images.center
+    pairs = candidates(vectors, floor, np.flatnonzero(images.is_ordinary))
+    scores = verified(images.rows[pairs], images.thumbnails, images.thumbnails)
     return SimilarPairs(pairs[scores >= registration], scores[scores >= registration].astype(np.float32), None)
 
 
 class _Images:
-    """The images of all sets that can be read, one after the other, with centered embeddings."""
+    """The images of all sets that can be read, one after the other.
 
-    def __init__(self, model, sets, batch_size, cache):
-        vectors, self.names, self.splits, self.labels, self.unreadable, subsets = [], [], [], [], [], []
+    `rows` are the first rows of the contents, `number` is the content of each row, and `center` is the mean embedding
+    of the contents that are no placeholders, `is_ordinary`.
+    """
+
+    def __init__(self, model, sets, batch_size, cache, is_verified):
+        vectors, self.names, splits, labels, self.unreadable, self.subsets = [], [], [], [], [], []
         for number, (split, data) in enumerate(sets.items()):
             require(len(data) > 0, f"the set {split!r} without images", "at least one")
             if cache is None:
@@ -151,28 +183,55 @@ class _Images:
             else:
                 embeddings, rows, skipped = embed_cached(model, data, Path(cache) / str(number), batch_size)
             vectors.append(embeddings)
-            subsets.append(data.take(rows))
+            self.subsets.append(data.take(rows))
             self.names += [str(row if data.names is None else data.names[row]) for row in rows.tolist()]
-            self.labels += [name or "" for name in names_of_labels(subsets[-1])]
-            self.splits += [split] * len(rows)
+            labels += [name or "" for name in names_of_labels(self.subsets[-1])]
+            splits += [split] * len(rows)
             self.unreadable += [Finding("unreadable", name, split, suggestion=reason) for _, name, reason in skipped]
-        vectors = np.concatenate(vectors)
-        require(len(vectors) > 1, f"{len(vectors)} image that can be read", "at least two")
-        self.center = vectors.mean(axis=0)
-        self.vectors = vectors - self.center
-        self.thumbnails = Thumbnails(subsets)
-        self.largest = max(subsets, key=len)
-        start = sum(len(subset) for subset in subsets[: subsets.index(self.largest)])
-        self.largest_rows = slice(start, start + len(self.largest))
+        self.vectors, self.splits, self.labels = np.concatenate(vectors), np.array(splits), np.array(labels)
+        require(len(self.vectors) > 1, f"{len(self.vectors)} image that can be read", "at least two")
+        self.thumbnails = Thumbnails(self.subsets) if is_verified else None
+        self._compare()
+
+    def _compare(self):
+        """Find the equal images, and those that occur too often."""
+        self.contents = [each for data in self.subsets for each in checksums(data)]
+        if any(data.source is not None for data in self.subsets):
+            self.contents = [f"{row} ".encode() for row in range(len(self.vectors))]
+        first = first_rows(self.contents)
+        if self.thumbnails is not None:
+            rows = np.unique(first)
+            first = rows[first_rows(self.thumbnails.checksums(rows.tolist()))][np.searchsorted(rows, first)]
+        self.rows, self.number, counts = np.unique(first, return_inverse=True, return_counts=True)
+        self.is_ordinary = counts <= _OFTEN * np.median(counts)
+        self.center = self.vectors[self.rows[self.is_ordinary]].mean(axis=0)
+
+    def to_calibrate(self):
+        """The ordinary contents of the set with the most of them: their rows, the set, and its first row."""
+        rows, ends = self.rows[self.is_ordinary], np.cumsum([len(data) for data in self.subsets])
+        number = np.searchsorted(ends, rows, side="right")
+        largest = np.bincount(number).argmax()
+        return rows[number == largest], self.subsets[largest], ends[largest] - len(self.subsets[largest])
+
+    def have_details(self, rows):
+        """Whether images have details; taken for true where they were not read again, or where half have none."""
+        if self.thumbnails is None:
+            return np.ones(len(rows), bool)
+        have = np.array([has_details(self.thumbnails[row]) for row in rows.tolist()])
+        return have if have.mean() > 0.5 else np.ones(len(rows), bool)
 
     def finding(self, kind, row, other=None, score=None, suggestion=""):
         """A `Finding` of a row, and of another."""
-        finding = Finding(kind, self.names[row], self.splits[row], self.labels[row], suggestion=suggestion)
+        finding = Finding(kind, self.names[row], *self._place(row), suggestion=suggestion)
         if score is not None:
             finding = finding._replace(score=round(float(score), 6))
         if other is None:
             return finding
-        return finding._replace(other=self.names[other], other_split=self.splits[other], other_label=self.labels[other])
+        split, label = self._place(other)
+        return finding._replace(other=self.names[other], other_split=split, other_label=label)
+
+    def _place(self, row):
+        return str(self.splits[row]), str(self.labels[row])
 
 
 def remove_cache(cache: FilePath) -> None:
@@ -186,8 +245,7 @@ def remove_cache(cache: FilePath) -> None:
 def _copies(images, pairs):
     """Leaks and duplicates, the most similar first; of a row only its most similar pair."""
     listed = set()
-    for pair in np.argsort(-pairs.similarity, kind="stable").tolist():
-        first, row = pairs.rows[pair].tolist()
+    for first, row, similarity in _pairs_of_rows(images, pairs):
         is_leak = images.splits[first] != images.splits[row]
         if (is_leak, row) in listed:
             continue
@@ -195,36 +253,56 @@ def _copies(images, pairs):
         same = images.labels[first] == images.labels[row] or "" in (images.labels[first], images.labels[row])
         advice = "remove it from one of the sets" if is_leak else "keep one of the two"
         suggestion = advice if same else f"one of the labels is wrong; {advice}"
-        yield images.finding("leak" if is_leak else "duplicate", row, first, pairs.similarity[pair], suggestion)
+        yield images.finding("leak" if is_leak else "duplicate", row, first, similarity, suggestion)
+
+
+def _pairs_of_rows(images, pairs):
+    """Equal images, then pairs of contents, the most similar first: a first row of a set, a later row, and the score.
+
+    Of the rows of a content, only the first one of each set is the other image of a pair.
+    """
+    members = np.split(np.argsort(images.number, kind="stable"), np.cumsum(np.bincount(images.number))[:-1])
+    firsts = [rows[np.sort(np.unique(images.splits[rows], return_index=True)[1])].tolist() for rows in members]
+    both = [(number, number, 1.0) for number, rows in enumerate(members) if len(rows) > 1]
+    for pair in () if pairs is None else np.argsort(-pairs.similarity, kind="stable").tolist():
+        (a, b), similarity = pairs.rows[pair].tolist(), pairs.similarity[pair]
+        both += [(a, b, similarity), (b, a, similarity)]
+    for a, b, similarity in both:
+        for row in members[b].tolist():
+            yield from ((first, row, similarity) for first in firsts[a] if first < row)
 
 
 def _labels(images, rows):
     """Images whose nearest neighbors all have one other label, the most certain first."""
-    nearest, cosines = _neighbors(images.vectors[rows], rows, _AGREEING)
-    for i in np.argsort(-cosines[:, 0], kind="stable") if cosines.shape[1] == _AGREEING else ():
+    if len(rows) <= _AGREEING:
+        return
+    vectors = images.vectors[rows]
+    nearest, cosines = _neighbors(vectors - vectors.mean(axis=0), rows, np.ones(len(rows), bool), _AGREEING)
+    for i in np.argsort(-cosines[:, 0], kind="stable"):
         labels = {images.labels[other] for other in nearest[i]}
         if len(labels) == 1 and not labels & {"", images.labels[rows[i]]} and images.labels[rows[i]]:
-            suggestion = f"check the label; its neighbors have {labels.pop()!r}"
+            suggestion = f"check the label; its neighbors have {str(labels.pop())!r}"
             yield images.finding("label", rows[i], nearest[i, 0], cosines[i].mean(), suggestion)
 
 
-def _outliers(images, rows):
-    """Images that are far from their neighbors for their class, the farthest first."""
-    nearest, cosines = _neighbors(images.vectors[rows] + images.center, rows, _OUTLYING)
+def _outliers(images, rows, is_telling):
+    """Images that are far from their telling neighbors for those of their class, the farthest first."""
+    nearest, cosines = _neighbors(images.vectors[rows], rows, is_telling, _OUTLYING)
     distances = 1 - cosines.mean(axis=1)
-    limits = _limits(distances, np.array(images.labels)[rows])
+    limits = _limits(distances, images.labels[rows], is_telling)
     for i in np.argsort(-distances, kind="stable"):
         if distances[i] > limits[i]:
             yield images.finding("outlier", rows[i], nearest[i, 0], distances[i], "check that it belongs to the set")
 
 
-def _limits(distances, labels):
-    """The limit of each image: that of its class, or, in a small class, of all."""
-    limits = np.full(len(distances), _limit(distances))
+def _limits(distances, labels, is_telling=True):
+    """The limit of each image: that of the telling images of its class, or, where they are few, of all."""
+    is_telling = np.broadcast_to(is_telling, len(distances))
+    limits = np.full(len(distances), _limit(distances[is_telling]))
     for label in np.unique(labels):
         is_member = labels == label
-        if is_member.sum() >= _LEAST_CLASS:
-            limits[is_member] = _limit(distances[is_member])
+        if (is_member & is_telling).sum() >= _LEAST_CLASS:
+            limits[is_member] = _limit(distances[is_member & is_telling])
     return limits
 
 
@@ -233,8 +311,9 @@ def _limit(distances):
     return middle + _DEVIATIONS * _TO_STANDARD * np.median(np.abs(distances - middle))
 
 
-def _neighbors(vectors, rows, count):
-    """The nearest neighbors of each vector, at most `count`, as rows, and their cosines."""
-    count = min(count, len(rows) - 1)
-    columns, cosines = Exact(vectors).search(vectors, count + 1)
-    return without_self(rows[columns], cosines, rows)
+def _neighbors(vectors, rows, is_telling, count):
+    """The nearest telling neighbors of each vector, at most `count`, as rows, and their cosines."""
+    gallery = rows[is_telling]
+    count = min(count, len(gallery) - 1)
+    columns, cosines = Exact(vectors[is_telling]).search(vectors, count + 1)
+    return without_self(gallery[columns], cosines, rows)

@@ -49,7 +49,8 @@ class Finding(NamedTuple):
 class Findings(NamedTuple):
     """The result of `tfdml.cleaning.clean`, which describes it; it prints as a summary.
 
-    `similarity` is the similarity of near-duplicates, or of candidates where they were verified.
+    `similarity` is the similarity of near-duplicates, or of candidates where they were verified; above 1 where the
+    calibration has a `problem`.
     """
 
     listed: tuple[Finding, ...]
@@ -62,6 +63,8 @@ class Findings(NamedTuple):
         counts = collections.Counter(finding.kind for finding in self.listed)
         lines = [f"{self.images:,} images"]
         lines += [f"{counts[kind]:,} {head.lower()}" for kind, head in _HEADS.items()]
+        if self.calibration is not None and self.calibration.problem:
+            return "\n".join([*lines, self.problem])
         is_verified = self.calibration is not None and self.calibration.registration is not None
         lines.append(f"similarity of {'candidates' if is_verified else 'near-duplicates'}: {self.similarity:.4f}")
         if self.calibration is not None:
@@ -76,6 +79,13 @@ class Findings(NamedTuple):
 
     def __repr__(self) -> str:
         return str(self)
+
+    @property
+    def problem(self) -> str:
+        """Why only equal images are listed as copies; empty where the calibration has a threshold, or there is none."""
+        problem = "" if self.calibration is None else self.calibration.problem
+        advice = "Only equal images are listed as copies. Pass a similarity for near-duplicates"
+        return problem and f"the calibration cannot tell copies from other images: {problem}. {advice}."
 
 
 def write_report(findings: Findings, path: FilePath) -> Path:

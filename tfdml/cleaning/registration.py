@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import fft
 
 Sides = tuple[tuple[int, int], ...]  # heights and widths of templates
 
@@ -112,19 +111,19 @@ class Templates:
     def __init__(self, images: Sequence[np.ndarray], shape: tuple[int, int]) -> None:
         self.images, self.sides = images, tuple(image.shape for image in images)
         padded = np.zeros((len(images), *shape), images[0].dtype)
-        norms = np.empty((len(images), 1, 1), images[0].dtype)
+        self.norms = np.empty((len(images), 1, 1))
         for i, image in enumerate(images):
             centered = image - image.mean()
             padded[i, : image.shape[0], : image.shape[1]] = centered
-            norms[i] = _inverse_norm(np.square(centered).sum(), image.size)
-        self.spectra = np.conj(fft.rfft2(padded * norms))
+            self.norms[i] = _norm(np.square(centered).sum(), image.size)
+        self.spectra = np.conj(np.fft.rfft2(padded))
 
 
 class Searched:
     """An image `(height, width)` in which templates are searched, with what all of them share."""
 
     def __init__(self, image: np.ndarray) -> None:
-        self.shape, self.spectrum = image.shape, fft.rfft2(image)
+        self.shape, self.spectrum = image.shape, np.fft.rfft2(image)
         self._sums, self._squares = _integral(image), _integral(image**2)
 
     def correlation(self, template: np.ndarray) -> np.ndarray:
@@ -140,30 +139,32 @@ class Searched:
 
     def correlations(self, templates: Templates, windows: np.ndarray) -> np.ndarray:
         """The `correlation` of each template, `(n, height, width)`, with its `windows`; -inf where it does not fit."""
-        values = fft.irfft2(self.spectrum * templates.spectra, self.shape) * windows
+        products = np.fft.irfft2(self.spectrum * templates.spectra, self.shape)
+        values = (products / (windows * templates.norms)).astype(products.dtype)
         return np.where(_fits(templates.sides, self.shape), values, -np.inf)
 
     def windows(self, sides: Sides) -> np.ndarray:
-        """1 / |I - mean I| of the windows of these sides by their place, `(n, height, width)`."""
-        inverse = np.zeros((len(sides), *self.shape), self.spectrum.real.dtype)
+        """|I - mean I| of the windows of these sides by their place, `(n, height, width)`; inf for even windows."""
+        norms = np.full((len(sides), *self.shape), np.inf)
         for i, (h, w) in enumerate(sides):
             energy = _window_sums(self._squares, h, w) - _window_sums(self._sums, h, w) ** 2 / (h * w)
-            inverse[i, : energy.shape[0], : energy.shape[1]] = _inverse_norm(energy, h * w)
-        return inverse
+            norms[i, : energy.shape[0], : energy.shape[1]] = _norm(energy, h * w)
+        return norms
 
 
 class Prepared:
-    """A thumbnail in which others are searched, and which is searched at some sides; what is asked twice is kept."""
+    """A thumbnail in which others are searched, and which is searched at some sides; the last ones are kept."""
 
     def __init__(self, image: Thumbnail) -> None:
         self.image, self.details = image, _details(image.gray)
         self.searched = Searched(self.details)
-        self.windows: Callable[[Sides], np.ndarray] = functools.cache(self.searched.windows)
-        self.templates: Callable[[Sides], Templates] = functools.cache(self.new_templates)
+        self.windows: Callable[[Sides], np.ndarray] = functools.lru_cache(4)(self.searched.windows)
+        self.templates: Callable[[Sides], Templates] = functools.lru_cache(4)(functools.partial(_templates, image.gray))
 
-    def new_templates(self, sides: Sides) -> Templates:
-        """The details of the thumbnail at these sides."""
-        return Templates([_details(_shrinker(h) @ self.image.gray @ _shrinker(w).T) for h, w in sides], (SIDE, SIDE))
+
+def _templates(gray, sides):
+    """The details of a thumbnail at these sides."""
+    return Templates([_details(_shrinker(h) @ gray @ _shrinker(w).T) for h, w in sides], (SIDE, SIDE))
 
 
 def has_details(image: Thumbnail) -> bool:
@@ -172,9 +173,9 @@ def has_details(image: Thumbnail) -> bool:
     return agreement(details, details) > 0
 
 
-def _inverse_norm(energy, size):
-    """1 / square root of a sum of squares; 0 where rounding errors are all there is."""
-    return np.where(energy > _EVEN * size, 1 / np.sqrt(np.maximum(energy, _EVEN)), 0)
+def _norm(energy, size):
+    """Square root of a sum of squares; inf where rounding errors are all there is."""
+    return np.where(energy > _EVEN * size, np.sqrt(np.maximum(energy, 0)), np.inf)
 
 
 def _whole_match(outer, inner):
@@ -189,7 +190,7 @@ def _refined(outer, inner, match):
     for step in _STEPS if match.value >= _PROMISING else ():
         scales = np.clip(match.scale + step * _AROUND, _LEAST, 1)
         sides = _sides(scales)
-        found = _best_match(outer, inner.new_templates(sides), outer.searched.windows(sides), scales)
+        found = _best_match(outer, _templates(inner.image.gray, sides), outer.searched.windows(sides), scales)
         match = max(match, found, key=lambda each: each.value)
     return match
 

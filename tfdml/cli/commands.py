@@ -426,7 +426,9 @@ def run_clean(options: argparse.Namespace) -> int:
     with only_writer(options.out, "out"):
         findings = _findings(options, model, sets)
     counts = [finding._asdict() for finding in findings.listed]
+    precision = findings.calibration and findings.calibration.precision
     record = {"out": options.out, "similarity": findings.similarity, "images": findings.images, "findings": counts}
+    record |= {"precision": precision, "problem": findings.problem}
     print_result(options, record, [*table_lines(findings), f"{options.out}/report.html shows them"])
     return EXIT_FAILED if findings.listed else EXIT_OK
 
