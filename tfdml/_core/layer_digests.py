@@ -134,7 +134,7 @@ def _is_idle(name):
 
 
 def _code(function):
-    """What a lambda function computes, wherever it is written."""
+    """The instructions of a lambda function, wherever it is written."""
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     return [_instructions(function.__code__), _plain([function.__defaults__, cells])]
 

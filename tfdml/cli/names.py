@@ -118,7 +118,7 @@ def _require_model(options):
 
 
 def _advice(options, kind):
-    """What to type in place of arguments that are exchanged, or of the index of a run; None for anything else."""
+    """The words to type in place of arguments that are exchanged, or of the index of a run; None for anything else."""
     if kind == INDEX_KIND and options.command == "serve":
         run = str(Path(options.model).parent)
         if kind_of(run) == RUN:
