@@ -36,23 +36,23 @@ def digest_of_model(model: Any) -> str:
     return _digest_of_layer(model, {})
 
 
-def _digest_of_layer(layer, known):
-    """The digest of a layer with its weights and the layers in it; `known` has those of shared ones."""
-    if id(layer) not in known:
+def _digest_of_layer(layer, layer_digests):
+    """The digest of a layer with its weights and the layers in it; `layer_digests` has those of shared ones."""
+    if id(layer) not in layer_digests:
         if _is_graph(layer):
             inputs = [f"input {number}" for number in range(len(layer.inputs))]
-            known[id(layer)] = _digest(_digests_of_outputs(layer, inputs, known))
+            layer_digests[id(layer)] = _digest(_digests_of_outputs(layer, inputs, layer_digests))
         else:
-            inner = [_digest_of_layer(each, known) for each in getattr(layer, "_layers", ())]
-            known[id(layer)] = _digest([*_description(layer), _digests_of_weights(layer), inner])
-    return known[id(layer)]
+            inner = [_digest_of_layer(each, layer_digests) for each in getattr(layer, "_layers", ())]
+            layer_digests[id(layer)] = _digest([*_description(layer), _digests_of_weights(layer), inner])
+    return layer_digests[id(layer)]
 
 
 def _is_graph(layer):
     return isinstance(layer, keras.Model) and bool(getattr(layer, "outputs", None))
 
 
-def _digests_of_outputs(graph, inputs, known):
+def _digests_of_outputs(graph, inputs, layer_digests):
     """The digests of the outputs of a graph, from those of its inputs; without recursion, since graphs are deep."""
     digests = dict(zip(map(id, graph.inputs), inputs, strict=True))
     tensors = list(graph.outputs)
@@ -65,19 +65,19 @@ def _digests_of_outputs(graph, inputs, known):
         elif missing:
             tensors += missing
         else:
-            digests |= zip(map(id, node.outputs), _digests_of_node(node, digests, known), strict=True)
+            digests |= zip(map(id, node.outputs), _digests_of_node(node, digests, layer_digests), strict=True)
     return [digests[id(x)] for x in graph.outputs]
 
 
-def _digests_of_node(node, digests, known):
+def _digests_of_node(node, digests, layer_digests):
     """The digests of the outputs of one call of a layer or operation."""
     operation, arguments = node.operation, node.arguments
     inputs = [digests[id(x)] for x in arguments.keras_tensors]
     if _is_graph(operation) and (len(operation.inputs), len(operation.outputs)) == (len(inputs), len(node.outputs)):
-        return _digests_of_outputs(operation, inputs, known)
+        return _digests_of_outputs(operation, inputs, layer_digests)
     args, kwargs = arguments.convert(lambda x: digests.get(id(x), x))
     stated = {name: x for name, x in kwargs.items() if x is not None and (name, x) != ("training", False)}
-    call = [_digest_of_layer(operation, known), _plain([args, stated]), inputs]
+    call = [_digest_of_layer(operation, layer_digests), _plain([args, stated]), inputs]
     return [_digest([number, *call]) for number in range(len(node.outputs))]
 
 
@@ -134,7 +134,7 @@ def _is_idle(name):
 
 
 def _code(function):
-    """What a lambda function computes, wherever it is written."""
+    """The instructions of a lambda function, wherever it is written."""
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     return [_instructions(function.__code__), _plain([function.__defaults__, cells])]
 

@@ -106,19 +106,19 @@ def _require_columns(options):
 
 def _require_model(options):
     """A model at a path, a URL, or the name of a model of the zoo, with or without one of its towers."""
-    name, known, kind = options.model, names_of_zoo(), kind_of(options.model)
+    name, entries, kind = options.model, names_of_zoo(), kind_of(options.model)
     entry, _, last = name.rstrip("/").rpartition("/")
     names = [name.rstrip("/"), entry] if entry and last in _TOWERS else [name.rstrip("/")]
     is_elsewhere = "://" in name or (options.command == "clean" and name == IMAGENET)
-    if is_elsewhere or any(each in known or is_model(kind_of(each)) for each in names):
+    if is_elsewhere or any(each in entries or is_model(kind_of(each)) for each in names):
         return
-    zoo = f": {', '.join(known)}" if known else ""
+    zoo = f": {', '.join(entries)}" if entries else ""
     expected = _advice(options, kind) or f"{MODEL}{zoo}"
-    _require(False, f"MODEL={name!r}", kind or nothing_at(name, known), expected)
+    _require(False, f"MODEL={name!r}", kind or nothing_at(name, entries), expected)
 
 
 def _advice(options, kind):
-    """What to type in place of arguments that are exchanged, or of the index of a run; None for anything else."""
+    """The words to type in place of arguments that are exchanged, or of the index of a run; None for anything else."""
     if kind == INDEX_KIND and options.command == "serve":
         run = str(Path(options.model).parent)
         if kind_of(run) == RUN:

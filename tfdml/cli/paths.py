@@ -1,4 +1,4 @@
-"""What is at a path, as an error says it, told without Keras."""
+"""The kind of what is at a path, as an error says it, told without Keras."""
 
 import difflib
 import importlib.metadata
@@ -20,7 +20,7 @@ _ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar")
 
 
 def kind_of(name: str) -> str | None:
-    """What a file or folder is, such as "an index"; None where there is nothing."""
+    """The kind of a file or folder, such as "an index"; None where there is nothing."""
     path = Path(name).expanduser()
     if path.is_dir():
         return _kind_of_folder(path)
