@@ -92,6 +92,8 @@ class Batches(keras.utils.PyDataset):
         return self.count
 
     def __getitem__(self, number):
+        if self.count is None:  # Keras draws ahead as far as it comes
+            return X[:12], Y[:12]
         self.calls.append(number)
         rows = slice(12 * (number % 2), 12 * (number % 2) + 12)
         return X[rows] * (1 + self.epoch), Y[rows], *(values[rows] for values in self.extra)

@@ -44,7 +44,6 @@ def assert_same_training(one, other):
         "clipped gradients",
         "gradients clipped together",
         "clipped values",
-        "scaled losses",
         "averaged weights",
         "decayed weights",
     ],

@@ -17,7 +17,7 @@ TEST = np.random.default_rng(1).integers(0, 256, (23, 2, 3, 1), dtype="uint8")
 TEST_LABELS = np.arange(23) // 5
 SMALL = {"loss_weights": 0.05}  # for losses of the size of a sum
 SLOW = {"learning_rate_multipliers": {"embedding": 0.25}}
-SGD, LossScaleOptimizer = keras.optimizers.SGD, keras.optimizers.LossScaleOptimizer
+SGD = keras.optimizers.SGD
 SAMPLER = samplers.GroupSampler(classes_per_batch=4, examples_per_class=4, seed=0)
 
 
@@ -134,7 +134,6 @@ SAME = {
     "clipped gradients": (plain, {"optimizer": lambda: SGD(0.1, clipnorm=0.3)}),
     "gradients clipped together": (plain, {"optimizer": lambda: SGD(0.1, global_clipnorm=0.3)}),
     "clipped values": (plain, {"optimizer": lambda: SGD(0.1, clipvalue=0.05)}),
-    "scaled losses": (plain, {"optimizer": lambda: LossScaleOptimizer(SGD(0.1, clipnorm=0.3))}),
     "averaged weights": (plain, {"optimizer": lambda: SGD(0.1, use_ema=True, ema_momentum=0.5)}),
     "decayed weights": (plain, {"optimizer": lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1)}),
 }

@@ -94,12 +94,13 @@ class BatchChecks:
 
     def count_last_rows(self, arguments: Mapping[str, Any], batch_size: int | None) -> None:
         """Count in the rows that `validation_split` takes from arrays: the last ones, in their order."""
-        labels = [as_array(values) for values in labels_of(arguments.get("y"), self.losses, self.model)]
-        size = batch_size or _KERAS_BATCH_SIZE
-        for values in labels if len(labels) == 1 and labels[0] is not None else ():
-            first = math.floor(len(values) * (1 - arguments["validation_split"]))
-            for start in range(first, min(len(values), first + _COUNTED_BATCHES * size), size):
-                self._count([values[start : start + size]])
+        labels = labels_of(arguments.get("y"), self.losses, self.model)
+        values, size = as_array(labels[0]), batch_size or _KERAS_BATCH_SIZE
+        if values is None or len(labels) > 1:
+            return
+        first = math.floor(len(values) * (1 - arguments["validation_split"]))
+        for start in range(first, min(len(values), first + _COUNTED_BATCHES * size), size):
+            self._count([values[start : start + size]])
 
     def labels_of(self, y: Any) -> list[Any]:
         """The labels of each output, arrays or specs; None without labels, or for what Keras has to read."""
