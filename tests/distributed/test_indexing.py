@@ -53,7 +53,7 @@ def test_actors_give_the_results_of_one_process(built):
     where = compute.field("label") == "class 3"
     with distributed.SearchActors(built, actors=2) as actors:
         index = search.load(built)
-        for options in ({}, {"where": where}):
+        for options in ({}, {"where": where}, {"where": {"label": ["class 3", "none"]}}):
             assert_equal(actors.search(QUERIES, 30, **options), index.search(QUERIES, 30, **options))
         assert (len(actors), actors.dim, actors.metric) == (ROWS, 8, "cosine")
         with pytest.raises(ValueError, match=r"queries of model another .*, expected those of model a projection"):

@@ -150,11 +150,15 @@ class SearchActors:
         model: Any = None,
         other_model: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As `tfdml.search.Exact.search`; `where` is an expression of metadata columns, None for all vectors."""
+        """As `tfdml.search.Exact.search`; `where` is an expression or a dict, None for all vectors."""
         require_same_model("queries", model, "the index", self.fingerprint, other_model=other_model)
         queries = as_vectors(queries, "queries")
         require(queries.shape[1] == self.dim, f"queries of dim {queries.shape[1]}", f"{self.dim} as in the index")
-        require(where is None or not hasattr(where, "__array__"), "where as an array", "an expression of metadata")
+        require(
+            where is None or not hasattr(where, "__array__"),
+            "where as an array",
+            "an expression of metadata, or a dict",
+        )
         answers = self._all("search", self._ray.put(queries), k, where)
         count = sum(count for _, count in answers)
         require_whole("k", k, 1, count)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import require
-from tfdml.search.index.tables import can_filter
 from tfdml.serving.bodies import Boxed
 from tfdml.serving.limits import RefusedError
 
@@ -132,7 +131,9 @@ class IndexRecords:
         return sorted(value for value in values.to_pylist() if value is not None) if len(values) <= _MAX_CHOICES else []
 
     def _can_filter(self, name):
-        return name != _PATH and can_filter(self._table[name].type)
+        from pyarrow import types
+
+        return name != _PATH and not types.is_nested(self._table[name].type)
 
     def _row_of_id(self, item):
         """The row of an id, -1 if it is not there."""

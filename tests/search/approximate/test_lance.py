@@ -122,6 +122,11 @@ def test_a_table_at_a_url_is_an_index(tmp_path):
         (lambda folder: search.Lance(X).save(folder / "other.lance"), ValueError, "a table that tfdml.search.Lance"),
         (lambda folder: search.load(folder / "other.lance"), ValueError, "a table that tfdml.search.Lance wrote"),
         (lambda folder: search.Lance(X[:2], metadata={"id": [1, 2]}), ValueError, r"columns \['id'\], expected other"),
+        (
+            lambda folder: search.Lance(X[:2], metadata={"a.b": [1, 2]}),
+            ValueError,
+            r"columns \['a\.b'\], expected other",
+        ),
         (lambda folder: search.Lance(X, method="graph"), ValueError, "'auto', 'exact', 'partitioned'"),
         (lambda folder: search.Lance(X, rescore=0), ValueError, "rescore=0"),
     ],

@@ -120,6 +120,7 @@ def test_every_index_keeps_or_refuses_what_is_added(kind, tmp_path):
         [[DAY], [TIME]],
         [{"a": DAY}, {"a": TIME}],
         [LATE, TIME],
+        [dt.time(1, tzinfo=dt.UTC), None],
         [2**60 + 1, 0.5],
     ],
     ids=str,
@@ -175,7 +176,7 @@ FIRST_AND_THIRD = [True, False, True, False]
         ("date", [DAY, "2024-01-01"]),
         ("time", [TIME, "2024-01-01 10:00:00", "2024-01-01T10:00"]),
         ("zone", [IN_UTC, IN_EAST.replace(hour=12), "2024-01-01 10:00:00+00:00", "2024-01-01T12:00+02:00"]),
-        ("duration", [dt.timedelta(1), "1 day, 0:00:00"]),
+        ("duration", [dt.timedelta(1), "1 day, 0:00:00", "1 days 00:00:00", "24:00:00.000"]),
         ("hour", [dt.time(1), "01:00:00"]),
     ],
 )
@@ -198,14 +199,22 @@ def test_all_columns_of_a_dict_hold_and_none_is_null():
     assert INDEX.mask({"date": None}).tolist() == [False, False, False, True]
     assert INDEX.mask({"whole": []}).tolist() == [False] * 4
     assert INDEX.mask({}).all()
-    assert INDEX.mask({"class": "milk"}).tolist() == [False] * 4
+    for where in ({"class": "milk"}, {"whole": 99}, {"date": "2024-02-29"}, {"duration": "-1 day, 23:59:59"}):
+        assert INDEX.mask(where).tolist() == [False] * 4
 
 
 @pytest.mark.parametrize(
     ("column", "value"),
     [
         *(("date", 19723), ("date", TIME), ("date", "2024"), ("time", DAY), ("zone", TIME)),
-        *(("duration", 1), ("duration", "1 day"), ("whole", 1.5), ("whole", True), ("whole", 2**70)),
+        *(
+            ("duration", 1),
+            ("duration", "1 day"),
+            ("duration", "0:00:00.0000001"),
+            ("whole", 1.5),
+            ("whole", True),
+            ("whole", 2**70),
+        ),
         *(("truth", 1), ("float32", 1e300), ("float32", True), ("decimal", 1.55)),
         *(("class", 1), ("class", ["tea", ["tea"]]), ("category", {"a": 1})),
     ],

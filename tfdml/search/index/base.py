@@ -249,10 +249,10 @@ class Index:
     @classmethod
     def read(cls, folder: Path, max_bytes: int = MAX_BYTES) -> Self:
         """As `load`, from a folder that no other process writes to at the same time."""
-        known, manifest = seen(folder), read_manifest(folder)
+        version, manifest = seen(folder), read_manifest(folder)
         require_kind(manifest, cls.kind, folder)
         index = cls.__new__(cls)
-        index._known = known
+        index._known = version
         index.metric, index.dim, index.max_bytes = *read_settings(folder, manifest), max_bytes
         index.fingerprint = read_fingerprint(folder, manifest)
         index._restore(folder, manifest)

@@ -30,17 +30,17 @@ def seen(path: FilePath) -> dict[str, Any]:
 
 
 def write_index(
-    path: FilePath, write: Callable[[Path], dict[str, Any]], known: Mapping[str, Any], model: str | None
+    path: FilePath, write: Callable[[Path], dict[str, Any]], seen_before: Mapping[str, Any], model: str | None
 ) -> dict[str, Any]:
     """Write an index folder atomically: `index.json`, the files that `write` puts there, and their checksums.
 
     `write` puts all files into a new folder (see `put`) and returns the content of `index.json`. An empty folder or an
     index at `path` is replaced. If the folder holds any other file, it is left unchanged and a FileExistsError names
-    the file. `known` are versions of folders as `seen` gives them: an index that has replaced a known version, and is
+    the file. `seen_before` are versions of folders as `seen` gives them: an index that has replaced one of them, and is
     of another model than `model`, stays, and is a ValueError. Writers wait for each other. Returns the new version.
     """
     with only_writer(path, "path", wait=True):
-        _require_known(path, known, model)
+        _require_known(path, seen_before, model)
         with atomic_write(path, files_of_index) as folder:
             folder.mkdir()
             (folder / _MANIFEST).write_text(json.dumps({"format": _FORMAT, **write(folder)}, indent=1))
@@ -48,10 +48,10 @@ def write_index(
         return seen(path)
 
 
-def _require_known(path, known, model):
-    """Raise an error if an index of another model has replaced a known version."""
+def _require_known(path, seen_before, model):
+    """Raise an error if an index of another model has replaced a seen_before version."""
     ((folder, version),) = seen(path).items()
-    if known.get(folder, version) == version or not files_of_index(Path(folder)):
+    if seen_before.get(folder, version) == version or not files_of_index(Path(folder)):
         return
     there = _parsed(Path(folder)).get("model")
     is_same = there is None or (model is not None and is_same_model(there, model))

@@ -4,6 +4,7 @@ import bisect
 import datetime
 import difflib
 import numbers
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _COMPARED = 2**14  # rows that are Python objects at the same time, and values that may be close to another one
 _NUM_EXAMPLES = 5  # values that an error names
 _LONGEST = 200  # characters of a value in an error
+_DURATION = re.compile(r"(?:(-?\d+) days?,? \+?)?(\d+):(\d\d):(\d\d)(?:\.(\d{1,9}))?")  # of Python and pandas
 _NULLS = {"None", "nan", "NaT", "<NA>"}
 _ALIKE = {str, bytes, bool, int, float, datetime.date}  # Python types of which Arrow keeps each value
 
@@ -50,9 +52,9 @@ def as_table(metadata: Metadata | None, count: int) -> "pyarrow.Table | None":
         column, row = table[number], _first_changed(values, table[number])
         if row is not None:
             received = f"metadata with {_short(values[row])} in column {names[number]!r}"
-            kept = f"{_short(column[row].as_py())} in its type {column.type}"
+            stored = f"{_short(column[row].as_py())} in its type {column.type}"
             expected = "values of one type and time zone. Convert them, or pass a pyarrow.Table"
-            require(False, f"{received}, which is {kept}", expected)
+            require(False, f"{received}, which is {stored}", expected)
     return table.replace_schema_metadata(None)
 
 
@@ -81,27 +83,27 @@ def _is_mixed(values):
 
 
 def _first_changed(values, column):
-    """The first row of a list, or a column, whose value is another one in `column`; None if all are kept."""
+    """The first row of a list, or a column, whose value is another one in `column`; None if there is none."""
     for start in range(0, len(column), _COMPARED):
-        came, kept = (part[start : start + _COMPARED] for part in (values, column))
+        came, stored = (rows[start : start + _COMPARED] for rows in (values, column))
         came = came if isinstance(came, list) else came.to_pylist()
-        for row, pair in enumerate(zip(came, kept.to_pylist(), strict=True), start):
+        for row, pair in enumerate(zip(came, stored.to_pylist(), strict=True), start):
             if not _is_kept(*pair):
                 return row
     return None
 
 
-def _is_kept(came, kept):
+def _is_kept(came, stored):
     """Whether the value of a row is the same in another type."""
-    if came is None or kept is None:
-        return kept is None and str(came) in _NULLS
-    if isinstance(kept, dict):
-        return all(_is_kept(came.get(name), kept.get(name)) for name in {**came, **kept})
-    if isinstance(kept, list):
-        return len(came) == len(kept) and all(map(_is_kept, came, kept))
-    if isinstance(came, datetime.datetime) and isinstance(kept, datetime.datetime):
-        return came == kept and came.utcoffset() == kept.utcoffset()
-    return _is_equal(came, kept) or _is_equal(_pyarrow().scalar(came).as_py(), kept)
+    if came is None or stored is None:
+        return stored is None and str(came) in _NULLS
+    if isinstance(stored, dict):
+        return all(_is_kept(came.get(name), stored.get(name)) for name in {**came, **stored})
+    if isinstance(stored, list):
+        return len(came) == len(stored) and all(map(_is_kept, came, stored))
+    if isinstance(came, datetime.datetime) and isinstance(stored, datetime.datetime):
+        return came == stored and came.utcoffset() == stored.utcoffset()
+    return _is_equal(_pyarrow().scalar(came).as_py() if isinstance(came, np.generic) else came, stored)
 
 
 def _is_equal(one, other):
@@ -133,13 +135,13 @@ def as_rows_of(table: "pyarrow.Table | None", metadata: "pyarrow.Table | None") 
 def _as_column(column, name, schema):
     """A column in its type in a schema; a ValueError that names the first row that is another value there."""
     field, rows = schema.field(name), range(len(column))
-    kept = column if column.type == field.type else _cast(column, field.type)
+    stored = column if column.type == field.type else _cast(column, field.type)
     if column.null_count and not field.nullable:
         row = column.is_null().index(True).as_py()
-    elif kept is None:
+    elif stored is None:
         row = bisect.bisect_left(rows, True, key=lambda row: _cast(column[: row + 1], field.type) is None)
     else:
-        row = None if kept is column else _first_changed(column, kept)
+        row = None if stored is column else _first_changed(column, stored)
     if row is not None:
         types = ", ".join(f"{field.name}: {field.type}" for field in schema)
         raise ValueError(
@@ -147,7 +149,7 @@ def _as_column(column, name, schema):
             f"{name!r} changes from {column.type} to {field.type}; expected {types}. An index keeps the types of its "
             "first metadata: declare them in a pyarrow.Table where the first rows are null."
         )
-    return kept
+    return stored
 
 
 def _cast(column, to):
@@ -183,19 +185,14 @@ def mask_of(table: "pyarrow.Table", expression: "pyarrow.compute.Expression") ->
     return passes.fill_null(False).to_numpy()
 
 
-def can_filter(type_: "pyarrow.DataType") -> bool:
-    """Whether a dict filters a column of this type: no lists, no objects."""
-    return not _pyarrow().types.is_nested(type_)
-
-
 def mask_of_values(table: "pyarrow.Table", where: Mapping[str, Any]) -> np.ndarray:
     """The rows of a table whose columns have one of the values of a dict, `(n,)` bool.
 
-    A value is one of the type of the column, as a text too: the text that a value is shown as, or, of a number, a date
-    or a time, that Arrow reads. None is null. A number is the nearest one of a column of floats. A value of another
-    type, or a column that is not there, is a ValueError.
+    A value is one of the type of the column, or its text, as `str` makes it or Arrow reads it. None is null. A number
+    is the nearest one of a column of floats. A value of another type, or a column that is not there, is a ValueError.
     """
-    columns = {name: _decoded(table[name]) for name in table.column_names if can_filter(table[name].type)}
+    is_nested = _pyarrow().types.is_nested
+    columns = {name: _decoded(table[name]) for name in table.column_names if not is_nested(table[name].type)}
     for name in where:
         expected = f"one of {', '.join(columns)}" if columns else "an index with columns of single values"
         require(name in columns, f"a filter of column {_short(name)}", expected)
@@ -221,7 +218,7 @@ def _has_one_of(column, name, values):
     wanted = []
     for value in values if is_listed else [values]:
         try:
-            wanted.append(_comparable(_as_value(pyarrow, column, value)))
+            wanted.append(_comparable(_as_value(pyarrow, column.type, value)))
         except (pyarrow.ArrowException, OverflowError, TypeError, ValueError) as error:  # ValueError: half a surrogate
             examples = ", ".join(str(one)[:_LONGEST] for one in column.drop_null().unique()[:_NUM_EXAMPLES].to_pylist())
             raise ValueError(
@@ -232,29 +229,33 @@ def _has_one_of(column, name, values):
     return np.broadcast_to(passes, len(column))
 
 
-def _as_value(pyarrow, column, value):
-    """A value as an array of the type of a column."""
-    to, is_number = column.type, isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
-    one = pyarrow.array([str(value) if is_number and pyarrow.types.is_decimal(to) else value])
-    is_text = pyarrow.types.is_string(one.type)
-    if is_text and not any(is_type(to) for is_type in _read_by_arrow(pyarrow.types)):
-        distinct = column.unique()
-        shown = [row for row, other in enumerate(distinct) if str(other.as_py()) == value]
-        if not shown:
-            raise ValueError("the text of no item")
-        return distinct.take(shown)
-    kept = one.cast(to)
-    came, there = one[0].as_py(), kept[0].as_py()
-    is_near = is_number and pyarrow.types.is_floating(to) and np.isfinite(there)
-    if not (is_text or is_near or _is_equal(came, there)):
+def _as_value(pyarrow, to, value):
+    """A value as an array of a type."""
+    types, is_number = pyarrow.types, isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    if isinstance(value, str):
+        return _read(pyarrow, to, value)
+    one = pyarrow.array([str(value) if is_number and types.is_decimal(to) else value])
+    stored = one.cast(to)
+    came, there = one[0].as_py(), stored[0].as_py()
+    is_near = is_number and (types.is_decimal(to) or (types.is_floating(to) and np.isfinite(there)))
+    if not (is_near or _is_equal(came, there)):
         raise ValueError(f"of type {one.type}")
-    return kept
+    return stored
 
 
-def _read_by_arrow(types):
-    """The types that Arrow casts a text to."""
-    texts = (types.is_string, types.is_large_string, types.is_string_view, types.is_boolean, types.is_decimal)
-    return (*texts, types.is_integer, types.is_floating, types.is_date, types.is_timestamp)
+def _read(pyarrow, to, text):
+    """A text as an array of a type: what `str` makes of a duration or a time, and what Arrow reads."""
+    if pyarrow.types.is_time(to):
+        hour = datetime.time.fromisoformat(text)
+        require(hour.tzinfo is None, "a time of a zone", "hours:minutes:seconds")
+        return pyarrow.array([hour]).cast(to)
+    if pyarrow.types.is_duration(to):
+        match = _DURATION.fullmatch(text)
+        require(match is not None, "another text", "days, hours:minutes:seconds")
+        days, hours, minutes, seconds, fraction = (match[number] or "0" for number in range(1, 6))
+        whole = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
+        return pyarrow.array([whole * 10**9 + int(fraction.ljust(9, "0"))], pyarrow.duration("ns")).cast(to)
+    return pyarrow.array([text]).cast(to)
 
 
 def _comparable(array):

@@ -300,11 +300,11 @@ def _require_distinct(old, new, rows, vectors, folder):
     """Raise a ValueError if all new vectors so far are one vector, and the old ones are not."""
     if len(rows) > 1 and not are_all_the_same(vectors):
         return
-    known = _is_known(new)
+    earlier = _is_known(new)
     expected = f"several from embed. Look at the model; the old index stays. Remove {str(folder)!r} to begin again"
-    is_one = are_all_the_same(np.concatenate([new[known], vectors]))
-    is_alike = not is_one or are_all_the_same(np.concatenate([old[known], old[rows]]))
-    require(is_alike, f"one new vector for all of the {known.sum() + len(rows):,} items so far", expected)
+    is_one = are_all_the_same(np.concatenate([new[earlier], vectors]))
+    is_alike = not is_one or are_all_the_same(np.concatenate([old[earlier], old[rows]]))
+    require(is_alike, f"one new vector for all of the {earlier.sum() + len(rows):,} items so far", expected)
 
 
 def _put_out(index, old, new, work, measured, is_last):
@@ -326,9 +326,9 @@ def _put_out(index, old, new, work, measured, is_last):
             return measured
         adapted = LinearAdapter.learn(old[learned], new[learned], metric=index.metric)(old)
         vectors, table = np.where(is_embedded[:, None], new, adapted), _with_origin(index.metadata, is_embedded)
-        known, _ = _recall(vectors, vectors, new, np.flatnonzero(is_embedded), index.metric)
+        share, _ = _recall(vectors, vectors, new, np.flatnonzero(is_embedded), index.metric)
         others, count = _recall(vectors, adapted, new, np.flatnonzero(held_back), index.metric)
-        measured = float(is_embedded.mean() * known + (1 - is_embedded.mean()) * others), count
+        measured = float(is_embedded.mean() * share + (1 - is_embedded.mean()) * others), count
     target = work.folder / _INDEX
     made = target if target.exists() else work.folder / _NEW  # A table is made in several steps.
     rebuilt(index, vectors, table, work.model).save(made)
