@@ -270,7 +270,7 @@ def _opened(serving, options):
     newer = None if folder is None else inputs.newer_index(folder, served)
     with as_usage_error(f"MODEL={options.model!r}"):
         limits = {name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None}
-        names = ("name", "batch_size", "item_column", "other_model", "log")
+        names = ("name", "batch_size", "item_column", "other_model", "log", "root")
         settings = {name: getattr(options, name) for name in names} | {"limits": serving.Limits(**limits)}
         settings |= {"version": model.version if isinstance(model, export.LoadedModel) else 1}
         settings |= {"index": index, "thumbnails": thumbnails, "newer": newer}

@@ -18,6 +18,7 @@ from tfdml._core.json_files import read_json
 from tfdml.cli.names import is_table
 from tfdml.cli.printing import as_usage_error, say
 from tfdml.datasets.readers.image_folder import EXTENSIONS
+from tfdml.datasets.readers.item_files import without_owner
 from tfdml.embedding.files import read_embeddings
 from tfdml.embedding.in_memory import embed_blocks
 from tfdml.export.serving_config import newest_version
@@ -95,10 +96,10 @@ def open_text_model(path: str) -> TextModel | None:
 
 def open_index_or_run(
     options: argparse.Namespace, model: str | None = None
-) -> tuple[Index | None, visualize.Thumbnails | None]:
-    """The index that INDEX names, else the index of a run with its thumbnails; None for what there is not.
+) -> tuple[Index | None, Callable[[], visualize.Thumbnails | None] | None]:
+    """The index that INDEX names, else the index of a run with a function that opens its thumbnails, which change.
 
-    During a migration, it is the index of the model of this fingerprint.
+    None for what there is not. During a migration, it is the index of the model of this fingerprint.
     """
     if options.index is not None:
         return open_index_with_metadata(options.index, model), None
@@ -106,7 +107,12 @@ def open_index_or_run(
     with as_usage_error(f"MODEL={options.model!r}"):
         if not is_training_run(options.model) or not index.is_dir():
             return None, None
-        return search.load(index), visualize.Thumbnails.load(thumbnails) if thumbnails.is_file() else None
+        newest = partial(_open_thumbnails, thumbnails)
+        return search.load(index), newest if newest() is not None else None
+
+
+def _open_thumbnails(path):
+    return visualize.Thumbnails.load(path) if path.is_file() else None
 
 
 def _read_preprocessing(path):
@@ -281,7 +287,7 @@ def _is_index(path):
 def _metadata_of_item(index, id):
     """The metadata columns of an item, as JSON has them; anything that JSON does not have as text."""
     rows = [] if index.metadata is None else index.metadata.take(index.rows([id])).to_pylist()
-    return {name: _as_json(value) for row in rows for name, value in row.items()}
+    return {name: _as_json(row[name]) for row in rows for name in without_owner(row)}
 
 
 def _as_json(value):

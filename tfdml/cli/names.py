@@ -208,6 +208,9 @@ _CHECKS = {
     "qrels": lambda options: _require_files("--qrels", [options.qrels]),
     "scores": lambda options: _require_files("--scores", [options.scores]),
     "reference": lambda options: _require_files("REFERENCE LOG", [options.reference, options.log]),
+    "root": lambda options: (
+        options.command == "zoo" or _require_files("--root", [options.root], Path.is_dir, "a folder of images")
+    ),
     "log": lambda options: _require_files("--log", [str(Path(options.log).parent)], Path.is_dir, "a file in a folder"),
     "port": _require_free_port,
 }

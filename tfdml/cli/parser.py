@@ -172,6 +172,7 @@ def _serve(command):
     command.add_argument("--name", help="name of the model in addresses (default: the name of RUN, else model)")
     command.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
     command.add_argument("--port", type=_port, default=8501, help="port, 0 for a free one (default: 8501)")
+    _declare_root(command)
     text = "table, .csv, to which each searched image adds a line: time, score, unknown; for tfdml drift"
     command.add_argument("--log", metavar="FILE", help=text)
     text = "processes that answer, such as one per core; each loads the model (default: 1)"
@@ -273,6 +274,12 @@ def _declare_item_column(command):
     """Declare that several vectors of INDEX are of one item."""
     text = "column of INDEX with the item of each image, such as a product: each item is found once"
     command.add_argument("--item-column", metavar="NAME", help=text)
+
+
+def _declare_root(command):
+    """Declare where the files of INDEX are."""
+    text = "folder in which the files of INDEX are now, if their set has moved"
+    command.add_argument("--root", metavar="FOLDER", help=text)
 
 
 def _declare_other_model(command):

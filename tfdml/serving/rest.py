@@ -218,6 +218,7 @@ def _read_query(row):
         return _read_text(values)
     item = [name for name in ("id", "row") if name in values]
     _require(not item or "box" not in values, f"a box beside {_listed(item)}", "a box in a file: an item has its own")
+    _require(not item or len(values) == 1, _listed(values), "an id, a row or a file alone")
     return (item[0], _plain(values[item[0]])) if item else read_file(row)
 
 
