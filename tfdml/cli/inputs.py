@@ -18,9 +18,9 @@ from tfdml._core.json_files import read_json
 from tfdml.cli.names import is_table
 from tfdml.cli.printing import as_usage_error, say
 from tfdml.datasets.readers.image_folder import EXTENSIONS
-from tfdml.datasets.readers.item_files import without_owner
+from tfdml.datasets.readers.item_files import files_of, without_owner
 from tfdml.embedding.files import read_embeddings
-from tfdml.embedding.in_memory import embed_blocks
+from tfdml.embedding.in_memory import embed_blocks, not_loaded
 from tfdml.export.serving_config import newest_version
 from tfdml.models import TextModel
 from tfdml.search.index.lance_items import is_lance_table
@@ -242,24 +242,38 @@ def newer_index(path: str, model: str | None) -> Callable[[], Index | None]:
 
 
 def embedder_of_paths(
-    model: Embedder, preprocessing: datasets.Preprocessing, batch_size: int
+    model: Embedder,
+    preprocessing: datasets.Preprocessing,
+    batch_size: int,
+    root: str | None = None,
+    problems: dict[str, str] | None = None,
 ) -> Callable[[np.ndarray, Any], np.ndarray]:
-    """Function that embeds items of an index by the files in their column `path`; NaN where one cannot be read."""
+    """Function that embeds items of an index by the files in their column `path`; NaN where one cannot be read.
+
+    A file that is not the one of its item, by size and checksum, is not read. `problems` gets the reason by file.
+    """
+    problems = {} if problems is None else problems
 
     def embed(ids, metadata):
-        paths = np.array([path or "" for path in metadata["path"].to_pylist()])
+        found = files_of(metadata.to_pylist(), root)
+        here = np.array([row for row, file in enumerate(found) if isinstance(file, Path)], int)
+        problems.update(str(file).rsplit(": ", 1) for file in found if not isinstance(file, Path))
+        metadata, paths = metadata.take(here), np.array([str(found[row]) for row in here])
         boxes = metadata["box"] if "box" in metadata.column_names else None
         if boxes is not None:
             received = f"{boxes.null_count} items without a box"
             require(boxes.null_count == 0, received, "a box in the column box of each item, or no such column")
             boxes = np.array(boxes.to_pylist(), float)
         load = replace(preprocessing, boxes=True) if boxes is not None else preprocessing
-        none = np.zeros(len(ids), int)
+        none = np.zeros(len(here), int)
         images = datasets.LabeledSet(paths=paths, boxes=boxes, labels=none, class_names=("",), load=load)
-        blocks = list(embed_blocks(model, images, batch_size))
+        blocks = list(embed_blocks(model, images, batch_size)) if len(here) else []
         vectors = np.full((len(ids), blocks[0][0].shape[1] if blocks else 1), np.nan, np.float32)
         for embeddings, rows in blocks:
-            vectors[rows] = embeddings
+            vectors[here[rows]] = embeddings
+        loaded = np.concatenate([np.empty(0, int), *(rows for _, rows in blocks)])
+        unread = not_loaded(images, np.setdiff1d(np.arange(len(here)), loaded))
+        problems.update((name, reason) for _, name, reason in unread)
         return vectors
 
     return embed

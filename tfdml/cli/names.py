@@ -53,7 +53,7 @@ def _packages(options):
 def _has_parquet(options):
     """Whether the set, the result or the index of a command is a Parquet file, or has one."""
     index = getattr(options, "index", None) or f"{getattr(options, 'model', '')}/index"
-    is_searched = options.command in ("serve", "search")
+    is_searched = options.command in ("serve", "search", "index")
     named = [getattr(options, "set", ""), index, options.out if options.command == "embed" else ""]
     named += [str(split_member(word)[0]) for word in _words_of_compare(options)]
     return any(name.endswith(".parquet") for name in named) or (is_searched and any(Path(index).rglob("*.parquet")))

@@ -45,7 +45,7 @@ def items(data: Any) -> dict[str, Any]:
     require(getattr(data, "paths", None) is not None, f"{data!r} without paths", "a set of files, such as of folder")
     table = item_table(data)
     boxes = table[BOX].to_pylist() if BOX in table.column_names else [None] * len(table)
-    return {"ids": np.array(list(map(_id_of, table[PATH].to_pylist(), boxes)), np.int64), "metadata": table}
+    return {"ids": np.array(list(map(id_of, table[PATH].to_pylist(), boxes)), np.int64), "metadata": table}
 
 
 def item_table(data: Any) -> Any:
@@ -89,13 +89,14 @@ def state_of(file: FilePath) -> tuple[int | None, str | None]:
 def file_of(item: Mapping[str, Any], root: FilePath | None = None) -> Path:
     """The file of an item of an index, by its columns; a ValueError if it is gone, or another one.
 
-    `root` takes the place of the folder in which the set was. It may also be the folder of the set itself. A file is
-    compared where the item has its size and checksum.
+    `root` takes the place of the folder in which the set was. Where the item has size and checksum, its file is
+    compared, and `root` may also be the folder of the set itself, or one in it.
     """
-    path = PurePath(item.get(PATH) or "")
+    path, size, checksum = PurePath(item.get(PATH) or ""), item.get(SIZE), item.get(CHECKSUM)
     base = Path(item.get(ROOT) or "" if root is None else root).expanduser()
-    files = [base / path] if root is None else [base / path, base.joinpath(*path.parts[1:])]
-    reasons = [_difference(file, item.get(SIZE), item.get(CHECKSUM)) for file in files]
+    starts = range(len(path.parts) if root is not None and checksum is not None else 1)
+    files = [base / path, *(base.joinpath(*path.parts[start:]) for start in starts[1:])]
+    reasons = [_difference(file, size, checksum) for file in files]
     if all(reasons):
         raise ValueError(f"{files[0]}: {next((x for x in reasons if x != _GONE), _GONE)}")
     return files[reasons.index("")]
@@ -140,6 +141,7 @@ def without_owner(columns: Iterable[str]) -> list[str]:
     return [name for name in columns if not name.startswith("_")]
 
 
-def _id_of(path, box):
+def id_of(path: str, box: list[float] | None) -> int:
+    """The id of a new item."""
     digest = hashlib.sha256(repr((path, box)).encode()).digest()
     return int.from_bytes(digest[:_ID_BYTES], "big")
