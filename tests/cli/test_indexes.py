@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from tfdml import datasets, models, search
 from tfdml._core.atomic import only_writer
 from tfdml.cli import indexes, inputs
 from tfdml.visualize import Thumbnails, write_thumbnails
+
+PAGE = Path(__file__).parents[2] / "docs" / "second-day.md"
 
 
 def photo(path, level):
@@ -267,3 +270,26 @@ def test_two_writers_lose_no_item(shop):
         assert (record, code) == (None, 1)
         assert "INDEX='run/index', which process" in errors
     assert len(search.load("run/index")) == 6
+
+
+def test_the_second_day_goes_as_its_page_says(shop, monkeypatch):
+    class New(Blocks):
+        fingerprint = "new"
+
+    monkeypatch.setattr(inputs, "open_model", lambda path, view: (New() if path == "model" else Blocks(), decode))
+    for old, name in zip("abc", ("mug", "tray", "vase"), strict=True):
+        Path(f"photos/{old}").rename(f"photos/{name}")
+    assert shop("index add run photos")[0] == 0
+    Path("model").mkdir()
+    text = "".join(re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL))
+    for number, part in enumerate(text.split("$ ")[1:]):
+        command, _, output = part.partition("\n")
+        if number == 1:
+            shutil.rmtree("photos/vase")
+            for level in (7, 8, 9):
+                photo(f"photos/cup/{level}.png", 20 * level)
+        if command.startswith("mv "):
+            os.rename(*command.split()[1:])
+        else:
+            code, printed, errors = shop(command.removeprefix("tfdml "))
+            assert (code, printed) == (0, output), errors

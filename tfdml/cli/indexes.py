@@ -241,11 +241,11 @@ def _as_columns(items, known):
 
 
 def _merged(old, items):
-    """The metadata of items with another file or folder: their columns of the file, and a label if they had none."""
+    """The metadata of items with another file or folder: their columns of the file, and the label of the set, if any."""
     new = _as_columns(items, old)
     columns = {name: new[name] if name in _FILE else old[name] for name in old.column_names}
     for name in {CLASS, LABEL} & set(columns):
-        columns[name] = compute.coalesce(old[name], new[name].cast(old[name].type))
+        columns[name] = compute.coalesce(new[name].cast(old[name].type), old[name])
     return pyarrow.table(columns)
 
 
@@ -256,12 +256,14 @@ def _write(place, index, ids=(), images=None, versions=()):
     index.save(place.path)
 
 
-def _print_counts(options, counts, total, skipped=()):
-    """Print what was changed, or would be, as one line."""
-    record = {"index": options.index, **counts, "skipped": skipped, "items": total, "dry_run": options.dry_run}
-    texts = [f"{number:,} {name}" for name, number in {**counts, "skipped": len(skipped)}.items()]
+def _print_counts(options, counts, total, skipped=None):
+    """Print what was changed, or would be, as one line; `skipped` are records of files that cannot be read."""
+    texts = [f"{number:,} {name}" for name, number in counts.items()]
+    texts += [] if skipped is None else [f"{len(skipped):,} skipped"]
+    record = {"index": options.index, **counts, **({} if skipped is None else {"skipped": skipped})}
     would = "nothing written, " if options.dry_run else ""
-    print_result(options, record, [f"{options.index}: {would}{', '.join(texts)}; {total:,} items"])
+    line = f"{options.index}: {would}{', '.join(texts)}; {total:,} items"
+    print_result(options, record | {"items": total, "dry_run": options.dry_run}, [line])
     return EXIT_FAILED if skipped else EXIT_OK
 
 
