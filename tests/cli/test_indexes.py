@@ -5,6 +5,9 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -293,3 +296,68 @@ def test_the_second_day_goes_as_its_page_says(shop, monkeypatch):
         else:
             code, printed, errors = shop(command.removeprefix("tfdml "))
             assert (code, printed) == (0, output), errors
+
+
+@pytest.mark.parametrize("out", ["out", "out.parquet"])
+def test_what_tfdml_embed_wrote_is_changed_as_an_index_is(shop, out):
+    assert shop(f"embed photos {out} --model run")[0] == 0
+    whole = models.read_embeddings(out)
+    assert changed(shop, f"remove {out} 1 4")[0]["removed"] == 2
+    assert changed(shop, f"set {out} label=mug 0")[0]["set"] == 1
+    stored = models.read_embeddings(out)
+    assert (stored.rows.tolist(), stored.fingerprint) == ([0, 2, 3, 5], whole.fingerprint)
+    np.testing.assert_array_equal(stored.embeddings, whole.embeddings[[0, 2, 3, 5]])
+    assert [stored.class_names[label] for label in stored.labels] == ["mug", "b", "b", "c"]
+    photo("photos/d/7.png", 99)
+    record, code, _ = changed(shop, f"add {out} photos --model run")
+    assert (record["added"], record["updated"], code) == (3, 4, 0)  # it keeps no checksums: all are embedded again
+    stored = models.read_embeddings(out)
+    assert sorted(stored.paths) == sorted(folder().paths)
+    expected = dict(zip(folder().paths, models.embed(Blocks(), folder()), strict=True))
+    for path, vector in zip(stored.paths, stored.embeddings, strict=True):
+        np.testing.assert_allclose(vector, expected[path], atol=1e-6)
+    assert shop(f"index list {out} --where label=d")[1].endswith("d  photos/d/7.png\n")
+
+
+KILLS = 3
+WORKER = """
+import sys
+from tests.cli.test_commands import Blocks, decode
+from tfdml import cli
+from tfdml.cli import inputs
+
+inputs.open_model = lambda path, view: (Blocks(), decode)
+print("begun", flush=True)
+while True:
+    for command in ("index add run photos", "index remove run --path photos/a"):
+        assert cli.main(command.split()) == 0
+"""
+
+
+@pytest.mark.nightly
+def test_kills_lose_double_and_mix_no_item(shop):
+    whole, random = by_path(), np.random.default_rng(0)
+    vectors = {path: vector for path, (_, vector) in whole.items()}
+    rest = {path for path in whole if "/a/" not in path}
+    newer, versions = inputs.newer_index("run/index", None), 0
+    folders = f"{os.environ.get('PYTHONPATH', '')}{os.pathsep}{Path(__file__).parents[2]}"
+    for _ in range(KILLS):
+        with subprocess.Popen(
+            [sys.executable, "-c", WORKER], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": folders}
+        ) as worker:
+            assert worker.stdout.readline() == "begun\n"
+            end = time.monotonic() + random.uniform(0.2, 3)
+            while time.monotonic() < end:
+                index = newer()
+                versions += index is not None
+                for path, (_, vector) in by_path().items():  # as a server reads it
+                    np.testing.assert_allclose(vector, vectors[path], atol=1e-6)
+            assert worker.poll() is None
+            worker.kill()
+        after, index = by_path(), search.load("run/index")
+        assert set(after) in (set(whole), rest)
+        assert len(index) == len(after)
+        Thumbnails.load("run/thumbnails.npz")
+    assert versions > 0
+    assert changed(shop, "add run photos")[1] == 0
+    assert set(by_path()) == set(whole)

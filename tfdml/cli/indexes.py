@@ -75,7 +75,7 @@ def _place_of(name):
 
 
 def _load(place):
-    index = inputs.open_index_with_metadata(place.path)
+    index = inputs.open_index_with_metadata(place.path, metric="dot")
     with as_usage_error(f"INDEX={place.path!r}"):
         is_single = not (Path(place.path) / "shards.json").is_file()
         require(is_single, "an index of shards", "one index. Change it where it is built")
@@ -241,7 +241,7 @@ def _as_columns(items, known):
 
 
 def _merged(old, items):
-    """The metadata of items with another file or folder: their columns of the file, and the label of the set, if any."""
+    """The metadata of items with another file or folder: those of the file, and the label that the set has, if any."""
     new = _as_columns(items, old)
     columns = {name: new[name] if name in _FILE else old[name] for name in old.column_names}
     for name in {CLASS, LABEL} & set(columns):
@@ -253,7 +253,7 @@ def _write(place, index, ids=(), images=None, versions=()):
     """Write an index, after the thumbnails of its items: with those of new ones, and without those that are gone."""
     if place.thumbnails is not None:
         change_thumbnails(place.thumbnails, index.ids, ids, images, versions)
-    index.save(place.path)
+    inputs.save_index(place.path, index)
 
 
 def _print_counts(options, counts, total, skipped=None):

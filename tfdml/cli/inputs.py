@@ -19,7 +19,7 @@ from tfdml.cli.names import is_table
 from tfdml.cli.printing import as_usage_error, say
 from tfdml.datasets.readers.image_folder import EXTENSIONS
 from tfdml.datasets.readers.item_files import files_of, without_owner
-from tfdml.embedding.files import read_embeddings
+from tfdml.embedding.files import read_embeddings, rewrite
 from tfdml.embedding.in_memory import embed_blocks, not_loaded
 from tfdml.export.serving_config import newest_version
 from tfdml.models import TextModel
@@ -279,8 +279,8 @@ def embedder_of_paths(
     return embed
 
 
-def open_index_with_metadata(path: str, model: str | None = None) -> Index:
-    """An index; labels and paths of embeddings become its metadata."""
+def open_index_with_metadata(path: str, model: str | None = None, metric: str = "cosine") -> Index:
+    """An index; labels and paths of embeddings become its metadata, and their metric is `metric`."""
     with as_usage_error(f"INDEX={path!r}"):
         if _is_index(path):
             return search.load(path, model=model, other_model=True)  # compared later
@@ -290,7 +290,28 @@ def open_index_with_metadata(path: str, model: str | None = None) -> Index:
             columns["label"] = np.array(embeddings.class_names)[embeddings.labels]
         if embeddings.boxes is not None:
             columns["box"] = embeddings.boxes.tolist()
-        return search.Exact(embeddings.embeddings, embeddings.rows, metadata=columns or None, model=embeddings)
+        options = {"metadata": columns or None, "model": embeddings, "metric": metric}
+        return search.Exact(embeddings.embeddings, embeddings.rows, **options)
+
+
+def save_index(path: str, index: Index) -> None:
+    """Write an index that `open_index_with_metadata` read with the metric "dot", as what it was."""
+    if _is_index(path):
+        return index.save(path)
+    order = np.argsort(index.ids)
+    table = index.metadata.take(order)
+    columns = {name: table[name].to_pylist() for name in table.column_names}
+    names, labels = np.unique(columns.get("label", np.empty(0, str)), return_inverse=True)
+    changed = replace(
+        read_embeddings(path),
+        embeddings=index.vectors[order],
+        rows=index.ids[order],
+        paths=np.array(columns["path"]),
+        labels=labels if "label" in columns else None,
+        class_names=tuple(names.tolist()),
+        boxes=np.array(columns["box"], np.float64) if "box" in columns else None,
+    )
+    return rewrite(path, changed)
 
 
 def _is_index(path):
