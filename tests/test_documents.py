@@ -90,7 +90,7 @@ def prepared(page, tmp_path, monkeypatch):
     if page.name in ("README.md", "index.md", "first-model.md", "keras-examples.md"):
         monkeypatch.setattr(tfdml.datasets, "glyphs", partial(small, tfdml.datasets.glyphs))
         first_minute(tmp_path)
-    if page.name in ("photos.md", "evaluation.md", "train.md"):
+    if page.name in ("photos.md", "evaluation.md", "train.md", "second-day.md"):
         own_photos(tmp_path)
     if page.name == "train.md":
         own_photos(tmp_path, "strangers")

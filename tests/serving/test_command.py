@@ -67,6 +67,7 @@ def test_a_model_is_served_on_this_machine_alone(serve):
         "item_column": None,
         "other_model": False,
         "log": None,
+        "root": None,
         "texts": None,
         "similarity_map": None,
     }
@@ -153,7 +154,7 @@ def test_a_training_run_is_served_with_its_index_and_its_thumbnails(serve, run_f
     }
     assert (made["name"], record["model"].rpartition("/")[-1]) == ("RUN", "RUN")
     assert made["index"].metadata["class"].to_pylist() == ["cat", "dog", "cat"]
-    assert list(made["thumbnails"]) == [0, 1, 2]
+    assert list(made["thumbnails"]()) == [0, 1, 2]
     _, printed, *_ = serve(f"{run_folder} --port 0")
     assert f"\nthumbnails: {run_folder / 'thumbnails.npz'}\n" in printed
 

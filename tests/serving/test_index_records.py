@@ -8,8 +8,10 @@ import pyarrow as pa
 import pytest
 
 from tfdml import search
+from tfdml.datasets.readers.item_files import state_of
 from tfdml.serving.index_records import IndexRecords, Query
 from tfdml.serving.limits import RefusedError
+from tfdml.visualize import Thumbnails, write_thumbnails
 
 VECTORS = np.random.default_rng(0).normal(size=(12, 3)).astype("float32")
 IDS = np.array([f"item {row}" for row in range(12)])
@@ -173,7 +175,7 @@ def test_the_description_lists_the_values_of_text(records):
 def test_items_are_found_by_id_and_by_row(records):
     assert records.row("id", "item 3") == records.row("row", 3) == 3
     np.testing.assert_allclose(records.vector(3), VECTORS[3], atol=1e-6)
-    assert records.path(3) == "/secret/photos/3.png"
+    assert str(records.path(3)) == "/secret/photos/3.png"
 
 
 def test_an_index_without_metadata_has_neighbors_and_no_pictures():
@@ -183,6 +185,48 @@ def test_an_index_without_metadata_has_neighbors_and_no_pictures():
     (((first, *_),)) = records([query(5)])
     assert first == {"id": 5 + 2**60, "row": 5, "score": pytest.approx(1), "metadata": {}}
     assert records.path(5) is None
-    assert records.row("id", 5 + 2**60) == 5
+    assert records.row("id", 5 + 2**60) == records.row("id", str(5 + 2**60)) == 5  # a text, as of JavaScript
     with pytest.raises(RefusedError):
         records.row("id", 2**70)
+
+
+OTHER = "0123456789abcdef"
+
+
+def test_an_item_has_the_picture_of_its_own_file_alone(tmp_path):
+    """A thumbnail or a file of another checksum, and what an index no longer has, is the picture of no item."""
+    for name in ("a", "b", "c"):
+        (tmp_path / "photos").mkdir(exist_ok=True)
+        (tmp_path / "photos" / f"{name}.png").write_bytes(f"{name} there".encode())
+    states = [state_of(tmp_path / "photos" / f"{name}.png") for name in "abc"]
+    columns = {
+        "path": [f"photos/{name}.png" for name in "abcd"],
+        "_root": [str(tmp_path)] * 4,
+        "_size": [7, 7, 7, 7],
+        "_checksum": [states[0][1], OTHER, states[2][1], OTHER],
+    }
+    path = write_thumbnails(
+        tmp_path / "small.npz", [0, 2, 3, 9], np.zeros((4, 8, 8, 3), np.uint8), versions=[OTHER, None, OTHER, OTHER]
+    )
+    index = search.Exact(np.eye(4), metadata=columns)
+    records = IndexRecords(index, Thumbnails.load(path))
+    assert [records.thumbnail(row) is not None for row in range(4)] == [False, False, True, True]
+    assert [records.has_file(row) for row in range(4)] == [True, False, True, False]
+    for row in (1, 3):
+        with pytest.raises(RefusedError, match=r"gone or another one, expected its file\.$"):
+            records.path(row)
+        with pytest.raises(RefusedError, match="an item without its file"):
+            records.file(("row", row))
+    assert records.file(("id", 0)) == b"a there"
+    assert records.description["filters"] == {}
+    assert all("_" not in column for item in records.random_items(4) for column in item["metadata"])
+    with pytest.raises(RefusedError, match="where with '_root', expected columns of the index"):
+        raise records([Query(vector=np.eye(4)[0], k=1, where=json.dumps({"_root": str(tmp_path)}))])[0]
+    (tmp_path / "photos").rename(tmp_path / "moved")
+    for root in (tmp_path / "moved", tmp_path):
+        assert IndexRecords(index, root=root).has_file(0) == (root != tmp_path)
+
+
+def test_an_index_whose_columns_are_all_the_owners_has_no_metadata_for_clients():
+    records = IndexRecords(search.Exact(np.eye(3), metadata={"_note": ["x", "y", "z"]}))
+    assert {str(item["metadata"]) for item in records.random_items(3)} == {"{}"}

@@ -103,12 +103,12 @@ async def look_at_words(app, folder):
         await page.value(f"{box}.value = 'a dark & square'; {box}.dispatchEvent(new Event('change'))")
         await page.until(f"{NAMES}[0] === '0.png' && {box}.value === 'a dark & square'")
         await page.value("document.querySelectorAll('#neighbors button')[1].click()")
-        await page.until(f"location.hash === '#row=1' && {box}.value === ''")
+        await page.until(f"location.hash === '#id=1' && {box}.value === ''")
 
 
 async def look_at_line(app, folder):
     async with TestServer(app) as running, tab(folder / "profile") as page:
-        await page.call("Page.navigate", url=str(running.make_url("/#row=8")))
+        await page.call("Page.navigate", url=str(running.make_url("/#id=8")))
         await page.until("document.getElementById('status') !== null")
         await page.until(f"{STATUS}.endsWith('neighbors, the nearest first.')")
         kinds = "[...document.getElementById('neighbors').children].map(each => each.className)"
@@ -145,7 +145,7 @@ async def look(app, folder, scheme, width):
 
         await page.value("document.querySelector('#neighbors button').click()")
         await page.until(
-            "location.hash === '#row=8' && document.getElementById('hint').textContent === 'bright, 128.png'"
+            "location.hash === '#id=8' && document.getElementById('hint').textContent === 'bright, 128.png'"
         )
         await page.until(f"{NAMES}[0] === '144.png'")  # the query itself is left out
         await choose(page, "")

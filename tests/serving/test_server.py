@@ -199,10 +199,10 @@ async def test_a_bad_image_refuses_its_request_with_its_place_and_no_other_reque
         ("/nothing", "get", 404, "unknown address"),
         ("/v1/models/other:predict", "post", 404, "unknown address"),
         ("/v1/models/model/versions/2:predict", "post", 404, "unknown address"),
-        ("/v1/models/model/pictures/4", "get", 404, "one of the 4 items"),
-        ("/v1/models/model/pictures/2", "get", 404, "gone or damaged"),
-        ("/v1/models/model/pictures/a.png", "get", 404, "unknown address"),
-        ("/v1/models/model/pictures/..%2f..%2fetc%2fpasswd", "get", 404, "unknown address"),
+        ("/v1/models/model/pictures/e", "get", 404, "one of the 4 items"),
+        ("/v1/models/model/pictures/c", "get", 404, "gone or damaged"),
+        ("/v1/models/model/pictures/a.png", "get", 404, "one of the 4 items"),
+        ("/v1/models/model/pictures/..%2f..%2fetc%2fpasswd", "get", 404, "one of the 4 items"),
         ("/v1/models/model/items/e/thumbnail", "get", 404, "one of the 4 items"),
         ("/v1/models/model/items/d/thumbnail", "get", 404, "without a thumbnail"),
         ("/v1/models/model/items/b/thumbnail", "get", 404, "thumbnail is damaged"),
@@ -284,15 +284,15 @@ async def test_no_more_items_than_neighbors_are_sent(client):
 )
 def test_a_thumbnail_is_asked_for_by_the_encoded_id_and_stands_in_for_the_file(serve, ids, id, address):
     async def story(client):
-        row = ids.index(id)
-        for path in (f"items/{address}/thumbnail", f"pictures/{row}"):
+        for path in (f"items/{address}/thumbnail", f"pictures/{address}"):
             url = URL(f"http://127.0.0.1:{client.port}/v1/models/model/{path}", encoded=True)
             async with client.session.get(url) as response:
                 assert (response.status, response.content_type) == (200, "image/jpeg")
                 assert await response.read() == b"jpeg"
                 assert response.headers["X-Content-Type-Options"] == "nosniff"
-        async with client.get(f"/v1/models/model/pictures/{1 - row}") as response:  # without a thumbnail
-            assert (response.status, response.content_type) == (200, "image/png")
+                etag = {"If-None-Match": response.headers["ETag"]}
+            async with client.session.get(url, headers=etag) as response:
+                assert (response.status, response.headers["Cache-Control"]) == (304, "no-cache")
         for wrong in ("7.0", "+8", "1e0", "8", "9" * 19, "9" * 5000, "x"):
             assert (await answer(client, f"/v1/models/model/items/{wrong}/thumbnail", method="get"))[0] == 404
 
@@ -307,9 +307,7 @@ async def test_an_index_without_files_has_the_pictures_of_its_thumbnails(client)
     assert (await answer(client, "/v1/models/model/pictures/1", method="get"))[0] == 404
 
 
-def test_thumbnails_of_another_index_are_an_error(serve):
-    with pytest.raises(ValueError, match=r"thumbnails of 2 ids that are not in the index, such as \[0\], expected"):
-        serve(None, thumbnails={0: b"", 1: b""})
+def test_options_of_an_index_need_one(serve):
     with pytest.raises(ValueError, match="item_column='product' without index, expected index"):
         serve(None, index=None, item_column="product")
     with pytest.raises(ValueError, match="thumbnails without index"):
@@ -427,9 +425,9 @@ def test_texts_of_another_model_or_of_another_dim_are_refused_at_the_start(monke
 
 
 @served()
-async def test_pictures_are_asked_for_by_row_and_kept(client):
+async def test_pictures_are_asked_for_by_id_and_kept(client):
     for _ in range(2):
-        async with client.get("/v1/models/model/pictures/1") as response:
+        async with client.get("/v1/models/model/pictures/b") as response:
             assert (response.status, response.content_type) == (200, "image/png")
             assert await response.read() == b"b.png of 192"
 
@@ -697,7 +695,7 @@ async def test_the_servers_own_page_programs_and_links_are_answered(client):
         async with client.get("/", headers=headers) as response:
             assert response.status == status
     picture = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
-    for path in ("pictures/1", "items/a/thumbnail", "items"):
+    for path in ("pictures/b", "items/a/thumbnail", "items"):
         assert (await answer(client, f"/v1/models/model/{path}", method="get", headers=picture))[0] == 403
         foreign = {"Origin": "http://example.com"}
         assert (await answer(client, f"/v1/models/model/{path}", method="get", headers=foreign))[0] == 403
@@ -716,6 +714,8 @@ BAD_SEARCHES = [
     *[{"instances": [{"row": row}]} for row in (True, 1.0, -1, 4, 10**400, "0", None, [0])],
     *[{"instances": [{"b64": text}]} for text in (HALF, "a", "YmFk", "aHVnZQ==", 1, None)],
     {"instances": [{"row": 0}, {"row": 9}]},
+    *[{"instances": [{**item, "b64": "YQ=="}]} for item in ({"row": 0}, {"id": "a"})],
+    {"instances": [{"row": 0, "id": "a"}]},
     {"instances": []},
 ]
 BAD_IMAGES = [
@@ -839,6 +839,38 @@ def test_a_newer_index_is_taken_over_while_requests_are_in_flight(serve, monkeyp
         assert (await answer(client, "/v1/models/model/index", method="get"))[1]["filters"] == {}
 
     serve(story, newer=lambda: versions.pop(0) if versions else None)
+
+
+def test_an_id_is_the_same_item_after_items_were_removed_and_a_newer_index_was_taken_over(serve, monkeypatch):
+    monkeypatch.setattr(module, "_SECONDS_BETWEEN_LOOKS", 0.01)
+    index = search.Exact(VECTORS, np.array(["a", "b", "c", "d"]), metadata=COLUMNS)
+    index.remove(["a"])
+    index.update(["b"], metadata={name: [column[1]] for name, column in COLUMNS.items()})  # the last row by now
+    versions, made = [index, None], []
+
+    def thumbnails():
+        made.append({"c": b"jpeg of c, version %d" % len(made)})
+        return made[-1]
+
+    async def pictures(client):
+        found = []
+        for id in "bc":
+            async with client.get(f"/v1/models/model/pictures/{id}") as response:
+                found.append(await response.read())
+        return found
+
+    async def story(client):
+        while len(made) < 2:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        assert await pictures(client) == [b"b.png of 192", b"jpeg of c, version 1"]
+        _, found = await answer(client, SEARCH, {"instances": [{"id": "b"}], "k": 4})
+        assert {item["id"] for item in found["neighbors"][0]} == {"c", "d"}
+        for status, address in ((404, "pictures/a"), (200, "pictures/b")):
+            assert (await client.get(f"/v1/models/model/{address}")).status == status
+        assert (await answer(client, SEARCH, {"instances": [{"id": "a"}]}))[0] == 404
+
+    serve(story, newer=lambda: versions.pop(0) if versions else None, thumbnails=thumbnails)
 
 
 def test_a_newer_index_that_fails_is_a_warning_and_the_earlier_one_stays(serve, monkeypatch):

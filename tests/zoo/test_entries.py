@@ -13,7 +13,7 @@ import pytest
 
 from tests.json_entries import flip
 from tests.zoo.conftest import ABOUT, DATA, IMAGES, LABELS, network
-from tfdml import evaluate, export, metrics, models, zoo
+from tfdml import evaluate, export, metrics, models, search, zoo
 from tfdml._core import checksums
 from tfdml.zoo import publishing
 from tfdml.zoo.entries import EntryRef, load_reference
@@ -149,6 +149,22 @@ def test_a_flipped_bit_in_any_file_is_found_named_and_stops_loading(root, name, 
                 zoo.load("squares", root=root)
         flip(path, bit)
     assert zoo.check("squares", root=root) == ()
+
+
+def test_an_index_beside_a_model_changes_by_itself(root):
+    entry, before = root / "squares", zoo.card("squares", root=root)
+    index = search.Exact(np.eye(3), model="this")
+    index.save(entry / "index")
+    for path in ("thumbnails.npz", ".lock-index", "index.migrating/run.json", ".partial-7-0123abcd-index/new/ids.npy"):
+        (entry / path).parent.mkdir(parents=True, exist_ok=True)
+        (entry / path).write_bytes(b"any")
+    index.remove([0])
+    index.save(entry / "index")
+    assert zoo.check("squares", root=root) == ()
+    assert zoo.load("squares", root=root) is not None
+    assert zoo.card("squares", root=root) == before
+    (entry / "other").write_bytes(b"any")
+    assert zoo.check("squares", root=root) == ("other: not in SHA256SUMS",)
 
 
 def test_missing_and_extra_files_and_links_are_found(root):

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ SUMS = "SHA256SUMS"
 _PART = r"(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+"  # one name; not the folder itself or the one above
 _NAME = rf"{_PART}(?:/{_PART})*"
 _LINE = re.compile(rf"([0-9a-f]{{64}})  ({_NAME})")
+_BESIDE = re.compile(r"\.(partial-\d+-[0-9a-f]{8}|lock)-")  # of a writer, before the name of what it writes
 _BLOCK = 2**26  # bytes of rows that are in memory at the same time
 _WITH_PREPROCESSING = re.compile(r"(.+)/([0-9a-f]{16})")  # a fingerprint
 
 
-def write_checksums(folder: Path, sums: str = SUMS) -> None:
-    """Write the sha256 of all other files of a folder into its file `sums`."""
-    (folder / sums).write_text(_text({name: sha256_of(file) for name, file in _files(folder, sums).items()}))
+def write_checksums(folder: Path, sums: str = SUMS, apart: Collection[str] = ()) -> None:
+    """Write the sha256 of all other files of a folder into its file `sums`, but for what stands `apart`."""
+    (folder / sums).write_text(_text({name: sha256_of(file) for name, file in _files(folder, sums, apart).items()}))
 
 
 def require_checksums(folder: Path, sums: str = SUMS) -> None:
@@ -32,13 +34,16 @@ def require_checksums(folder: Path, sums: str = SUMS) -> None:
     )
 
 
-def problems(folder: Path, sums: str = SUMS) -> tuple[str, ...]:
-    """Differences between a folder and its checksum file, names with reasons; only regular files are opened."""
+def problems(folder: Path, sums: str = SUMS, apart: Collection[str] = ()) -> tuple[str, ...]:
+    """Differences between a folder and its checksum file, names with reasons; only regular files are opened.
+
+    What stands `apart`, files and folders by name, with their locks and temporary folders, may change by itself.
+    """
     try:
         listed = parsed((folder / sums).read_bytes())
     except (OSError, ValueError) as error:
         return (f"{sums}: {error}",)
-    files = _files(folder, sums)
+    files = _files(folder, sums, apart)
     return tuple(
         f"{name}: {reason}"
         for name in sorted({*listed, *files})
@@ -111,9 +116,11 @@ def _problem(file, sha256, sums):
     return None if sha256_of(file) == sha256 else f"differs from {sums}"
 
 
-def _files(folder, sums):
-    """Everything in a folder but its folders and its checksums, by relative name."""
-    files = [file for file in folder.rglob("*") if file.is_symlink() or not file.is_dir()]
+def _files(folder, sums, apart=()):
+    """Everything in a folder but its folders, its checksums and what stands apart, by relative name."""
+    entries = [entry for entry in folder.iterdir() if _BESIDE.sub("", entry.name) not in apart]
+    everything = [file for entry in entries for file in (entry, *(entry.rglob("*") if entry.is_dir() else ()))]
+    files = [file for file in everything if file.is_symlink() or not file.is_dir()]
     names = {file.relative_to(folder).as_posix(): file for file in files}
     return {name: file for name, file in names.items() if name != sums}
 

@@ -1,8 +1,8 @@
 """The command line: `tfdml embed`, `evaluate`, `search`, `serve`, `export`, `check` and others.
 
-A command declares its options in `parser`, and runs as a function of `commands`, or of `compare`, which prints its
-results and returns the exit code. `commands` imports Keras: it is imported after the arguments were read, and once what
-they name is there.
+A command declares its options in `parser`, and runs as a function of `commands`, `indexes` or `compare`, which prints
+its results and returns the exit code. `commands` imports Keras: it is imported after the arguments were read, and once
+what they name is there.
 """
 
 import argparse
@@ -46,7 +46,8 @@ def check_names(options: argparse.Namespace) -> int:
 
 def commands_of(options: argparse.Namespace) -> ModuleType:
     """The module of a command. All commands but `compare` and `drift` import Keras."""
-    return importlib.import_module(f"tfdml.cli.{'compare' if options.command in ('compare', 'drift') else 'commands'}")
+    modules = {"compare": "compare", "drift": "compare", "index": "indexes"}
+    return importlib.import_module(f"tfdml.cli.{modules.get(options.command, 'commands')}")
 
 
 def run(options: argparse.Namespace) -> int:

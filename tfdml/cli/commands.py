@@ -30,10 +30,12 @@ from tfdml.cli.printing import (
     fail,
     print_result,
     say,
+    say_problems,
     say_skipped,
     table_lines,
 )
 from tfdml.datasets.readers.image_folder import is_problem
+from tfdml.datasets.readers.item_files import CHECKSUM
 from tfdml.embedding.in_memory import embed, embed_loadable
 from tfdml.embedding.to_disk import write_embeddings
 from tfdml.evaluation.report.chance import AT_CHANCE, is_at_chance
@@ -231,14 +233,20 @@ def run_migrate(options: argparse.Namespace) -> int:
         table = index.metadata
         expected = "paths of the images, or tfdml.search.migrate with images of your own"
         require(table is not None and "path" in table.column_names, "an index without a column 'path'", expected)
-        embed = inputs.embedder_of_paths(model, preprocessing, options.batch_size)
+        problems: dict[str, str] = {}
+        embed = inputs.embedder_of_paths(model, preprocessing, options.batch_size, options.root, problems)
         settings = {"model": fingerprint(model, preprocessing), "batch_size": options.batch_size}
         states = search.migrate(options.index, embed, **settings)
+        if CHECKSUM not in table.column_names:
+            say(f"{options.index} has no checksums of its files: they are taken as they are now")
     state, percent = Progress(len(index), 0, len(index), 1.0, 0.0), -1
-    for state in states:
-        if 100 * state.embedded // state.items > percent:
-            percent = 100 * state.embedded // state.items
-            say(str(state))
+    try:
+        for state in states:
+            if 100 * state.embedded // state.items > percent:
+                percent = 100 * state.embedded // state.items
+                say(str(state))
+    finally:
+        say_problems(problems, "cannot be embedded")
     record = {"index": options.index, "embedded": state.embedded, "gone": state.gone}
     print_result(options, record, [f"{state.embedded:,} items of {options.index} embedded again, {state.gone:,} gone"])
     return EXIT_FAILED if state.gone else EXIT_OK
@@ -341,7 +349,7 @@ def _opened(serving, options):
     newer = None if folder is None else inputs.newer_index(folder, served)
     with as_usage_error(f"MODEL={options.model!r}"):
         limits = {name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None}
-        names = ("name", "batch_size", "item_column", "other_model", "log")
+        names = ("name", "batch_size", "item_column", "other_model", "log", "root")
         settings = {name: getattr(options, name) for name in names} | {"limits": serving.Limits(**limits)}
         settings |= {"version": model.version if isinstance(model, export.LoadedModel) else 1}
         settings |= {"index": index, "thumbnails": thumbnails, "newer": newer}

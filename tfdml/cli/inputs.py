@@ -18,9 +18,10 @@ from tfdml._core.json_files import read_json
 from tfdml.cli.names import is_table
 from tfdml.cli.printing import as_usage_error, say
 from tfdml.datasets.readers.image_folder import EXTENSIONS, passed_over
+from tfdml.datasets.readers.item_files import files_of, without_owner
 from tfdml.datasets.splits import without_labels
-from tfdml.embedding.files import read_embeddings
-from tfdml.embedding.in_memory import embed_blocks
+from tfdml.embedding.files import read_embeddings, rewrite
+from tfdml.embedding.in_memory import embed_blocks, not_loaded
 from tfdml.export.serving_config import newest_version
 from tfdml.models import TextModel
 from tfdml.search.index.lance_items import is_lance_table
@@ -96,10 +97,10 @@ def open_text_model(path: str) -> TextModel | None:
 
 def open_index_or_run(
     options: argparse.Namespace, model: str | None = None
-) -> tuple[Index | None, visualize.Thumbnails | None]:
-    """The index that INDEX names, else the index of a run with its thumbnails; None for what there is not.
+) -> tuple[Index | None, Callable[[], visualize.Thumbnails | None] | None]:
+    """The index that INDEX names, else the index of a run with a function that opens its thumbnails, which change.
 
-    During a migration, it is the index of the model of this fingerprint.
+    None for what there is not. During a migration, it is the index of the model of this fingerprint.
     """
     if options.index is not None:
         return open_index_with_metadata(options.index, model), None
@@ -107,7 +108,12 @@ def open_index_or_run(
     with as_usage_error(f"MODEL={options.model!r}"):
         if not is_training_run(options.model) or not index.is_dir():
             return None, None
-        return search.load(index), visualize.Thumbnails.load(thumbnails) if thumbnails.is_file() else None
+        newest = partial(_open_thumbnails, thumbnails)
+        return search.load(index), newest if newest() is not None else None
+
+
+def _open_thumbnails(path):
+    return visualize.Thumbnails.load(path) if path.is_file() else None
 
 
 def _read_preprocessing(path):
@@ -224,31 +230,45 @@ def newer_index(path: str, model: str | None) -> Callable[[], Index | None]:
 
 
 def embedder_of_paths(
-    model: Embedder, preprocessing: datasets.Preprocessing, batch_size: int
+    model: Embedder,
+    preprocessing: datasets.Preprocessing,
+    batch_size: int,
+    root: str | None = None,
+    problems: dict[str, str] | None = None,
 ) -> Callable[[np.ndarray, Any], np.ndarray]:
-    """Function that embeds items of an index by the files in their column `path`; NaN where one cannot be read."""
+    """Function that embeds items of an index by the files in their column `path`; NaN where one cannot be read.
+
+    A file that is not the one of its item, by size and checksum, is not read. `problems` gets the reason by file.
+    """
+    problems = {} if problems is None else problems
 
     def embed(ids, metadata):
-        paths = np.array([path or "" for path in metadata["path"].to_pylist()])
+        found = files_of(metadata.to_pylist(), root)
+        here = np.array([row for row, file in enumerate(found) if isinstance(file, Path)], int)
+        problems.update(str(file).rsplit(": ", 1) for file in found if not isinstance(file, Path))
+        metadata, paths = metadata.take(here), np.array([str(found[row]) for row in here])
         boxes = metadata["box"] if "box" in metadata.column_names else None
         if boxes is not None:
             received = f"{boxes.null_count} items without a box"
             require(boxes.null_count == 0, received, "a box in the column box of each item, or no such column")
             boxes = np.array(boxes.to_pylist(), float)
         load = replace(preprocessing, boxes=True) if boxes is not None else preprocessing
-        none = np.zeros(len(ids), int)
+        none = np.zeros(len(here), int)
         images = datasets.LabeledSet(paths=paths, boxes=boxes, labels=none, class_names=("",), load=load)
-        blocks = list(embed_blocks(model, images, batch_size))
+        blocks = list(embed_blocks(model, images, batch_size)) if len(here) else []
         vectors = np.full((len(ids), blocks[0][0].shape[1] if blocks else 1), np.nan, np.float32)
         for embeddings, rows in blocks:
-            vectors[rows] = embeddings
+            vectors[here[rows]] = embeddings
+        loaded = np.concatenate([np.empty(0, int), *(rows for _, rows in blocks)])
+        unread = not_loaded(images, np.setdiff1d(np.arange(len(here)), loaded))
+        problems.update((name, reason) for _, name, reason in unread)
         return vectors
 
     return embed
 
 
-def open_index_with_metadata(path: str, model: str | None = None) -> Index:
-    """An index; labels and paths of embeddings become its metadata."""
+def open_index_with_metadata(path: str, model: str | None = None, metric: str = "cosine") -> Index:
+    """An index; labels and paths of embeddings become its metadata, and their metric is `metric`."""
     with as_usage_error(f"INDEX={path!r}"):
         if _is_index(path):
             return search.load(path, model=model, other_model=True)  # compared later
@@ -258,7 +278,29 @@ def open_index_with_metadata(path: str, model: str | None = None) -> Index:
             columns["label"] = names_of_labels(embeddings)
         if embeddings.boxes is not None:
             columns["box"] = embeddings.boxes.tolist()
-        return search.Exact(embeddings.embeddings, embeddings.rows, metadata=columns or None, model=embeddings)
+        options = {"metadata": columns or None, "model": embeddings, "metric": metric}
+        return search.Exact(embeddings.embeddings, embeddings.rows, **options)
+
+
+def save_index(path: str, index: Index) -> None:
+    """Write an index that `open_index_with_metadata` read with the metric "dot", as what it was."""
+    if _is_index(path):
+        return index.save(path)
+    order = np.argsort(index.ids)
+    table = index.metadata.take(order)
+    columns = {name: table[name].to_pylist() for name in table.column_names}
+    names = sorted({name for name in columns.get("label", ()) if name is not None})
+    numbers = {None: -1} | {name: number for number, name in enumerate(names)}
+    changed = replace(
+        read_embeddings(path),
+        embeddings=index.vectors[order],
+        rows=index.ids[order],
+        paths=np.array(columns["path"]),
+        labels=np.array([numbers[name] for name in columns["label"]], np.int64) if "label" in columns else None,
+        class_names=tuple(names),
+        boxes=np.array(columns["box"], np.float64) if "box" in columns else None,
+    )
+    return rewrite(path, changed)
 
 
 def _is_index(path):
@@ -269,7 +311,7 @@ def _is_index(path):
 def _metadata_of_item(index, id):
     """The metadata columns of an item, as JSON has them; anything that JSON does not have as text."""
     rows = [] if index.metadata is None else index.metadata.take(index.rows([id])).to_pylist()
-    return {name: _as_json(value) for row in rows for name, value in row.items()}
+    return {name: _as_json(row[name]) for row in rows for name in without_owner(row)}
 
 
 def _as_json(value):

@@ -54,7 +54,7 @@ def _packages(options):
 def _has_parquet(options):
     """Whether the set, the result or the index of a command is a Parquet file, or has one."""
     index = getattr(options, "index", None) or f"{getattr(options, 'model', '')}/index"
-    is_searched = options.command in ("serve", "search")
+    is_searched = options.command in ("serve", "search", "index")
     named = [getattr(options, "set", ""), index, options.out if options.command == "embed" else ""]
     named += [str(split_member(word)[0]) for word in _words_of_compare(options)]
     return any(name.endswith(".parquet") for name in named) or (is_searched and any(Path(index).rglob("*.parquet")))
@@ -225,6 +225,9 @@ _CHECKS = {
     "qrels": lambda options: _require_files("--qrels", [options.qrels]),
     "scores": lambda options: _require_files("--scores", [options.scores]),
     "reference": lambda options: _require_files("REFERENCE LOG", [options.reference, options.log]),
+    "root": lambda options: (
+        options.command == "zoo" or _require_files("--root", [options.root], Path.is_dir, "a folder of images")
+    ),
     "log": lambda options: _require_files("--log", [str(Path(options.log).parent)], Path.is_dir, "a file in a folder"),
     "port": _require_free_port,
 }

@@ -159,11 +159,66 @@ def _search(command):
     _declare_preprocessing(command)
 
 
+def _index(command):
+    """Add photographs to an index, remove, list, or label its items; a server that runs follows."""
+    actions = command.add_subparsers(required=True, metavar="ACTION", dest="action")
+    for name, (declare, example) in ACTIONS.items():
+        text = declare.__doc__
+        action = actions.add_parser(name, help=text, description=text, epilog=f"example: {example}")
+        action.add_argument("index", metavar="INDEX", help=f"a run, or {INDEX}")
+        declare(action)
+        action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print the results as JSON")
+        if name != "list":
+            action.add_argument("--dry-run", action="store_true", help="count, and write nothing")
+
+
+def _index_add(action):
+    """Embed the photographs of a set that are new or have changed, and add or update them."""
+    _declare_set(action)
+    action.add_argument("--model", metavar="MODEL", help=f"{MODEL} (default: the run of INDEX)")
+    _declare_preprocessing(action)
+
+
+def _index_remove(action):
+    """Remove items by their ids, their paths or the values of their columns."""
+    _declare_items(action)
+
+
+def _index_set(action):
+    """Set a column of items, such as the label of one that had none; an empty VALUE removes it."""
+    action.add_argument("value", metavar="COLUMN=VALUE", help="a column of INDEX, and a value of its type")
+    _declare_items(action)
+
+
+def _index_list(action):
+    """List all items, or some of them."""
+    _declare_items(action)
+
+
+def _declare_items(action):
+    """Declare which items of INDEX are meant."""
+    action.add_argument("ids", metavar="ID", nargs="*", help="ids of items")
+    text = "file of an item, as INDEX or this folder has it, or a folder of some; repeat it for others"
+    action.add_argument("--path", action="append", metavar="PATH", help=text)
+    text = "items with this value; repeat it for other columns, and for other values of a column"
+    action.add_argument("--where", action="append", metavar="COLUMN=VALUE", help=text)
+
+
+ACTIONS = {
+    "add": (_index_add, "tfdml index add run photos"),
+    "remove": (_index_remove, "tfdml index remove run --path photos/mug"),
+    "list": (_index_list, "tfdml index list run --where class=mug"),
+    "set": (_index_set, "tfdml index set run class=mug 17 18"),
+}
+"""The function that declares the options of each action of `tfdml index`, and an example of its use."""
+
+
 def _migrate(command):
     """Embed the images of an index again by a new model, while it answers. A later call resumes."""
     text = "what tfdml.search saved, with a column path; INDEX.migrating has the new vectors until the end"
     command.add_argument("index", metavar="INDEX", help=text)
     command.add_argument("--to", required=True, dest="model", metavar="MODEL", help=MODEL)
+    _declare_root(command)
     _declare_preprocessing(command)
 
 
@@ -174,6 +229,7 @@ def _serve(command):
     command.add_argument("--name", help="name of the model in addresses (default: the name of RUN, else model)")
     command.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
     command.add_argument("--port", type=_port, default=8501, help="port, 0 for a free one (default: 8501)")
+    _declare_root(command)
     text = "table, .csv, to which each searched image adds a line: time, score, unknown; for tfdml drift"
     command.add_argument("--log", metavar="FILE", help=text)
     text = "processes that answer, such as one per core; each loads the model (default: 1)"
@@ -245,6 +301,7 @@ COMMANDS = {
     "compare": (_compare, "tfdml compare old.npy new.npy --labels labels.csv"),
     "drift": (_drift, "tfdml drift march.csv april.csv"),
     "search": (_search, "tfdml search run run/index photo.jpg"),
+    "index": (_index, "tfdml index add run photos"),
     "migrate": (_migrate, "tfdml migrate products --to run"),
     "serve": (_serve, "tfdml serve run"),
     "export": (_export, "tfdml export run --to onnx,web"),
@@ -277,6 +334,12 @@ def _declare_item_column(command):
     """Declare that several vectors of INDEX are of one item."""
     text = "column of INDEX with the item of each image, such as a product: each item is found once"
     command.add_argument("--item-column", metavar="NAME", help=text)
+
+
+def _declare_root(command):
+    """Declare where the files of INDEX are."""
+    text = "folder in which the files of INDEX are now, if their set has moved"
+    command.add_argument("--root", metavar="FOLDER", help=text)
 
 
 def _declare_other_model(command):

@@ -4,12 +4,13 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfdml._core.terminal import visible
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_UNDECIDED = 0, 1, 2, 3
+_SHOWN = 10  # files of a list
 
 
 class UsageError(Exception):
@@ -50,6 +51,14 @@ def say_skipped(problems: Sequence[tuple[int, str, str]]) -> None:
     """Print the examples that could not be loaded, `(row, name, reason)` each, on stderr."""
     for _, name, reason in problems:
         say(f"skipped {name}: {reason}")
+
+
+def say_problems(problems: Mapping[str, str], what: str) -> None:
+    """Print the first files of some with a problem on stderr, each with its reason, and how many others there are."""
+    for name, reason in list(problems.items())[:_SHOWN]:
+        say(f"{name} {what}: {reason}")
+    if len(problems) > _SHOWN:
+        say(f"{len(problems) - _SHOWN:,} others {what}")
 
 
 def as_records(problems: Sequence[tuple[int, str, str]]) -> list[dict[str, Any]]:

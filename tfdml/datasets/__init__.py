@@ -13,6 +13,7 @@ from tfdml.datasets.readers.captions import with_captions
 from tfdml.datasets.readers.huggingface import huggingface
 from tfdml.datasets.readers.idx_files import idx
 from tfdml.datasets.readers.image_folder import folder
+from tfdml.datasets.readers.item_files import items
 from tfdml.datasets.readers.pair_lists import PairList, verification_pairs
 from tfdml.datasets.readers.table import table
 from tfdml.datasets.readers.tfds import tfds
@@ -31,6 +32,7 @@ __all__ = [
     "glyphs",
     "huggingface",
     "idx",
+    "items",
     "outlines",
     "photo_patches",
     "photograph",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml._core.atomic import as_writable_path, read_whole, require_replaceable
+from tfdml._core.atomic import as_writable_path, atomic_write, read_whole, require_replaceable
 from tfdml._core.checks import is_labeled_set, require
 from tfdml._core.checksums import SUMS, require_checksums, write_checksums
 from tfdml._core.json_files import parsed_json, read_json
@@ -150,8 +150,32 @@ def write(
     (_write_parquet if path.suffix == ".parquet" else _write_folder)(path, data, chunks, shape, skipped, fingerprint)
 
 
+def rewrite(path: FilePath, stored: Embeddings) -> None:
+    """Write embeddings again in one step, such as with other rows, in the form that their path has."""
+    path = Path(path).expanduser()
+    with atomic_write(path, None if path.suffix == ".parquet" else listed_files) as new:
+        shape = (len(stored), stored.embeddings.shape[1])
+        write(new, stored, [(stored.embeddings, stored.rows)], shape, stored.skipped, stored.fingerprint)
+
+
+def _columns_of_stored(stored, rows):
+    """The columns of embeddings that were read, which have places for their rows."""
+    places = np.searchsorted(stored.rows, rows)
+    labels = [] if stored.labels is None else stored.labels[places].tolist()
+    names = [None if label < 0 else stored.class_names[label] for label in labels]
+    columns = {
+        "row": rows.tolist(),
+        "path": None if stored.paths is None else stored.paths[places].tolist(),
+        "label": None if stored.labels is None else names,
+        "box": None if stored.boxes is None else stored.boxes[places].tolist(),
+    }
+    return {name: column for name, column in columns.items() if column is not None}
+
+
 def _columns(data, rows):
     """The columns that describe some examples: name -> list."""
+    if isinstance(data, Embeddings):
+        return _columns_of_stored(data, rows)
     columns = {"row": rows.tolist()}
     if getattr(data, "names", None) is not None:
         columns["path"] = data.names[rows].tolist()

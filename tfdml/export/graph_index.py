@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdml._core.checks import require
+from tfdml.datasets.readers.item_files import without_owner
 from tfdml.export.graph_search.base import neighbor_count
 from tfdml.export.graph_search.search_option import Search
 from tfdml.typing import VectorIndex
@@ -45,8 +46,9 @@ class GraphIndex(tf.Module):
         self._outputs = ("ids", "id") if texts or are_kept(index.ids, texts) else ("rows", "row")
         self._ids = self._names if numbers is None else tf.Variable(numbers, trainable=False)
         metadata = getattr(index, "metadata", None) if texts else None
-        rows = [] if metadata is None else [json.dumps(row, default=str) for row in metadata.to_pylist()]
-        self._payload = None if metadata is None else tf.Variable(tf.constant(rows), trainable=False)
+        shown = [] if metadata is None else without_owner(metadata.column_names)
+        rows = [json.dumps(row, default=str) for row in metadata.select(shown).to_pylist()] if shown else []
+        self._payload = None if not shown else tf.Variable(tf.constant(rows), trainable=False)
         self.description = {
             "search": type(search).__name__,
             "vectors": len(vectors),

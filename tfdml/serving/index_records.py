@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from tfdml._core.checks import require
+from tfdml.datasets.readers.item_files import CHECKSUM, ROOT, SIZE, file_of, without_owner
 from tfdml.serving.bodies import Boxed
 from tfdml.serving.limits import RefusedError
+from tfdml.typing import FilePath
 
 SEARCH = "search"  # the signature
 _PATH, _NAME, _BOX = "path", "name", "box"
@@ -34,23 +35,30 @@ class Query:
 class IndexRecords:
     """Neighbors in an index of `tfdml.search`, as records for clients.
 
-    The paths of files stay here: a client sees their last part as `name`. `thumbnails` are JPEGs by id, of some or all
-    vectors. `items` is the column of the items, as of `search`. `has_files`: the file of the first row is there.
+    The paths of files stay here: a client sees their last part as `name`, and no column whose name begins with "_".
+    `thumbnails` are JPEGs by id, of some or all vectors, and of others, which are not asked for. `items` is the column
+    of the items, as of `search`. `root` takes the place of the folder of the files. `has_files`: the file of the first
+    row is there.
     `description` has facts for clients: number of items,
     dim, metric, whether there are pictures and random items, and filters with the sorted values of a column of text,
     none for other columns and for many values.
     """
 
-    def __init__(self, index: Any, thumbnails: Mapping[Any, bytes] | None = None, items: str | None = None):
+    def __init__(
+        self,
+        index: Any,
+        thumbnails: Mapping[Any, bytes] | None = None,
+        items: str | None = None,
+        root: FilePath | None = None,
+    ):
         self._thumbnails = {} if thumbnails is None else thumbnails
         self._items, self._item_numbers = items, index.item_numbers(items)
-        self._index, self._vectors, self._ids, self._table = index, index.vectors, index.ids, index.metadata
-        self._columns = [] if self._table is None else self._table.column_names
+        self._index, self._vectors, self._ids, self._root = index, index.vectors, index.ids, root
+        self._whole = index.metadata
+        self._columns = [] if self._whole is None else without_owner(self._whole.column_names)
+        self._table = self._whole.select(self._columns) if self._columns else None
         self._longest = max(map(len, self._ids.tolist())) if self._ids.dtype.kind in "UT" else None
-        self.dim, self.has_files = index.dim, len(self) > 0 and Path(self.path(0) or "").is_file()
-        unknown = sorted(set(self._thumbnails) - set(self._ids.tolist()), key=str) if self._thumbnails else []
-        received = f"thumbnails of {len(unknown)} ids that are not in the index, such as {unknown[:1]}"
-        require(not unknown, received, "thumbnails of the items of the index. Write them again with its ids")
+        self.dim, self.has_files = index.dim, len(self) > 0 and self.has_file(0)
         self.description = {
             "items": index.count(items=items),
             "dim": self.dim,
@@ -93,20 +101,42 @@ class IndexRecords:
         return self._described(rows)
 
     def row_of_text(self, text: str) -> int:
-        """The row of an id as it stands in an address: whole numbers as decimal digits."""
-        if self._longest is not None:
-            return self.row("id", text)
-        is_number = _NUMBER.fullmatch(text) is not None
-        return self.row("id", int(text) if is_number else None)
+        """The row of an id as it stands in an address."""
+        return self.row("id", text)
 
     def thumbnail(self, row: int) -> bytes | None:
-        """The JPEG of a row, None for a row without one."""
+        """The JPEG of a row, None for a row without one, or with one of another version of its file."""
         (id,) = self._ids[row : row + 1].tolist()
-        return self._thumbnails.get(id)
+        versions = {getattr(self._thumbnails, "versions", {}).get(id), self._item(row).get(CHECKSUM)} - {None}
+        return self._thumbnails.get(id) if len(versions) < 2 else None
 
-    def path(self, row: int) -> str | None:
-        """The file behind a row, None where the index has no paths."""
-        return self._table[_PATH][row].as_py() if _PATH in self._columns else None
+    def version(self, row: int) -> str | None:
+        """What changes with the file of a row; None where the index does not know."""
+        return self._item(row).get(CHECKSUM)
+
+    def path(self, row: int) -> Path | None:
+        """The file behind a row, None where the index has no paths; a RefusedError if it is gone or another one."""
+        item = self._item(row)
+        if item.get(_PATH) is None:
+            return None
+        if item.get(CHECKSUM) is None and self._root is None:  # what is not known cannot be compared
+            return Path(item.get(ROOT) or "", item[_PATH])
+        try:
+            return file_of(item, self._root)
+        except ValueError as error:
+            raise RefusedError(404, "Received an item whose file is gone or another one, expected its file.") from error
+
+    def has_file(self, row: int) -> bool:
+        """Whether the file of a row is there."""
+        try:
+            return (self.path(row) or Path()).is_file()
+        except RefusedError:
+            return False
+
+    def _item(self, row):
+        """The columns by which the file of a row is found, those that the index has."""
+        names = () if self._whole is None else self._whole.column_names
+        return {name: self._whole[name][row].as_py() for name in (_PATH, ROOT, SIZE, CHECKSUM) if name in names}
 
     def box(self, row: int) -> tuple[float, ...] | None:
         """The box of a row in its file, from the column `box` of four numbers; None where there is none."""
@@ -119,8 +149,8 @@ class IndexRecords:
             return query
         row = self.row(*query)
         try:
-            content, box = Path(self.path(row) or "").read_bytes(), self.box(row)
-        except OSError as error:
+            content, box = (self.path(row) or Path()).read_bytes(), self.box(row)
+        except (OSError, RefusedError) as error:
             raise RefusedError(400, "Received an item without its file, expected its path in the index.") from error
         return content if box is None else Boxed(content, box)
 
@@ -136,7 +166,9 @@ class IndexRecords:
         return name != _PATH and not types.is_nested(self._table[name].type)
 
     def _row_of_id(self, item):
-        """The row of an id, -1 if it is not there."""
+        """The row of an id, -1 if it is not there; a whole number may be a text, which JavaScript keeps beyond 2^53."""
+        if self._longest is None and isinstance(item, str) and _NUMBER.fullmatch(item):
+            item = int(item)
         if not self._can_be_id(item):
             return -1
         try:

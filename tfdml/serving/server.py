@@ -1,6 +1,7 @@
 """The HTTP server: routes and their handlers."""
 
 import asyncio
+import hashlib
 import re
 import time
 import warnings
@@ -8,7 +9,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ def application(
     name: str = "model",
     version: int = 1,
     index: Any = None,
-    thumbnails: Mapping[Any, bytes] | None = None,
+    thumbnails: Mapping[Any, bytes] | Callable[[], Mapping[Any, bytes] | None] | None = None,
     newer: Callable[[], Any] | None = None,
     limits: Limits | None = None,
     batch_size: int = 32,
@@ -57,6 +57,7 @@ def application(
     other_model: bool = False,
     log: FilePath | None = None,
     texts: Callable[[list[str]], np.ndarray] | None = None,
+    root: FilePath | None = None,
     similarity_map: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> web.Application:
     """The server of a model, as an application of aiohttp.
@@ -80,7 +81,8 @@ def application(
         version: number of the model's version in addresses, such as `model.version`.
         index: an index of `tfdml.search` for neighbors; None for the index inside the model, if it has one.
         thumbnails: JPEGs of items of `index` by id, such as `tfdml.visualize.Thumbnails.load(...)`; None for pictures
-            of the files in its column `path`.
+            of the files in its column `path`. A function returns those of the index, and is called again for a newer
+            one.
         newer: function that returns a newer version of `index`, or None, called each second in a thread: requests that
             come after it are answered by the newer index, requests in flight by the earlier one. An error is a warning,
             and the earlier index stays. `tfdml serve` follows the folder of its index; None for an index that stays.
@@ -91,12 +93,13 @@ def application(
         log: a table, `.csv`, to which each searched image adds a line for `tfdml drift`; None: none.
         texts: function from texts to their vectors in the space of the model, such as a `tfdml.models.TextModel`: the
             search in `index` takes texts, too. None: it refuses them.
+        root: folder that takes the place of the one in which the files of the index were; None: where they were.
         similarity_map: function from two images to the shares of their places in their cosine, such as
             `functools.partial(tfdml.visualize.similarity_map, model)`, for `:explain`. None: the server refuses it.
 
     Raises:
         ValueError: a model that does not embed images of `preprocessing`, an index or texts of another dim or of
-            another model, or thumbnails of ids that are not in the index.
+            another model.
     """
     require(re.fullmatch(_NAMES, name) is not None, f"name={name!r}", "letters, digits, dots, hyphens and underscores")
     require_whole("version", version, 0)
@@ -111,7 +114,8 @@ def application(
 
     def records_of(index):
         require_same_model("a server", text, "the index", getattr(index, "fingerprint", None), other_model=other_model)
-        return None if index is None else _index_records(index, thumbnails, item_column, embedder.dim)
+        pictures = thumbnails() if callable(thumbnails) else thumbnails
+        return None if index is None else _index_records(embedder.dim, index, pictures, item_column, root)
 
     records = records_of(index)
     names = name, str(version), text
@@ -134,8 +138,8 @@ def _fingerprint(model, preprocessing):
     return fingerprint(model, preprocessing) if is_known else None
 
 
-def _index_records(index, thumbnails, item_column, dim):
-    records = IndexRecords(index, thumbnails, item_column)
+def _index_records(dim, *options):
+    records = IndexRecords(*options)
     expected = f"{dim} as of the model's embeddings. Embed the items of the index with this model"
     require(records.dim == dim, f"an index of dim {records.dim}", expected)
     return records
@@ -162,7 +166,7 @@ class _Server:
         self._texts = texts and Batcher(lambda batch: list(texts(batch)), batch_size, self._pools["model"])
         self._take_over = lambda records: (records, Batcher(records, batch_size, self._pools["model"]))
         self._records, self._search = self._take_over(records)
-        self._picture = lru_cache(_MAX_PICTURES)(lambda path, *box: embedder.picture(path, _PICTURE_SIDE, *box))
+        self._picture = lru_cache(_MAX_PICTURES)(lambda path, _, *box: embedder.picture(path, _PICTURE_SIDE, *box))
 
     def routes(self):
         model = f"/v1/models/{self._name}"
@@ -175,7 +179,7 @@ class _Server:
         if self._records is not None:
             routes += [web.post(f"{model}:search", self.search), *self._page_routes(model)]
             routes += [web.post(f"{model}:explain", self.explain)]
-            routes += [web.get(model + r"/pictures/{row:\d{1,15}}", self.picture)]
+            routes += [web.get(model + "/pictures/{id:[^/]+}", self.picture)]
             routes += [web.get(f"{model}/items", self.items)]
             routes += [web.get(model + "/items/{id:[^/]+}/thumbnail", self.thumbnail)]
         elif self._model_index is not None:
@@ -322,23 +326,24 @@ class _Server:
         thumbnail = await self._thumbnail(records, row)
         if thumbnail is None:
             raise RefusedError(404, "Received an id without a thumbnail, expected one with a thumbnail.")
-        return _image("image/jpeg", thumbnail)
+        return _image(request, "image/jpeg", thumbnail)
 
     async def picture(self, request):
-        """A small picture of a row of the index: its file with its box, else its thumbnail, or that of its file."""
+        """A small picture of an id of the index: its file with its box, else its thumbnail, or that of its file."""
         records = self._records
-        row = records.row("row", int(request.match_info["row"]))
-        path, box = records.path(row), records.box(row)
-        thumbnail = await self._thumbnail(records, row)
-        if thumbnail is not None and (box is None or not Path(path or "").is_file()):
-            return _image("image/jpeg", thumbnail)
+        row = await self._in_pool("json", records.row_of_text, request.match_info["id"])
+        box, thumbnail = records.box(row), await self._thumbnail(records, row)
+        if thumbnail is not None and (box is None or not await self._in_pool("pictures", records.has_file, row)):
+            return _image(request, "image/jpeg", thumbnail)
+        path = await self._in_pool("pictures", records.path, row)
         if path is None:
-            raise RefusedError(404, "Received a row of an index without paths, expected an index of files.")
+            raise RefusedError(404, "Received an id of an index without paths, expected an index of files.")
+        key = str(path), records.version(row), *([box] if box else [])
         try:
-            kind, content = await self._in_pool("pictures", self._picture, path, *([box] if box else []))
+            kind, content = await self._in_pool("pictures", self._picture, *key)
         except tf.errors.OpError as error:
-            raise RefusedError(404, "Received a row whose file is gone or damaged, expected an image file.") from error
-        return _image(kind, content)
+            raise RefusedError(404, "Received an id whose file is gone or damaged, expected an image file.") from error
+        return _image(request, kind, content)
 
     async def _thumbnail(self, records, row):
         try:
@@ -395,8 +400,14 @@ class _Server:
             self._began = None
 
 
-def _image(kind, content):
-    return web.Response(body=content, content_type=kind, headers={"Cache-Control": "max-age=60"})
+def _image(request, kind, content):
+    """A picture that a client keeps, and asks for again: an id may have another one in a newer index."""
+    etag = hashlib.sha256(content).hexdigest()[:16]
+    is_known = any(tag.value == etag for tag in request.if_none_match or ())
+    options = {"status": 304} if is_known else {"body": content, "content_type": kind}
+    answer = web.Response(headers={"Cache-Control": "no-cache"}, **options)
+    answer.etag = etag
+    return answer
 
 
 def _page_file(name):

@@ -1,8 +1,7 @@
-"""Outputs of a run: the model, its export with an index, the report, the card, and checksums of all files."""
+"""Outputs of a run: the model, its export with an index, the report, the card, and their checksums."""
 
 import datetime
 import math
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -15,6 +14,7 @@ from tfdml import evaluation, export, metrics, search
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checksums import SUMS, fingerprint, write_checksums
 from tfdml._core.environment import environment
+from tfdml.datasets.readers.item_files import checksums_of, item_table
 from tfdml.embedding.in_memory import embed
 from tfdml.evaluation import Evaluation
 from tfdml.evaluation.report.chance import AT_CHANCE, is_at_chance
@@ -29,6 +29,7 @@ from tfdml.training.progress import Stages
 from tfdml.visualize import write_thumbnails
 from tfdml.zoo.card import RUN_RECIPE, Card, write_card
 from tfdml.zoo.entries import MODEL
+from tfdml.zoo.paths import APART
 from tfdml.zoo.publishing import bare, entries_of_model, entries_of_numbers, file_sizes
 
 TRAINED, FROZEN = "trained network", "frozen network"
@@ -98,7 +99,7 @@ def write_outputs(
     }
     stages.begin("card", "and checksums")
     write_card(folder, _card(folder, model, settings, images.load, evaluations[exported], texts))
-    write_checksums(folder)
+    write_checksums(folder, apart=APART)
     stages.end()
     return model, evaluations | retrieved, sentence
 
@@ -107,9 +108,9 @@ def _write_served(folder, model, images, embeddings, stages):
     with atomic_write(folder / MODEL) as new:
         model.save(new)
     stages.begin("index", "with a thumbnail of each image")
-    index = search.Exact(embeddings, metadata=_columns(images), model=fingerprint(model, images.load))
+    index = search.Exact(embeddings, metadata=item_table(images), model=fingerprint(model, images.load))
     index.save(folder / "index")
-    write_thumbnails(folder / "thumbnails.npz", index.ids, images)
+    write_thumbnails(folder / "thumbnails.npz", index.ids, images, versions=checksums_of(index))
     stages.begin("export", "of the network with its index")
     export.saved_model(
         model, folder / "1", preprocessing=images.load, class_names=images.class_names, index=index, on_error="skip"
@@ -186,21 +187,6 @@ def _write_report(folder, evaluations, exported, sentence):
     text = page(evaluations[exported], others, title=title, sentence=sentence)
     with atomic_write(folder / "report.html") as new:
         new.write_text(text, encoding="utf-8")
-
-
-def _columns(images):
-    paths = {} if images.paths is None else {"path": _portable(images.paths)}
-    boxes = {"box": images.boxes.tolist()} if images.load.boxes else {}
-    return {"class": np.array(images.class_names)[images.labels], **paths, **boxes}
-
-
-def _portable(paths):
-    """Paths as clients of a server may see them: absolute ones begin at the folder that all images are in."""
-    if not any(os.path.isabs(path) for path in paths):
-        return paths
-    paths = [os.path.abspath(path) for path in paths]
-    above = os.path.dirname(os.path.commonpath([os.path.dirname(path) for path in paths]))
-    return np.array([Path(path).relative_to(above).as_posix() for path in paths])
 
 
 def _card(folder, model, settings, preprocessing, exported, texts):

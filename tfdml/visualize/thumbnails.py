@@ -1,6 +1,7 @@
 """Thumbnails of the items of an index: one file of small JPEGs, of which only those that are asked for are read."""
 
 import dataclasses
+import itertools
 import shutil
 import struct
 import tempfile
@@ -18,7 +19,8 @@ from tfdml._core.optional import tf
 from tfdml.typing import Examples, FilePath
 from tfdml.visualize.pictures import iterate_pictures
 
-_IDS, _OFFSETS, _JPEGS = "ids", "offsets", "jpegs"
+_IDS, _OFFSETS, _JPEGS, _VERSIONS = "ids", "offsets", "jpegs", "versions"
+_SIZE = 96  # pixels of the longer edge
 _LOCAL_HEADER = struct.Struct("<26xHH")  # of a file in a zip archive: lengths of its name and of its extra field
 _BEGIN, _END = b"\xff\xd8", b"\xff\xd9"  # of a JPEG
 _MAX_SIDE = 1024  # pixels
@@ -26,7 +28,14 @@ _QUALITY = 80  # of the JPEGs, 1 to 100
 _ADVICE = "a file that write_thumbnails wrote. Write it again"
 
 
-def write_thumbnails(path: FilePath, ids: npt.ArrayLike, data: Examples | Iterable[Any], *, size: int = 96) -> Path:
+def write_thumbnails(
+    path: FilePath,
+    ids: npt.ArrayLike,
+    data: Examples | Iterable[Any],
+    *,
+    size: int = _SIZE,
+    versions: Iterable[str | None] | None = None,
+) -> Path:
     """Write small JPEGs of images to one file, in one step, for `Thumbnails.load`.
 
     One image at a time is in memory. Values are as in `tfdml.visualize.retrieval_grid`: integers from 0 to 255, floats
@@ -46,19 +55,42 @@ def write_thumbnails(path: FilePath, ids: npt.ArrayLike, data: Examples | Iterab
         ids: `(n,)` distinct ids, whole numbers or text, such as an index has.
         data: n images `(height, width)`, or with 1, 3 or 4 channels: a labeled set, a sequence, or an iterable.
         size: maximum number of pixels of the longer edge, 1 to 1024; larger images are reduced.
+        versions: n texts, such as checksums of files: a server shows no thumbnail of another version than its index
+            states. None: not stated, for all or for one.
 
     Returns:
         `pathlib.Path` of the file. Without ids, it holds no thumbnails.
     """
     item_ids = _as_ids(ids)
     require_whole("size", size, 1, _MAX_SIDE)
-    with atomic_write(path) as new, tempfile.TemporaryFile() as jpegs:
-        pictures = iterate_pictures(_originals(data, size), size)
-        lengths = [jpegs.write(tf.io.encode_jpeg(pixels, quality=_QUALITY).numpy()) for pixels in pictures]
-        require(len(lengths) == len(item_ids), f"{len(lengths)} images for {len(item_ids)} ids", "one per id")
-        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-        _write(new, item_ids, offsets, jpegs)
+    texts = None if versions is None else [version or "" for version in versions]
+    _write_jpegs(path, item_ids, _jpegs(data, size), texts)
     return Path(path).expanduser()
+
+
+def change_thumbnails(
+    path: FilePath, kept: npt.ArrayLike, ids: npt.ArrayLike, data: Examples, versions: Iterable[str | None]
+) -> None:
+    """Write a file again, in one step: with the thumbnails of `kept` ids that it has, and of new images."""
+    earlier, added = Thumbnails.load(path), np.asarray(ids).tolist()
+    stay = [id for id in np.asarray(kept).tolist() if id in earlier and id not in set(added)]
+    texts = [*(earlier.versions.get(id, "") for id in stay), *(version or "" for version in versions)]
+    jpegs = itertools.chain((earlier[id] for id in stay), _jpegs(data, _SIZE) if added else ())
+    _write_jpegs(path, _as_ids([*stay, *added]), jpegs, texts)
+
+
+def _jpegs(data, size):
+    pictures = iterate_pictures(_originals(data, size), size)
+    return (tf.io.encode_jpeg(pixels, quality=_QUALITY).numpy() for pixels in pictures)
+
+
+def _write_jpegs(path, ids, jpegs, versions):
+    with atomic_write(path) as new, tempfile.TemporaryFile() as file:
+        lengths = [file.write(jpeg) for jpeg in jpegs]
+        require(len(lengths) == len(ids), f"{len(lengths)} images for {len(ids)} ids", "one per id")
+        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+        named = {_IDS: ids, _OFFSETS: offsets} | ({} if versions is None else {_VERSIONS: np.array(versions, "U")})
+        _write(new, named, int(offsets[-1]), file)
 
 
 def _originals(images, size):
@@ -97,9 +129,15 @@ class Thumbnails(Mapping[Any, bytes]):
         ids: `(n,)` distinct ids, whole numbers or text.
         offsets: `(n + 1,)` int64, begin of each JPEG in `jpegs` and the end of the last one.
         jpegs: `(bytes,)` uint8, one JPEG after the other.
+        versions: `(n,)` texts, see `write_thumbnails`; empty, or None for all, where they are not stated.
+
+    Attributes:
+        versions: the stated versions by id.
     """
 
-    def __init__(self, ids: npt.ArrayLike, offsets: np.ndarray, jpegs: np.ndarray):
+    def __init__(
+        self, ids: npt.ArrayLike, offsets: np.ndarray, jpegs: np.ndarray, versions: npt.ArrayLike | None = None
+    ):
         item_ids = _as_ids(ids)
         is_valid = offsets.dtype == np.int64 and offsets.shape == (len(item_ids) + 1,)
         require(is_valid, f"offsets {offsets.dtype} {offsets.shape} of {len(item_ids)} ids", "int64 (ids + 1,)")
@@ -109,6 +147,9 @@ class Thumbnails(Mapping[Any, bytes]):
         require(jpegs.dtype == np.uint8 and jpegs.shape == (offsets[-1],), received, f"{offsets[-1]} by the offsets")
         self._rows = {id: row for row, id in enumerate(item_ids.tolist())}
         self._offsets, self._jpegs = offsets, jpegs
+        texts = [""] * len(item_ids) if versions is None else np.asarray(versions).tolist()
+        require(len(texts) == len(item_ids), f"{len(texts)} versions of {len(item_ids)} ids", "one per id")
+        self.versions = {id: text for id, text in zip(self._rows, texts, strict=True) if text}
 
     def __getitem__(self, id: Any) -> bytes:
         """The JPEG of an id; a KeyError without one, a ValueError for damaged bytes."""
@@ -132,7 +173,9 @@ class Thumbnails(Mapping[Any, bytes]):
     def _load(cls, path):
         try:
             with zipfile.ZipFile(path) as archive:
-                return cls(_array(archive, _IDS), _array(archive, _OFFSETS), _mapped(path, archive, _JPEGS))
+                versions = _array(archive, _VERSIONS) if f"{_VERSIONS}.npy" in archive.namelist() else None
+                arrays = _array(archive, _IDS), _array(archive, _OFFSETS), _mapped(path, archive, _JPEGS)
+                return cls(*arrays, versions)
         except (ValueError, KeyError, EOFError, struct.error, zipfile.BadZipFile, NotImplementedError) as error:
             reason = " ".join(str(error).split()).rstrip(".")
             raise ValueError(f"Received {str(path)!r} ({reason}), expected {_ADVICE}.") from error
@@ -150,14 +193,14 @@ def _as_ids(ids):
     return array
 
 
-def _write(path, ids, offsets, jpegs):
+def _write(path, arrays, num_bytes, jpegs):
     """A file that `numpy.load` reads, too. The archive is not compressed, so that the JPEGs can be mapped."""
     with zipfile.ZipFile(path, "w") as archive:
-        for name, array in ((_IDS, ids), (_OFFSETS, offsets)):
+        for name, array in arrays.items():
             with _member(archive, name) as file:
                 np.lib.format.write_array(file, array, allow_pickle=False)
         with _member(archive, _JPEGS) as file:
-            header = {"descr": "|u1", "fortran_order": False, "shape": (int(offsets[-1]),)}
+            header = {"descr": "|u1", "fortran_order": False, "shape": (num_bytes,)}
             np.lib.format.write_array_header_1_0(file, header)
             jpegs.seek(0)
             shutil.copyfileobj(jpegs, file)

@@ -7,11 +7,19 @@ import keras
 
 from tfdml._core.atomic import read_whole
 from tfdml._core.checks import require
-from tfdml._core.checksums import fingerprint, problems
+from tfdml._core.checksums import fingerprint
 from tfdml.datasets import Preprocessing
 from tfdml.typing import FilePath
 from tfdml.zoo.card import FILE, TOWERS, Card, read_card
-from tfdml.zoo.paths import folder_of, folders_named, is_url, require_undamaged, roots_of, undamaged_folder_of
+from tfdml.zoo.paths import (
+    damage_of,
+    folder_of,
+    folders_named,
+    is_url,
+    require_undamaged,
+    roots_of,
+    undamaged_folder_of,
+)
 
 MODEL = "model.keras"
 
@@ -72,7 +80,8 @@ def card(name: FilePath, *, root: FilePath | None = None) -> Card:
 def check(name: FilePath, *, root: FilePath | None = None) -> tuple[str, ...]:
     """Compare the files of an entry with its `SHA256SUMS`.
 
-    Checksums find damage; they do not prove who wrote an entry.
+    Checksums find damage; they do not prove who wrote an entry. The index of a run changes: it has its own checksums,
+    which `tfdml.search.load` compares.
 
     Example: an entry with a changed file.
 
@@ -93,7 +102,7 @@ def check(name: FilePath, *, root: FilePath | None = None) -> tuple[str, ...]:
     Returns:
         One text per file that is changed, missing or not listed, `"model.keras: differs from SHA256SUMS"`.
     """
-    return read_whole(folder_of(name, root), problems)
+    return read_whole(folder_of(name, root), damage_of)
 
 
 def opened(folder: Path) -> tuple[keras.Model, Card]:

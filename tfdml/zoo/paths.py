@@ -19,6 +19,7 @@ from tfdml.typing import FilePath
 from tfdml.zoo.card import FILE
 
 ROOT = "savedmodels"
+APART = ("index", "index.migrating", "thumbnails.npz")  # of a run: they change, and have checksums of their own
 GROUP = "tfdml.zoo"  # of the entry points of packages with models
 NO_ENTRIES = "Install a package with models, such as tfdml-zoo, or pass root=, a folder or a URL"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
@@ -110,7 +111,7 @@ def folder_of(name: FilePath, root: FilePath | None) -> Path:
 def undamaged_folder_of(name: FilePath, root: FilePath | None) -> Path:
     """The folder of an entry, as `folder_of`; a damaged one in the cache is downloaded again, with a warning."""
     folder = folder_of(name, root)
-    damage = read_whole(folder, problems) if is_url(root) else ()
+    damage = read_whole(folder, damage_of) if is_url(root) else ()
     if damage:
         reasons = "; ".join(damage)
         warnings.warn(f"{str(folder)!r} in the cache is damaged ({reasons}). It is downloaded again.", stacklevel=3)
@@ -135,8 +136,13 @@ def _download_to(folder, url):
 
 def require_undamaged(folder: Path, origin: str, advice: str) -> None:
     """Raise a ValueError that names the origin of a download, unless its files are those of its checksums."""
-    damage = problems(folder)
+    damage = damage_of(folder)
     require(not damage, f"{origin} with {'; '.join(damage)}", f"the files of its SHA256SUMS. {advice}")
+
+
+def damage_of(folder: Path) -> tuple[str, ...]:
+    """Differences between an entry and its checksums; the index of a run is no part of it."""
+    return problems(folder, apart=APART)
 
 
 def _files_in(folder):

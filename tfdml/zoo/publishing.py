@@ -20,7 +20,7 @@ from tfdml.typing import Data, FilePath
 from tfdml.zoo.card import FILE, TOWERS, Card, read_card, write_card
 from tfdml.zoo.entries import MODEL
 from tfdml.zoo.index import write_table
-from tfdml.zoo.paths import is_url, require_name, root_of
+from tfdml.zoo.paths import APART, is_url, require_name, root_of
 from tfdml.zoo.reproduction import measure, time_per_image
 
 _DIGITS = 5  # of the numbers of a card
@@ -169,6 +169,6 @@ def bare(model: keras.Model) -> keras.Model:
 
 
 def file_sizes(folder: Path) -> dict[str, int]:
-    """Bytes of all files of a folder by relative name."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
+    """Bytes of the files of a folder by relative name, without the index of a run, which changes."""
+    files = [file.relative_to(folder) for file in sorted(folder.rglob("*")) if file.is_file()]
+    return {file.as_posix(): (folder / file).stat().st_size for file in files if file.parts[0] not in APART}

@@ -5,18 +5,18 @@ const element = (id) => document.getElementById(id);
 const HINT = element("hint").textContent;
 const NUM_ITEMS = 12;
 const SCORES = { cosine: "Cosine", euclidean: "Euclidean distance", dot: "Dot product" };
-let query = null; // the instance that is shown: {b64}, {b64, box} or {row}
+let query = null; // the instance that is shown: {b64}, {b64, box}, {text} or {id}
 let corner = null; // of a box that is being drawn, in pixels of the image
 let greeting = []; // the random items that are shown before there is a query
 let index = {}; // facts about the index
 let focusNext = false; // whether the tile with the focus was replaced
-const titles = new Map(); // what was shown of a row
+const titles = new Map(); // what was shown of an id
 const files = new Map(); // queries of files, by their number in the states of the history
 let latest = 0; // the number of the last search: answers to earlier ones are not shown
 
 async function answer(address, options) {
   const response = await fetch(address, options);
-  const content = await response.json();
+  const content = JSON.parse((await response.text()).replace(/"id": (-?\d{16,})/g, '"id": "$1"')); // beyond 2^53
   if (!response.ok) throw new Error(content.error);
   return content;
 }
@@ -99,14 +99,14 @@ function bar(score) {
 }
 
 function tile(item) {
-  const { id, row, score, name, metadata } = item;
+  const { id, score, name, metadata } = item;
   const labelColumn = "label" in metadata ? "label" : "class";
   const label = metadata[labelColumn];
   const button = document.createElement("button");
   button.type = "button";
-  button.disabled = row === undefined; // an index inside a model has no rows
+  button.disabled = !index.random_items; // an index inside a model has no items to ask for
   const title = [label, name ?? `id ${id}`].filter((part) => part !== undefined && part !== null).join(", ");
-  titles.set(String(row), title);
+  titles.set(String(id), title);
   const columns = Object.entries(metadata).filter(([column]) => column !== labelColumn);
   const facts = columns.map(([column, value]) => `${column}: ${plain(value)}`);
   button.title = [title, ...facts].join("\n");
@@ -115,32 +115,32 @@ function tile(item) {
   if (score !== undefined && index.metric === "cosine") button.append(bar(score));
   button.append(text("span", name ?? `id ${id}`));
   const describe = () => button.lastChild.before(text("span", facts.join(", ")));
-  if (index.pictures) button.prepend(picture(row, title, describe));
+  if (index.pictures) button.prepend(picture(id, title, describe));
   else describe();
   button.addEventListener("click", () => {
     focusNext = true;
-    history.pushState(null, "", `#row=${row}`);
+    history.pushState(null, "", `#id=${encodeURIComponent(id)}`);
     openState();
   });
   const entry = document.createElement("li");
   entry.append(button);
-  if (index.explains && score !== undefined && query.text === undefined) entry.append(why(row, title, score));
+  if (index.explains && score !== undefined && query.text === undefined) entry.append(why(id, title, score));
   return entry;
 }
 
-function why(row, title, score) {
+function why(id, title, score) {
   const button = text("button", "Why?");
   Object.assign(button, { type: "button", className: "why", ariaLabel: `Why? ${title}` });
-  button.addEventListener("click", () => explain(row, title, score));
+  button.addEventListener("click", () => explain(id, title, score));
   return button;
 }
 
-async function explain(row, title, score) {
+async function explain(id, title, score) {
   const shown = text("div", "Comparing…"); // of this click: what comes late is not seen
   element("pair").replaceChildren(shown);
   element("reason").showModal();
   try {
-    const { cosine, pictures } = await post("explain", { instances: [query, { row }] });
+    const { cosine, pictures } = await post("explain", { instances: [query, { id }] });
     const images = pictures.map((source, place) => Object.assign(new Image(), { src: source, alt: place ? title : "Query" }));
     const heading = text("h2", `${SCORES[index.metric] ?? index.metric} ${score.toFixed(3)}`);
     const sum = `The shares of the places of each image add up to the cosine of the two, ${cosine.toFixed(3)}.`;
@@ -161,7 +161,7 @@ function text(kind, content) {
   return found;
 }
 
-function picture(row, title, describe) {
+function picture(id, title, describe) {
   const found = new Image();
   found.alt = title;
   found.loading = "lazy";
@@ -170,7 +170,7 @@ function picture(row, title, describe) {
     found.remove();
     describe();
   });
-  found.src = `${model}/pictures/${row}`;
+  found.src = address(id);
   return found;
 }
 
@@ -242,9 +242,12 @@ function openFile(file) {
   reader.readAsDataURL(file);
 }
 
-function openRow(row) {
-  const title = titles.get(row) ?? `Row ${row} of the index`;
-  ask({ row: Number(row) }, index.pictures ? `${model}/pictures/${row}` : null, title);
+function address(id) {
+  return `${model}/pictures/${encodeURIComponent(id)}`;
+}
+
+function openItem(id) {
+  ask({ id }, index.pictures ? address(id) : null, titles.get(String(id)) ?? `id ${id}`);
   scrollTo({ top: 0 });
 }
 
@@ -255,9 +258,9 @@ function openText() {
 
 function openState() {
   const words = /^#text=(.+)$/.exec(location.hash);
-  const row = /^#row=(\d+)$/.exec(location.hash);
+  const item = /^#id=(.+)$/.exec(location.hash);
   const file = files.get(history.state?.file); // none after a reload
-  if (row !== null) openRow(row[1]);
+  if (item !== null) openItem(decodeURIComponent(item[1]));
   else if (words !== null && index.texts) ask({ text: decodeURIComponent(words[1]) }, null, HINT);
   else if (file !== undefined) ask({ ...file[0], box: history.state.box }, file[1], file[2]);
   else if (index.random_items) greet();

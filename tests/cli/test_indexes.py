@@ -1,0 +1,363 @@
+"""`tfdml index`: an index changes, with its thumbnails, and files of the same name are not taken for each other."""
+
+import datetime
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pytest
+import tensorflow as tf
+
+from tests.cli.test_commands import Blocks, command_of, decode
+from tfdml import datasets, models, search
+from tfdml._core.atomic import only_writer
+from tfdml.cli import indexes, inputs
+from tfdml.visualize import Thumbnails, write_thumbnails
+
+PAGE = Path(__file__).parents[2] / "docs" / "second-day.md"
+
+
+def photo(path, level):
+    """Write a photograph of a gray level."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(level).integers(level, level + 20, (10, 8, 1), "uint8")
+    Path(path).write_bytes(tf.io.encode_png(pixels).numpy())
+
+
+def folder(root="photos"):
+    return datasets.folder(root, load=decode)
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch, capsys):
+    """Function that runs a command in a folder with six photographs of three products, and their run."""
+    monkeypatch.chdir(tmp_path)
+    for number in range(6):
+        photo(f"photos/{'abc'[number // 2]}/{number}.png", 30 * number)
+    Path("run").mkdir()
+    Path("run/settings.toml").write_text('format = "tfdml.training/1"\n')
+    photos, items = folder(), datasets.items(folder())
+    index = search.Exact(models.embed(Blocks(), photos), metadata=items["metadata"], model="blocks")
+    index.save("run/index")
+    versions = items["metadata"]["_checksum"].to_pylist()
+    write_thumbnails("run/thumbnails.npz", index.ids, photos, versions=versions)
+    monkeypatch.setattr(inputs, "open_model", lambda path, view: (Blocks(), decode))
+    return command_of(capsys)
+
+
+def changed(run, command):
+    """The counts of a command, its exit code and its messages."""
+    code, printed, errors = run(f"index {command} --json")
+    return (json.loads(printed) if printed else None), code, errors
+
+
+def counts(record):
+    return {name: record[name] for name in ("added", "updated", "moved", "unchanged")} | {
+        "skipped": [each["name"] for each in record["skipped"]]
+    }
+
+
+NONE = {"added": 0, "updated": 0, "moved": 0, "unchanged": 6, "skipped": []}
+
+
+def by_path(path="run/index"):
+    index = search.load(path)
+    items = zip(index.ids.tolist(), index.vectors, strict=True)
+    return dict(zip(index.metadata["path"].to_pylist(), items, strict=True))
+
+
+def test_what_is_new_is_added_what_has_changed_is_updated_and_the_rest_stays(shop):
+    before = by_path()
+    record, code, _ = changed(shop, "add run photos")
+    assert (counts(record), code, record["items"]) == (NONE, 0, 6)
+    photo("photos/a/1.png", 200)
+    photo("photos/d/9.png", 220)
+    Path("photos/d/broken.png").write_bytes(b"no image")
+    expected = NONE | {"added": 1, "updated": 1, "unchanged": 5, "skipped": ["photos/d/broken.png"]}
+    record, code, errors = changed(shop, "add run photos --dry-run")
+    assert (counts(record), code, record["items"]) == (expected, 1, 7)
+    assert by_path().keys() == before.keys()
+    record, code, errors = changed(shop, "add run photos")
+    assert (counts(record), code, record["items"]) == (expected, 1, 7)
+    assert "tfdml: skipped photos/d/broken.png: 5 bytes that are not an image" in errors
+    after = by_path()
+    vectors = models.embed(
+        Blocks(), folder().take([row for row, path in enumerate(folder().paths) if "broken" not in path])
+    )
+    paths = [path for path in folder().paths if "broken" not in path]
+    for path, vector in zip(paths, search.Exact(vectors).vectors, strict=True):
+        np.testing.assert_allclose(after[path][1], vector, atol=1e-6)
+    assert {path: id for path, (id, _) in after.items() if path in before} == {p: id for p, (id, _) in before.items()}
+    thumbnails, index = Thumbnails.load("run/thumbnails.npz"), search.load("run/index")
+    assert set(thumbnails) == set(index.ids.tolist())
+    known = dict(zip(index.ids.tolist(), index.metadata["_checksum"].to_pylist(), strict=True))
+    assert thumbnails.versions == known
+    assert search.load("run/index").metadata["class"].to_pylist()[-1] == "d"
+    assert not list(Path("run").glob(".lock*"))
+
+
+@pytest.mark.parametrize(
+    ("choice", "gone"),
+    [
+        ("0 5", [0, 5]),
+        ("--path photos/b", [2, 3]),
+        ("--path photos/a/1.png --path photos/c", [1, 4, 5]),
+        ("--where class=c", [4, 5]),
+    ],
+)
+def test_items_are_removed_with_their_thumbnails_and_added_again(shop, choice, gone):
+    before = by_path()
+    record, code, _ = changed(shop, f"remove run/index {choice} --dry-run")
+    assert (record["removed"], record["items"], len(by_path())) == (len(gone), 6 - len(gone), 6)
+    record, code, _ = changed(shop, f"remove run/index {choice}")
+    assert (record["removed"], record["items"], code) == (len(gone), 6 - len(gone), 0)
+    kept = {id for id in range(6) if id not in gone}
+    assert set(search.load("run/index").ids.tolist()) == set(Thumbnails.load("run/thumbnails.npz")) == kept
+    record, *_ = changed(shop, "add run photos")
+    assert counts(record) == NONE | {"added": len(gone), "unchanged": len(kept)}
+    after = by_path()
+    assert after.keys() == before.keys()
+    assert all(after[path][0] not in gone for path in after), "an id is never given to another item"
+    np.testing.assert_array_equal([after[path][1] for path in before], [vector for _, vector in before.values()])
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("remove run 0 7", "1 ids that are not in the index, such as 7"),
+        ("remove run seven", "the id ['seven'], expected whole numbers"),
+        ("remove run --path photos/z", "--path photos/z, expected a file of the index"),
+        ("remove run --path phot", "--path phot, expected"),
+        ("remove run --where class=z", "values that no item has"),
+        ("remove run", "0 of them, expected one"),
+        ("remove run 0 --path photos", "2 of them"),
+        ("remove run --path photos", "all 6 items, expected one at least to keep"),
+        ("set run color=red 0", "'color', expected COLUMN=VALUE with one of class, path"),
+        ("set run _checksum=red 0", "'_checksum', expected"),
+        ("set run path=red 0", "'path', expected"),
+        ("set run class", "of them"),
+        ("add gone photos", "INDEX"),
+        ("add run/index gone", "SET='gone': Received no such file or folder"),
+        ("add plain photos", "an index without a column 'path'"),
+        ("add other photos", "images of model blocks (fingerprint blocks), expected those of model other"),
+        ("add other2 photos", "--model: Received no model, expected the MODEL of the index"),
+    ],
+)
+def test_what_is_refused_is_said_and_nothing_is_written(shop, command, reason):
+    search.Exact(np.eye(4), model="blocks").save("plain")
+    for name in ("other", "other2"):
+        search.Exact(np.eye(4), metadata={"path": list("abcd")}, model="other").save(name)
+    command += {"other": " --model run", "plain": " --model run"}.get(command.split()[1], "")
+    before = {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()}
+    record, code, errors = changed(shop, command)
+    assert (record, code) == (None, 2)
+    assert reason in errors
+    assert {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()} == before
+
+
+def test_a_label_is_set_and_items_are_listed_without_what_is_the_owners(shop):
+    assert changed(shop, "set run class=mug 0 1")[0]["set"] == 2
+    record, code, _ = changed(shop, "set run class=mug --path photos/a")
+    assert (record["set"], record["unchanged"], code) == (0, 2, 0)
+    code, printed, _ = shop("index list run --where class=mug --json")
+    paths = [f"photos/a/{number}.png" for number in (0, 1)]
+    assert json.loads(printed) == [{"id": id, "metadata": {"class": "mug", "path": paths[id]}} for id in (0, 1)]
+    assert changed(shop, "set run class= 5")[0]["set"] == 1
+    lines = shop("index list run")[1].strip("\n").split("\n")
+    assert len(lines) == 6
+    assert [line.split() for line in lines][-1] == ["5", "-", "photos/c/5.png"]
+    photo("photos/c/5.png", 222)
+    assert changed(shop, "add run photos")[0]["updated"] == 1
+    assert shop("index list run 5")[1].split() == ["5", "c", "photos/c/5.png"], "a label where there was none"
+    assert changed(shop, "set run _root=/elsewhere --path photos")[0]["set"] == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ("12", pyarrow.int64(), 12),
+        ("007", pyarrow.int64(), ValueError),
+        ("1.5", pyarrow.int64(), ValueError),
+        ("300", pyarrow.int8(), ValueError),
+        ("0.1", pyarrow.float64(), 0.1),
+        ("0.1", pyarrow.float32(), ValueError),
+        ("0.5", pyarrow.float32(), 0.5),
+        ("007", pyarrow.string(), "007"),
+        ("true", pyarrow.bool_(), True),
+        ("yes", pyarrow.bool_(), ValueError),
+        ("", pyarrow.int64(), None),
+        ("2024-01-02", pyarrow.date32(), datetime.date(2024, 1, 2)),
+        ("[1]", pyarrow.list_(pyarrow.int64()), ValueError),
+    ],
+)
+def test_a_value_is_kept_as_it_came_or_refused(text, kind, expected):
+    if expected is ValueError:
+        with pytest.raises(ValueError, match=r"Received .*, expected a value of type"):
+            indexes.value_of(text, kind)
+    else:
+        value = indexes.value_of(text, kind)
+        assert (value.as_py(), value.type) == (expected, kind)
+
+
+def test_three_lines_of_python_add_a_set(shop):
+    for number in (7, 8):
+        photo(f"more/e/{number}.png", 20 * number)
+    photos = folder("more")
+    index = search.load("run/index")
+    index.add(models.embed(Blocks(), photos), **datasets.items(photos))
+    index.save("run/index")
+    assert len(search.load("run/index")) == 8
+    assert counts(changed(shop, "add run more")[0]) == NONE | {"unchanged": 2}
+    assert len(Thumbnails.load("run/thumbnails.npz")) == 6
+
+
+def test_photographs_without_a_label_are_items_whose_class_is_null(shop):
+    photos = folder()
+    object.__setattr__(photos, "labels", np.array([-1, *photos.labels[1:]]))
+    assert datasets.items(photos)["metadata"]["class"].to_pylist() == [None, *"abbcc"]
+
+
+def test_an_index_follows_its_photographs_and_takes_no_others_of_the_same_names(shop):
+    shutil.copytree("photos", "elsewhere/photos")
+    for number in range(6):
+        photo(f"elsewhere/photos/{'abc'[number // 2]}/{number}.png", 30 * number + 7)
+    record, *_ = changed(shop, "add run elsewhere/photos --dry-run")
+    assert counts(record) == NONE | {"added": 6, "unchanged": 0}, "other files are other items"
+    Path("moved").mkdir()
+    shutil.move("photos", "moved/photos")
+    absolute = os.path.abspath("moved/photos")
+    record, *_ = changed(shop, f"add run {absolute}")
+    assert counts(record) == NONE | {"moved": 6, "unchanged": 0}
+    assert set(search.load("run/index").metadata["_root"].to_pylist()) == {os.path.abspath("moved")}
+    assert counts(changed(shop, f"add run {absolute}")[0]) == NONE
+
+
+def test_a_migration_elsewhere_embeds_no_other_photographs_of_the_same_names(shop, monkeypatch):
+    class New(Blocks):
+        fingerprint = "new"
+
+    monkeypatch.setattr(inputs, "open_model", lambda path, view: (New(), decode))
+    Path("model").mkdir()
+    before = by_path()
+    shutil.move("photos", "kept")
+    for number in range(6):
+        photo(f"photos/{'abc'[number // 2]}/{number}.png", 30 * number + 7)
+    code, _, errors = shop("migrate run/index --to model")
+    assert code == 1
+    assert "6 items, none of which can be embedded" in errors
+    assert f"{Path('photos/a/0.png').absolute()} cannot be embedded: another file than the one" in errors
+    assert search.load("run/index").fingerprint == "blocks"
+    shutil.rmtree("photos")
+    assert (
+        f"{Path('photos/a/0.png').absolute()} cannot be embedded: no such file"
+        in shop("migrate run/index --to model")[2]
+    )
+    assert shop("migrate run/index --to model --root nowhere")[0] == 2
+    assert shop("migrate run/index --to model --root kept")[:2] == (0, "6 items of run/index embedded again, 0 gone\n")
+    after = by_path()
+    assert search.load("run/index").fingerprint == "new"
+    for path in before:
+        np.testing.assert_array_equal(after[path][1], before[path][1])
+
+
+def test_two_writers_lose_no_item(shop):
+    with only_writer("run/index", "INDEX"):
+        record, code, errors = changed(shop, "remove run 0")
+        assert (record, code) == (None, 1)
+        assert "INDEX='run/index', which process" in errors
+    assert len(search.load("run/index")) == 6
+
+
+def test_the_second_day_goes_as_its_page_says(shop, monkeypatch):
+    class New(Blocks):
+        fingerprint = "new"
+
+    monkeypatch.setattr(inputs, "open_model", lambda path, view: (New() if path == "model" else Blocks(), decode))
+    for old, name in zip("abc", ("mug", "tray", "vase"), strict=True):
+        Path(f"photos/{old}").rename(f"photos/{name}")
+    assert shop("index add run photos")[0] == 0
+    Path("model").mkdir()
+    text = "".join(re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL))
+    for number, part in enumerate(text.split("$ ")[1:]):
+        command, _, output = part.partition("\n")
+        if number == 1:
+            shutil.rmtree("photos/vase")
+            for level in (7, 8, 9):
+                photo(f"photos/cup/{level}.png", 20 * level)
+        if command.startswith("mv "):
+            os.rename(*command.split()[1:])
+        else:
+            code, printed, errors = shop(command.removeprefix("tfdml "))
+            assert (code, printed) == (0, output), errors
+
+
+@pytest.mark.parametrize("out", ["out", "out.parquet"])
+def test_what_tfdml_embed_wrote_is_changed_as_an_index_is(shop, out):
+    assert shop(f"embed photos {out} --model run")[0] == 0
+    whole = models.read_embeddings(out)
+    assert changed(shop, f"remove {out} 1 4")[0]["removed"] == 2
+    assert changed(shop, f"set {out} label=mug 0")[0]["set"] == 1
+    stored = models.read_embeddings(out)
+    assert (stored.rows.tolist(), stored.fingerprint) == ([0, 2, 3, 5], whole.fingerprint)
+    np.testing.assert_array_equal(stored.embeddings, whole.embeddings[[0, 2, 3, 5]])
+    assert [stored.class_names[label] for label in stored.labels] == ["mug", "b", "b", "c"]
+    photo("photos/d/7.png", 99)
+    record, code, _ = changed(shop, f"add {out} photos --model run")
+    assert (record["added"], record["updated"], code) == (3, 4, 0)  # it keeps no checksums: all are embedded again
+    stored = models.read_embeddings(out)
+    assert sorted(stored.paths) == sorted(folder().paths)
+    expected = dict(zip(folder().paths, models.embed(Blocks(), folder()), strict=True))
+    for path, vector in zip(stored.paths, stored.embeddings, strict=True):
+        np.testing.assert_allclose(vector, expected[path], atol=1e-6)
+    assert shop(f"index list {out} --where label=d")[1].endswith("d  photos/d/7.png\n")
+
+
+KILLS = 3
+WORKER = """
+import sys
+from tests.cli.test_commands import Blocks, decode
+from tfdml import cli
+from tfdml.cli import inputs
+
+inputs.open_model = lambda path, view: (Blocks(), decode)
+print("begun", flush=True)
+while True:
+    for command in ("index add run photos", "index remove run --path photos/a"):
+        assert cli.main(command.split()) == 0
+"""
+
+
+@pytest.mark.nightly
+def test_kills_lose_double_and_mix_no_item(shop):
+    whole, random = by_path(), np.random.default_rng(0)
+    vectors = {path: vector for path, (_, vector) in whole.items()}
+    rest = {path for path in whole if "/a/" not in path}
+    newer, versions = inputs.newer_index("run/index", None), 0
+    folders = f"{os.environ.get('PYTHONPATH', '')}{os.pathsep}{Path(__file__).parents[2]}"
+    for _ in range(KILLS):
+        with subprocess.Popen(
+            [sys.executable, "-c", WORKER], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": folders}
+        ) as worker:
+            assert worker.stdout.readline() == "begun\n"
+            end = time.monotonic() + random.uniform(0.2, 3)
+            while time.monotonic() < end:
+                index = newer()
+                versions += index is not None
+                for path, (_, vector) in by_path().items():  # as a server reads it
+                    np.testing.assert_allclose(vector, vectors[path], atol=1e-6)
+            assert worker.poll() is None
+            worker.kill()
+        after, index = by_path(), search.load("run/index")
+        assert set(after) in (set(whole), rest)
+        assert len(index) == len(after)
+        Thumbnails.load("run/thumbnails.npz")
+    assert versions > 0
+    assert changed(shop, "add run photos")[1] == 0
+    assert set(by_path()) == set(whole)
