@@ -8,8 +8,10 @@ import re
 import shlex
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from tfdml import cleaning, datasets, evaluation, export, search, training, zoo
 from tfdml._core.atomic import atomic_write, only_writer, require_replaceable
 from tfdml._core.checks import require
 from tfdml._core.checksums import fingerprint, require_same_model
-from tfdml._core.json_files import read_json
+from tfdml._core.stored import read_json
 from tfdml.cleaning.clean import remove_cache
 from tfdml.cleaning.findings import listed_files
 from tfdml.cli import inputs
@@ -36,7 +38,7 @@ from tfdml.cli.printing import (
 )
 from tfdml.datasets.readers.image_folder import is_problem
 from tfdml.datasets.readers.item_files import CHECKSUM
-from tfdml.embedding.in_memory import embed, embed_loadable
+from tfdml.embedding.in_memory import Problem, embed, embed_loadable
 from tfdml.embedding.to_disk import write_embeddings
 from tfdml.evaluation.report.chance import AT_CHANCE, is_at_chance
 from tfdml.evaluation.report.page import page
@@ -103,7 +105,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
     model, preprocessing = inputs.open_model(options.model, options.preprocessing)
     images, run = inputs.open_set(options, preprocessing), _run_of(Path(options.model))
     report, note = (None, "") if run is None or options.distractors else _held_back(run, model, images, options)
-    skipped = []
+    skipped: Sequence[Problem] = ()
     if report is None:
         if not options.distractors:
             images = _labeled(options, images)
@@ -230,7 +232,7 @@ def run_migrate(options: argparse.Namespace) -> int:
     model, preprocessing = inputs.open_model(options.model, options.preprocessing)
     with as_usage_error(f"INDEX={options.index!r}"):
         index = search.load(options.index)
-        table = index.metadata
+        table: Any = index.metadata
         expected = "paths of the images, or tfdml.search.migrate with images of your own"
         require(table is not None and "path" in table.column_names, "an index without a column 'path'", expected)
         problems: dict[str, str] = {}

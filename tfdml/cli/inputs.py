@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import keras
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from tfdml import datasets, export, search, visualize
 from tfdml._core.checks import names_of_labels, require
 from tfdml._core.checksums import fingerprint, require_same_model
-from tfdml._core.json_files import read_json
+from tfdml._core.stored import read_json
 from tfdml.cli.names import is_table
 from tfdml.cli.printing import as_usage_error, say
 from tfdml.datasets.readers.image_folder import EXTENSIONS, passed_over
@@ -273,21 +273,21 @@ def open_index_with_metadata(path: str, model: str | None = None, metric: str = 
         if _is_index(path):
             return search.load(path, model=model, other_model=True)  # compared later
         embeddings = read_embeddings(path)
-        columns = {} if embeddings.paths is None else {"path": embeddings.paths}
+        columns: dict[str, Any] = {} if embeddings.paths is None else {"path": embeddings.paths}
         if embeddings.class_names:
             columns["label"] = names_of_labels(embeddings)
         if embeddings.boxes is not None:
             columns["box"] = embeddings.boxes.tolist()
-        options = {"metadata": columns or None, "model": embeddings, "metric": metric}
-        return search.Exact(embeddings.embeddings, embeddings.rows, **options)
+        vectors, ids = embeddings.embeddings, embeddings.rows
+        return search.Exact(vectors, ids, metadata=columns or None, model=embeddings, metric=metric)
 
 
 def save_index(path: str, index: Index) -> None:
     """Write an index that `open_index_with_metadata` read with the metric "dot", as what it was."""
     if _is_index(path):
         return index.save(path)
-    order = np.argsort(index.ids)
-    table = index.metadata.take(order)
+    order, table = np.argsort(index.ids), cast(Any, index.metadata)
+    table = table.take(order)
     columns = {name: table[name].to_pylist() for name in table.column_names}
     names = sorted({name for name in columns.get("label", ()) if name is not None})
     numbers = {None: -1} | {name: number for number, name in enumerate(names)}

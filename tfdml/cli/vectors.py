@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import require
-from tfdml._core.memory_maps import map_array
 from tfdml._core.optional import optional_import
+from tfdml._core.stored import map_array
 from tfdml.cli.names import DELIMITERS, split_member
 from tfdml.cli.printing import as_usage_error, say
 from tfdml.embedding.files import read_embeddings

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, counted, labeled_part, require, require_whole
-from tfdml._core.memory_maps import is_on_disk, rows_on_disk
 from tfdml._core.optional import tf
+from tfdml._core.stored import is_on_disk, rows_on_disk
 from tfdml.datasets import integrity, loading, splits
 from tfdml.datasets.caches.set_cache import cached, fingerprint, fingerprint_of_source
 from tfdml.datasets.images.fit import are_shares, require_pixels

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import as_unmasked
-from tfdml._core.memory_maps import is_on_disk, read_rows
 from tfdml._core.optional import tf
+from tfdml._core.stored import is_on_disk, read_rows
 from tfdml.datasets.integrity import LEAVE_OUT
 
 _MAX_BATCHES_PER_GATHER = 64  # Small batches are gathered together, which spreads the overhead of an operation,

@@ -17,8 +17,8 @@ from tfdml import export
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import is_labeled_set, require, require_whole
 from tfdml._core.checksums import fingerprint, sha256_of
-from tfdml._core.json_files import read_json
 from tfdml._core.optional import optional_import, tf
+from tfdml._core.stored import read_json
 from tfdml._core.terminal import as_cells, show_progress
 from tfdml.distributed.cluster import RETRIES, Resources, claimed, connected, ended, room
 from tfdml.distributed.folders import RUN, begun, record_of, write_record

@@ -8,7 +8,7 @@ from typing import Any
 
 from tfdml._core.atomic import atomic_write, only_writer
 from tfdml._core.checks import require
-from tfdml._core.json_files import read_json
+from tfdml._core.stored import read_json
 from tfdml.typing import FilePath
 
 RUN = "run.json"

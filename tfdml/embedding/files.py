@@ -6,18 +6,18 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tfdml._core.atomic import as_writable_path, atomic_write, read_whole, require_replaceable
 from tfdml._core.checks import is_labeled_set, require
 from tfdml._core.checksums import SUMS, require_checksums, write_checksums
-from tfdml._core.json_files import parsed_json, read_json
-from tfdml._core.memory_maps import map_array
+from tfdml._core.stored import map_array, parsed_json, read_json
 from tfdml._core.terminal import as_cells, from_cells
 from tfdml.embedding.in_memory import Problem
 from tfdml.embedding.vectors import with_model
-from tfdml.typing import Examples, FilePath
+from tfdml.typing import FilePath
 
 _EMBEDDINGS, _EXAMPLES, _SKIPPED = "embeddings.npy", "examples.csv", "skipped.csv"
 _MODEL, _FINGERPRINT = "model.json", "fingerprint"
@@ -140,7 +140,7 @@ def _begins(path, columns):
 
 def write(
     path: Path,
-    data: Examples,
+    data: Any,
     chunks: Chunks,
     shape: tuple[int, int],
     skipped: tuple[Problem, ...],

@@ -10,8 +10,8 @@ import numpy as np
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import require
 from tfdml._core.checksums import listed_files, require_checksums, write_checksums
-from tfdml._core.json_files import read_json
 from tfdml._core.optional import optional_import
+from tfdml._core.stored import read_json
 from tfdml.embedding.vectors import Vectors, with_model
 from tfdml.typing import FilePath
 

@@ -13,7 +13,7 @@ import numpy as np
 from tfdml._core.atomic import atomic_write, only_writer, sweep
 from tfdml._core.checks import require
 from tfdml._core.checksums import fingerprint, sha256_of_rows
-from tfdml._core.json_files import read_json
+from tfdml._core.stored import read_json
 from tfdml.embedding import files as embedding_files
 from tfdml.embedding.in_memory import Problem, embed_blocks, problems, rows_per_block
 from tfdml.typing import Embedder, Examples, FilePath

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tfdml._core.atomic import read_whole
 from tfdml._core.checks import require
 from tfdml._core.checksums import require_checksums
-from tfdml._core.json_files import read_json
+from tfdml._core.stored import read_json
 from tfdml.datasets import Preprocessing
 from tfdml.export.saved_model import CHECKSUMS, FINGERPRINT, load_threshold
 from tfdml.export.serving_config import newest_version

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import require
-from tfdml._core.memory_maps import BoundedReader, require_unpacked_size
+from tfdml._core.stored import BoundedReader, require_unpacked_size
 from tfdml.networks.pytorch_pickles import Storage, Tensor, unpickled
 from tfdml.typing import FilePath
 

@@ -8,8 +8,8 @@ import keras
 import numpy as np
 from keras import layers
 
-from tfdml._core.memory_maps import read_arrays
 from tfdml._core.optional import optional_import
+from tfdml._core.stored import read_arrays
 from tfdml.networks.pytorch_files import read_state_dict
 from tfdml.typing import FilePath
 

@@ -135,8 +135,9 @@ class IndexRecords:
 
     def _item(self, row):
         """The columns by which the file of a row is found, those that the index has."""
-        names = () if self._whole is None else self._whole.column_names
-        return {name: self._whole[name][row].as_py() for name in (_PATH, ROOT, SIZE, CHECKSUM) if name in names}
+        table: Any = self._whole
+        names = () if table is None else table.column_names
+        return {name: table[name][row].as_py() for name in (_PATH, ROOT, SIZE, CHECKSUM) if name in names}
 
     def box(self, row: int) -> tuple[float, ...] | None:
         """The box of a row in its file, from the column `box` of four numbers; None where there is none."""

@@ -85,7 +85,7 @@ def _draw_points(axis: Axes, points: np.ndarray, labels: np.ndarray | None, name
     """Points `(n, 2)` in the colors of few classes, else in one."""
     styles = class_styles(labels)
     if not styles:
-        axis.scatter(*points.T, s=8, color=SINGLE_COLOR, linewidths=0)
+        axis.scatter(points[:, 0], points[:, 1], s=8, color=SINGLE_COLOR, linewidths=0)
     for label, (color, marker) in styles.items():
         x, y = points[labels == label].T
         axis.scatter(x, y, s=18, color=color, marker=marker, linewidths=0, label=name(label))

@@ -17,7 +17,7 @@ import numpy as np
 
 from tfdml._core.checks import require
 from tfdml._core.checksums import sha256_of_rows
-from tfdml._core.memory_maps import BoundedReader
+from tfdml._core.stored import BoundedReader
 from tfdml.datasets.caches.set_cache import states_of_files
 from tfdml.datasets.public.files import as_columns
 from tfdml.datasets.text import is_whole, read_lines

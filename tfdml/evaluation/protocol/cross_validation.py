@@ -12,8 +12,8 @@ import numpy as np
 from tfdml import metrics
 from tfdml._core.atomic import only_writer
 from tfdml._core.checks import require, require_one_of, require_whole
-from tfdml._core.json_files import read_json
 from tfdml._core.optional import optional_import
+from tfdml._core.stored import read_json
 from tfdml.embedding.in_memory import embed
 from tfdml.evaluation.protocol.final_test import TestResult, open_test
 from tfdml.evaluation.protocol.folds import Train, class_folds, derived_seed, train_seeded

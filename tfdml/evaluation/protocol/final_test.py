@@ -10,7 +10,7 @@ import numpy as np
 
 from tfdml._core.atomic import atomic_write, only_writer
 from tfdml._core.checks import labeled_part, require, require_whole
-from tfdml._core.json_files import read_json
+from tfdml._core.stored import read_json
 from tfdml.embedding.in_memory import embed
 from tfdml.evaluation.protocol.folds import derived_seed, train_seeded
 from tfdml.evaluation.report.measurement import evaluate, means_with_intervals, values_per_query

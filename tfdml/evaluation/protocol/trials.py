@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tfdml._core.checks import require
-from tfdml._core.json_files import read_json
+from tfdml._core.stored import read_json
 from tfdml.evaluation.report.records import write_json
 
 _SUGGESTED = {"params", "distributions"}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -108,7 +108,7 @@ class ListSampler(Sampler):
         require(labels is None, "labels of examples", "none, since entries have their own: ListSampler(labels=...)")
         require(on_error == "error", f"on_error={on_error!r}", "'error'. Leave out entries that cannot be loaded")
         if is_labeled_set(data):
-            data = replace(data, labels=np.zeros(len(data), np.int64), class_names=("",))
+            data = replace(cast(Any, data), labels=np.zeros(len(data), np.int64), class_names=("",))
         length = len(tf.nest.flatten(data)[0] if isinstance(data, tuple | dict) else data)
         examples = super().batches(data, None if is_labeled_set(data) else np.zeros(length, np.int64), **options)
         stream = {name: options[name] for name in ("start", "num_shards", "shard_index") if name in options}

@@ -12,8 +12,7 @@ import numpy as np
 from tfdml._core.atomic import atomic_write, only_writer, version_of
 from tfdml._core.checks import require
 from tfdml._core.checksums import is_same_model, listed_files, require_checksums, sha256_of, write_checksums
-from tfdml._core.json_files import parsed_json
-from tfdml._core.memory_maps import map_array
+from tfdml._core.stored import map_array, parsed_json
 from tfdml.typing import FilePath
 
 _MANIFEST = "index.json"

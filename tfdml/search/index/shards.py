@@ -9,7 +9,7 @@ import numpy as np
 
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import require
-from tfdml._core.json_files import read_json
+from tfdml._core.stored import read_json
 from tfdml.search.index.items import Items
 from tfdml.search.nearest import merged
 

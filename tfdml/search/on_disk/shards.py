@@ -9,8 +9,8 @@ import numpy as np
 
 from tfdml._core.checks import as_vectors
 from tfdml._core.checksums import as_fingerprint, require_same_model
-from tfdml._core.memory_maps import map_array
 from tfdml._core.optional import optional_import
+from tfdml._core.stored import map_array
 from tfdml.search.blocks import slices
 from tfdml.typing import FilePath
 

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import as_vectors, require, require_metric, require_positive, require_whole
 from tfdml._core.checksums import as_fingerprint, stated_model
-from tfdml._core.json_files import parsed_json
-from tfdml._core.memory_maps import read_arrays
+from tfdml._core.stored import parsed_json, read_arrays
 from tfdml.search.blocks import slices
 from tfdml.search.scores import l2_normalize
 from tfdml.typing import FilePath

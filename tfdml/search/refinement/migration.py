@@ -19,9 +19,8 @@ import numpy.typing as npt
 from tfdml._core.atomic import atomic_write, only_writer, read_whole, require_replaceable, sweep
 from tfdml._core.checks import are_all_the_same, require, require_whole
 from tfdml._core.checksums import as_fingerprint, require_same_model
-from tfdml._core.json_files import read_json
-from tfdml._core.memory_maps import read_arrays
 from tfdml._core.optional import optional_import
+from tfdml._core.stored import read_arrays, read_json
 from tfdml.search.exact import Exact
 from tfdml.search.index import shards
 from tfdml.search.index.files import files_of_index

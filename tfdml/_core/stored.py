@@ -1,5 +1,6 @@
-"""Arrays on disk: maps, of which only the rows that are asked for are read, and archives of arrays."""
+"""JSON, arrays and archives of arrays that other programs may have stored, read with bounds; faults name the file."""
 
+import json
 import math
 import os
 import zipfile
@@ -124,3 +125,22 @@ def _aligned(shape, dtype):
 def rows_on_disk(array: Any, rows: np.ndarray) -> MappedRows:
     """Rows `(m,)` of an array on disk, none of which is read."""
     return MappedRows(array.array, array.rows[rows]) if isinstance(array, MappedRows) else MappedRows(array, rows)
+
+
+def parsed_json(text: str | bytes, source: str, form: type = dict) -> Any:
+    """The value of a JSON text or of UTF-8 bytes; a ValueError names its source if it has another form."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ValueError(f"Received {source}, which is not JSON ({reason}). Write it again.") from error
+    if not isinstance(value, form):
+        raise ValueError(
+            f"Received {source} with a {type(value).__name__}, expected a {form.__name__}. Write it again."
+        )
+    return value
+
+
+def read_json(path: Path, form: type = dict) -> Any:
+    """The value of a JSON file, as `parsed_json`."""
+    return parsed_json(path.read_bytes(), repr(str(path)), form)
