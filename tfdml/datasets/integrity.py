@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdml._core.checks import require_whole
+from tfdml._core.checks import LEAVE_OUT, require_whole, unreadable
 from tfdml._core.optional import tf
 from tfdml._core.terminal import show_progress, visible
-from tfdml._core.unreadable import LEAVE_OUT, unreadable
 from tfdml.datasets.images.fit import ROUNDING, SHARES, are_shares
 
 _SHOWN = 20  # problems that are printed

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from tfdml._core.checks import as_unmasked
+from tfdml._core.checks import ADVICE, NO_OTHER, SHAPES, as_unmasked
 from tfdml._core.memory_maps import is_on_disk, read_rows
 from tfdml._core.optional import tf
-from tfdml._core.unreadable import ADVICE, NO_OTHER, SHAPES
 
 _MAX_BATCHES_PER_GATHER = 64  # Small batches are gathered together, which spreads the overhead of an operation,
 _MAX_BYTES_PER_GATHER = 2**20  # up to this size.

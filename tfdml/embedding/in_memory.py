@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdml._core.checks import as_readable, is_labeled_set, require, require_whole
+from tfdml._core.checks import as_readable, is_labeled_set, named_rows, require, require_whole
 from tfdml._core.checksums import fingerprint
 from tfdml._core.terminal import show_progress
-from tfdml._core.unreadable import named_rows
 from tfdml.embedding.vectors import Vectors, with_model
 from tfdml.typing import Embedder, Examples
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from tfdml._core.checks import require, require_whole
+from tfdml._core.checks import require, require_whole, unreadable
 from tfdml._core.optional import tf
 from tfdml._core.serialization import Settings, serializable
-from tfdml._core.unreadable import unreadable
 from tfdml.datasets.images import MAX_BYTES, MAX_PIXELS
 from tfdml.datasets.images.augmentation import as_sides
 from tfdml.datasets.images.fit import cut, fitted, to_channels
