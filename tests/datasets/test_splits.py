@@ -111,7 +111,7 @@ def test_a_class_with_examples_in_two_sets_is_named():
     train, query = set_of({"ant": 2, "bee": 1}), set_of({"bee": 0, "cat": 3})
     require_disjoint(train, query)
     gallery = set_of({"bee": 1, "cat": 1})
-    with pytest.raises(ValueError, match=r"1 classes with examples in both set 1 and set 3 \(bee\), expected"):
+    with pytest.raises(ValueError, match=r"1 class with examples in both set 1 and set 3 \(bee\), expected"):
         require_disjoint(train, replace(query, class_names=("bee", "dog")), gallery)
 
 
@@ -128,5 +128,5 @@ def test_a_class_in_another_spelling_is_a_common_class():
         LabeledSet(images=np.zeros((1, 2)), labels=np.zeros(1, int), class_names=(name,))
         for name in ("\u00e9", "e\u0301")
     )
-    with pytest.raises(ValueError, match="1 classes with examples in both set 1 and set 2"):
+    with pytest.raises(ValueError, match="1 class with examples in both set 1 and set 2"):
         require_disjoint(first, second)

@@ -59,7 +59,7 @@ def test_a_plan_names_its_gallery_and_the_part_that_is_reported(split_by, test, 
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ([9], "9 usable images in 1 classes, expected at least two classes"),
+        ([9], "9 usable images in 1 class, expected at least two classes"),
         ([], "0 usable images in 0 classes"),
         ([1] * 9, "of which 0 have two images or more"),
         ([8, 1], "of which 1 have two images or more"),

@@ -1,9 +1,12 @@
 """Checks of arguments: `require_x` raises unless its argument is an x; `as_x` also returns it in the proper form."""
 
+import contextlib
+import functools
 import inspect
 import numbers
+import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -14,6 +17,11 @@ from tfdml.typing import Data
 METRICS = ("cosine", "dot", "euclidean")
 INT64 = np.iinfo(np.int64)
 _CHECKED_NUMBERS = 2**20  # at the same time
+LEAVE_OUT = "Leave out what cannot be loaded: data = data.take(data.check_files().usable_rows)."
+ADVICE = f". {LEAVE_OUT} batches(..., on_error='skip') of a sampler replaces it."
+NO_OTHER = ". Leave the class out."
+SHAPES = ". Expected one shape: resize or crop in load or augment."
+_ENDS = "|".join(map(re.escape, (ADVICE, NO_OTHER, SHAPES)))
 
 
 def require(condition: bool, received: str, expected: str) -> None:
@@ -270,3 +278,34 @@ def labeled_part(data: Any, what: str) -> Any:
     require(num_others < len(data), received, f"labels: {what} need classes")
     warnings.warn(f"Received {received}: {what} leave these out. Pass `data.labeled` to say so.", stacklevel=4)
     return data.take(np.asarray(data.labels) >= 0)
+
+
+@functools.cache
+def _error_type():
+    from tfdml._core.optional import tf
+
+    class UnreadableError(tf.errors.InvalidArgumentError, ValueError):
+        """An example that cannot be loaded: a ValueError, and the error that TensorFlow raises in a graph."""
+
+        def __init__(self, message: str) -> None:
+            super().__init__(None, None, message)
+
+    return UnreadableError
+
+
+def unreadable(message: str) -> ValueError:
+    """The error of an example that cannot be loaded: a ValueError, and an `InvalidArgumentError` of TensorFlow."""
+    return _error_type()(message)
+
+
+@contextlib.contextmanager
+def named_rows() -> Iterator[None]:
+    """Turn an error of TensorFlow about a row that cannot be loaded into a ValueError of a few lines."""
+    try:
+        yield
+    except Exception as error:  # of TensorFlow, which may not be installed
+        message = re.sub(r"\\(['\"])", r"\1", getattr(error, "message", None) or "")  # as an assertion writes texts
+        found = re.search(f"Received (row|examples of shape) .*?({_ENDS})", message, re.DOTALL)
+        if found is None:
+            raise
+        raise unreadable(found[0]) from None

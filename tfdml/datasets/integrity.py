@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdml._core.checks import require_whole
+from tfdml._core.checks import LEAVE_OUT, require_whole, unreadable
 from tfdml._core.optional import tf
 from tfdml._core.terminal import show_progress, visible
 from tfdml.datasets.images.fit import ROUNDING, SHARES, are_shares
 
-LEAVE_OUT = "Leave out what cannot be loaded: data = data.take(data.check_files().usable_rows)."
 _SHOWN = 20  # problems that are printed
 _READERS = 16  # files of which the first and last bytes are read at the same time
 _SUSPECTS = 256  # files that are loaded for their first and last bytes
@@ -107,7 +106,6 @@ def require_whole_files(labeled_set: Any) -> None:
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    from tfdml.datasets.images.decode import UnreadableError
     from tfdml.datasets.images.headers import begins_and_ends
 
     if labeled_set.paths is None or not hasattr(labeled_set.load, "from_bytes"):
@@ -121,7 +119,7 @@ def require_whole_files(labeled_set: Any) -> None:
         files = (
             f"{count:,} files that cannot be loaded, first {name}" if count > 1 else f"{name}, which cannot be loaded"
         )
-        raise UnreadableError(f"Received {files}: {reason.rstrip('.')}. {LEAVE_OUT}")
+        raise unreadable(f"Received {files}: {reason.rstrip('.')}. {LEAVE_OUT}")
 
 
 def _examinations(labeled_set, workers):

@@ -237,6 +237,13 @@ class LabeledSet:
         """The examples that cannot be loaded, as `(row, name, reason)`; `workers` as in `check_files`."""
         return integrity.unreadable_files(self, workers)
 
+    def require_whole_files(self) -> None:
+        """Raise a ValueError that names a file which cannot be loaded, where first or last bytes show it.
+
+        It reads a few bytes of each file where `load` is a `Preprocessing`; `embed` calls it. `check_files` loads all.
+        """
+        integrity.require_whole_files(self)
+
     def fingerprint(self, *, portable: bool = False) -> str:
         """A checksum that tells this set from others without loading it, for results that depend on it.
 

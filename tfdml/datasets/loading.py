@@ -6,46 +6,23 @@ fails, row by row, to replace the row or to name it in an error. Batches without
 
 from __future__ import annotations
 
-import contextlib
 import math
-import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tfdml._core.checks import as_unmasked
+from tfdml._core.checks import ADVICE, NO_OTHER, SHAPES, as_unmasked
 from tfdml._core.optional import tf
 from tfdml._core.stored import is_on_disk, read_rows
-from tfdml.datasets.integrity import LEAVE_OUT
 
 _MAX_BATCHES_PER_GATHER = 64  # Small batches are gathered together, which spreads the overhead of an operation,
 _MAX_BYTES_PER_GATHER = 2**20  # up to this size.
 _NAN = "Received NaN in the data, first in row {}, expected numbers. Repair or drop these rows."
-_ADVICE = f". {LEAVE_OUT} batches(..., on_error='skip') of a sampler replaces it."
-_LAST = ". Leave the class out."
-_SHAPES = ". Expected one shape: resize or crop in load or augment."
 _BATCHES_AHEAD = 2  # of a set that is read in order
-
-
-@contextlib.contextmanager
-def named_rows() -> Iterator[None]:
-    """Turn an error of TensorFlow about a row that cannot be loaded into a ValueError of a few lines."""
-    try:
-        yield
-    except Exception as error:  # of TensorFlow, which may not be installed
-        ends = "|".join(map(re.escape, (_ADVICE, _LAST, _SHAPES)))
-        text = f"Received (row|examples of shape) .*?({ends})"
-        message = re.sub(r"\\(['\"])", r"\1", getattr(error, "message", None) or "")  # as an assertion writes texts
-        found = re.search(text, message, re.DOTALL)
-        if found is None:
-            raise
-        from tfdml.datasets.images.decode import UnreadableError
-
-        raise UnreadableError(found[0]) from None
 
 
 def on_host(data: Any) -> Any:
@@ -301,9 +278,9 @@ class _Loader:
         return tf.ensure_shape(tf.numpy_function(report, [row, skipped], tf.int64), ()) if is_reported else row
 
     def _give_up(self, seeds, row):
-        what, advice = ", which cannot be loaded: ", _ADVICE
+        what, advice = ", which cannot be loaded: ", ADVICE
         if self.on_error != "error":
-            what, advice = ", and no example of its class can be loaded: ", _LAST
+            what, advice = ", and no example of its class can be loaded: ", NO_OTHER
         reason = tf.numpy_function(self._reason, [row, *seeds], tf.string)
         text = "Received " + self._name(row) + what + reason + advice
         with tf.control_dependencies([tf.debugging.Assert(row < 0, [text])]):
@@ -326,7 +303,7 @@ class _Loader:
         shapes = _shapes(example)
         expected = tf.where(expected == "", shapes, expected)
         text = "Received examples of shape " + expected + " and " + shapes + ", the latter from " + self._name(row)
-        text += _SHAPES
+        text += SHAPES
         with tf.control_dependencies([tf.debugging.Assert(expected == shapes, [text])]):
             return expected, tf.nest.map_structure(tf.identity, example)
 

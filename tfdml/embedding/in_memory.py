@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdml._core.checks import as_readable, is_labeled_set, require, require_whole
+from tfdml._core.checks import as_readable, is_labeled_set, named_rows, require, require_whole
 from tfdml._core.checksums import fingerprint
 from tfdml._core.terminal import show_progress
-from tfdml.datasets.integrity import require_whole_files
-from tfdml.datasets.loading import named_rows
 from tfdml.embedding.vectors import Vectors, with_model
 from tfdml.typing import Embedder, Examples
 
@@ -51,8 +49,8 @@ def embed(model: Embedder, data: Examples, *, batch_size: int = 256) -> Vectors:
         ValueError: a file that cannot be loaded, which it names with the reason. Files that are missing, cut or of
             another format are found before the first batch.
     """
-    if hasattr(data, "unreadable_files"):
-        require_whole_files(data)
+    if hasattr(data, "require_whole_files"):
+        data.require_whole_files()
     embeddings = np.asarray(embedder(data, batch_size)(model).embeddings)
     is_known = hasattr(model, "weights") or isinstance(getattr(model, "fingerprint", None), str)
     return with_model(embeddings, fingerprint(model, getattr(data, "load", None)) if is_known else None)

@@ -8,9 +8,8 @@ from typing import Any
 import keras
 
 from tfdml._core.backends import of_all_replicas
-from tfdml._core.checks import require, require_whole
+from tfdml._core.checks import named_rows, require, require_whole
 from tfdml._core.serialization import serializable
-from tfdml.datasets.loading import named_rows
 from tfdml.layers.base import LossLayer, unchanged
 from tfdml.models.checks.batches import BatchChecks, checked_data
 from tfdml.models.checks.fits import (

@@ -37,13 +37,6 @@ _JPEG = b"\xff\xd8\xff"  # the first bytes
 _PADDING = _FILL + b"".join(bytes([0xFF, marker]) + _FILL for marker in range(0xD0, 0xD8))
 
 
-class UnreadableError(tf.errors.InvalidArgumentError, ValueError):
-    """An example that cannot be loaded: a ValueError, and the error that TensorFlow raises in a graph."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(None, None, message)
-
-
 def reason_of(error: Exception) -> str:
     """The message of an error, without the nodes of the graph that TensorFlow adds."""
     if isinstance(error, tf.errors.NotFoundError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from tfdml._core.checks import require, require_whole
+from tfdml._core.checks import require, require_whole, unreadable
 from tfdml._core.optional import tf
 from tfdml._core.serialization import Settings, serializable
 from tfdml.datasets.images import MAX_BYTES, MAX_PIXELS
@@ -157,11 +157,11 @@ class Preprocessing(Settings):
         try:
             return read(example)
         except tf.errors.OpError as error:  # none in a graph, which has no values yet
-            from tfdml.datasets.images.decode import UnreadableError, reason_of
+            from tfdml.datasets.images.decode import reason_of
 
             key = np.asarray(example[0] if self.boxes else example)
             name = f"{key.item().decode() if key.dtype.kind in 'OS' else key}: " if key.ndim == 0 else ""
-            raise UnreadableError(f"Received {name}{reason_of(error)}") from None
+            raise unreadable(f"Received {name}{reason_of(error)}") from None
 
     def from_bytes(self, file: "tf.Tensor", box: "tf.Tensor | None" = None) -> "tf.Tensor":
         """The result for the content of a file, a string `()`, and its box `(4,)`."""
