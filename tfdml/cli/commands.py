@@ -10,6 +10,7 @@ import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -165,7 +166,7 @@ def run_migrate(options: argparse.Namespace) -> int:
     model, preprocessing = inputs.open_model(options.model, options.preprocessing)
     with as_usage_error(f"INDEX={options.index!r}"):
         index = search.load(options.index)
-        table = index.metadata
+        table: Any = index.metadata
         expected = "paths of the images, or tfdml.search.migrate with images of your own"
         require(table is not None and "path" in table.column_names, "an index without a column 'path'", expected)
         problems: dict[str, str] = {}

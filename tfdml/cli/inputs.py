@@ -255,10 +255,10 @@ def embedder_of_paths(
     problems = {} if problems is None else problems
 
     def embed(ids, metadata):
-        found = files_of(metadata.to_pylist(), root)
-        here = np.array([row for row, file in enumerate(found) if isinstance(file, Path)], int)
-        problems.update(str(file).rsplit(": ", 1) for file in found if not isinstance(file, Path))
-        metadata, paths = metadata.take(here), np.array([str(found[row]) for row in here])
+        files = files_of(metadata.to_pylist(), root)
+        here = np.array([row for row, file in enumerate(files) if isinstance(file, Path)], int)
+        problems.update(str(file).rsplit(": ", 1) for file in files if not isinstance(file, Path))
+        metadata, paths = metadata.take(here), np.array([str(files[row]) for row in here])
         boxes = metadata["box"] if "box" in metadata.column_names else None
         if boxes is not None:
             received = f"{boxes.null_count} items without a box"
@@ -290,8 +290,8 @@ def open_index_with_metadata(path: str, model: str | None = None, metric: str = 
             columns["label"] = np.array(embeddings.class_names)[embeddings.labels]
         if embeddings.boxes is not None:
             columns["box"] = embeddings.boxes.tolist()
-        options = {"metadata": columns or None, "model": embeddings, "metric": metric}
-        return search.Exact(embeddings.embeddings, embeddings.rows, **options)
+        named: Any = {"metadata": columns or None, "model": embeddings, "metric": metric}
+        return search.Exact(embeddings.embeddings, embeddings.rows, **named)
 
 
 def save_index(path: str, index: Index) -> None:
@@ -299,7 +299,8 @@ def save_index(path: str, index: Index) -> None:
     if _is_index(path):
         return index.save(path)
     order = np.argsort(index.ids)
-    table = index.metadata.take(order)
+    table: Any = index.metadata
+    table = table.take(order)
     columns = {name: table[name].to_pylist() for name in table.column_names}
     names, labels = np.unique(columns.get("label", np.empty(0, str)), return_inverse=True)
     changed = replace(

@@ -45,7 +45,7 @@ class GraphIndex(tf.Module):
         self._names: Any = tf.Variable(names, trainable=False) if matches or numbers is None else None
         self._outputs = ("ids", "id") if texts or are_kept(index.ids, texts) else ("rows", "row")
         self._ids = self._names if numbers is None else tf.Variable(numbers, trainable=False)
-        metadata = getattr(index, "metadata", None) if texts else None
+        metadata: Any = getattr(index, "metadata", None) if texts else None
         shown = [] if metadata is None else without_owner(metadata.column_names)
         rows = [json.dumps(row, default=str) for row in metadata.select(shown).to_pylist()] if shown else []
         self._payload = None if not shown else tf.Variable(tf.constant(rows), trainable=False)
