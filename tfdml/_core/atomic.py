@@ -24,6 +24,7 @@ import secrets
 import shutil
 import stat
 import sys
+import threading
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -37,6 +38,7 @@ except ImportError:  # Windows
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # from linux/fcntl.h and linux/fs.h
 _RENAMEAT2 = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+_thread = threading.local()  # has the locks that a thread holds
 _HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 _FLUSH_NOT_SUPPORTED = (errno.EINVAL, errno.ENOTSUP)
 
@@ -302,14 +304,20 @@ def only_writer(path: str | os.PathLike, argument: str, *, wait: bool = False) -
 
     A held one is a BlockingIOError; with `wait`, it is waited for. The operating system locks a file beside it,
     `.lock-<name>`: the lock ends with the process, however that ends, and the next writer takes it over. Where the
-    system or the file system has no locks, nothing is held.
+    system or the file system has no locks, nothing is held. A thread that would wait for itself goes on at once.
     """
     target = Path(os.path.realpath(as_writable_path(path)))
     file = target.with_name(f".lock-{target.name}")
+    held = vars(_thread).setdefault("held", set())
+    if wait and file in held:
+        yield
+        return
     descriptor = None if fcntl is None else _taken(file, argument, str(path), wait)
+    held.add(file)
     try:
         yield
     finally:
+        held.discard(file)
         if descriptor is not None:
             file.unlink(missing_ok=True)
             os.close(descriptor)

@@ -36,8 +36,8 @@ from tfdml.visualize.thumbnails import change_thumbnails
 _FILE = (PATH, ROOT, SIZE, CHECKSUM)
 
 
-class _Place(NamedTuple):
-    """What INDEX names: the folder, file or URL of an index, and the run that it belongs to, or None."""
+class _Target(NamedTuple):
+    """The target of a command: the folder, file or URL of an index, and the run that it belongs to, or None."""
 
     path: str
     run: Path | None
@@ -59,25 +59,25 @@ class _Changes(NamedTuple):
 
 def run_index(options: argparse.Namespace) -> int:
     """Change or list the items of an index; nothing is written if anything is refused."""
-    place = _place_of(options.index)
+    target = _target_of(options.index)
     action: Callable[..., int] = {"add": _add, "remove": _remove, "set": _set, "list": _list}[options.action]
-    if options.action == "list" or options.dry_run or "://" in place.path:
-        return action(options, place)
-    with only_writer(place.path, "INDEX"):
-        return action(options, place)
+    if options.action == "list" or options.dry_run or "://" in target.path:
+        return action(options, target)
+    with only_writer(target.path, "INDEX"):
+        return action(options, target)
 
 
-def _place_of(name):
+def _target_of(name):
     with as_usage_error(f"INDEX={name!r}"):
         path = Path(name) / "index" if is_training_run(name) else Path(name)
         is_of_run = path.name == "index" and is_training_run(path.parent)
-        return _Place(name if "://" in name else str(path), path.parent if is_of_run else None)
+        return _Target(name if "://" in name else str(path), path.parent if is_of_run else None)
 
 
-def _load(place):
-    index = inputs.open_index_with_metadata(place.path, metric="dot")
-    with as_usage_error(f"INDEX={place.path!r}"):
-        is_single = not (Path(place.path) / "shards.json").is_file()
+def _load(target):
+    index = inputs.open_index_with_metadata(target.path, metric="dot")
+    with as_usage_error(f"INDEX={target.path!r}"):
+        is_single = not (Path(target.path) / "shards.json").is_file()
         require(is_single, "an index of shards", "one index. Change it where it is built")
         expected = "an index of files. Others change in Python, by tfdml.search"
         table = index.metadata
@@ -85,11 +85,11 @@ def _load(place):
     return index
 
 
-def _add(options, place):
-    index = _load(place)
+def _add(options, target):
+    index = _load(target)
     with as_usage_error("--model"):
-        require(options.model is not None or place.run is not None, "no model", "the MODEL of the index")
-    model, preprocessing = inputs.open_model(options.model or str(place.run), options.preprocessing)
+        require(options.model is not None or target.run is not None, "no model", "the MODEL of the index")
+    model, preprocessing = inputs.open_model(options.model or str(target.run), options.preprocessing)
     with as_usage_error(f"INDEX={options.index!r}"):
         require_same_model("images", fingerprint(model, preprocessing), "the index", index.fingerprint)
     images = inputs.open_set(options, preprocessing)
@@ -109,7 +109,7 @@ def _add(options, place):
     total = len(index) + num_added
     if not options.dry_run and any(counts[name] for name in ("added", "updated", "moved")):
         ids = _write_items(index, items, changes, vectors, loaded)
-        _write(place, index, ids, images.take(rows[loaded]), items[CHECKSUM].take(rows[loaded]).to_pylist())
+        _write(target, index, ids, images.take(rows[loaded]), items[CHECKSUM].take(rows[loaded]).to_pylist())
     return _print_counts(options, counts, total, as_records(skipped))
 
 
@@ -119,21 +119,21 @@ def _embedded(model, images, batch_size):
     return embed_loadable(model, images, batch_size)
 
 
-def _items_of(images, known):
+def _items_of(images, current):
     """The items of a set, with boxes where the index has them."""
     require(images.paths is not None, "a set without paths", "image files")
     has_boxes = getattr(images.load, "boxes", False)
     expected = "--box-columns for an index with a column 'box', and for no other"
-    require(has_boxes == (BOX in known.column_names), f"{'' if has_boxes else 'no '}boxes", expected)
+    require(has_boxes == (BOX in current.column_names), f"{'' if has_boxes else 'no '}boxes", expected)
     return item_table(images)
 
 
-def _below_roots(items, known):
+def _below_roots(items, current):
     """Items whose paths begin at a root of the index, where it has one above their file."""
-    roots = known[ROOT].unique().drop_null().to_pylist() if ROOT in known.column_names else []
-    places = [_under(roots, *each) for each in zip(items[ROOT].to_pylist(), items[PATH].to_pylist(), strict=True)]
+    roots = current[ROOT].unique().drop_null().to_pylist() if ROOT in current.column_names else []
+    located = [_under(roots, *each) for each in zip(items[ROOT].to_pylist(), items[PATH].to_pylist(), strict=True)]
     for number, name in enumerate((ROOT, PATH)):
-        column = pyarrow.array([place[number] for place in places], pyarrow.string())
+        column = pyarrow.array([target[number] for target in located], pyarrow.string())
         items = items.set_column(items.schema.get_field_index(name), name, column)
     return items
 
@@ -154,27 +154,27 @@ def _files_of(table):
 
 
 def _changes(items, index):
-    """What adding items would change in an index."""
-    known, ids = index.metadata, index.ids
-    files, rows = _files_of(items), {file: row for row, file in enumerate(_files_of(known))}
+    """The changes of an index by which it gets items."""
+    current, ids = index.metadata, index.ids
+    files, rows = _files_of(items), {file: row for row, file in enumerate(_files_of(current))}
     twice = [file for file, count in Counter(files).items() if count > 1]
     require(not twice, f"{len(twice)} files twice, such as {twice[:1]}", "each file, or each box of a file, once")
-    found, checksums = [rows.get(file, -1) for file in files], items[CHECKSUM].to_pylist()
-    states = known[CHECKSUM].to_pylist() if CHECKSUM in known.column_names else [None] * len(known)
-    moved = _moved(items, files, known, rows, states)
-    place = np.array([max(row, moved.get(number, -1)) for number, row in enumerate(found)], int)
-    is_same = np.array([row >= 0 and states[row] == checksums[n] is not None for n, row in enumerate(place)], bool)
+    matched, checksums = [rows.get(file, -1) for file in files], items[CHECKSUM].to_pylist()
+    states = current[CHECKSUM].to_pylist() if CHECKSUM in current.column_names else [None] * len(current)
+    moved = _moved(items, files, current, rows, states)
+    item_rows = np.array([max(row, moved.get(number, -1)) for number, row in enumerate(matched)], int)
+    is_same = np.array([row >= 0 and states[row] == checksums[n] is not None for n, row in enumerate(item_rows)], bool)
     is_moved = is_same & np.isin(np.arange(len(files)), list(moved))
-    updated = (place >= 0) & ~is_same
-    pairs = [(np.flatnonzero(mask), ids[place[mask]]) for mask in (updated, is_moved)]
-    return _Changes(np.flatnonzero(place < 0), *pairs)
+    updated = (item_rows >= 0) & ~is_same
+    pairs = [(np.flatnonzero(mask), ids[item_rows[mask]]) for mask in (updated, is_moved)]
+    return _Changes(np.flatnonzero(item_rows < 0), *pairs)
 
 
-def _moved(items, files, known, rows, states):
+def _moved(items, files, current, rows, states):
     """The row of an item whose file is gone for each new file of its path, or of its name and content; each once."""
     new = [number for number, file in enumerate(files) if file not in rows]
     gone: dict[Any, list[int]] = {}
-    names, paths, checksums = (x.to_pylist() for x in (known[PATH], items[PATH], items[CHECKSUM]))
+    names, paths, checksums = (x.to_pylist() for x in (current[PATH], items[PATH], items[CHECKSUM]))
     for (file, box), row in rows.items() if new else ():
         if not os.path.lexists(file):
             for key in ((names[row], box), (os.path.basename(file), states[row], box)):
@@ -196,20 +196,20 @@ def _write_items(index, items, changes, vectors, loaded):
     """Change the index, and return the ids of the items that have new vectors, in their order."""
     num_new = len(changes.added)
     new, other = loaded[loaded < num_new], loaded[loaded >= num_new] - num_new
-    known = index.metadata
+    current = index.metadata
     rows, ids = changes.updated[0][other], changes.updated[1][other]
     added = changes.added[new]
-    new_items = _below_roots(items.take(added), known)
+    new_items = _below_roots(items.take(added), current)
     new_ids = _new_ids(new_items, index.ids)
     is_new = loaded < num_new
     if len(ids):
-        index.update(ids, vectors[~is_new], metadata=_merged(known.take(index.rows(ids)), items.take(rows)))
+        index.update(ids, vectors[~is_new], metadata=_merged(current.take(index.rows(ids)), items.take(rows)))
     if len(changes.moved[1]):
         moved_rows, moved = changes.moved
         table = index.metadata.take(index.rows(moved))
         index.update(moved, metadata=_merged(table, items.take(moved_rows)))
     if len(new_ids):
-        index.add(vectors[is_new], new_ids, metadata=_as_columns(new_items, known))
+        index.add(vectors[is_new], new_ids, metadata=_as_columns(new_items, current))
     return np.concatenate([new_ids, ids])
 
 
@@ -227,15 +227,15 @@ def _new_ids(items, ids):
     return np.array(new, ids.dtype.kind if as_kind is str else np.int64)
 
 
-def _as_columns(items, known):
+def _as_columns(items, current):
     """Items with the columns of an index: `label` is their class, and what they do not have is null."""
     columns = {name: items[name] for name in items.column_names}
-    if CLASS not in known.column_names:
+    if CLASS not in current.column_names:
         columns[LABEL] = columns[CLASS]
     return pyarrow.table(
         {
             field.name: columns[field.name] if field.name in columns else pyarrow.nulls(len(items), field.type)
-            for field in known.schema
+            for field in current.schema
         }
     )
 
@@ -249,11 +249,11 @@ def _merged(old, items):
     return pyarrow.table(columns)
 
 
-def _write(place, index, ids=(), images=None, versions=()):
+def _write(target, index, ids=(), images=None, versions=()):
     """Write an index, after the thumbnails of its items: with those of new ones, and without those that are gone."""
-    if place.thumbnails is not None:
-        change_thumbnails(place.thumbnails, index.ids, ids, images, versions)
-    inputs.save_index(place.path, index)
+    if target.thumbnails is not None:
+        change_thumbnails(target.thumbnails, index.ids, ids, images, versions)
+    inputs.save_index(target.path, index)
 
 
 def _print_counts(options, counts, total, skipped=None):
@@ -267,20 +267,20 @@ def _print_counts(options, counts, total, skipped=None):
     return EXIT_FAILED if skipped else EXIT_OK
 
 
-def _remove(options, place):
-    index = _load(place)
+def _remove(options, target):
+    index = _load(target)
     ids = _chosen(options, index)
     with as_usage_error(f"INDEX={options.index!r}"):
         received = f"all {len(ids):,} items"
         require(len(ids) < len(index), received, "one at least to keep. Remove the folder, or build another index")
         if not options.dry_run:
             index.remove(ids)
-            _write(place, index)
+            _write(target, index)
     return _print_counts(options, {"removed": len(ids)}, len(index) - options.dry_run * len(ids))
 
 
-def _set(options, place):
-    index = _load(place)
+def _set(options, target):
+    index = _load(target)
     ids = _chosen(options, index)
     name, separator, text = options.value.partition("=")
     with as_usage_error(f"COLUMN=VALUE={options.value!r}"):
@@ -292,9 +292,9 @@ def _set(options, place):
     column = pyarrow.array([value.as_py()] * len(ids), value.type)
     num_changed = len(ids) - (compute.sum(compute.equal(table[name], column)).as_py() or 0)
     if not options.dry_run and num_changed:
-        place_of = table.schema.get_field_index(name)
-        index.update(ids, metadata=table.set_column(place_of, name, column))
-        _write(place, index)
+        number = table.schema.get_field_index(name)
+        index.update(ids, metadata=table.set_column(number, name, column))
+        _write(target, index)
     return _print_counts(options, {"set": num_changed, "unchanged": len(ids) - num_changed}, len(index))
 
 
@@ -317,8 +317,8 @@ def value_of(text: str, kind: Any) -> Any:
     return value
 
 
-def _list(options, place):
-    index = _load(place)
+def _list(options, target):
+    index = _load(target)
     ids = _chosen(options, index, all_by_default=True)
     table = index.metadata.take(index.rows(ids))
     rows = table.select(without_owner(table.column_names)).to_pylist()
@@ -361,14 +361,14 @@ def _rows_of_paths(paths, table):
     """Rows of the files that paths name, as the index or as this folder has them; a folder names all in it."""
     files, names = [file for file, _ in _files_of(table)], [path or "" for path in table[PATH].to_pylist()]
 
-    def found(path):
-        place = os.path.abspath(path)
+    def matched(path):
+        target = os.path.abspath(path)
         rows = [
             row
             for row, (name, file) in enumerate(zip(names, files, strict=True))
-            if f"{name}/".startswith(f"{path.rstrip('/')}/") or f"{file}/".startswith(os.path.join(place, ""))
+            if f"{name}/".startswith(f"{path.rstrip('/')}/") or f"{file}/".startswith(os.path.join(target, ""))
         ]
         require(bool(rows), f"--path {path}", "a file of the index, or a folder of some")
         return rows
 
-    return np.unique([row for path in paths for row in found(path)])
+    return np.unique([row for path in paths for row in matched(path)])

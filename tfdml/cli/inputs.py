@@ -243,10 +243,10 @@ def embedder_of_paths(
     problems = {} if problems is None else problems
 
     def embed(ids, metadata):
-        found = files_of(metadata.to_pylist(), root)
-        here = np.array([row for row, file in enumerate(found) if isinstance(file, Path)], int)
-        problems.update(str(file).rsplit(": ", 1) for file in found if not isinstance(file, Path))
-        metadata, paths = metadata.take(here), np.array([str(found[row]) for row in here])
+        files = files_of(metadata.to_pylist(), root)
+        here = np.array([row for row, file in enumerate(files) if isinstance(file, Path)], int)
+        problems.update(str(file).rsplit(": ", 1) for file in files if not isinstance(file, Path))
+        metadata, paths = metadata.take(here), np.array([str(files[row]) for row in here])
         boxes = metadata["box"] if "box" in metadata.column_names else None
         if boxes is not None:
             received = f"{boxes.null_count} items without a box"

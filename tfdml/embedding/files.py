@@ -159,15 +159,15 @@ def rewrite(path: FilePath, stored: Embeddings) -> None:
 
 
 def _columns_of_stored(stored, rows):
-    """The columns of embeddings that were read, which have places for their rows."""
-    places = np.searchsorted(stored.rows, rows)
-    labels = [] if stored.labels is None else stored.labels[places].tolist()
+    """The columns of embeddings that were read, which have positions for their rows."""
+    positions = np.searchsorted(stored.rows, rows)
+    labels = [] if stored.labels is None else stored.labels[positions].tolist()
     names = [None if label < 0 else stored.class_names[label] for label in labels]
     columns = {
         "row": rows.tolist(),
-        "path": None if stored.paths is None else stored.paths[places].tolist(),
+        "path": None if stored.paths is None else stored.paths[positions].tolist(),
         "label": None if stored.labels is None else names,
-        "box": None if stored.boxes is None else stored.boxes[places].tolist(),
+        "box": None if stored.boxes is None else stored.boxes[positions].tolist(),
     }
     return {name: column for name, column in columns.items() if column is not None}
 

@@ -54,9 +54,9 @@ class IndexRecords:
         self._thumbnails = {} if thumbnails is None else thumbnails
         self._items, self._item_numbers = items, index.item_numbers(items)
         self._index, self._vectors, self._ids, self._root = index, index.vectors, index.ids, root
-        self._whole = index.metadata
+        self._whole: Any = index.metadata
         self._columns = [] if self._whole is None else without_owner(self._whole.column_names)
-        self._table = self._whole.select(self._columns) if self._columns else None
+        self._table: Any = self._whole.select(self._columns) if self._columns else None
         self._longest = max(map(len, self._ids.tolist())) if self._ids.dtype.kind in "UT" else None
         self.dim, self.has_files = index.dim, len(self) > 0 and self.has_file(0)
         self.description = {
@@ -111,7 +111,7 @@ class IndexRecords:
         return self._thumbnails.get(id) if len(versions) < 2 else None
 
     def version(self, row: int) -> str | None:
-        """What changes with the file of a row; None where the index does not know."""
+        """A text that changes with the file of a row; None where the index does not know."""
         return self._item(row).get(CHECKSUM)
 
     def path(self, row: int) -> Path | None:

@@ -69,11 +69,12 @@ def write_thumbnails(
 
 
 def change_thumbnails(
-    path: FilePath, kept: npt.ArrayLike, ids: npt.ArrayLike, data: Examples, versions: Iterable[str | None]
+    path: FilePath, item_ids: npt.ArrayLike, ids: npt.ArrayLike, data: Examples, versions: Iterable[str | None]
 ) -> None:
-    """Write a file again, in one step: with the thumbnails of `kept` ids that it has, and of new images."""
+    """Write a file again, in one step: with those of its thumbnails whose ids are `item_ids`, and with new ones."""
     earlier, added = Thumbnails.load(path), np.asarray(ids).tolist()
-    stay = [id for id in np.asarray(kept).tolist() if id in earlier and id not in set(added)]
+    replaced = set(added)
+    stay = [id for id in np.asarray(item_ids).tolist() if id in earlier and id not in replaced]
     texts = [*(earlier.versions.get(id, "") for id in stay), *(version or "" for version in versions)]
     jpegs = itertools.chain((earlier[id] for id in stay), _jpegs(data, _SIZE) if added else ())
     _write_jpegs(path, _as_ids([*stay, *added]), jpegs, texts)
