@@ -305,7 +305,7 @@ def named_rows() -> Iterator[None]:
         yield
     except Exception as error:  # of TensorFlow, which may not be installed
         message = re.sub(r"\\(['\"])", r"\1", getattr(error, "message", None) or "")  # as an assertion writes texts
-        found = re.search(f"Received (row|examples of shape) .*?({_ENDS})", message, re.DOTALL)
-        if found is None:
+        match = re.search(f"Received (row|examples of shape) .*?({_ENDS})", message, re.DOTALL)
+        if match is None:
             raise
-        raise unreadable(found[0]) from None
+        raise unreadable(match[0]) from None

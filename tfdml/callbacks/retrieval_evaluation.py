@@ -114,8 +114,10 @@ class RetrievalEvaluation(Scheduled):
         """Whether this name is a metric of the evaluation, with the prefix."""
         ks = default_ranks(8) if self.k is None else self.k
         names = {*(f"recall@{k}" for k in ks), *_NAMES}
-        own = name.removeprefix(self.prefix)
-        is_metric = own in {metric.replace("@", self.at_sign) for metric in names} or own.startswith("search_recall")
+        metric_name = name.removeprefix(self.prefix)
+        is_metric = metric_name in {metric.replace("@", self.at_sign) for metric in names} or metric_name.startswith(
+            "search_recall"
+        )
         return name.startswith(self.prefix) and is_metric
 
     def _embedded(self, model):

@@ -102,24 +102,24 @@ class CopyScores(NamedTuple):
         is_verified = self.floor is not None
         is_like = self.between(self) >= _alike(self.matched(), is_verified)
         is_like[np.arange(len(self.rows)), self.rows] = True
-        kept = is_like.sum(axis=1) <= (CANDIDATES if is_verified else is_like.shape[1])
-        matched = {name: values[kept] for name, values in self.matched().items()}
-        right = np.concatenate(list(matched.values()))
-        wrong = np.concatenate([each[kept][~is_like[kept]] for each in self.by_kind.values()])
+        is_clear = is_like.sum(axis=1) <= (CANDIDATES if is_verified else is_like.shape[1])
+        matched = {name: values[is_clear] for name, values in self.matched().items()}
+        matched_scores = np.concatenate(list(matched.values()))
+        wrong = np.concatenate([each[is_clear][~is_like[is_clear]] for each in self.by_kind.values()])
         if not len(wrong):
             problem = f"none of its {len(self.rows)} images differs from the others as from its own copies"
             return without_threshold(len(self.rows), problem, verify=is_verified)
-        threshold = _least_similarity(right, wrong, precision, least=0.0 if is_verified else -np.inf)
+        threshold = _least_similarity(matched_scores, wrong, precision, least=0.0 if is_verified else -np.inf)
         if threshold > 1:
             problem = f"no score has a precision of {precision:g}: other images are as alike as copies"
-            return without_threshold(int(kept.sum()), problem, verify=is_verified)
+            return without_threshold(int(is_clear.sum()), problem, verify=is_verified)
         if is_verified:
-            threshold = _halfway(right, wrong, threshold)
+            threshold = _halfway(matched_scores, wrong, threshold)
         return Calibration(
             similarity=threshold if self.floor is None else self.floor,
-            precision=_precision(right, wrong, threshold),
+            precision=_precision(matched_scores, wrong, threshold),
             recall={name: _recall(values >= threshold) for name, values in matched.items()},
-            images=int(kept.sum()),
+            images=int(is_clear.sum()),
             registration=threshold if is_verified else None,
         )
 

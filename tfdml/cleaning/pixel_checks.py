@@ -1,4 +1,4 @@
-"""What the pixels of images tell: equal images, and candidates for near-duplicates that registration verifies."""
+"""Equal images by their pixels, and candidates for near-duplicates that registration verifies."""
 
 import functools
 import hashlib

@@ -190,8 +190,8 @@ def _refined(outer, inner, match):
     for step in _STEPS if match.value >= _PROMISING else ():
         scales = np.clip(match.scale + step * _AROUND, _LEAST, 1)
         sides = _sides(scales)
-        found = _best_match(outer, _templates(inner.image.gray, sides), outer.searched.windows(sides), scales)
-        match = max(match, found, key=lambda each: each.value)
+        nearest = _best_match(outer, _templates(inner.image.gray, sides), outer.searched.windows(sides), scales)
+        match = max(match, nearest, key=lambda each: each.value)
     return match
 
 

@@ -40,8 +40,8 @@ def run_drift(options: argparse.Namespace) -> int:
 
 def _comparison(options):
     """The comparison of embeddings, rankings or scores."""
-    given = {name: getattr(options, name) for name in ("against", "confidence", "shown")}
-    settings = {name: value for name, value in given.items() if value is not None}
+    stated = {name: getattr(options, name) for name in ("against", "confidence", "shown")}
+    settings = {name: value for name, value in stated.items() if value is not None}
     if options.scores is not None:
         with as_usage_error(f"--scores {options.scores}"):
             table = read_table(options.scores, dict.fromkeys(("model", "score"), "--scores"), ("query", "seed"))

@@ -140,9 +140,11 @@ def with_used_names(labeled_set: Any) -> Any:
 def without_labels(sets: Sequence[Any], names: Sequence[str]) -> list[Any]:
     """Sets whose examples of some classes have no label; these classes are no classes any more."""
     names = [class_name(name) for name in names]
-    known = dict.fromkeys(name for labeled_set in sets for name in labeled_set.class_names)
-    missing = ", ".join(repr(name) for name in names if name not in known)
-    require(not missing, f"unlabelled={missing}, which no class is called", f"some of {', '.join(map(repr, known))}")
+    class_names = dict.fromkeys(name for labeled_set in sets for name in labeled_set.class_names)
+    missing = ", ".join(repr(name) for name in names if name not in class_names)
+    require(
+        not missing, f"unlabelled={missing}, which no class is called", f"some of {', '.join(map(repr, class_names))}"
+    )
     return [_without_labels(labeled_set, set(names)) if names else labeled_set for labeled_set in sets]
 
 

@@ -44,10 +44,10 @@ class Turns:
 
     def of_request(self) -> Callable[[Any], Awaitable[Any]]:
         """The function for the items of one request."""
-        own, turn = asyncio.Semaphore(self._most), asyncio.Lock()
+        semaphore, turn = asyncio.Semaphore(self._most), asyncio.Lock()
 
         async def call(item):
-            async with own:
+            async with semaphore:
                 async with turn:  # one item of the request waits in the line
                     await self._free.acquire()
                 try:

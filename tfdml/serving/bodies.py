@@ -57,18 +57,18 @@ def read_object(text: bytes | Raw) -> dict[str, Raw]:
 
 def read_form(text: bytes | Raw, form: type[Form]) -> Form:
     """A JSON object of known names, each at most once."""
-    names, known = list(read_object(text)), form.__struct_fields__
-    if not set(names) <= set(known):
-        raise unknown(f"an object with {listed(names)}", names, known)
+    names, expected = list(read_object(text)), form.__struct_fields__
+    if not set(names) <= set(expected):
+        raise unknown(f"an object with {listed(names)}", names, expected)
     return read_json(text, form)
 
 
-def unknown(received: str, names: Iterable[str], known: Iterable[str]) -> RefusedError:
+def unknown(received: str, names: Iterable[str], expected: Iterable[str]) -> RefusedError:
     """The refusal of names, with the known ones, and those that are nearly the same as one of the names."""
-    known, others = list(known), [name[:_SHOWN] for name in names if name not in known][:_SHOWN_NAMES]
-    near = dict.fromkeys(match for name in others for match in difflib.get_close_matches(name, known, n=1))
+    expected, others = list(expected), [name[:_SHOWN] for name in names if name not in expected][:_SHOWN_NAMES]
+    near = dict.fromkeys(match for name in others for match in difflib.get_close_matches(name, expected, n=1))
     hint = f" Did you mean {listed(near)}?" if near else ""
-    return RefusedError(400, f"Received {received}, expected {' or '.join(map(repr, known))}.{hint}")
+    return RefusedError(400, f"Received {received}, expected {' or '.join(map(repr, expected))}.{hint}")
 
 
 def listed(names: Iterable[str]) -> str:

@@ -147,12 +147,12 @@ def read_predict(
     request = read_form(body, Predict)
     name = request.signature_name
     _require(name in signatures, f"signature_name={name[:40]!r}", " or ".join(map(repr, signatures)))
-    given = [form for form in _FORMS if getattr(request, form)]
-    _require(len(given) == 1, listed(given), "either instances or inputs")
+    stated = [form for form in _FORMS if getattr(request, form)]
+    _require(len(stated) == 1, listed(stated), "either instances or inputs")
     rows = _unnamed(request.inputs) if request.inputs else request.instances
     dtype = signatures[name].dtype
     read = read_file if dtype == "string" else _pixel_reader(shape, dtype)
-    return _FORMS[given[0]], name, read_images(rows, read, limits)
+    return _FORMS[stated[0]], name, read_images(rows, read, limits)
 
 
 def read_search(

@@ -266,13 +266,13 @@ class _Server:
         await self._count_searches([nearest for nearest, is_file in zip(neighbors, are_files, strict=True) if is_file])
         return await self._json(rest.as_json, {"neighbors": neighbors})
 
-    async def _vectors(self, queries, of_items=()):
+    async def _vectors(self, queries, item_vectors=()):
         """The vector of each file, text and item, in the order of the queries."""
         texts = await self._embedded_texts([query for query in queries if isinstance(query, str)])
-        places = [place for place, query in enumerate(queries) if isinstance(query, bytes | Boxed)]
-        results = _all_good(await self._results(PIXELS, [queries[place] for place in places]), places)
+        positions = [position for position, query in enumerate(queries) if isinstance(query, bytes | Boxed)]
+        results = _all_good(await self._results(PIXELS, [queries[position] for position in positions]), positions)
         images = (row[EMBEDDING] for row in results)
-        vectors = {str: iter(texts), tuple: iter(of_items)}
+        vectors = {str: iter(texts), tuple: iter(item_vectors)}
         return [next(vectors.get(type(query), images)) for query in queries]
 
     async def _embedded_texts(self, texts):
@@ -416,9 +416,9 @@ def _page_file(name):
     return files("tfdml.serving").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def _all_good(results, places=None):
-    """The outputs of all images, which are at these places of their request; one that has none refuses the request."""
-    numbered = zip(range(len(results)) if places is None else places, results, strict=True)
+def _all_good(results, positions=None):
+    """The outputs of all images, at these positions of their request; one that has none refuses the request."""
+    numbered = zip(range(len(results)) if positions is None else positions, results, strict=True)
     problems = [f"Image {number}: Received {result}" for number, result in numbered if isinstance(result, str)]
     if problems:
         raise RefusedError(400, " ".join(problems))

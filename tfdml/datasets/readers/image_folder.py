@@ -220,7 +220,7 @@ def _warn_of_left_out(path, sets):
 
 
 def passed_over(labeled_set: LabeledSet) -> list[tuple[str, str]]:
-    """What a set leaves out, as `(name, reason)`, problems first; rows of other splits of a table are none of it."""
+    """The files that a set leaves out, as `(name, reason)`, problems first, without rows of other splits of a table."""
     listed = [entry for entry in labeled_set.skipped if not entry[1].startswith("split ")]
     return sorted(listed, key=lambda entry: not is_problem(*entry))
 

@@ -15,9 +15,9 @@ def is_at_chance(evaluation: Evaluation, gallery_labels: np.ndarray | None = Non
     Without `gallery_labels`, queries are searched among themselves. False where the queries are too few to tell.
     """
     labels, hits = evaluation.per_query.labels, evaluation.per_query.values["recall@1"]
-    own = int(gallery_labels is None)
+    is_own_gallery = int(gallery_labels is None)
     classes, counts = np.unique(labels if gallery_labels is None else gallery_labels, return_counts=True)
-    chances = (counts[np.searchsorted(classes, labels)] - own) / (evaluation.items - own)
+    chances = (counts[np.searchsorted(classes, labels)] - is_own_gallery) / (evaluation.items - is_own_gallery)
     deviation = np.sqrt((chances * (1 - chances)).sum())
     can_tell = (1 - chances).sum() > _TELLING * deviation
     return bool(can_tell and (hits - chances).sum() < _LIMIT * deviation)

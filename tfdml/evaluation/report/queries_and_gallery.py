@@ -97,12 +97,12 @@ def embedded_set(embeddings: npt.ArrayLike, data: Any, name: str) -> EmbeddedSet
 
 def _labeled(data, vectors):
     """The examples of a set that have a label, and their embeddings; a model, or None, is returned as it is."""
-    part = labeled_part(data, "retrieval metrics")
-    if part is data or vectors is None or hasattr(vectors, "predict_on_batch"):
-        return part, vectors
+    labeled = labeled_part(data, "retrieval metrics")
+    if labeled is data or vectors is None or hasattr(vectors, "predict_on_batch"):
+        return labeled, vectors
     vectors, labels = as_vectors(vectors, "embeddings"), as_ids(data.labels, "labels")
     require(len(vectors) == len(labels), f"{len(vectors)} embeddings of {len(labels)} examples", "one of each")
-    return part, vectors[labels >= 0]
+    return labeled, vectors[labels >= 0]
 
 
 def _with_gallery(queries, gallery, gallery_embeddings):

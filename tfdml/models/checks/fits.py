@@ -108,11 +108,11 @@ def _warn_of_changed_layers(model):
     """Warn of layers that were frozen or unfrozen since their model was compiled, where Keras trains as before."""
     if not getattr(model.optimizer, "built", False):
         return
-    known = {id(variable) for variable in model.optimizer._trainable_variables}
+    earlier = {id(variable) for variable in model.optimizer._trainable_variables}
     now = {id(variable) for variable in model.trainable_variables}
-    if now - known or (known - now and model.train_function is not None):
+    if now - earlier or (earlier - now and model.train_function is not None):
         layers = model._flatten_layers(include_self=False)
-        names = [layer.name for layer in layers if (known ^ now) & {*map(id, layer._trainable_variables)}]
+        names = [layer.name for layer in layers if (earlier ^ now) & {*map(id, layer._trainable_variables)}]
         warnings.warn(
             f"trainable of {', '.join(names)} has changed since the model was compiled, which changes nothing before "
             "compile is called again.",

@@ -12,14 +12,14 @@ def require_monitors(arguments: dict[str, Any]) -> None:
     """
     callbacks = arguments.get("callbacks")
     listed = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
-    for place, callback in enumerate(listed):
-        _set_direction(callback, listed[:place])
+    for position, callback in enumerate(listed):
+        _set_direction(callback, listed[:position])
     if arguments.get("validation_data") is not None or arguments.get("validation_split"):
         return
-    for place, callback in enumerate(listed):
+    for position, callback in enumerate(listed):
         name = _monitor(callback)
-        if name.startswith("val_") and all(map(_is_known, listed[:place])):
-            _require_written(name, callback, listed[:place], listed[place + 1 :])
+        if name.startswith("val_") and all(map(_is_known, listed[:position])):
+            _require_written(name, callback, listed[:position], listed[position + 1 :])
 
 
 def _monitor(callback):
