@@ -1,10 +1,10 @@
 """The four retrieval benchmarks from their original files, with the settings and the tables of four papers.
 
-    python recipes/benchmarks.py --list                          # methods, tables and published Recall@1
-    python recipes/benchmarks.py --dataset cub --data CUB_200_2011 --methods balanced --weights imagenet
-    python recipes/benchmarks.py --dataset in_shop --data In-shop --methods raw-vthm --weights bn_inception.pth
-    python recipes/benchmarks.py --dataset sop --data SOP --table sampling-matters-1 --seeds 0 1 2
-    python recipes/benchmarks.py --dataset cars --data cars196 --methods dro-topk --quick       # smoke test
+    python -m recipes.benchmarks --list                          # methods, tables and published Recall@1
+    python -m recipes.benchmarks --dataset cub --data CUB_200_2011 --methods balanced --weights imagenet
+    python -m recipes.benchmarks --dataset in_shop --data In-shop --methods raw-vthm --weights bn_inception.pth
+    python -m recipes.benchmarks --dataset sop --data SOP --table sampling-matters-1 --seeds 0 1 2
+    python -m recipes.benchmarks --dataset cars --data cars196 --methods dro-topk --quick       # smoke test
 
 For each method and seed it trains, embeds the test part once, and writes results.json. Then it prints Recall@k, MAP@R
 and NMI beside the published numbers of benchmarks.csv, as means with 95% intervals over the seeds. A finished seed is
@@ -27,6 +27,7 @@ import keras
 import numpy as np
 
 import tfdml
+from recipes.bn_inception import bn_inception
 
 EPOCH = 100  # steps: after each, the rate of `balanced` decays, and the checkpoint for --resume is written
 RANKS = {"cub": (1, 2, 4, 8, 16, 32), "cars": (1, 2, 4, 8, 16, 32), "sop": (1, 2, 4, 8, 10, 100, 1000)}
@@ -473,7 +474,7 @@ def compiled(settings, weights, loss):
 def backbone(settings, shape, weights):
     """The name of a network of `keras.applications`, or a model."""
     if settings.backbone == "bn_inception":
-        return tfdml.models.bn_inception(input_shape=shape, weights=weights)
+        return bn_inception(input_shape=shape, weights=weights)
     if settings.backbone == "tiny":
         images = keras.Input(shape)
         x = keras.layers.Conv2D(8, 3, strides=4, activation="relu")(keras.layers.Rescaling(1 / 255)(images))

@@ -44,7 +44,6 @@ SLOW = {
     "distributed.retrieval",
     "distributed.search_shards",
     "models.PairMining",
-    "models.bn_inception",
     "training.train",
 }
 

@@ -1,4 +1,4 @@
-"""Makes tests/networks/bn_inception_reference.npz: what every layer of BN-Inception gives in PyTorch, in float64.
+"""Makes tests/recipes/bn_inception_reference.npz: what every layer of BN-Inception gives in PyTorch, in float64.
 
     pip install -r requirements/peers.lock    # torch
     python -m tools.make_bn_inception_reference
@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.networks import bn_inception_reference as reference
+from tests.recipes import bn_inception_reference as reference
 
 # Name, channels in and out, size, strides.
 CONVOLUTIONS = """

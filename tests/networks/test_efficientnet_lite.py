@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from tests.networks import efficientnet_lite_reference as reference
-from tests.networks.bn_inception_reference import drawn, summary
+from tests.recipes.bn_inception_reference import drawn, summary
 from tfdml.models import efficientnet_lite, from_backbone
 
 

@@ -15,7 +15,6 @@ from tfdml.models.two_towers import TwoTowers
 from tfdml.networks.backbones import plain_cnn, residual_cnn
 from tfdml.networks.efficientnet_lite import efficientnet_lite
 from tfdml.networks.ensembles import attention_branches, ensemble
-from tfdml.networks.inception import bn_inception
 from tfdml.networks.pooling import GeM
 from tfdml.networks.pytorch_weights import load_pytorch_weights
 
@@ -27,7 +26,6 @@ __all__ = [
     "TextModel",
     "TwoTowers",
     "attention_branches",
-    "bn_inception",
     "efficientnet_lite",
     "embed",
     "ensemble",

@@ -53,7 +53,7 @@ def from_backbone(
               scale and the offset of its image converter become part of the model; of a preset of images and text, it
               is the encoder of images;
             * a Keras model that takes pixels in [0, 255], or what `scale` makes of them, and returns feature maps,
-              tokens or vectors: your own, `bn_inception`, or a backbone of KerasHub.
+              tokens or vectors: your own, or a backbone of KerasHub.
         dim: size of the embedding, by a dense layer; None for the pooled features.
         pooling: of feature maps or tokens: "avg", "max", "avg+max" (their sum), "gem" (generalized mean, with a learned
             exponent), "token" (the first, a class token), or "token+avg" (class token and mean patch, side by side).

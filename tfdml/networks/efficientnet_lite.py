@@ -44,7 +44,7 @@ def efficientnet_lite(
     weights without the classifier. Their input is scaled inside, `(pixels - 127) / 128`. Batch normalization has
     epsilon 1e-3, its averages have a momentum of 0.99.
 
-    See also: `bn_inception`, the network of many papers; `from_backbone`, which makes an embedding of either.
+    See also: `from_backbone`, which makes an embedding of it.
 
     Example:
 

@@ -7,8 +7,7 @@ from typing import Any
 import keras
 from keras import layers
 
-from tfdml._core.checks import require
-from tfdml.networks.pytorch_weights import load_pytorch_weights
+import tfdml
 
 # Channels of each block: 1x1; 3x3 and its reduction; two 3x3 and their reduction; pooling and its projection.
 # A block without 1x1 halves the resolution.
@@ -39,18 +38,10 @@ def bn_inception(
     inside: blue, green, red, minus their means 104, 117, 128. Max pooling rounds sizes up, convolutions have a bias,
     and batch normalization has epsilon 1e-5. In training, its averages have a momentum of 0.9.
 
-    See also: `efficientnet_lite`, a newer and smaller network; `from_backbone`, which makes an embedding of either.
-
-    Example:
-
-        >>> network = tfdml.models.bn_inception(input_shape=(32, 32, 3))  # weights="bn_inception.pth" for trained ones
-        >>> network.output_shape
-        (None, 1, 1, 1024)
-
     Args:
         input_shape: `(height, width, 3)`; sizes are from 32 k - 1 to 32 k + 6, such as 224 and 227, or None for any.
         weights: path of a PyTorch file (`.pth`) or of an `.npz` file, or a dict of names to arrays,
-            see `load_pytorch_weights`; None for random ones.
+            see `tfdml.models.load_pytorch_weights`; None for random ones.
 
     Returns:
         A Keras model from pixels in [0, 255] `(batch, height, width, 3)`, red first, to features
@@ -71,18 +62,16 @@ def bn_inception(
         x = _inception(x, f"inception_{block}", *channels)
     network = keras.Model(images, x, name="bn_inception")
     if weights is not None:
-        load_pytorch_weights(network, weights, ignore=_CLASSIFIERS)
+        tfdml.models.load_pytorch_weights(network, weights, ignore=_CLASSIFIERS)
     return network
 
 
 def _require_sizes(input_shape):
     # An eighth of the size, rounded as the network does, is halved twice more by convolutions and by pooling alike.
     fits = all(size is None or (size > 30 and -(-size // 2) // 4 % 4 == 0) for size in input_shape[:2])
-    require(
-        len(input_shape) == 3 and input_shape[2] == 3 and fits,
-        f"input_shape={input_shape}",
-        "(height, width, 3) with sizes from 32 k - 1 to 32 k + 6, such as 224 or 227",
-    )
+    if not (len(input_shape) == 3 and input_shape[2] == 3 and fits):
+        expected = "(height, width, 3) with sizes from 32 k - 1 to 32 k + 6, such as 224 or 227"
+        raise ValueError(f"Received input_shape={input_shape}, expected {expected}.")
 
 
 def _inception(x, name, direct, single, double, pooling, projection):

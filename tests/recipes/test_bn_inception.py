@@ -4,8 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from tests.networks import bn_inception_reference as reference
-from tfdml.models import bn_inception, from_backbone
+from recipes.bn_inception import bn_inception
+from tests.recipes import bn_inception_reference as reference
+from tfdml.models import from_backbone
 
 
 @pytest.fixture(scope="module")
