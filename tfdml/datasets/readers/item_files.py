@@ -29,11 +29,16 @@ def items(data: Any) -> dict[str, Any]:
     label), `path` relative to a root, `box` where the set is read with boxes, and for the owner `_root`, `_size` and
     `_checksum`, by which a file is known again.
 
-    Example: photographs are added to the index of a run.
+    Example: photographs are added to an index.
 
-        index = tfdml.search.load("run/index")
-        index.add(tfdml.models.embed(model, photos), **tfdml.datasets.items(photos))
-        index.save("run/index")
+        >>> keras.utils.save_img("cup.png", np.zeros((8, 8, 3)))
+        >>> load = tfdml.datasets.Preprocessing(size=8)
+        >>> photos = tfdml.datasets.LabeledSet(
+        ...     paths=np.array(["cup.png"]), labels=np.array([0]), class_names=("cup",), load=load
+        ... )
+        >>> index = tfdml.search.Exact([[1.0, 0.0]], **tfdml.datasets.items(photos))
+        >>> index.metadata.column_names, index.metadata["class"].to_pylist()
+        (['class', 'path', '_root', '_size', '_checksum'], ['cup'])
 
     Args:
         data: a set with paths.
