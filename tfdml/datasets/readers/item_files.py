@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdml._core.checks import require
+from tfdml._core.checks import names_of_labels, require
 from tfdml._core.checksums import sha256_of
 from tfdml._core.optional import optional_import
 from tfdml.typing import FilePath
@@ -56,8 +56,7 @@ def items(data: Any) -> dict[str, Any]:
 def item_table(data: Any) -> Any:
     """The metadata of `items`; of a set without paths the classes alone."""
     pyarrow = optional_import("pyarrow", feature="Items of an index", extra="tables")
-    names = [None if label < 0 else data.class_names[label] for label in data.labels.tolist()]
-    columns = {CLASS: pyarrow.array(names, pyarrow.string())}
+    columns = {CLASS: pyarrow.array(names_of_labels(data), pyarrow.string())}
     if data.paths is not None:
         root, paths = portable(data.paths.tolist())
         with ThreadPoolExecutor(_PARALLEL_FILES) as threads:
