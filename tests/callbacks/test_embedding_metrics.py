@@ -132,6 +132,7 @@ def test_time_is_measured_anew_in_each_run(clock):
         clock.takes(1000)
 
 
+@pytest.mark.filterwarnings("ignore:The loss of epoch . is not finite")
 @pytest.mark.parametrize("weights", [0.0, np.nan])
 def test_a_collapsed_model_gets_the_numbers_of_random_embeddings_and_a_warning(weights):
     model = make()

@@ -47,6 +47,7 @@ def weights_after_two_epochs():
     return model.get_weights()
 
 
+@pytest.mark.filterwarnings("ignore:The loss of epoch . is not finite")
 @pytest.mark.parametrize("variable", BROKEN.values(), ids=BROKEN)
 def test_a_state_that_is_not_finite_leaves_the_last_finite_one_and_says_so(
     variable, weights_after_two_epochs, tmp_path
@@ -73,6 +74,7 @@ def test_a_run_that_explodes_keeps_its_last_finite_state(more, tmp_path):
     assert any("is not finite" in str(one.message) for one in warned)
 
 
+@pytest.mark.filterwarnings("ignore:The loss of epoch . is not finite")
 def test_a_model_that_diverges_in_the_first_epoch_leaves_no_file_and_no_export(tmp_path):
     path, model = tmp_path / "last.keras", model_of()
     model.layers[-1].kernel.assign(np.full((2, 1), np.inf))

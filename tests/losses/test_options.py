@@ -315,7 +315,7 @@ def test_a_wrong_option_is_named_where_it_is_given(make, received):
         make()
 
 
-LADDER = [-1, 0, 0.5, 1, 1.5, 2, 90, 180, float("nan"), float("inf"), "x", None]
+LADDER = [-1, 0, 0.5, 1, 1.5, 2, 2.0, 90, 180, float("nan"), float("inf"), "x", None]
 
 
 def numeric_settings(loss):
@@ -335,6 +335,39 @@ def test_an_option_takes_a_number_of_its_range_or_is_named(row):
             except ValueError as error:
                 assert str(error).startswith("Received ") and " expected " in str(error), error  # noqa: PT018, PT017
                 continue
-            assert isinstance(value, int if is_whole else int | float), (name, value)
             assert np.isfinite(value)
-            assert name not in loss.settings or loss.settings[name] == value
+            assert not is_whole or value == int(value), (name, value)
+            kept = loss.settings.get(name, value)
+            assert kept == value
+            assert not is_whole or name not in loss.settings or isinstance(kept, int), (name, value)
+
+
+WHOLE = {
+    "ArcFaceLoss": lambda n: losses.ArcFaceLoss(classes=n, per_class=n).pairing.get_config(),
+    "SubCenterArcFaceLoss": lambda n: losses.SubCenterArcFaceLoss(classes=n, per_class=n).pairing.get_config(),
+    "SoftTripleLoss": lambda n: losses.SoftTripleLoss(classes=n, per_class=n).pairing.get_config(),
+    "SphereFaceLoss": lambda n: losses.SphereFaceLoss(classes=n, margin=n).settings,
+    "LargeMarginSoftmaxLoss": lambda n: losses.LargeMarginSoftmaxLoss(classes=n, margin=n).settings,
+    "HistogramLoss": lambda n: losses.HistogramLoss(bins=n).settings,
+    "FastAPLoss": lambda n: losses.FastAPLoss(bins=n).settings,
+    "PrototypicalLoss": lambda n: losses.PrototypicalLoss(shots=n).settings,
+    "ClusteringLoss": lambda n: losses.ClusteringLoss(refinements=n).settings,
+    "TopK": lambda n: losses.uncertainty.TopK(n).get_config(),
+    "TopKBalanced": lambda n: losses.uncertainty.TopKBalanced(n).get_config(),
+    "KL": lambda n: losses.uncertainty.KL(num_samples=n).get_config(),
+    "Memory": lambda n: layers.Memory(n, warm_up=n).get_config(),
+    "Proxies": lambda n: layers.Proxies(2 * n, num_sampled_classes=n).get_config(),
+    "Boundaries": lambda n: layers.Boundaries(examples=n).get_config(),
+    "PositionDependentMetric": lambda n: layers.PositionDependentMetric(units=n).get_config(),
+}
+
+
+@pytest.mark.parametrize("settings_of", WHOLE.values(), ids=WHOLE)
+def test_a_whole_number_may_come_as_a_float_and_is_kept_as_an_integer(settings_of):
+    def without_name(value):
+        return {name: x for name, x in settings_of(value).items() if name != "name"}
+
+    assert repr(without_name(4.0)) == repr(without_name(np.float32(4))) == repr(without_name(4))
+    for wrong in (4.5, -4.0, float("nan"), float("inf"), "4"):
+        with pytest.raises(ValueError, match=r"^Received .*, expected "):
+            settings_of(wrong)

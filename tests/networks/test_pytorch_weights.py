@@ -1,5 +1,6 @@
 """Weights of PyTorch by name: their axes, files, and what does not fit."""
 
+import json
 from types import SimpleNamespace
 
 import keras
@@ -117,6 +118,15 @@ def test_a_layer_without_a_counterpart_is_refused():
     model = keras.Model(images, keras.layers.PReLU(name="act")(images))
     with pytest.raises(ValueError, match="network with 'act', a layer PReLU, expected layers Conv2D, DepthwiseConv2D,"):
         load_pytorch_weights(model, {})
+
+
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "F8_E5M2"])
+def test_a_quantized_tensor_of_a_safetensors_file_is_named(tmp_path, dtype):
+    header = json.dumps({"conv.weight": {"dtype": dtype, "shape": [4], "data_offsets": [0, 4]}}).encode()
+    path = tmp_path / "network.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    with pytest.raises(ValueError, match=rf"network\.safetensors with 'conv\.weight' of dtype {dtype}, expected F16"):
+        load_pytorch_weights(network(), path)
 
 
 def test_a_safetensors_file_that_is_cut_is_an_error(tmp_path):

@@ -20,6 +20,7 @@ from tfdml import cli, training
 from tfdml._core.atomic import only_writer
 from tfdml._core.checksums import sha256_of
 from tfdml.datasets import LabeledSet
+from tfdml.datasets.readers.item_files import item_table
 from tfdml.embedding import in_memory
 from tfdml.evaluation.report.records import PerQuery
 from tfdml.training import network, outputs, read_settings
@@ -525,9 +526,9 @@ def test_a_missing_pretrained_network_is_said_first_and_missing_packages_at_once
 def test_an_index_of_objects_has_a_row_and_a_box_for_each_and_their_margin_stays():
     boxes, load = np.array([[1.0, 2, 3, 4], [5, 6, 7, 8]]), tfdml.datasets.Preprocessing(size=8, boxes=True, margin=0.2)
     facts = {"paths": np.array(["a.png", "a.png"]), "labels": np.array([1, 0]), "class_names": ("x", "y")}
-    columns = outputs._columns(LabeledSet(**facts, boxes=boxes, load=load))
-    assert columns["box"] == boxes.tolist()
-    assert (columns["class"].tolist(), columns["path"].tolist()) == (["y", "x"], ["a.png", "a.png"])
+    columns = item_table(LabeledSet(**facts, boxes=boxes, load=load))
+    assert columns["box"].to_pylist() == boxes.tolist()
+    assert (columns["class"].to_pylist(), columns["path"].to_pylist()) == (["y", "x"], ["a.png", "a.png"])
     assert tfdml.search.Exact(np.eye(2), metadata=columns).metadata["box"].to_pylist() == boxes.tolist()
     view = network.preprocessing_of(SimpleNamespace(size=16, fit="pad"), load)
     assert (view.size, view.boxes, view.margin) == (16, True, 0.2)

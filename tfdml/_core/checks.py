@@ -100,6 +100,14 @@ def require_whole(name: str, value: Any, least: int, most: int | None = None) ->
         raise ValueError(f"Received {name}={value!r}, expected a whole number {bounds}.")
 
 
+def as_whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """The `int` of a whole number, which may be a float such as 10.0; a ValueError as of `require_whole`."""
+    with contextlib.suppress(TypeError, ValueError, OverflowError):  # of what has no whole number, such as infinity
+        value = value if isinstance(value, bool) or int(value) != value else int(value)
+    require_whole(name, value, least, most)
+    return value
+
+
 def require_steps(start: int, num_shards: int, block: int) -> None:
     """Raise a ValueError unless the step numbers of the first block of a stream fit in int64."""
     if (int(start) + block) * int(num_shards) > INT64.max:

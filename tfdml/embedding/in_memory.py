@@ -74,11 +74,8 @@ def embedder(data: Any, batch_size: int, rows: np.ndarray | None = None) -> Call
     batches = functools.cache(lambda: _batches(data, batch_size, rows))
 
     def embedded(model):
-        require(
-            callable(getattr(model, "predict_on_batch", model)),
-            f"a model of type {type(model).__name__}",
-            "embed(model, data), a model first",
-        )
+        is_model = callable(model) or hasattr(model, "predict_on_batch")
+        require(is_model, f"a model of type {type(model).__name__}", "embed(model, data), a model first")
         draw, count = batches()
         with named_rows():
             return Embedded(*embed_batches(model, _with_progress(draw(), count)))

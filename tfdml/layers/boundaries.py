@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tfdml._core.backends import ops
-from tfdml._core.checks import require, require_whole
+from tfdml._core.checks import as_whole, require
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer
 from tfdml.pairs import Pairs
@@ -47,7 +47,7 @@ class Boundaries(LossLayer):
     ) -> None:
         super().__init__(**options)
         require(0 <= initial <= 2, f"initial={initial}", "a distance of normalized embeddings, in [0, 2]")
-        require_whole("examples", examples, 0)
+        examples = as_whole("examples", examples, 0)
         self.initial, self.examples = initial, examples
         self.class_ids = None if class_ids is None else np.unique(np.asarray(class_ids, dtype="int64"))
         start = keras.initializers.Constant(initial)

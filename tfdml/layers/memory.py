@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from tfdml._core.backends import ops
-from tfdml._core.checks import require, require_whole
+from tfdml._core.checks import as_whole, require
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import References
 from tfdml.pairs.base import Tensor
@@ -53,9 +53,7 @@ class Memory(References):
 
     def __init__(self, size: int, *, warm_up: int = 1000, **options: Any) -> None:
         super().__init__(**options)
-        require_whole("size", size, 1)
-        require_whole("warm_up", warm_up, 0)
-        self.size, self.warm_up = int(size), int(warm_up)
+        self.size, self.warm_up = as_whole("size", size, 1), as_whole("warm_up", warm_up, 0)
 
     def build(self, labels_shape: Any, embeddings_shape: Any) -> None:
         """Make an empty memory for embeddings of shape `(batch, dim)`."""

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from tfdml._core.backends import ops
-from tfdml._core.checks import require, require_whole
+from tfdml._core.checks import as_whole, require
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer
 from tfdml.pairs.base import Tensor
@@ -43,8 +43,7 @@ class PositionDependentMetric(LossLayer):
 
     def __init__(self, *, units: int | None = None, seed: int | None = None, **options: Any) -> None:
         super().__init__(**options)
-        require_whole("units", 1 if units is None else units, 1)
-        self.units, self.seed = units, seed
+        self.units, self.seed = None if units is None else as_whole("units", units, 1), seed
         self.built = False
 
     def build(self, labels_shape: Any, embeddings_shape: Any) -> None:

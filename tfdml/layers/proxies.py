@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tfdml._core.backends import ops
-from tfdml._core.checks import as_ids, require, require_whole
+from tfdml._core.checks import as_ids, as_whole, require
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import References
 from tfdml.pairs.class_values import index_of, require_among
@@ -73,15 +73,15 @@ class Proxies(References):
         super().__init__(**options)
         self.ids = _ids_of(classes)
         self.classes = len(self.ids)
-        require_whole("per_class", per_class, 1)
+        per_class = as_whole("per_class", per_class, 1)
         require(
             initializer is None or seed is None or num_sampled_classes is not None,
             f"seed={seed} and an initializer",
             "one of them: seed the initializer",
         )
         if num_sampled_classes is not None:
-            require_whole("num_sampled_classes", num_sampled_classes, 1, self.classes - 1)
-        self.per_class, self.seed, self.num_sampled_classes = int(per_class), seed, num_sampled_classes
+            num_sampled_classes = as_whole("num_sampled_classes", num_sampled_classes, 1, self.classes - 1)
+        self.per_class, self.seed, self.num_sampled_classes = per_class, seed, num_sampled_classes
         if num_sampled_classes is not None:
             self.seed_generator = keras.random.SeedGenerator(seed)
         self.initializer = None if initializer is None else keras.initializers.get(initializer)
@@ -167,8 +167,7 @@ def _ids_of(classes):
         return ids.astype("int64")
     expected = "the number of classes, or their ids. Pass proxies as pairing=, in place of classes="
     require(hasattr(classes, "__int__"), f"classes={classes!r}", expected)
-    require_whole("classes", classes, 1)
-    return np.arange(int(classes))
+    return np.arange(as_whole("classes", classes, 1))
 
 
 def _for_embeddings(embeddings, vectors):

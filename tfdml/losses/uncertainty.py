@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from tfdml._core.backends import ops, while_loop
-from tfdml._core.checks import require, require_positive, require_whole
+from tfdml._core.checks import as_whole, require, require_positive
 from tfdml._core.serialization import Settings, serializable
 from tfdml.layers.base import Seeded
 from tfdml.pairs import Pairs
@@ -51,7 +51,7 @@ class TopK(Settings):
     k: int
 
     def __post_init__(self):
-        require_whole("k", self.k, 1)
+        object.__setattr__(self, "k", as_whole("k", self.k, 1))
 
     def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`."""
@@ -84,7 +84,8 @@ class TopKBalanced(Settings):
     k: int
 
     def __post_init__(self):
-        require(self.k >= 2 and self.k % 2 == 0, f"k={self.k}", "an even number of pairs, 2 or more")
+        object.__setattr__(self, "k", as_whole("k", self.k, 2))
+        require(self.k % 2 == 0, f"k={self.k}", "an even number of pairs, 2 or more")
 
     def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`."""
@@ -123,8 +124,8 @@ class KL(Seeded):
     ) -> None:
         super().__init__(seed=seed, draws=num_samples is not None, **options)
         require_positive(gamma=gamma)
-        require_whole("num_samples", 1 if num_samples is None else num_samples, 1)
-        self.gamma, self.num_samples = gamma, num_samples
+        self.gamma = gamma
+        self.num_samples = None if num_samples is None else as_whole("num_samples", num_samples, 1)
 
     def call(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`, or the share of the draws that each pair received."""

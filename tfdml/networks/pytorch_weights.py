@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import layers
 
+from tfdml._core.checks import require
 from tfdml._core.optional import optional_import
 from tfdml._core.stored import read_arrays
 from tfdml.networks.pytorch_files import read_state_dict
@@ -75,9 +76,18 @@ def read_weights(weights: FilePath | Mapping[str, Any]) -> Mapping[str, Any]:
 def _read_safetensors(path):
     safetensors = optional_import("safetensors", feature=f"{path}", extra="pretrained")
     try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            for name in file.keys():  # noqa: SIM118  # the file is no dict
+                _require_dtype(path, name, file.get_slice(name).get_dtype())
         return optional_import("safetensors.numpy", feature=f"{path}", extra="pretrained").load_file(path)
     except safetensors.SafetensorError as error:
         raise ValueError(f"{path} is no safetensors file, or is cut: {error}.") from error
+
+
+def _require_dtype(path, name, dtype):
+    """Raise a ValueError for a tensor of fewer than 16 bits, which is quantized, and which NumPy has no dtype for."""
+    expected = "F16, BF16, F32 or F64. Take the file of the network that is not quantized"
+    require(not dtype.startswith(("F8", "F6", "F4")), f"{path} with {name!r} of dtype {dtype}", expected)
 
 
 def _is_ignored(name, ignore):

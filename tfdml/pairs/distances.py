@@ -184,7 +184,9 @@ DISTANCES = {"euclidean": euclidean, "squared": squared, "cosine": cosine_distan
 
 def distance_function(distance: Distance) -> Callable[[Pairs], Tensor]:
     """The distance function with this name, `Pairs -> (anchors, references)`; a function is returned unchanged."""
-    if callable(distance):
+    if callable(distance) and not hasattr(type(distance), "matrix"):
         return distance
+    expected = "a function of Pairs. This layer maps embeddings: add it to the network, as its last layer"
+    require(not callable(distance), f"distance={distance!r}", expected)
     require(distance in DISTANCES, f"distance={distance!r}", f"one of {sorted(DISTANCES)} or a function of Pairs")
     return DISTANCES[distance]

@@ -6,7 +6,7 @@ from typing import Unpack
 from numpy.typing import ArrayLike
 
 from tfdml._core.backends import ops
-from tfdml._core.checks import require, require_whole
+from tfdml._core.checks import as_whole, require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.normalized_softmax import Margin, margins_of
@@ -142,7 +142,7 @@ class SubCenterArcFaceLoss(ProxyLoss):
         scale: float = 64.0,
         **options: Unpack[PairOptions],
     ) -> None:
-        require_whole("per_class", per_class, 1)
+        per_class = as_whole("per_class", per_class, 1)
         require_angle(margin)
         require(scale > 0, f"scale={scale}", "a number above 0")
         settings = {"margin": margin, "scale": scale}

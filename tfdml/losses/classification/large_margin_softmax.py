@@ -5,7 +5,7 @@ from typing import Unpack
 from numpy.typing import ArrayLike
 
 from tfdml._core.backends import ops
-from tfdml._core.checks import require, require_whole
+from tfdml._core.checks import as_whole, require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.proxy_loss import ProxyLoss
@@ -64,7 +64,6 @@ class LargeMarginSoftmaxLoss(ProxyLoss):
         scale: float = 1.0,
         **options: Unpack[PairOptions],
     ) -> None:
-        require_whole("margin", margin, 1)
         require(scale > 0, f"scale={scale}", "a number above 0")
-        settings = {"margin": int(margin), "scale": scale}
+        settings = {"margin": as_whole("margin", margin, 1), "scale": scale}
         super().__init__(large_margin_softmax, classes=classes, per_class=per_class, **settings, **options)

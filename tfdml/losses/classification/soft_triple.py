@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tfdml._core.backends import ops
-from tfdml._core.checks import require, require_whole
+from tfdml._core.checks import as_whole, require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.proxy_loss import ProxyLoss, by_class, over_classes
@@ -94,7 +94,7 @@ class SoftTripleLoss(ProxyLoss):
         nu: float = 0.2,
         **options: Unpack[PairOptions],
     ) -> None:
-        require_whole("per_class", per_class, 1)
+        per_class = as_whole("per_class", per_class, 1)
         require(margin >= 0, f"margin={margin}", "a difference of cosines, 0 or more")
         require(scale > 0, f"scale={scale}", "a number above 0")
         require(temperature > 0, f"temperature={temperature}", "a number above 0")

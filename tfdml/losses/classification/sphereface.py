@@ -6,7 +6,7 @@ from typing import Unpack
 from numpy.typing import ArrayLike
 
 from tfdml._core.backends import ops
-from tfdml._core.checks import require, require_whole
+from tfdml._core.checks import as_whole, require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairOptions
 from tfdml.losses.classification.proxy_loss import ProxyLoss
@@ -84,7 +84,7 @@ class SphereFaceLoss(ProxyLoss):
         scale: float | str = 64.0,
         **options: Unpack[PairOptions],
     ) -> None:
-        require_whole("margin", margin, 1)
         is_number = isinstance(scale, int | float) and scale > 0
         require(is_number or scale == "norm", f"scale={scale!r}", 'a number above 0, or "norm"')
-        super().__init__(sphereface, classes=classes, per_class=per_class, margin=int(margin), scale=scale, **options)
+        settings = {"margin": as_whole("margin", margin, 1), "scale": scale}
+        super().__init__(sphereface, classes=classes, per_class=per_class, **settings, **options)

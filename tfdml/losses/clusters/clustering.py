@@ -3,7 +3,7 @@
 from typing import Unpack
 
 from tfdml._core.backends import ops
-from tfdml._core.checks import require, require_whole
+from tfdml._core.checks import as_whole, require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import broadcast_to_anchors, require_same_rows
@@ -158,5 +158,5 @@ class ClusteringLoss(PairLoss):
 
     def __init__(self, *, margin: float = 1.0, refinements: int = 5, **options: Unpack[PairOptions]) -> None:
         require(margin >= 0, f"margin={margin}", "0 or more")
-        require_whole("refinements", refinements, 0)
+        refinements = as_whole("refinements", refinements, 0)
         super().__init__(clustering, margin=margin, refinements=refinements, **options)

@@ -3,7 +3,7 @@
 from typing import Unpack
 
 from tfdml._core.backends import ops
-from tfdml._core.checks import require_whole
+from tfdml._core.checks import as_whole
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import batch_mean_per_anchor, count, log_sum_exp, require_same_rows
@@ -64,5 +64,5 @@ class PrototypicalLoss(PairLoss):
     """
 
     def __init__(self, *, shots: int = 1, **options: Unpack[PairOptions]) -> None:
-        require_whole("shots", shots, 1)
+        shots = as_whole("shots", shots, 1)
         super().__init__(prototypical, shots=shots, **options)

@@ -3,7 +3,7 @@
 from typing import Unpack
 
 from tfdml._core.backends import ops
-from tfdml._core.checks import require_whole
+from tfdml._core.checks import as_whole
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.ranking.soft_histograms import soft_histograms
@@ -67,7 +67,7 @@ class HistogramLoss(PairLoss):
     """
 
     def __init__(self, *, bins: int = 200, **options: Unpack[PairOptions]) -> None:
-        require_whole("bins", bins, 1)
+        bins = as_whole("bins", bins, 1)
         super().__init__(histogram, bins=bins, **options)
 
 
@@ -96,5 +96,5 @@ class FastAPLoss(PairLoss):
     """
 
     def __init__(self, *, bins: int = 10, **options: Unpack[PairOptions]) -> None:
-        require_whole("bins", bins, 1)
+        bins = as_whole("bins", bins, 1)
         super().__init__(fast_ap, bins=bins, **options)

@@ -3,7 +3,7 @@
 from typing import Unpack
 
 from tfdml._core.backends import ops
-from tfdml._core.checks import require_fraction, require_selector_or_none, require_whole
+from tfdml._core.checks import as_whole, require_fraction, require_selector_or_none
 from tfdml._core.serialization import serializable
 from tfdml.layers.histogram import RunningHistogram, mix_histograms
 from tfdml.losses.base import PairLoss, PairOptions
@@ -130,7 +130,7 @@ class DynamicSoftMarginLoss(PairLoss):
         negatives: NegativeSelector | None = hardest_negatives,
         **options: Unpack[PairOptions],
     ) -> None:
-        require_whole("bins", bins, 1)
+        bins = as_whole("bins", bins, 1)
         require_fraction(momentum=momentum)
         require_selector_or_none("negatives", negatives)
         options["name"] = options.get("name") or dynamic_soft_margin.__name__
