@@ -74,8 +74,11 @@ def embedder(data: Any, batch_size: int, rows: np.ndarray | None = None) -> Call
     batches = functools.cache(lambda: _batches(data, batch_size, rows))
 
     def embedded(model):
-        received = f"a model of type {type(model).__name__}"
-        require(hasattr(model, "predict_on_batch"), received, "embed(model, data), a model first")
+        require(
+            callable(getattr(model, "predict_on_batch", model)),
+            f"a model of type {type(model).__name__}",
+            "embed(model, data), a model first",
+        )
         draw, count = batches()
         with named_rows():
             return Embedded(*embed_batches(model, _with_progress(draw(), count)))
