@@ -315,7 +315,7 @@ def test_a_box_in_a_photo_is_searched_and_embedded_as_the_photo_of_its_object(ru
     vectors = inputs.embedder_of_paths(Blocks(), view, 8)(np.arange(2), table)
     np.testing.assert_allclose(vectors, embedded()[[1, 9]], atol=1e-6)
     table = pyarrow.table({"path": ["both.png"] * 2, "box": [[8.0, 0, 16, 10], None]})
-    with pytest.raises(ValueError, match="1 items without a box, expected a box in the column box of each item"):
+    with pytest.raises(ValueError, match="1 item without a box, expected a box in the column box of each item"):
         inputs.embedder_of_paths(Blocks(), view, 8)(np.arange(2), table)
 
 

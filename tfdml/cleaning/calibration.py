@@ -134,7 +134,6 @@ def score_copies(
     verify: bool = True,
     floor: float | None = None,
     seed: int = 0,
-    batch_size: int = 64,
 ) -> CopyScores:
     """Make copies of a sample of the images, one of each kind in `COPIES`, and compare each with all images.
 
@@ -165,7 +164,6 @@ def score_copies(
         floor: the least similarity of candidates, such as the similarity of a calibration; None: the similarity that
             99% of the copies have.
         seed: of the sample and the copies.
-        batch_size: number of copies embedded at the same time.
 
     Returns:
         A record: `by_kind`, the scores `(copies, n)` of each kind, -1 for images that are no candidates; `copies` of
@@ -179,7 +177,7 @@ def score_copies(
     rows = different(data, np.random.default_rng(seed).permutation(len(data)), sample)
     received = f"{len(rows)} different {'image' if len(rows) == 1 else 'images'} with details"
     require(len(rows) > 1, received, "at least two, of which one is not a copy of the other")
-    return score_copies_of(rows, model, data, embeddings, center, verify, floor, seed, batch_size)
+    return score_copies_of(rows, model, data, embeddings, center, verify, floor, seed)
 
 
 def different(data: LabeledSet, order: Iterable[int], sample: int) -> np.ndarray:
@@ -203,7 +201,7 @@ def score_copies_of(
     verify: bool,
     floor: float | None,
     seed: int,
-    batch_size: int,
+    batch_size: int = 64,
 ) -> CopyScores:
     """`score_copies` of the images of these rows."""
     unit = l2_normalize(np.asarray(embeddings, np.float32))

@@ -204,11 +204,11 @@ def run_search(options: argparse.Namespace) -> int:
 
 
 def _lines_of_neighbors(record):
-    """The image or text, and a line for each neighbor: score, id, label, path."""
+    """The image or text, and a line for each neighbor: score, id, class or label, path."""
     yield record.get("image") or record["text"]
     for neighbor in record["neighbors"]:
         metadata = neighbor["metadata"]
-        columns = [str(metadata[name]) for name in ("label", "path") if metadata.get(name) is not None]
+        columns = [str(metadata[name]) for name in ("class", "label", "path") if metadata.get(name) is not None]
         yield "  ".join([f"{neighbor['score']:9.5f}", f"{neighbor['id']:>8}", *columns])
 
 

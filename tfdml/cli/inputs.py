@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from tfdml import datasets, export, search, visualize
-from tfdml._core.checks import names_of_labels, require
+from tfdml._core.checks import counted, names_of_labels, require
 from tfdml._core.checksums import fingerprint, require_same_model
 from tfdml._core.stored import read_json
 from tfdml.cli.names import is_table
@@ -181,7 +181,7 @@ def _visible(folder):
 def _require_no_images_beside(folder):
     """Refuse images beside folders of images, since they would be left out."""
     names = [str(image) for image in _images(folder)]
-    received = f"{str(folder)!r} with {len(names):,} images beside its folders, such as {names[:1]}"
+    received = f"{str(folder)!r} with {counted(len(names), 'image')} beside its folders, such as {names[:1]}"
     require(not names, received, "images in its folders only. Move them into a folder")
 
 
@@ -249,7 +249,7 @@ def embedder_of_paths(
         metadata, paths = metadata.take(here), np.array([str(files[row]) for row in here])
         boxes = metadata["box"] if "box" in metadata.column_names else None
         if boxes is not None:
-            received = f"{boxes.null_count} items without a box"
+            received = f"{counted(boxes.null_count, 'item')} without a box"
             require(boxes.null_count == 0, received, "a box in the column box of each item, or no such column")
             boxes = np.array(boxes.to_pylist(), float)
         load = replace(preprocessing, boxes=True) if boxes is not None else preprocessing
@@ -334,5 +334,6 @@ def read_images(
     with as_usage_error("IMAGE"), ThreadPoolExecutor(_PARALLEL_FILES) as threads:
         results = list(threads.map(lambda path: read(Path(path).read_bytes(), box), paths))
         problems = [f"{path}: {reason}" for path, (_, reason) in zip(paths, results, strict=True) if reason]
-        require(not problems, "; ".join(problems), "image files")
+        if problems:  # a reason says what is expected
+            raise ValueError(f"Received {'; '.join(problems)}")
         return np.stack([pixels for pixels, _ in results])

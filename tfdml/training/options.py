@@ -93,7 +93,7 @@ class TrainingSettings:
         ),
     )
     pooling: Pooling = _setting("of feature maps or tokens", ("avg", ""))
-    dim: int = _setting("size of the embedding", (128, "512 bytes per image in the index, if training helps"), least=1)
+    dim: int = _setting("size of the embedding", (128, "512 bytes per indexed image if training helps"), least=1)
     size: int = _setting(
         "height and width of the input in pixels",
         lambda facts, _: (

@@ -102,11 +102,11 @@ def test_a_margin_is_a_share_of_the_sides_of_the_box():
 )
 def test_an_empty_box_is_an_error_that_names_it(box, tmp_path):
     view = Preprocessing(size=8, boxes=True, margin=1.0)
-    message = r"Received the box \(.*\) of an image of 57 x 38 pixels, expected left < right and upper < lower inside"
+    message = r"the box \(.*\) of an image of 57 x 38 pixels, expected left < right and upper < lower inside"
     path = str(tmp_path / "a.png")
     Image.fromarray(WIDE).save(path)
-    for example in (WIDE, path):
-        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+    for example, source in ((WIDE, ""), (path, f"{path}: ")):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"Received {source}{message}"):
             view((example, box))
 
 

@@ -86,7 +86,7 @@ def test_query_and_gallery_share_their_classes_and_training_has_its_own(root):
     assert train.groups.tolist() == [1, 1, 1, 0]
     assert query.groups.tolist() == gallery.groups.tolist() == [0]
     require_disjoint(train, query)
-    with pytest.raises(ValueError, match="1 classes with examples in both set 1 and set 2"):
+    with pytest.raises(ValueError, match="1 class with examples in both set 1 and set 2"):
         require_disjoint(query, gallery)
 
 
