@@ -359,7 +359,6 @@ MATRIX = vectors_of(pyarrow.list_(pyarrow.float32(), 2))
 TABLES = {
     "without rows": {"embedding": MATRIX},
     "with a row that is null": {"row": pyarrow.array([0, None, 2]), "embedding": MATRIX},
-    "with a label that is null": {"row": ROWS, "label": ["a", None, "a"], "embedding": MATRIX},
     "with another column": {"row": ROWS, "price": ROWS, "embedding": MATRIX},
     "with embeddings of text": {"row": ROWS, "embedding": list("abc")},
     "with float64": {"row": ROWS, "embedding": vectors_of(pyarrow.list_(pyarrow.float64(), 2))},

@@ -132,7 +132,8 @@ def _require_index(options):
     name = options.index
     if "://" not in name:
         _require_files("INDEX", [name], Path.exists, INDEX)
-        _require(kind_of(name) != RUN, f"INDEX={name!r}", RUN, f"its index, {name.rstrip('/')}/index")
+        is_taken = options.command == "index" or kind_of(name) != RUN
+        _require(is_taken, f"INDEX={name!r}", RUN, f"its index, {name.rstrip('/')}/index")
 
 
 def _require_new_run(options):
