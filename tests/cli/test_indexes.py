@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,9 @@ import tensorflow as tf
 from tests.cli.test_commands import Blocks, command_of, decode
 from tfdml import datasets, models, search
 from tfdml._core.atomic import only_writer
+from tfdml._core.checksums import FILE_TYPES, state_of
 from tfdml.cli import indexes, inputs
+from tfdml.embedding.files import rewrite
 from tfdml.visualize import Thumbnails, write_thumbnails
 
 PAGE = Path(__file__).parents[2] / "docs" / "second-day.md"
@@ -245,6 +248,7 @@ def test_a_migration_elsewhere_embeds_no_other_photographs_of_the_same_names(sho
 
     monkeypatch.setattr(inputs, "open_model", lambda path, view: (New(), decode))
     Path("model").mkdir()
+    Path("model/saved_model.pb").touch()
     before = by_path()
     shutil.move("photos", "kept")
     for number in range(6):
@@ -284,6 +288,7 @@ def test_the_second_day_goes_as_its_page_says(shop, monkeypatch):
         Path(f"photos/{old}").rename(f"photos/{name}")
     assert shop("index add run photos")[0] == 0
     Path("model").mkdir()
+    Path("model/saved_model.pb").touch()
     text = "".join(re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL))
     for number, part in enumerate(text.split("$ ")[1:]):
         command, _, output = part.partition("\n")
@@ -309,14 +314,33 @@ def test_what_tfdml_embed_wrote_is_changed_as_an_index_is(shop, out):
     np.testing.assert_array_equal(stored.embeddings, whole.embeddings[[0, 2, 3, 5]])
     assert [stored.class_names[label] for label in stored.labels] == ["mug", "b", "b", "c"]
     photo("photos/d/7.png", 99)
+    photo("photos/c/5.png", 98)
     record, code, _ = changed(shop, f"add {out} photos --model run")
-    assert (record["added"], record["updated"], code) == (3, 4, 0)  # it keeps no checksums: all are embedded again
+    assert (counts(record), code) == (NONE | {"added": 3, "updated": 1, "unchanged": 3}, 0)
+    assert counts(changed(shop, f"add {out} photos --model run")[0]) == NONE | {"unchanged": 7}
     stored = models.read_embeddings(out)
+    assert stored.files == {
+        name: inputs.open_index_with_metadata(out).metadata[name].to_pylist() for name in FILE_TYPES
+    }
+    states = [state_of(path) for path in stored.paths]
+    assert list(zip(stored.files["_size"], stored.files["_checksum"], strict=True)) == states
     assert sorted(stored.paths) == sorted(folder().paths)
     expected = dict(zip(folder().paths, models.embed(Blocks(), folder()), strict=True))
     for path, vector in zip(stored.paths, stored.embeddings, strict=True):
         np.testing.assert_allclose(vector, expected[path], atol=1e-6)
     assert shop(f"index list {out} --where label=d")[1].endswith("d  photos/d/7.png\n")
+    Path("shelf").mkdir()
+    shutil.move("photos", "shelf/photos")
+    assert counts(changed(shop, f"add {out} shelf/photos --model run")[0]) == NONE | {"moved": 7, "unchanged": 0}
+
+
+@pytest.mark.parametrize("out", ["out", "out.parquet"])
+def test_embeddings_of_an_earlier_version_learn_their_files(shop, out):
+    models.write_embeddings(Blocks(), folder(), out)
+    rewrite(out, replace(models.read_embeddings(out), files={}))
+    assert models.read_embeddings(out).files == {}
+    assert counts(changed(shop, f"add {out} photos --model run")[0]) == NONE | {"updated": 6, "unchanged": 0}
+    assert counts(changed(shop, f"add {out} photos --model run")[0]) == NONE
 
 
 KILLS = 3

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tfdml import search
-from tfdml.datasets.readers.item_files import state_of
+from tfdml._core.checksums import state_of
 from tfdml.serving.index_records import IndexRecords, Query
 from tfdml.serving.limits import RefusedError
 from tfdml.visualize import Thumbnails, write_thumbnails

@@ -1,8 +1,10 @@
 """Checksums of the files of a folder, in a file that `sha256sum -c` reads, and fingerprints of models."""
 
 import hashlib
+import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,10 @@ import numpy as np
 from tfdml._core.checks import require
 
 SUMS = "SHA256SUMS"
+ROOT, SIZE, CHECKSUM = "_root", "_size", "_checksum"  # of the owner of an index: such names never reach clients
+FILE_TYPES = {ROOT: "string", SIZE: "int64", CHECKSUM: "string"}  # of Arrow
+_DIGITS = 16  # of the checksum of a file of an item
+_PARALLEL_FILES = 8
 _PART = r"(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+"  # one name; not the folder itself or the one above
 _NAME = rf"{_PART}(?:/{_PART})*"
 _LINE = re.compile(rf"([0-9a-f]{{64}})  ({_NAME})")
@@ -77,6 +83,25 @@ def sha256_of(file: Path) -> str:
     """The sha256 of a file, in hexadecimal digits."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def state_of(file: str | os.PathLike) -> tuple[int | None, str | None]:
+    """Size and short checksum of a file; None for one that cannot be read."""
+    try:
+        return os.path.getsize(file), sha256_of(Path(file))[:_DIGITS]
+    except OSError:
+        return None, None
+
+
+def file_columns(paths: Sequence[str], root: str) -> dict[str, list[Any]]:
+    """The columns by which files are known again, of names to owners of an index."""
+    with ThreadPoolExecutor(_PARALLEL_FILES) as threads:
+        states = list(threads.map(state_of, paths))
+    return {
+        ROOT: [root] * len(paths),
+        SIZE: [size for size, _ in states],
+        CHECKSUM: [checksum for _, checksum in states],
+    }
 
 
 def sha256_of_rows(data: Any) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from tfdml import cleaning, datasets, evaluation, export, search, training, zoo
 from tfdml._core.atomic import atomic_write, only_writer, require_replaceable
 from tfdml._core.checks import require
-from tfdml._core.checksums import fingerprint, require_same_model
+from tfdml._core.checksums import CHECKSUM, fingerprint, require_same_model
 from tfdml._core.stored import read_json
 from tfdml.cleaning.clean import remove_cache
 from tfdml.cleaning.findings import listed_files
@@ -37,7 +37,7 @@ from tfdml.cli.printing import (
     table_lines,
 )
 from tfdml.datasets.readers.image_folder import is_problem
-from tfdml.datasets.readers.item_files import CHECKSUM
+from tfdml.datasets.readers.item_files import without_owner
 from tfdml.embedding.in_memory import Problem, embed, embed_loadable
 from tfdml.embedding.to_disk import write_embeddings
 from tfdml.evaluation.report.chance import AT_CHANCE, is_at_chance
@@ -217,7 +217,11 @@ def _mask(conditions, index):
     columns = index.metadata.column_names if index.metadata is not None else []
     where: dict[str, list[str]] = {}
     for column, _, value in (condition.partition("=") for condition in conditions):
-        require(column in columns, f"column {column!r}", f"one of {', '.join(columns) or 'an index with metadata'}")
+        require(
+            column in columns,
+            f"column {column!r}",
+            f"one of {', '.join(without_owner(columns)) or 'an index with metadata'}",
+        )
         where.setdefault(column, []).append(value)
         if not index.count({column: value}):
             expected = f"others, such as {close_values(index.metadata, column, value)}"

@@ -1,6 +1,7 @@
 """`tfdml index`: the items of an index are added, removed, listed, and their columns set."""
 
 import argparse
+import functools
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -13,18 +14,15 @@ from pyarrow import compute
 
 from tfdml._core.atomic import only_writer
 from tfdml._core.checks import require
-from tfdml._core.checksums import fingerprint, require_same_model
+from tfdml._core.checksums import CHECKSUM, FILE_TYPES, ROOT, fingerprint, require_same_model
 from tfdml.cli import inputs
 from tfdml.cli.commands import _mask
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, as_usage_error, print_result, say_skipped
 from tfdml.datasets.readers.item_files import (
     BOX,
-    CHECKSUM,
     CLASS,
     LABEL,
     PATH,
-    ROOT,
-    SIZE,
     id_of,
     item_table,
     without_owner,
@@ -33,7 +31,7 @@ from tfdml.embedding.in_memory import embed_loadable
 from tfdml.training.settings import is_training_run
 from tfdml.visualize.thumbnails import change_thumbnails
 
-_FILE = (PATH, ROOT, SIZE, CHECKSUM)
+_FILE = (PATH, *FILE_TYPES)
 
 
 class _Target(NamedTuple):
@@ -149,7 +147,9 @@ def _files_of(table):
     roots = table[ROOT].to_pylist() if ROOT in table.column_names else [None] * len(table)
     boxes = table[BOX].to_pylist() if BOX in table.column_names else [None] * len(table)
     paths = [path or "" for path in table[PATH].to_pylist()]
-    files = [os.path.abspath(os.path.join(root or "", path)) for root, path in zip(roots, paths, strict=True)]
+    absolute = functools.cache(lambda root, folder: os.path.abspath(os.path.join(root or "", folder)))
+    parts = zip(roots, map(os.path.split, paths), strict=True)
+    files = [os.path.join(absolute(root, folder), name) for root, (folder, name) in parts]
     return [(file, box and tuple(box)) for file, box in zip(files, boxes, strict=True)]
 
 
@@ -175,10 +175,12 @@ def _moved(items, files, current, rows, states):
     new = [number for number, file in enumerate(files) if file not in rows]
     gone: dict[Any, list[int]] = {}
     names, paths, checksums = (x.to_pylist() for x in (current[PATH], items[PATH], items[CHECKSUM]))
+    keys = lambda path, checksum, box: {(path, box), (os.path.basename(path), checksum, box)}  # noqa: E731
+    wanted = set().union(*(keys(paths[number], checksums[number], files[number][1]) for number in new))
     for (file, box), row in rows.items() if new else ():
-        if not os.path.lexists(file):
-            for key in ((names[row], box), (os.path.basename(file), states[row], box)):
-                gone.setdefault(key, []).append(row)
+        found = wanted & keys(names[row] or "", states[row], box)
+        for key in found if found and not os.path.lexists(file) else ():
+            gone.setdefault(key, []).append(row)
     moved: dict[int, int] = {}
     left = {row for listed in gone.values() for row in listed}
     for has_content in (False, True):

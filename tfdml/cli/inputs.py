@@ -13,7 +13,8 @@ import numpy as np
 
 from tfdml import datasets, export, search, visualize
 from tfdml._core.checks import counted, names_of_labels, require
-from tfdml._core.checksums import fingerprint, require_same_model
+from tfdml._core.checksums import FILE_TYPES, fingerprint, require_same_model
+from tfdml._core.optional import optional_import
 from tfdml._core.stored import read_json
 from tfdml.cli.names import is_table
 from tfdml.cli.printing import as_usage_error, say
@@ -274,6 +275,10 @@ def open_index_with_metadata(path: str, model: str | None = None, metric: str = 
             return search.load(path, model=model, other_model=True)  # compared later
         embeddings = read_embeddings(path)
         columns: dict[str, Any] = {} if embeddings.paths is None else {"path": embeddings.paths}
+        for name, kind in FILE_TYPES.items() if columns else ():
+            columns[name] = optional_import("pyarrow", feature="Items of an index", extra="tables").array(
+                embeddings.files.get(name, [None] * len(embeddings)), kind
+            )
         if embeddings.class_names:
             columns["label"] = names_of_labels(embeddings)
         if embeddings.boxes is not None:
@@ -299,6 +304,7 @@ def save_index(path: str, index: Index) -> None:
         labels=np.array([numbers[name] for name in columns["label"]], np.int64) if "label" in columns else None,
         class_names=tuple(names),
         boxes=np.array(columns["box"], np.float64) if "box" in columns else None,
+        files={name: columns[name] for name in FILE_TYPES},
     )
     return rewrite(path, changed)
 

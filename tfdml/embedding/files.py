@@ -3,8 +3,9 @@
 import csv
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from tfdml._core.atomic import as_writable_path, atomic_write, read_whole, require_replaceable
 from tfdml._core.checks import is_labeled_set, require
-from tfdml._core.checksums import SUMS, require_checksums, write_checksums
+from tfdml._core.checksums import FILE_TYPES, SIZE, SUMS, require_checksums, write_checksums
 from tfdml._core.stored import map_array, parsed_json, read_json
 from tfdml._core.terminal import as_cells, from_cells
 from tfdml.embedding.in_memory import Problem
@@ -21,6 +22,7 @@ from tfdml.typing import FilePath
 
 _EMBEDDINGS, _EXAMPLES, _SKIPPED = "embeddings.npy", "examples.csv", "skipped.csv"
 _MODEL, _FINGERPRINT = "model.json", "fingerprint"
+_TYPES = {"row": "int64", "path": "string", "label": "string", "box": "list<element: double>", **FILE_TYPES}
 
 Chunks = Iterable[tuple[np.ndarray, np.ndarray]]
 
@@ -37,6 +39,7 @@ class Embeddings:
     boxes: np.ndarray | None
     skipped: tuple[Problem, ...]
     fingerprint: str
+    files: dict[str, list[Any]]
 
     def __len__(self) -> int:
         """Number of embeddings."""
@@ -67,6 +70,8 @@ def read_embeddings(path: FilePath) -> Embeddings:
         * `boxes`: `(n, 4)` float64, the boxes that were embedded; None for whole images.
         * `skipped`: tuple of `(row, name, reason)`: the examples that could not be loaded.
         * `fingerprint`: the `fingerprint` of the model and, if the set had one, of its preprocessing.
+        * `files`: lists `_root`, `_size` and `_checksum`, by which `tfdml index` knows the files again; None in them
+            where it does not, and empty without paths.
 
     Raises:
         ValueError: a file of another form, or that has changed: all files of a folder are compared with `SHA256SUMS`,
@@ -105,9 +110,8 @@ def _require_embeddings(path):
 
 
 def _are_embeddings(schema):
-    types = {"row": "int64", "path": "string", "label": "string", "box": "list<element: double>"}
     vectors = [field.type for field in schema if field.name == "embedding"]
-    others = all(str(field.type) == types.get(field.name) for field in schema if field.name != "embedding")
+    others = all(str(field.type) == _TYPES.get(field.name) for field in schema if field.name != "embedding")
     is_matrix = len(vectors) == 1 and hasattr(vectors[0], "list_size") and str(vectors[0].value_type) == "float"
     is_of_model = {b"skipped", _FINGERPRINT.encode()} <= (schema.metadata or {}).keys()
     return is_of_model and "row" in schema.names and others and is_matrix
@@ -115,7 +119,7 @@ def _are_embeddings(schema):
 
 def listed_files(folder: Path) -> frozenset[str]:
     """Names of the files of embeddings in a folder; empty where its tables are no tables of embeddings."""
-    headers = {_EXAMPLES: ["row", "path", "label", "box"], _SKIPPED: ["row", "name", "reason"]}
+    headers = {_EXAMPLES: list(_TYPES), _SKIPPED: ["row", "name", "reason"]}
     is_ours = all(_begins(folder / name, columns) for name, columns in headers.items())
     model = {_MODEL} if _is_of_model(folder / _MODEL) else set()
     return frozenset({_EMBEDDINGS, *headers, *model, SUMS}) if is_ours else frozenset()
@@ -145,9 +149,15 @@ def write(
     shape: tuple[int, int],
     skipped: tuple[Problem, ...],
     fingerprint: str,
+    files: Mapping[str, list[Any]] | None = None,
 ) -> None:
-    """Write embeddings to a new Parquet file or folder, by chunks of embeddings `(n, dim)` and rows `(n,)`."""
-    (_write_parquet if path.suffix == ".parquet" else _write_folder)(path, data, chunks, shape, skipped, fingerprint)
+    """Write embeddings to a new Parquet file or folder, by chunks of embeddings `(n, dim)` and rows `(n,)`.
+
+    `files` are the columns of `file_columns` for the rows of a set.
+    """
+    columns = partial(_columns, data, files=files or {})
+    write_to = _write_parquet if path.suffix == ".parquet" else _write_folder
+    write_to(path, columns, chunks, shape, skipped, fingerprint)
 
 
 def rewrite(path: FilePath, stored: Embeddings) -> None:
@@ -168,11 +178,12 @@ def _columns_of_stored(stored, rows):
         "path": None if stored.paths is None else stored.paths[positions].tolist(),
         "label": None if stored.labels is None else names,
         "box": None if stored.boxes is None else stored.boxes[positions].tolist(),
+        **{name: [values[position] for position in positions] for name, values in stored.files.items()},
     }
     return {name: column for name, column in columns.items() if column is not None}
 
 
-def _columns(data, rows):
+def _columns(data, rows, files):
     """The columns that describe some examples: name -> list."""
     if isinstance(data, Embeddings):
         return _columns_of_stored(data, rows)
@@ -183,19 +194,19 @@ def _columns(data, rows):
         columns["label"] = [None if label < 0 else data.class_names[label] for label in data.labels[rows]]
     if getattr(getattr(data, "load", None), "boxes", False):
         columns["box"] = data.boxes[rows].tolist()
-    return columns
+    return columns | {name: [values[row] for row in rows] for name, values in files.items()}
 
 
-def _write_folder(folder, data, chunks, shape, skipped, fingerprint):
+def _write_folder(folder, columns, chunks, shape, skipped, fingerprint):
     folder.mkdir()
     form = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)), "fortran_order": False, "shape": shape}
     with (folder / _EMBEDDINGS).open("wb") as file, _opened(folder / _EXAMPLES, "w") as text:
         np.lib.format.write_array_header_1_0(file, form)
         lines = csv.writer(text)
-        lines.writerow(_columns(data, np.arange(0)))
+        lines.writerow(columns(np.arange(0)))
         for embeddings, rows in chunks:
             file.write(np.ascontiguousarray(embeddings).data)
-            lines.writerows(map(as_cells, zip(*_columns(data, rows).values(), strict=True)))
+            lines.writerows(map(as_cells, zip(*columns(rows).values(), strict=True)))
     with _opened(folder / _SKIPPED, "w") as text:
         csv.writer(text).writerows(map(as_cells, [("row", "name", "reason"), *skipped]))
     (folder / _MODEL).write_text(json.dumps({_FINGERPRINT: fingerprint}))
@@ -236,21 +247,17 @@ def _read_lines(path):
     return map(from_cells, csv.reader(io.StringIO(text, newline=""), strict=True))
 
 
-def _write_parquet(path, data, chunks, shape, skipped, fingerprint):
+def _write_parquet(path, columns, chunks, shape, skipped, fingerprint):
     arrow, parquet = _arrow()
-    kinds = {"row": arrow.int64(), "path": arrow.string(), "label": arrow.string()}
-    kinds["box"] = arrow.list_(arrow.float64())
-    fields = [(name, kinds[name]) for name in _columns(data, np.arange(0))]
+    kinds = _TYPES | {"box": arrow.list_(arrow.float64())}
+    fields = [(name, kinds[name]) for name in columns(np.arange(0))]
     schema = arrow.schema([*fields, ("embedding", arrow.list_(arrow.float32(), shape[1]))])
     schema = schema.with_metadata({"skipped": json.dumps(skipped), _FINGERPRINT: fingerprint})
     with parquet.ParquetWriter(path, schema, write_page_checksum=True) as file:
         for embeddings, rows in chunks:
             vectors = arrow.FixedSizeListArray.from_arrays(arrow.array(embeddings.reshape(-1)), shape[1])
-            file.write_table(arrow.table([*_typed(arrow, data, rows, kinds), vectors], schema=file.schema))
-
-
-def _typed(arrow, data, rows, kinds):
-    return [arrow.array(values, kinds[name]) for name, values in _columns(data, rows).items()]
+            typed = [arrow.array(values, kinds[name]) for name, values in columns(rows).items()]
+            file.write_table(arrow.table([*typed, vectors], schema=file.schema))
 
 
 def _read_parquet(path):
@@ -273,7 +280,8 @@ def _read_parquet(path):
 def _read_columns(file):
     """The embeddings of a Parquet file, its other columns by name, skipped examples, and the fingerprint."""
     columns = {name: file.read([name])[name].to_pylist() for name in file.schema_arrow.names if name != "embedding"}
-    require(not any(None in columns[name] for name in columns if name != "label"), "empty cells", "a value in each")
+    filled = columns.keys() - {"label", *FILE_TYPES}
+    require(not any(None in columns[name] for name in filled), "empty cells", "a value in each")
     vectors = [batch["embedding"].flatten().to_numpy() for batch in file.iter_batches(columns=["embedding"])]
     shape = file.metadata.num_rows, file.schema_arrow.field("embedding").type.list_size
     skipped = parsed_json(file.schema_arrow.metadata[b"skipped"], "skipped", list)
@@ -307,4 +315,10 @@ def _embeddings(embeddings, columns, skipped, fingerprint):
         boxes=np.array(boxes, np.float64).reshape(-1, 4) if "box" in columns else None,
         skipped=tuple((int(row), name, reason) for row, name, reason in skipped),
         fingerprint=fingerprint,
+        files={name: _known(name, columns[name]) for name in FILE_TYPES if name in columns},
     )
+
+
+def _known(name, values):
+    """Values of a column of the files, which are texts in a folder; None for an empty one."""
+    return [None if value in (None, "") else int(value) if name == SIZE else value for value in values]

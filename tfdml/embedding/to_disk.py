@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 
 from tfdml._core.atomic import atomic_write, only_writer, sweep
 from tfdml._core.checks import require
-from tfdml._core.checksums import fingerprint, sha256_of_rows
+from tfdml._core.checksums import file_columns, fingerprint, sha256_of_rows
 from tfdml._core.stored import read_json
 from tfdml.embedding import files as embedding_files
 from tfdml.embedding.in_memory import Problem, embed_blocks, problems, rows_per_block
@@ -25,11 +26,12 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
     """Embed a set of any size to disk.
 
     * A path that ends in `.parquet` becomes one Parquet file with the columns `row`, `path`, `label` (the name of the
-      class, empty without a label), `box` (its borders, where `load` takes boxes) and `embedding`. Any other path
-      becomes a folder of `embeddings.npy`, which can be mapped into memory, `examples.csv` with the other columns, and
-      `skipped.csv`. A column that the set does not have is left out. `tfdml.datasets.table` reads the Parquet file and
-      `examples.csv` where they have paths. The `fingerprint` of the model is in the metadata of the Parquet file, or in
-      `model.json`.
+      class, empty without a label), `box` (its borders, where `load` takes boxes), `_root`, `_size` and `_checksum`, by
+      which `tfdml index` knows a file again, and `embedding`. Any other path becomes a folder of `embeddings.npy`,
+      which can be mapped into memory, `examples.csv` with the other columns, and `skipped.csv`. A column that the set
+      does not have is left out. `tfdml.datasets.table` reads the Parquet file and `examples.csv` where they have paths.
+      The `fingerprint` of the model is in the metadata of the Parquet file, or in `model.json`.
+    * Each file is read once more before, for its checksum.
     * Examples that cannot be loaded are left out and returned with the reason.
     * Every 16 batches are written to the folder `path + ".unfinished"`, where the same call resumes with the same
       embeddings. At the end, `path` appears or is replaced in one step, and the folder is removed.
@@ -69,13 +71,19 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
     run = _run_of(model, data, batch_size)
     with only_writer(target, "path"):
         _begin(chunks, run)
+        files = _files_of(data)  # before they are read: another file later is known for one
         rows = _filled(chunks, model, data, batch_size)
         skipped = problems(data, rows)
         listed = None if target.suffix == ".parquet" else embedding_files.listed_files
         with atomic_write(target, listed) as new:
-            embedding_files.write(new, data, chunks, (len(rows), chunks.dim()), skipped, run["model"])
+            embedding_files.write(new, data, chunks, (len(rows), chunks.dim()), skipped, run["model"], files)
         chunks.remove()
     return skipped
+
+
+def _files_of(data):
+    paths = getattr(data, "paths", None)
+    return {} if paths is None else file_columns(paths.tolist(), os.getcwd())
 
 
 def embed_cached(

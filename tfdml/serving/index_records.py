@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tfdml.datasets.readers.item_files import CHECKSUM, ROOT, SIZE, file_of, without_owner
+from tfdml._core.checksums import CHECKSUM, ROOT, SIZE
+from tfdml.datasets.readers.item_files import file_of, without_owner
 from tfdml.serving.bodies import Boxed
 from tfdml.serving.limits import RefusedError
 from tfdml.typing import FilePath

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import names_of_labels, require
-from tfdml._core.checksums import sha256_of
+from tfdml._core.checksums import CHECKSUM, FILE_TYPES, ROOT, SIZE, file_columns, state_of
 from tfdml._core.optional import optional_import
 from tfdml.typing import FilePath
 
 PATH, BOX, CLASS, LABEL = "path", "box", "class", "label"
-ROOT, SIZE, CHECKSUM = "_root", "_size", "_checksum"  # of the owner: such names never reach clients
-_DIGITS = 16  # of the checksum of a file
 _ID_BYTES = 6  # of a number that JSON and JavaScript keep
 _PARALLEL_FILES = 8
 
@@ -59,12 +57,9 @@ def item_table(data: Any) -> Any:
     columns = {CLASS: pyarrow.array(names_of_labels(data), pyarrow.string())}
     if data.paths is not None:
         root, paths = portable(data.paths.tolist())
-        with ThreadPoolExecutor(_PARALLEL_FILES) as threads:
-            states = list(threads.map(state_of, data.paths.tolist()))
         columns[PATH] = pyarrow.array(paths, pyarrow.string())
-        columns[ROOT] = pyarrow.array([root] * len(paths), pyarrow.string())
-        columns[SIZE] = pyarrow.array([size for size, _ in states], pyarrow.int64())
-        columns[CHECKSUM] = pyarrow.array([checksum for _, checksum in states], pyarrow.string())
+        for name, values in file_columns(data.paths.tolist(), root).items():
+            columns[name] = pyarrow.array(values, FILE_TYPES[name])
     if getattr(data.load, "boxes", False):
         columns[BOX] = pyarrow.array(data.boxes.tolist(), pyarrow.list_(pyarrow.float64()))
     return pyarrow.table(columns)
@@ -80,14 +75,6 @@ def portable(paths: list[str]) -> tuple[str, list[str]]:
     paths = list(map(os.path.abspath, paths))
     above = os.path.dirname(os.path.commonpath(list(map(os.path.dirname, paths))))
     return above, [PurePath(path).relative_to(above).as_posix() for path in paths]
-
-
-def state_of(file: FilePath) -> tuple[int | None, str | None]:
-    """Size and short checksum of a file; None for one that cannot be read."""
-    try:
-        return os.path.getsize(file), sha256_of(Path(file))[:_DIGITS]
-    except OSError:
-        return None, None
 
 
 def file_of(item: Mapping[str, Any], root: FilePath | None = None) -> Path:

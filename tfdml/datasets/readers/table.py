@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 import numpy as np
 
 from tfdml._core.checks import require
+from tfdml._core.checksums import FILE_TYPES
 from tfdml._core.optional import optional_import
 from tfdml._core.terminal import from_cells
 from tfdml.datasets.images.fit import SHARES, are_shares, require_pixels
@@ -331,7 +332,13 @@ def _open_text(path, delimiter):
     received = f"{str(path)!r} with the first line {names[:1]}, whose cells are separated by {other!r}"
     require(other is None, received, f"{delimiter!r}. Write it again, or read it yourself and pass the data frame")
     require(len(set(names)) == len(names), f"{str(path)!r} with the columns {names}", "different column names")
-    if names[:1] == ["row"] and set(names) <= {"row", "path", "label"}:  # examples.csv of embeddings
+    if names[:1] == ["row"] and set(names) <= {
+        "row",
+        "path",
+        "label",
+        "box",
+        *FILE_TYPES,
+    }:  # examples.csv of embeddings
         lines = map(from_cells, lines)
     columns, long = _cells_by_column(len(names), lines)
     received = f"{str(path)!r} with {len(names)} columns and more cells in {len(long)} rows, first in row {long[:1]}"

@@ -67,11 +67,17 @@ def put(folder: Path, name: str, write: Callable[[Path], None]) -> str:
     return path.replace(path.with_stem(f"{path.stem}-{digest}")).name
 
 
+def read_kind(folder: Path) -> str:
+    """The kind of index that `index.json` names, which is not compared with its checksum."""
+    if not (folder / _MANIFEST).is_file():
+        raise FileNotFoundError(f"Received path={str(folder)!r}, expected a folder with {_MANIFEST} that save() wrote.")
+    return _parsed(folder)["kind"]
+
+
 def read_manifest(folder: FilePath) -> dict[str, Any]:
     """Read `index.json`, and check all files of the index against their checksums."""
     folder = Path(folder).expanduser()
-    if not (folder / _MANIFEST).is_file():
-        raise FileNotFoundError(f"Received path={str(folder)!r}, expected a folder with {_MANIFEST} that save() wrote.")
+    read_kind(folder)
     manifest = _parsed(folder)
     require_checksums(folder)
     if not _has_segments(manifest, listed_files(folder)):
