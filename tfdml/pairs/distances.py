@@ -189,4 +189,4 @@ def distance_function(distance: Distance) -> Callable[[Pairs], Tensor]:
     expected = "a function of Pairs. This layer maps embeddings: add it to the network, as its last layer"
     require(not callable(distance), f"distance={distance!r}", expected)
     require(distance in DISTANCES, f"distance={distance!r}", f"one of {sorted(DISTANCES)} or a function of Pairs")
-    return DISTANCES[distance]
+    return DISTANCES[str(distance)]
