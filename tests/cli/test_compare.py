@@ -194,7 +194,11 @@ def test_an_array_of_labels_is_refused_with_the_line_that_makes_a_table_of_it(ru
     ("words", "code", "text"),
     [
         ("--labels labels.csv", 2, "FILE: Received none, expected one file or more."),
-        ("no.npy --labels labels.csv", 2, "FILE: Received no.npy: no such file or folder (did you mean 'a.npy'?)"),
+        (
+            "no.npy --labels labels.csv",
+            2,
+            "FILE: Received no.npy: no such file or folder (did you mean 'a.npy'?), expected files",
+        ),
         ("a.npy --labels no.csv", 2, "--labels: Received no.csv: no such file or folder"),
         (
             "a.npy a.npy --labels labels.csv",

@@ -17,7 +17,7 @@ import numpy as np
 
 from tfdml import cleaning, datasets, evaluation, export, search, training, zoo
 from tfdml._core.atomic import atomic_write, only_writer, require_replaceable
-from tfdml._core.checks import counted, require
+from tfdml._core.checks import require
 from tfdml._core.checksums import fingerprint, require_same_model
 from tfdml._core.stored import read_json
 from tfdml.cleaning.clean import remove_cache
@@ -415,7 +415,7 @@ def run_check(options: argparse.Namespace) -> int:
     lines += [f"  {name}  {reason}" for name, reason in others]
     lines += [checked.transparency] * bool(checked.transparent)
     num_unlabelled = len(images) - len(images.labeled)
-    lines += [f"{counted(num_unlabelled, 'example')} without a label"] * bool(num_unlabelled)
+    lines += [f"{num_unlabelled:,} without a label"] * bool(num_unlabelled)
     record = {"examples": num_examples, "problems": records, "transparent": list(checked.transparent)}
     record |= {"left_out": [{"name": name, "reason": reason} for name, reason in others], "unlabelled": num_unlabelled}
     print_result(options, record, [head, *lines])
