@@ -351,6 +351,8 @@ def test_check_lists_duplicates_and_is_quiet_about_good_sets(run, here):
     assert printed.splitlines() == [
         "2 examples, of which 1 have a problem",
         "  more/class-0/2.png  the same content as row 0, more/class-0/1.png",
+        "1 left out of the set:",
+        "  more/class-0/notes.txt  suffix '.txt'",
     ]
     assert errors == "tfdml: left out of the set: 1, first more/class-0/notes.txt: suffix '.txt'\n"
 
@@ -371,8 +373,8 @@ def bad(here):
 @pytest.mark.parametrize(
     ("command", "code", "message"),
     [
-        ("embed empty out --model model", 2, "SET='empty': Received path='empty', which has no subfolder"),
-        ("check no-images", 2, "these classes have no image"),
+        ("embed empty out --model model", 2, "SET='empty': Received path='empty', which has no image"),
+        ("check no-images", 2, "SET='no-images': Received path='no-images', which has no image"),
         ("check text.parquet", 2, "SET='text.parquet'"),
         ("check tfds:no_such_set", 2, "no --split, expected --split"),
         ("check photos --split test", 2, "SET='photos': "),

@@ -415,11 +415,11 @@ def run_check(options: argparse.Namespace) -> int:
     num_examples = len(images) + len(unusable)
     head = f"{num_examples:,} examples, of which {len(records):,} have a problem"
     lines = [f"  {record['name']}  {record['reason']}" for record in records]
-    lines += [f"{len(others):,} others are left out, which are no images"] * bool(others)
+    lines += [f"{len(others):,} left out of the set:"] * bool(others)
     lines += [f"  {name}  {reason}" for name, reason in others]
     lines += [checked.transparency] * bool(checked.transparent)
     num_unlabelled = len(images) - len(images.labeled)
-    lines += [f"{num_unlabelled:,} examples have no label"] * bool(num_unlabelled)
+    lines += [f"{num_unlabelled:,} without a label"] * bool(num_unlabelled)
     record = {"examples": num_examples, "problems": records, "transparent": list(checked.transparent)}
     record |= {"left_out": [{"name": name, "reason": reason} for name, reason in others], "unlabelled": num_unlabelled}
     print_result(options, record, [head, *lines])
