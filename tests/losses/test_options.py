@@ -127,6 +127,18 @@ def test_importance_weights_come_after_the_miner_and_stay_with_the_loss(row):
     np.testing.assert_array_equal(numbers(weighted.call(LABELS, X)), numbers(expected))
 
 
+@law(DEFAULTS)
+@pytest.mark.parametrize("weights", ["positive", "negative"])
+def test_a_weight_that_is_nan_makes_the_loss_nan(row, weights):
+    def with_nan(pairs):
+        factors = np.ones(pairs.positive.shape, "float32")
+        factors[1] = np.nan
+        return pairs.scale(**{weights: factors})
+
+    for option in ("miner", "importance"):
+        assert np.isnan(numbers(row.with_options(**{option: with_nan})(LABELS, X)))
+
+
 KERAS_OPTIONS = {"name", "reduction", "dtype"}
 PAIR_OPTIONS = {"pairing", "miner", "importance", "match", "anchors_per_block"}
 

@@ -34,6 +34,14 @@ def test_each_positive_gets_the_negative_of_the_rule(negatives, rule, band):
                 assert columns[a] == expected[0]
 
 
+@pytest.mark.parametrize("rule", [miners.semi_hard_negatives, miners.SemiHardNegatives(margin=None)])
+@pytest.mark.parametrize("rounding", [-2e-7, -1e-7, 0.0, 1e-7, 2e-7])
+def test_a_negative_equal_to_the_positive_is_no_farther_however_its_distance_is_rounded(rule, rounding):
+    made = pairs.pairs_with([0], [[0.0]], [0, 1, 1], [[1.0], [1.0], [1.5]])
+    d = keras.ops.convert_to_tensor([[1.0, 1.0 + rounding, 1.5]], "float32")
+    assert numbers(rule(made, d)(keras.ops.convert_to_tensor([0], "int32"))).tolist() == [2]
+
+
 def _seeded(made, d):
     return selectors.random_negatives(made, d, seed=5)
 

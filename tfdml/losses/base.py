@@ -288,8 +288,12 @@ class PairLoss(FunctionLoss):
         return self.pairing.comparison(*usable(labels, embeddings), self.match)
 
     def reweight(self, pairs: Pairs) -> Pairs:
-        """The pairs after the miner and then the importance weights."""
-        return _reweighted("importance", self.importance, _reweighted("miner", self.miner, pairs))
+        """The pairs after the miner and then the importance weights; a NaN weight makes its anchor NaN."""
+        pairs = _reweighted("importance", self.importance, _reweighted("miner", self.miner, pairs))
+        if _is_of_tfdml(self):  # whose weights are finite
+            return pairs
+        zeros = 0.0 * ops.sum(pairs.positive + pairs.negative, axis=1, keepdims=True)
+        return pairs._replace(anchors=pairs.anchors + ops.cast(zeros, pairs.anchors.dtype))
 
     def on_pairs(self, pairs: Pairs) -> Tensor:
         """One value per anchor, `(anchors,)`, of any `Pairs`, such as a batch against a memory, which it reweights."""

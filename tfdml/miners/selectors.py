@@ -18,6 +18,7 @@ from tfdml.miners.distance_weighted import inverse_density, on_sphere, require_l
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.positives import at, nearest
+from tfdml.pairs.squared_distances import eps
 
 NegativeSelector: TypeAlias = Callable[[Pairs, Tensor], Callable[[Tensor], Tensor]]
 
@@ -53,12 +54,18 @@ def semi_hard_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
     """
     farthest = nearest(-d, pairs.negative > 0)
     d_an = ops.where(pairs.negative > 0, d, float("inf"))
+    least = _least_difference(d)
 
     def select(p):
-        selected = nearest(d_an, d_an > at(p, d))
+        selected = nearest(d_an, d_an > at(p, d) + least)
         return ops.where(selected < 0, farthest, selected)
 
     return select
+
+
+def _least_difference(d):
+    """What rounding may add to a distance, so that equal rows are as far as each other, `(anchors, 1)`."""
+    return 4.0 * eps(d) * ops.amax(ops.abs(ops.stop_gradient(d)), axis=1, keepdims=True)
 
 
 @serializable
@@ -92,10 +99,11 @@ class SemiHardNegatives(Settings):
         limit = float("inf") if self.max_distance is None else self.max_distance
         d_an = ops.where((pairs.negative > 0) & (d < limit), d, float("inf"))
         margin = float("inf") if self.margin is None else self.margin
+        least = _least_difference(d)
 
         def select(p):
             d_ap = at(p, d)
-            return nearest(d_an, (d_an > d_ap) & (d_an < d_ap + margin))
+            return nearest(d_an, (d_an > d_ap + least) & (d_an < d_ap + margin))
 
         return select
 
