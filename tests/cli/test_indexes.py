@@ -5,9 +5,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -134,6 +131,7 @@ def test_items_are_removed_with_their_thumbnails_and_added_again(shop, choice, g
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
+        ("remove run --where color=red", "column 'color', expected one of class, path.\n"),
         ("remove run 0 7", "1 ids that are not in the index, such as 7"),
         ("remove run seven", "the id ['seven'], expected whole numbers"),
         ("remove run --path photos/z", "--path photos/z, expected a file of the index"),
@@ -341,47 +339,3 @@ def test_embeddings_of_an_earlier_version_learn_their_files(shop, out):
     assert models.read_embeddings(out).files == {}
     assert counts(changed(shop, f"add {out} photos --model run")[0]) == NONE | {"updated": 6, "unchanged": 0}
     assert counts(changed(shop, f"add {out} photos --model run")[0]) == NONE
-
-
-KILLS = 3
-WORKER = """
-import sys
-from tests.cli.test_commands import Blocks, decode
-from tfdml import cli
-from tfdml.cli import inputs
-
-inputs.open_model = lambda path, view: (Blocks(), decode)
-print("begun", flush=True)
-while True:
-    for command in ("index add run photos", "index remove run --path photos/a"):
-        assert cli.main(command.split()) == 0
-"""
-
-
-@pytest.mark.nightly
-def test_kills_lose_double_and_mix_no_item(shop):
-    whole, random = by_path(), np.random.default_rng(0)
-    vectors = {path: vector for path, (_, vector) in whole.items()}
-    rest = {path for path in whole if "/a/" not in path}
-    newer, versions = inputs.newer_index("run/index", None), 0
-    folders = f"{os.environ.get('PYTHONPATH', '')}{os.pathsep}{Path(__file__).parents[2]}"
-    for _ in range(KILLS):
-        with subprocess.Popen(
-            [sys.executable, "-c", WORKER], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": folders}
-        ) as worker:
-            assert worker.stdout.readline() == "begun\n"
-            end = time.monotonic() + random.uniform(0.2, 3)
-            while time.monotonic() < end:
-                index = newer()
-                versions += index is not None
-                for path, (_, vector) in by_path().items():  # as a server reads it
-                    np.testing.assert_allclose(vector, vectors[path], atol=1e-6)
-            assert worker.poll() is None
-            worker.kill()
-        after, index = by_path(), search.load("run/index")
-        assert set(after) in (set(whole), rest)
-        assert len(index) == len(after)
-        Thumbnails.load("run/thumbnails.npz")
-    assert versions > 0
-    assert changed(shop, "add run photos")[1] == 0
-    assert set(by_path()) == set(whole)

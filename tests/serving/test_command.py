@@ -81,6 +81,20 @@ def test_an_index_inside_the_model_has_a_page(serve, monkeypatch):
     assert json.loads(printed)["page"] in json.loads(printed)["model"]
 
 
+@pytest.mark.parametrize(
+    ("has_index", "said"), [(True, "3 items in its index: :predict"), (False, "no index: :search")]
+)
+def test_items_of_the_export_that_the_run_does_not_have_are_said(serve, run_folder, version_two, has_index, said):
+    model = export.load("any")
+    model.search = {"vectors": 5}
+    if not has_index:
+        shutil.rmtree(run_folder / "index")
+    code, _, errors, _ = serve(f"{run_folder} --port 0")
+    assert (code, said in errors, errors.count("\n")) == (0, True, 1)
+    model.search = {"vectors": 3}
+    assert has_index != bool(serve(f"{run_folder} --port 0")[2])
+
+
 def test_options_are_limits_of_the_server(serve):
     limits = "--max-bytes 1 --max-pixels 2 --max-images 3 --max-neighbors 4 --max-requests 5 --seconds 6"
     *_, made = serve(f"folder --port 0 --name cats --batch-size 8 --item-column product {limits}")

@@ -117,6 +117,10 @@ def started(*command):
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+def is_writing():
+    return any(Path("run").glob(".partial-*"))
+
+
 def items():
     """The path and the vector of each item, by its id."""
     index = search.load("run/index")
@@ -166,7 +170,10 @@ def test_kills_of_writers_lose_nothing_and_fail_no_request(shop, monkeypatch):
             number = len(delays)
             command = COMMANDS[versions.index(before)]
             child = begun(command)
-            time.sleep(random.uniform(0, seconds[command]))
+            end = time.monotonic() + seconds[command] * (2 if number % 2 else random.uniform(0, 1))
+            while time.monotonic() < end and not (number % 2 and is_writing()):
+                time.sleep(0.001)
+            time.sleep(random.uniform(0, 0.05) if number % 2 else 0)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
             code, now = int(worker.stdout.readline()), version_now()
@@ -176,6 +183,7 @@ def test_kills_of_writers_lose_nothing_and_fail_no_request(shop, monkeypatch):
             begun(command)
             assert worker.stdout.readline() == "0\n", Path("worker.log").read_text()[-2000:]
             seconds[command], begin, before = time.monotonic() - begin, time.monotonic(), version_now()
+            assert not is_writing()
             while any(client.latest != versions.index(before) for client in clients):
                 time.sleep(0.01)
                 assert server.poll() is None

@@ -272,6 +272,7 @@ def run_serve(options: argparse.Namespace) -> int:
             has_page = index is not None or "search" in getattr(model, "signatures", ())
             record = {"model": f"{url}v1/models/{options.name}", "page": url if has_page else None}
             if is_training_run(options.model):
+                _say_index_of_export(options, model, index)
                 record |= _served_files(options, model, index, thumbnails)
             print_result(options, record, [f"{name}: {address}" for name, address in record.items() if address])
             sys.stdout.flush()
@@ -332,6 +333,16 @@ def name_of_run(model: str) -> str:
     """The name of the folder of a run, as an address has it; "model" for any other model."""
     letters = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(model).resolve().name).lstrip("._-")
     return letters if letters and is_training_run(model) else "model"
+
+
+def _say_index_of_export(options, model, index):
+    """Say that the index in an export has items of the training, where the run has others now, or no index."""
+    items = (getattr(model, "search", None) or {}).get("vectors")
+    if items is None or options.index is not None or (index is not None and len(index) == items):
+        return
+    now = f"no index: :search answers {items:,} items" if index is None else f"{len(index):,} items in its index"
+    other = "" if index is None else f": :predict with the signature search answers {items:,}"
+    say(f"{options.model} has {now}{other} that its export holds since the training, also those removed since then")
 
 
 def _served_files(options, model, index, thumbnails):
