@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 CODE = ("recipes", "studies", "benchmarks", "tools")
 OF_EVERY_LOSS = {"pairing", "miner", "importance", "match", "anchors_per_block", "name", "reduction", "dtype"}
 # The most lines of each kind. A change that needs more raises its number, and its commit says why.
-LINES = {"tfdml/**/*.py": 54_300, "tests/**/*.py": 52_800, "docs/**/*.md": 13_100}
+LINES = {"tfdml/**/*.py": 54_450, "tests/**/*.py": 53_400, "docs/**/*.md": 13_300}
 
 
 # Names without a user, by the reason for which they stay.
