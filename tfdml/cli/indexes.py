@@ -178,8 +178,8 @@ def _moved(items, files, current, rows, states):
     keys = lambda path, checksum, box: {(path, box), (os.path.basename(path), checksum, box)}  # noqa: E731
     wanted = set().union(*(keys(paths[number], checksums[number], files[number][1]) for number in new))
     for (file, box), row in rows.items() if new else ():
-        found = wanted & keys(names[row] or "", states[row], box)
-        for key in found if found and not os.path.lexists(file) else ():
+        shared = wanted & keys(names[row] or "", states[row], box)
+        for key in shared if shared and not os.path.lexists(file) else ():
             gone.setdefault(key, []).append(row)
     moved: dict[int, int] = {}
     left = {row for listed in gone.values() for row in listed}
