@@ -64,7 +64,7 @@ def semi_hard_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def _least_difference(d):
-    """What rounding may add to a distance, so that equal rows are as far as each other, `(anchors, 1)`."""
+    """The most that rounding may add to a distance, so that equal rows are as far as each other, `(anchors, 1)`."""
     return 4.0 * eps(d) * ops.amax(ops.abs(ops.stop_gradient(d)), axis=1, keepdims=True)
 
 
