@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from tfdml._core.pages import escape
-from tfdml._core.terminal import as_cells, from_cells, show_progress, visible
+from tfdml._core.terminal import as_cells, from_cells, show_progress, show_stage, visible
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,7 @@ def test_a_terminal_shows_a_bar_that_ends_its_line(capsys, monkeypatch):
     assert capsys.readouterr().err == "".join(bars) + f"\rexamples embedded [{'=' * 30}] 1,000/1,000\n"
 
 
-def test_a_file_shows_none(capsys):
+def test_a_file_shows_no_bar_but_the_end_of_a_stage(capsys):
     show_progress("examples embedded", 1, 2)
-    assert capsys.readouterr().err == ""
+    show_stage("images embedded", 2000)
+    assert capsys.readouterr().err == "images embedded: 2,000\n"

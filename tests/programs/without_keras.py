@@ -3,6 +3,8 @@
 Runs where nothing but tfdml and its requirements is installed.
 """
 
+import contextlib
+import io
 import tempfile
 
 import numpy as np
@@ -32,7 +34,11 @@ def main(folder):
         file.writelines(f"{label}\n" for label in ("label", *labels))
     files = [f"{folder}/{name}" for name in ("near.npy", "far.npy", "labels.csv")]
     assert cli.main(["compare", *files[:2], "--labels", files[2]]) == 0
-    assert cli.main(["zoo", "list"]) == 1
+    for words in (["zoo", "list"], ["zoo", "check"], ["clean", folder, "--out", f"{folder}/findings"]):
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            assert cli.main(words) == 1
+        assert f"tfdml {words[0]} needs keras and tensorflow: pip install tfdml[tensorflow]." in said.getvalue(), words
 
 
 def answer(name):

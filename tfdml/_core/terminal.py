@@ -36,3 +36,9 @@ def show_progress(what: str, done: int, total: int) -> None:
     if sys.stderr.isatty():
         bar = "=" * (_WIDTH * done // max(total, 1))
         print(f"\r{what} [{bar:<{_WIDTH}}] {done:,}/{total:,}", end="\n" * (done == total), file=sys.stderr, flush=True)
+
+
+def show_stage(what: str, total: int) -> None:
+    """A line at the end of a stage of a long command; nothing on a terminal, which has a bar."""
+    if not sys.stderr.isatty():
+        print(f"{what}: {total:,}", file=sys.stderr, flush=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tfdml._core.checks import names_of_labels, require, require_fraction, require_seed, require_whole
+from tfdml._core.terminal import show_stage
 from tfdml.cleaning.calibration import different, score_copies_of, without_threshold
 from tfdml.cleaning.findings import Finding, Findings
 from tfdml.cleaning.pixel_checks import Thumbnails, candidates, checksums, first_rows, verified
@@ -189,6 +190,7 @@ class _Images:
             splits += [split] * len(rows)
             self.unreadable += [Finding("unreadable", name, split, suggestion=reason) for _, name, reason in skipped]
         self.vectors, self.splits, self.labels = np.concatenate(vectors), np.array(splits), np.array(labels)
+        show_stage("images embedded", len(self.vectors))
         require(len(self.vectors) > 1, f"{len(self.vectors)} image that can be read", "at least two")
         self.thumbnails = Thumbnails(self.subsets) if is_verified else None
         self._compare()

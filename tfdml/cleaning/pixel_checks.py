@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.optional import tf
-from tfdml._core.terminal import show_progress
+from tfdml._core.terminal import show_progress, show_stage
 from tfdml.cleaning.registration import Prepared, Thumbnail, registered, thumbnail
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.search import Exact
@@ -117,3 +117,4 @@ def _with_progress(what, values, count):
         yield value
         if number % 64 == 0 or number == count:
             show_progress(what, number, count)
+    show_stage(what, count)

@@ -50,10 +50,12 @@ class Registration(NamedTuple):
 
 def thumbnail(pixels: np.ndarray) -> Thumbnail:
     """The `Thumbnail` of pixels `(height, width, 3)` or `(height, width, 1)`, by means of the pixels around each."""
-    pixels = np.asarray(pixels, np.float32)
-    gray = pixels @ _LUMA if pixels.shape[2] >= 3 else pixels[..., 0]
-    height, width = gray.shape
-    return Thumbnail(_resizer(height, SIDE) @ gray @ _resizer(width, SIDE).T, height, width)
+    pixels = np.asarray(pixels)
+    height, width, channels = pixels.shape
+    strips = _reducer(height) @ pixels.reshape(height, -1).astype(np.float32)
+    strips = strips.reshape(SIDE, width, channels)
+    gray = np.einsum("hwc,c->wh", strips, _LUMA) if channels >= 3 else strips[..., 0].T
+    return Thumbnail(np.ascontiguousarray((_reducer(width) @ gray).T), height, width)
 
 
 def register(first: np.ndarray, second: np.ndarray) -> Registration:
@@ -241,6 +243,14 @@ def _resizer(old, new):
     distance = np.abs(centers[:, None] - np.arange(old)) / max(scale, 1)
     weights = np.maximum(1 - distance, 0)
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+@functools.lru_cache(maxsize=64)
+def _reducer(old):
+    """The resizer to a side of a thumbnail, sparse: most of it is 0, and threads of dense products wait busily."""
+    import scipy.sparse
+
+    return scipy.sparse.csr_array(_resizer(old, SIDE))
 
 
 _shrinker = functools.cache(functools.partial(_resizer, SIDE))  # to a side of a template, at most as long

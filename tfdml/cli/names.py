@@ -22,6 +22,7 @@ _EXTRAS = {
     **dict.fromkeys(("matplotlib", "PIL"), "plots"),
     "pyarrow": "tables",
     "faiss": "faiss",
+    **dict.fromkeys(("keras", "tensorflow"), "tensorflow"),
 }
 
 
@@ -40,10 +41,12 @@ def require_packages(options: argparse.Namespace) -> None:
 
 
 def _packages(options):
-    """The packages of extras that the arguments of a command need; `tfdml train` names those that it needs itself."""
+    """The packages of extras that the arguments of a command need; `tfdml train` names its own ones itself."""
+    common = [] if options.command in ("compare", "drift") else ["keras", "tensorflow"]
     if options.command == "train":
-        return []
+        return common
     return [
+        *common,
         *(["aiohttp", "msgspec", "prometheus_client"] if options.command == "serve" else []),
         *(["matplotlib", "PIL"] if getattr(options, "html", None) else []),
         *(["pyarrow"] if _has_parquet(options) else []),

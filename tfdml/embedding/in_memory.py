@@ -1,5 +1,6 @@
 """Embeddings of a whole set, computed one batch at a time."""
 
+import contextlib
 import functools
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -11,8 +12,6 @@ import numpy as np
 from tfdml._core.checks import as_readable, is_labeled_set, require, require_whole
 from tfdml._core.checksums import fingerprint
 from tfdml._core.terminal import show_progress
-from tfdml.datasets.integrity import require_whole_files
-from tfdml.datasets.loading import named_rows
 from tfdml.embedding.vectors import Vectors, with_model
 from tfdml.typing import Embedder, Examples
 
@@ -52,6 +51,8 @@ def embed(model: Embedder, data: Examples, *, batch_size: int = 256) -> Vectors:
             another format are found before the first batch.
     """
     if hasattr(data, "unreadable_files"):
+        from tfdml.datasets.integrity import require_whole_files
+
         require_whole_files(data)
     embeddings = np.asarray(embedder(data, batch_size)(model).embeddings)
     is_known = hasattr(model, "weights") or isinstance(getattr(model, "fingerprint", None), str)
@@ -76,12 +77,22 @@ def embedder(data: Any, batch_size: int, rows: np.ndarray | None = None) -> Call
     batches = functools.cache(lambda: _batches(data, batch_size, rows))
 
     def embedded(model):
-        require(callable(model), f"a model of type {type(model).__name__}", "embed(model, data), a model first")
+        is_model = callable(model) or hasattr(model, "predict_on_batch")
+        require(is_model, f"a model of type {type(model).__name__}", "embed(model, data), a model first")
         draw, count = batches()
-        with named_rows():
+        with _named_rows(data):
             return Embedded(*embed_batches(model, _with_progress(draw(), count)))
 
     return embedded
+
+
+def _named_rows(data):
+    """The context in which errors name their rows; arrays are not loaded, and need no Keras."""
+    if not (is_labeled_set(data) or hasattr(data, "element_spec")):
+        return contextlib.nullcontext()
+    from tfdml.datasets.loading import named_rows
+
+    return named_rows()
 
 
 def _batches(data, batch_size, rows):
