@@ -1,6 +1,5 @@
 """Embeddings of a whole set, computed one batch at a time."""
 
-import contextlib
 import functools
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -78,19 +77,10 @@ def embedder(data: Any, batch_size: int, rows: np.ndarray | None = None) -> Call
         is_model = callable(model) or hasattr(model, "predict_on_batch")
         require(is_model, f"a model of type {type(model).__name__}", "embed(model, data), a model first")
         draw, count = batches()
-        with _named_rows(data):
+        with named_rows():
             return Embedded(*embed_batches(model, _with_progress(draw(), count)))
 
     return embedded
-
-
-def _named_rows(data):
-    """The context in which errors name their rows; arrays are not loaded, and need no Keras."""
-    if not (is_labeled_set(data) or hasattr(data, "element_spec")):
-        return contextlib.nullcontext()
-    from tfdml.datasets.loading import named_rows
-
-    return named_rows()
 
 
 def _batches(data, batch_size, rows):
