@@ -342,7 +342,7 @@ def test_files_of_a_flat_folder_that_are_left_out_are_counted(photos, capsys):
     written(["flat/1.png", "flat/2.jp2", "flat/.png"])
     with pytest.warns(UserWarning, match=r"formats that are not read: 1 \.jp2"):
         assert len(inputs.open_folder(Path("flat"), datasets.Preprocessing(size=8))) == 1
-    assert "left out of the set: 1, first flat/2.jp2: suffix '.jp2'" in capsys.readouterr().err
+    assert "left out of the set: 2, first flat/2.jp2: suffix '.jp2'" in capsys.readouterr().err
 
 
 def test_removing_a_cache_leaves_the_folders_of_others(tmp_path):
