@@ -174,6 +174,7 @@ def test_a_label_is_set_and_items_are_listed_without_what_is_the_owners(shop):
     lines = shop("index list run")[1].strip("\n").split("\n")
     assert len(lines) == 6
     assert [line.split() for line in lines][-1] == ["5", "-", "photos/c/5.png"]
+    assert shop("index list run --where class=")[1].split() == ["5", "-", "photos/c/5.png"]
     photo("photos/c/5.png", 222)
     assert changed(shop, "add run photos")[0]["updated"] == 1
     assert shop("index list run 5")[1].split() == ["5", "c", "photos/c/5.png"], "a label where there was none"

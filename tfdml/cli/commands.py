@@ -213,17 +213,19 @@ def _lines_of_neighbors(record):
 
 
 def _mask(conditions, index):
-    """The vectors whose columns have one of the values of `COLUMN=VALUE`, `(n,)` bool."""
+    """The vectors whose columns have one of the values of `COLUMN=VALUE`, `(n,)` bool; an empty value is no value."""
     columns = index.metadata.column_names if index.metadata is not None else []
-    where: dict[str, list[str]] = {}
+    where: dict[str, list[str | None]] = {}
     for column, _, value in (condition.partition("=") for condition in conditions):
         require(
             column in columns,
             f"column {column!r}",
             f"one of {', '.join(without_owner(columns)) or 'an index with metadata'}",
         )
-        where.setdefault(column, []).append(value)
-        if not index.count({column: value}):
+        is_text = "string" in str(index.metadata[column].type)
+        values = [value] if value else ["", None] if is_text else [None]
+        where.setdefault(column, []).extend(values)
+        if not index.count({column: values}):
             expected = f"others, such as {close_values(index.metadata, column, value)}"
             require(False, f"{column}={value}, values that no item has", expected)
     mask = index.mask(where)
