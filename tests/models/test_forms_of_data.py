@@ -336,7 +336,7 @@ def test_a_model_that_is_not_compiled_says_so_as_keras_does():
             method(X, Y)
 
 
-@pytest.mark.parametrize("copied", [keras.models.clone_model, "file"], ids=str)
+@pytest.mark.parametrize("copied", [keras.models.clone_model, "file"], ids=["clone", "file"])
 def test_a_clone_and_a_loaded_model_train_as_the_model_does(copied, tmp_path):
     keras.utils.set_random_seed(0)
     model = models.EmbeddingModel(*frozen())
