@@ -290,20 +290,18 @@ def _one_of(processes):
 
     TensorFlow has a thread for each core, and one for each file that is decoded: a model does not wait for large files.
     """
-    from tfdml.serving.limits import PARALLEL_FILES
-
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    os.environ.setdefault("TF_NUM_INTEROP_THREADS", str(cores + PARALLEL_FILES))
-    if processes == 1:
-        yield
-        return
-    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(max(1, cores // processes)))
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        if processes > 1:
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # the import of tfdml.serving reads it
+            os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(max(1, cores // processes)))
+        from tfdml.serving.limits import PARALLEL_FILES
+
+        os.environ.setdefault("TF_NUM_INTEROP_THREADS", str(cores + PARALLEL_FILES))
         try:
             yield
         finally:
-            del os.environ["PROMETHEUS_MULTIPROC_DIR"]
+            os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
 
 
 def _run_processes(options, application, listening):
