@@ -135,7 +135,7 @@ SAME = {
     "gradients clipped together": (plain, {"optimizer": lambda: SGD(0.1, global_clipnorm=0.3)}),
     "clipped values": (plain, {"optimizer": lambda: SGD(0.1, clipvalue=0.05)}),
     "averaged weights": (plain, {"optimizer": lambda: SGD(0.1, use_ema=True, ema_momentum=0.5)}),
-    "decayed weights": (plain, {"optimizer": lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1)}),
+    "decayed weights": (plain, {"optimizer": lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1, epsilon=1e-3)}),
 }
 EVALUATED = {
     "a loss",
