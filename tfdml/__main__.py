@@ -49,10 +49,11 @@ def _without_log_lines(kinds: str) -> Iterator[None]:
     sys.stderr.flush()
     shown = os.dup(2)
     words = [sys.executable, "-I", "-S", "-c", _FILTER % kinds]
-    reader = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=shown)
-    assert reader.stdin is not None
-    os.dup2(reader.stdin.fileno(), 2)
-    reader.stdin.close()
+    read_end, write_end = os.pipe()
+    reader = subprocess.Popen(words, stdin=read_end, stderr=shown)
+    os.dup2(write_end, 2)
+    os.close(read_end)
+    os.close(write_end)
     try:
         yield
     finally:
