@@ -2,21 +2,15 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from tfdml._core.checks import require, require_fraction, require_seed, require_whole
-from tfdml.cleaning.made_copies import COPIES
-from tfdml.cleaning.pixel_checks import (
-    CANDIDATES,
-    Thumbnails,
-    checksum_of_pixels,
-    pixels_of,
-    verified,
-)
-from tfdml.cleaning.registration import has_details, thumbnail
+from tfdml.cleaning.augmented_copies import COPIES
+from tfdml.cleaning.pixel_checks import CANDIDATES, checksum_of_pixels, has_details, pixels_of, verified
+from tfdml.cleaning.registration import Thumbnail, thumbnail
 from tfdml.datasets import LabeledSet
 from tfdml.embedding.in_memory import embed
 from tfdml.search.duplicates.binomial import binomial_interval
@@ -177,7 +171,8 @@ def score_copies(
     rows = different(data, np.random.default_rng(seed).permutation(len(data)), sample)
     received = f"{len(rows)} different {'image' if len(rows) == 1 else 'images'} with details"
     require(len(rows) > 1, received, "at least two, of which one is not a copy of the other")
-    return score_copies_of(rows, model, data, embeddings, center, verify, floor, seed)
+    thumbnail_of = cache(lambda row: thumbnail(pixels_of(data, row)[0])) if verify else None
+    return score_copies_of(rows, model, data, embeddings, center, thumbnail_of, floor, seed)
 
 
 def different(data: LabeledSet, order: Iterable[int], sample: int) -> np.ndarray:
@@ -198,55 +193,54 @@ def score_copies_of(
     data: LabeledSet,
     embeddings: np.ndarray,
     center: np.ndarray | float,
-    verify: bool,
+    thumbnail_of: Callable[[int], Thumbnail] | None,
     floor: float | None,
     seed: int,
     batch_size: int = 64,
 ) -> CopyScores:
-    """`score_copies` of the images of these rows."""
-    unit = l2_normalize(np.asarray(embeddings, np.float32))
-    subset, products, copies, thumbnails = data.take(rows), {}, {}, {}
-    for name, copy in COPIES.items():
-        rng = np.random.default_rng([seed, *name.encode()])
-        loaded, thumbnails[name] = zip(*(_copy(subset, row, copy, rng) for row in range(len(rows))), strict=True)
-        copies[name] = np.stack(loaded)
-        vectors = np.asarray(embed(model, copies[name], batch_size=batch_size), np.float32)
+    """`score_copies` of the images of these rows; `thumbnail_of` is None without verification."""
+    unit, products = l2_normalize(np.asarray(embeddings, np.float32)), {}
+    rngs = {name: np.random.default_rng([seed, *name.encode()]) for name in COPIES}
+    made = [_copies(data, row, rngs) for row in rows]
+    copies = {name: np.stack([each[name][0] for each in made]) for name in COPIES}
+    for name, images in copies.items():
+        vectors = np.asarray(embed(model, images, batch_size=batch_size), np.float32)
         products[name] = l2_normalize(vectors - center) @ unit.T
-    if not verify:
+    if thumbnail_of is None:
         return CopyScores(products, copies, rows, None, lambda scores: unit[scores.rows] @ unit.T)
     if floor is None:
         matched = [each[np.arange(len(rows)), rows] for each in products.values()]
         floor = float(np.quantile(matched, 1 - _CANDIDATE_RECALL))
-    images = Thumbnails([data])
-    scores = {name: _registered(each, floor, thumbnails[name], images) for name, each in products.items()}
-    return CopyScores(scores, copies, rows, floor, partial(_between_originals, images=images))
+    thumbnails = {name: [each[name][1] for each in made] for name in COPIES}
+    scores = {name: _registered(each, floor, thumbnails[name], thumbnail_of) for name, each in products.items()}
+    return CopyScores(scores, copies, rows, floor, partial(_between_originals, thumbnail_of=thumbnail_of))
 
 
-def _registered(products, floor, copies, originals):
+def _registered(products, floor, thumbnails, thumbnail_of):
     """Scores of the candidates of copies, `(copies, n)`; -1 for other images."""
     scores = np.full(products.shape, -1.0)
     count = min(CANDIDATES, products.shape[1])
     columns = np.argpartition(-products, count - 1, axis=1)[:, :count]
     copy, column = np.nonzero(np.take_along_axis(products, columns, axis=1) >= floor)
     pairs = np.stack([copy, columns[copy, column]], axis=1)
-    scores[tuple(pairs.T)] = verified(pairs, copies, originals)
+    scores[tuple(pairs.T)] = verified(pairs, thumbnails.__getitem__, thumbnail_of)
     return scores
 
 
-def _copy(data, row, copy, rng):
-    """A copy of an image, of the shape that the model takes, and its thumbnail."""
+def _copies(data, row, rngs):
+    """By kind, a copy of an image, of the shape that the model takes, and its thumbnail."""
     pixels, load = pixels_of(data, row)
-    pixels = np.ascontiguousarray(copy(pixels, rng))
-    return np.asarray(load(pixels)), thumbnail(pixels)
+    copies = {name: np.ascontiguousarray(copy(pixels, rngs[name])) for name, copy in COPIES.items()}
+    return {name: (np.asarray(load(copy)), thumbnail(copy)) for name, copy in copies.items()}
 
 
-def _between_originals(scores, images):
+def _between_originals(scores, thumbnail_of):
     """See `CopyScores.between`."""
     highest = np.max(list(scores.by_kind.values()), axis=0)
     is_like = highest >= _alike(scores.matched(), is_verified=True)
     is_like[np.arange(len(highest)), scores.rows] = False
     pairs, between = np.argwhere(is_like), np.full(highest.shape, -1.0)
-    between[is_like] = verified(np.stack([scores.rows[pairs[:, 0]], pairs[:, 1]], axis=1), images, images)
+    between[is_like] = verified(np.stack([scores.rows[pairs[:, 0]], pairs[:, 1]], axis=1), thumbnail_of)
     return between
 
 
