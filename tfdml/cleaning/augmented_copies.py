@@ -8,6 +8,8 @@ from types import MappingProxyType
 
 import numpy as np
 
+from tfdml._core.optional import tf
+
 Copy = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
@@ -20,16 +22,12 @@ def crop(pixels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def jpeg(pixels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """The image after a JPEG of a quality from 10 to 50."""
-    import tensorflow as tf
-
     file = tf.io.encode_jpeg(pixels, quality=int(rng.integers(10, 51)))
     return tf.io.decode_jpeg(file, channels=3).numpy()
 
 
 def resize(pixels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """The image at 0.3 to 0.8 of its size, and its width stretched by up to 0.1 of it."""
-    import tensorflow as tf
-
     scale, width_scale = rng.uniform(0.3, 0.8), 1 + rng.uniform(-0.1, 0.1)
     sides = [max(1, round(side * by)) for side, by in zip(pixels.shape[:2], (scale, scale * width_scale), strict=True)]
     return _as_bytes(tf.image.resize(pixels, sides, antialias=True).numpy())

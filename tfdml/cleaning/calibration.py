@@ -1,7 +1,7 @@
 """The similarity from which images are near-duplicates, calibrated on copies of the images themselves."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from tfdml.search.duplicates.binomial import binomial_interval
 from tfdml.search.scores import l2_normalize
 from tfdml.typing import Embedder
 
+ABOVE = float(np.nextafter(1, 2))  # a threshold that nothing reaches
 _ALIKE, _ALIKE_VERIFIED = 0.5, 0.1  # quantile of the scores of copies from which images are duplicates already
 _KEPT_RECALL = 0.97  # share of the copies below whose score the threshold stays
 _CANDIDATE_RECALL = 0.99  # share of the copies that are candidates by their similarity
@@ -42,21 +43,12 @@ class Calibration:
     empty.
     """
 
-    similarity: float
-    precision: float | None
-    recall: Mapping[str, Recall]
     images: int
+    similarity: float = ABOVE
+    precision: float | None = None
+    recall: Mapping[str, Recall] = field(default_factory=dict)
     registration: float | None = None
     problem: str = ""
-
-
-def without_threshold(images: int, problem: str, *, verify: bool) -> Calibration:
-    """The `Calibration` on so many images that cannot tell copies from others, for a reason."""
-    above = float(np.nextafter(1, 2))
-    return Calibration(
-        similarity=above, precision=None, recall={}, images=images, registration=above if verify else None,
-        problem=problem,
-    )  # fmt: skip
 
 
 class CopyScores(NamedTuple):
@@ -102,11 +94,12 @@ class CopyScores(NamedTuple):
         wrong = np.concatenate([each[is_clear][~is_like[is_clear]] for each in self.by_kind.values()])
         if not len(wrong):
             problem = f"none of its {len(self.rows)} images differs from the others as from its own copies"
-            return without_threshold(len(self.rows), problem, verify=is_verified)
+            return Calibration(images=len(self.rows), registration=ABOVE if is_verified else None, problem=problem)
         threshold = _least_similarity(matched_scores, wrong, precision, least=0.0 if is_verified else -np.inf)
         if threshold > 1:
             problem = f"no score has a precision of {precision:g}: other images are as alike as copies"
-            return without_threshold(int(is_clear.sum()), problem, verify=is_verified)
+            images = int(is_clear.sum())
+            return Calibration(images=images, registration=ABOVE if is_verified else None, problem=problem)
         if is_verified:
             threshold = _halfway(matched_scores, wrong, threshold)
         return Calibration(
@@ -270,7 +263,7 @@ def _least_similarity(positive, negative, precision, least=-np.inf):
     ends = np.append(values[1:] < values[:-1], True)
     shares = np.cumsum(is_right) / np.arange(1, len(values) + 1)
     sufficient = np.flatnonzero(ends & (shares >= precision) & (values > least))
-    return float(min(values[sufficient[-1]], 1)) if len(sufficient) else float(np.nextafter(1, 2))
+    return float(min(values[sufficient[-1]], 1)) if len(sufficient) else ABOVE
 
 
 def _precision(positive, negative, similarity):

@@ -2,30 +2,19 @@
 
 import contextlib
 import hashlib
-import itertools
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 
 from tfdml._core.checks import names_of_labels, require, require_fraction, require_seed, require_whole
 from tfdml._core.terminal import show_stage
-from tfdml.cleaning.calibration import different, score_copies_of, without_threshold
+from tfdml.cleaning import pixel_checks
+from tfdml.cleaning.calibration import ABOVE, Calibration, different, score_copies_of
 from tfdml.cleaning.findings import Finding, Findings
-from tfdml.cleaning.pixel_checks import (
-    OFTEN,
-    Described,
-    Describing,
-    are_telling,
-    candidates,
-    checksums,
-    first_rows,
-    has_details,
-    placeholder_copies,
-    split_descriptions,
-    verified,
-)
 from tfdml.datasets import LabeledSet
 from tfdml.embedding.in_memory import embed_loadable
 from tfdml.embedding.to_disk import embed_cached, remove_cached
@@ -57,8 +46,7 @@ def clean(
 ) -> Findings:
     """List what to look at before a set is used; nothing is changed or deleted.
 
-    * A leak is a pair of near-duplicates in two sets, such as training and test.
-    * A duplicate is an image of a group of near-duplicates in one set, beside the first image of the group.
+    * A leak is a pair of near-duplicates in two sets, such as training and test; a duplicate is one in a set.
     * A label suspect is an image whose three nearest neighbors all have one other label.
     * An outlier is an image whose mean distance to its five nearest neighbors is more than five robust standard
       deviations above the median of its class, or, where that has fewer than ten images, of all images.
@@ -99,9 +87,8 @@ def clean(
             None: from 50,000 images on.
         seed: of the calibration and the search.
         batch_size: number of images embedded at the same time.
-        cache: folder to which embeddings are written every 16 batches, from which the same call resumes after an
-            interruption. It stays. Damaged embeddings, and embeddings of other files, another model or batch size, are
-            replaced with a warning.
+        cache: folder to which embeddings are written every 16 batches, and from which the same call resumes. It stays.
+            Damaged embeddings, and those of other files, models or batch sizes, are replaced with a warning.
 
     Returns:
         A record that prints as a summary: `listed`, findings with the fields `kind` ("leak", "duplicate", "label",
@@ -128,7 +115,7 @@ def clean(
     findings = list(_copies(images, pairs))
     groups = groups[images.number]
     firsts, counts = np.unique(groups, return_counts=True)  # one image of each group of near-duplicates
-    firsts = firsts[counts <= OFTEN * np.median(counts)]
+    firsts = firsts[counts <= pixel_checks.OFTEN * np.median(counts)]
     if len(firsts) > 1:
         rows, is_telling = images.rows[firsts], images.is_telling[firsts]
         labels = np.unique(images.labels, return_inverse=True)[1]
@@ -143,19 +130,23 @@ def clean(
 
 def _calibration(images, model, precision, sample, verify, seed, batch_size):
     """The calibration on the set with the most different images; checksums draw them, so more images change few."""
-    numbers, data, start = images.to_calibrate()
-    rows = images.rows[numbers]
-    subset = data.take(rows - start)
+    rows = images.rows[images.is_ordinary]
+    splits = np.repeat(np.arange(len(images.subsets)), [len(data) for data in images.subsets])
+    largest = np.bincount(splits[rows]).argmax()
+    rows = rows[splits[rows] == largest]
+    subset = images.subsets[largest].take(rows - splits.searchsorted(largest))
     keys = [hashlib.sha256(f"{seed} ".encode() + images.contents[row]).digest() for row in rows.tolist()]
     order = sorted(range(len(rows)), key=keys.__getitem__)
     if verify:
-        with_details = (row for row in order if has_details(images.thumbnails[rows[row]]))
-        copied = np.array(sorted(itertools.islice(with_details, sample)), np.int64)
+        with_details = (row for row in order if pixel_checks.has_details(images.thumbnails[rows[row]]))
+        copied = np.array(sorted(islice(with_details, sample)), np.int64)
     else:
         copied = different(subset, order, sample)
     if len(copied) < 2:
-        images_with_details = f"{len(copied)} different {'image' if len(copied) == 1 else 'images'} with details"
-        return without_threshold(len(copied), f"{images_with_details}, expected at least two", verify=verify)
+        problem = (
+            f"{len(copied)} different {'image' if len(copied) == 1 else 'images'} with details, expected at least two"
+        )
+        return Calibration(images=len(copied), registration=ABOVE if verify else None, problem=problem)
     thumbnail_of = (lambda row: images.thumbnails[rows[row]]) if verify else None
     vectors = images.vectors[rows] - images.center
     scores = score_copies_of(copied, model, subset, vectors, images.center, thumbnail_of, None, seed, batch_size)
@@ -184,8 +175,8 @@ def _verified_pairs(images, floor, registration):
     vectors = images.vectors[images.rows] - images.center
     is_query = images.is_telling.copy()
     is_query[images.copies.rows[:, 1]] = False
-    pairs = candidates(vectors, floor, np.flatnonzero(is_query), np.flatnonzero(images.is_ordinary))
-    scores = verified(images.rows[pairs], images.thumbnails.__getitem__)
+    pairs = pixel_checks.candidates(vectors, floor, np.flatnonzero(is_query), np.flatnonzero(images.is_ordinary))
+    scores = pixel_checks.verified(images.rows[pairs], images.thumbnails.__getitem__)
     rows = np.concatenate([images.copies.rows, pairs[scores >= registration]])
     similarity = np.concatenate([images.copies.similarity, scores[scores >= registration]]).astype(np.float32)
     return SimilarPairs(rows, similarity, None)
@@ -203,12 +194,10 @@ class _Images:
         vectors, self.names, splits, labels, self.unreadable, self.subsets = [], [], [], [], [], []
         for number, (split, data) in enumerate(sets.items()):
             require(len(data) > 0, f"the set {split!r} without images", "at least one")
-            read = replace(data, load=Described(data.load)) if is_verified else data
-            embedder = Describing(model) if is_verified else model
-            if cache is None:
-                embeddings, rows, skipped = embed_loadable(embedder, read, batch_size)
-            else:
-                embeddings, rows, skipped = embed_cached(embedder, read, Path(cache) / str(number), batch_size)
+            read = replace(data, load=pixel_checks.Described(data.load)) if is_verified else data
+            embedder = pixel_checks.Describing(model) if is_verified else model
+            keep = embed_loadable if cache is None else partial(embed_cached, folder=Path(cache) / str(number))
+            embeddings, rows, skipped = keep(embedder, read, batch_size=batch_size)
             vectors.append(embeddings)
             self.subsets.append(data.take(rows))
             self.names += [str(row if data.names is None else data.names[row]) for row in rows.tolist()]
@@ -223,41 +212,27 @@ class _Images:
     def _compare(self, vectors, is_verified):
         """Find the equal images, and those that occur too often."""
         if is_verified:
-            parts = map(split_descriptions, vectors)
-            vectors, thumbnails, contents = zip(*parts, strict=True)
-            self.thumbnails, self.contents = list(itertools.chain(*thumbnails)), list(itertools.chain(*contents))
+            vectors, thumbnails, contents = zip(*map(pixel_checks.split_descriptions, vectors), strict=True)
+            self.thumbnails, self.contents = list(chain(*thumbnails)), list(chain(*contents))
         else:
-            self.contents = checksums(self.subsets)
-        self.vectors = np.concatenate(vectors)
-        self.rows, self.number, counts = np.unique(first_rows(self.contents), return_inverse=True, return_counts=True)
+            self.contents = pixel_checks.checksums(self.subsets)
+        self.vectors, first = np.concatenate(vectors), pixel_checks.first_rows(self.contents)
+        self.rows, self.number, counts = np.unique(first, return_inverse=True, return_counts=True)
         distinct = [self.thumbnails[row] for row in self.rows] if is_verified else []
-        self.copies = placeholder_copies(distinct, counts)
+        self.copies = pixel_checks.placeholder_copies(distinct, counts)
         groups = pair_groups(self.copies.rows, len(self.rows))
         sizes = np.bincount(groups, counts)
-        self.is_ordinary = (sizes <= OFTEN * np.median(sizes[sizes > 0]))[groups]
-        self.is_telling = are_telling(distinct, self.is_ordinary) if is_verified else np.ones(len(self.rows), bool)
+        self.is_ordinary = (sizes <= pixel_checks.OFTEN * np.median(sizes[sizes > 0]))[groups]
+        self.is_telling = np.ones(len(self.rows), bool)
+        if is_verified:
+            self.is_telling = pixel_checks.are_telling(distinct, self.is_ordinary)
         self.is_ordinary &= self.is_telling
         self.center = self.vectors[self.rows[self.is_ordinary]].mean(axis=0)
 
-    def to_calibrate(self):
-        """The ordinary contents of the set with the most of them, the set, and its first row."""
-        numbers, ends = np.flatnonzero(self.is_ordinary), np.cumsum([len(data) for data in self.subsets])
-        split = np.searchsorted(ends, self.rows[numbers], side="right")
-        largest = np.bincount(split).argmax()
-        return numbers[split == largest], self.subsets[largest], ends[largest] - len(self.subsets[largest])
-
-    def finding(self, kind, row, other=None, score=None, suggestion=""):
+    def finding(self, kind, row, other, score, suggestion):
         """A `Finding` of a row, and of another."""
-        finding = Finding(kind, self.names[row], *self._place(row), suggestion=suggestion)
-        if score is not None:
-            finding = finding._replace(score=round(float(score), 6))
-        if other is None:
-            return finding
-        split, label = self._place(other)
-        return finding._replace(other=self.names[other], other_split=split, other_label=label)
-
-    def _place(self, row):
-        return str(self.splits[row]), str(self.labels[row])
+        places = [(self.names[each], str(self.splits[each]), str(self.labels[each])) for each in (row, other)]
+        return Finding(kind, *places[0], *places[1], round(float(score), 6), suggestion)
 
 
 def remove_cache(cache: FilePath) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdml._core.atomic import atomic_write
+from tfdml._core.optional import tf
 from tfdml._core.pages import Card, cards, escape, listed, page
 from tfdml._core.terminal import as_cells
 from tfdml.cleaning.calibration import Calibration
@@ -155,8 +156,6 @@ def _card(name, split, label):
 def _data_uri(name):
     if not Path(name).is_file():
         return ""
-    import tensorflow as tf
-
     try:
         pixels = Preprocessing(size=112, fit="pad", fill=128)(name)
     except tf.errors.OpError:

@@ -4,11 +4,12 @@ import functools
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tfdml._core.checksums import fingerprint
+from tfdml._core.checksums import fingerprint, sha256_of
 from tfdml._core.optional import tf
 from tfdml._core.terminal import show_progress, show_stage
 from tfdml.cleaning.registration import SIDE, Prepared, Thumbnail, agreement, details, gray_thumbnail, registered
@@ -98,7 +99,7 @@ def are_telling(thumbnails: Sequence[Thumbnail], is_ordinary: np.ndarray) -> np.
     Of images without details, one counts for each level of gray.
     """
     have = np.array([has_details(image) for image in thumbnails], bool)
-    levels = {round(float(thumbnails[row].gray.mean()) / 4) for row in np.flatnonzero(is_ordinary & ~have)}
+    levels = {round(float(thumbnails[row].gray.mean()) / 4) for row in np.flatnonzero(is_ordinary & ~have).tolist()}
     return have if (have & is_ordinary).sum() > len(levels) else np.ones(len(have), bool)
 
 
@@ -122,8 +123,9 @@ def placeholder_copies(thumbnails: Sequence[Thumbnail], counts: np.ndarray) -> S
     limit, rows, scores = OFTEN * np.median(sizes[sizes > 0]) if len(small) else 0, [], []
     for root in np.flatnonzero(sizes > limit):
         members = np.flatnonzero(groups == root)
-        mean = details(sum(thumbnails[row].gray for row in members) / len(members))
-        agreements = np.array([agreement(mean, details(thumbnails[row].gray)) for row in members])
+        grays = [thumbnails[row].gray for row in members.tolist()]
+        mean = details(np.mean(grays, axis=0))
+        agreements = np.array([agreement(mean, details(gray)) for gray in grays])
         is_copy = agreements >= _AGREEING
         if counts[members[is_copy]].sum() > limit:
             first, *others = members[is_copy].tolist()
@@ -158,8 +160,8 @@ def pixels_of(data: LabeledSet, row: int) -> tuple[np.ndarray, Any]:
     if isinstance(data.load, Preprocessing):
         key = tf.nest.map_structure(lambda column: tf.convert_to_tensor(column[row]), data.keys)
         return np.asarray(_original(data.load)(key)), _unboxed(data.load)
-    pixels = _as_rgb(data.take([row]).examples()[0])
-    return pixels, Preprocessing(size=pixels.shape[:2])
+    pixels = data.take([row]).examples()[0][..., :3]
+    return np.broadcast_to(pixels, (*pixels.shape[:2], 3)), Preprocessing(size=pixels.shape[:2])
 
 
 @functools.lru_cache(maxsize=4)
@@ -172,17 +174,11 @@ def _unboxed(load):
     return replace(load, boxes=False, margin=0.0)
 
 
-def _as_rgb(pixels):
-    pixels = np.asarray(pixels)
-    return np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels[..., :3]
-
-
 def _checksum(data, row):
     if data.paths is None:
         content = checksum_of_pixels(np.asarray(data.images[row]))
     else:
-        with open(data.paths[row], "rb") as file:
-            content = hashlib.file_digest(file, "sha256").digest()
+        content = sha256_of(Path(data.paths[row])).encode()
     return content if data.boxes is None else content + data.boxes[row].tobytes()
 
 

@@ -128,7 +128,8 @@ class Searched:
 
     def __init__(self, image: np.ndarray) -> None:
         self.shape, self.spectrum = image.shape, np.fft.rfft2(image)
-        self._sums, self._squares = _integral(image), _integral(image**2)
+        sums = (values.cumsum(axis=0, dtype=np.float64).cumsum(axis=1) for values in (image, image**2))
+        self._sums = [np.pad(each, ((1, 0), (1, 0))) for each in sums]
 
     def correlations(self, templates: Templates, windows: np.ndarray) -> np.ndarray:
         """Normalized cross-correlation of each template with the window I at each place, 0 without contrast.
@@ -140,14 +141,17 @@ class Searched:
         """
         products = np.fft.irfft2(self.spectrum * templates.spectra, self.shape)
         values = (products / (windows * templates.norms)).astype(products.dtype)
-        return np.where(_fits(templates.sides, self.shape), values, -np.inf)
+        return np.where(np.isnan(values), -np.inf, values)
 
     def windows(self, sides: Sides) -> np.ndarray:
-        """|I - mean I| of the windows of these sides by their place, `(n, height, width)`; inf for even windows."""
-        norms = np.full((len(sides), *self.shape), np.inf)
+        """|I - mean I| of the windows of these sides by their place, `(n, height, width)`.
+
+        It is inf for even windows, and NaN where a window does not fit.
+        """
+        norms = np.full((len(sides), *self.shape), np.nan)
         for i, (h, w) in enumerate(sides):
-            energy = _window_sums(self._squares, h, w) - _window_sums(self._sums, h, w) ** 2 / (h * w)
-            norms[i, : energy.shape[0], : energy.shape[1]] = _norm(energy, h * w)
+            total, squares = (s[h:, w:] - s[:-h, w:] - s[h:, :-w] + s[:-h, :-w] for s in self._sums)
+            norms[i, : total.shape[0], : total.shape[1]] = _norm(squares - total**2 / (h * w), h * w)
         return norms
 
 
@@ -198,25 +202,11 @@ def _sides(scales):
     return tuple((round(SIDE * y), round(SIDE * x)) for y, x in np.maximum(scales, _LEAST).tolist())
 
 
-@functools.lru_cache(maxsize=64)
-def _fits(sides, shape):
-    rows, columns = np.arange(shape[0])[:, None], np.arange(shape[1])
-    return np.stack([(rows <= shape[0] - h) & (columns <= shape[1] - w) for h, w in sides])
-
-
 def details(gray: np.ndarray) -> np.ndarray:
     """The image minus its blurred copy, divided by the contrast around each pixel; shape and type are the same."""
     rows, columns = _blurrer(gray.shape[0]), _blurrer(gray.shape[1]).T
     sharp = gray - rows @ gray @ columns
     return sharp / np.sqrt(rows @ np.square(sharp) @ columns + _NOISE**2)
-
-
-def _integral(image):
-    return np.pad(image.cumsum(axis=0, dtype=np.float64).cumsum(axis=1), ((1, 0), (1, 0)))
-
-
-def _window_sums(integral, h, w):
-    return integral[h:, w:] - integral[:-h, w:] - integral[h:, :-w] + integral[:-h, :-w]
 
 
 @functools.lru_cache(maxsize=256)
