@@ -179,7 +179,7 @@ def test_an_outlier_is_far_from_its_neighbors_for_its_class():
     """A gap of 8 in a class of gaps of 1 is listed, in a class of gaps of 8 it is not; small classes have one limit."""
     distances = np.concatenate([np.linspace(0.9, 1.1, 10), [8], np.linspace(7.2, 8.8, 10), [1, 8]])
     labels = np.array(["tight"] * 11 + ["wide"] * 10 + ["small"] * 2)
-    limits = _limits(distances, labels)
+    limits = _limits(distances, labels, np.ones(23, bool))
     assert np.flatnonzero(distances > limits).tolist() == [10]
     tight = distances[:11]
     assert limits[0] == pytest.approx(np.median(tight) + 5 * 1.4826 * np.median(abs(tight - np.median(tight))))

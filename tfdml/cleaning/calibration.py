@@ -35,12 +35,9 @@ class Recall(NamedTuple):
 class Calibration:
     """A threshold and what it finds; `recall` by kind of copy, of `images` copied images.
 
-    Two images are near-duplicates from the cosine `similarity` on; where they are verified, they are candidates then,
-    and near-duplicates from the score `registration` on, None without verification. `precision` is the share of copies
-    among the pairs of a copy and an image that are taken for near-duplicates.
-
-    Where the copies cannot tell, `problem` says why: both thresholds are above 1, `precision` is None, and `recall` is
-    empty.
+    Images are near-duplicates from the cosine `similarity` on. With verification, they are candidates from there on,
+    and near-duplicates from the score `registration` on; else it is None. `precision` is the share of copies among the
+    pairs of a copy and an image that pass. Where the copies cannot tell, `problem` says why, and nothing passes.
     """
 
     images: int
@@ -54,8 +51,8 @@ class Calibration:
 class CopyScores(NamedTuple):
     """Scores of copies of images with all images of their set: see `score_copies`.
 
-    `between` is a function of these scores that returns the scores `(copies, n)` of the originals with all images; of
-    verified ones only where an image registers with a copy of another one as 90% of the copies do, else -1.
+    `between(scores)` are the scores `(copies, n)` of the originals with all images. With verification, they are -1 but
+    where an image registers with a copy of another one as 90% of the copies do.
     """
 
     by_kind: Mapping[str, np.ndarray]
@@ -76,13 +73,12 @@ class CopyScores(NamedTuple):
     def calibrated(self, precision: float) -> Calibration:
         """Choose from which score on two images are near-duplicates.
 
-        The pair of a copy and its original is right, every other one is wrong, but for images that are as similar to
-        the original as the median copy, or register as 90% of the copies do: they count as duplicates that the set has
-        already. An original with ten of them is left out: they take the place of the original.
+        The pair of a copy and its original is right, and every other pair is wrong. Images that are as similar to the
+        original as the median copy, or register as 90% of the copies do, are duplicates that the set has already: they
+        do not count. An original with ten of them does not count either.
 
-        A similarity is the least one of the stated precision. A score of registrations is halfway between the highest
-        refused score of that threshold and the score that 97% of the copies reach, where that is higher, because other
-        images have other neighbors.
+        The similarity is the least one of the stated precision. The registration is halfway between the highest refused
+        score and the score that 97% of the copies reach, where that is higher: other images have other neighbors.
         """
         require_fraction(precision=precision)
         is_verified = self.floor is not None
@@ -92,21 +88,21 @@ class CopyScores(NamedTuple):
         matched = {name: values[is_clear] for name, values in self.matched().items()}
         matched_scores = np.concatenate(list(matched.values()))
         wrong = np.concatenate([each[is_clear][~is_like[is_clear]] for each in self.by_kind.values()])
+        images, without = int(is_clear.sum()), ABOVE if is_verified else None
         if not len(wrong):
             problem = f"none of its {len(self.rows)} images differs from the others as from its own copies"
-            return Calibration(images=len(self.rows), registration=ABOVE if is_verified else None, problem=problem)
+            return Calibration(images=len(self.rows), registration=without, problem=problem)
         threshold = _least_similarity(matched_scores, wrong, precision, least=0.0 if is_verified else -np.inf)
         if threshold > 1:
             problem = f"no score has a precision of {precision:g}: other images are as alike as copies"
-            images = int(is_clear.sum())
-            return Calibration(images=images, registration=ABOVE if is_verified else None, problem=problem)
+            return Calibration(images=images, registration=without, problem=problem)
         if is_verified:
             threshold = _halfway(matched_scores, wrong, threshold)
         return Calibration(
             similarity=threshold if self.floor is None else self.floor,
             precision=_precision(matched_scores, wrong, threshold),
             recall={name: _recall(values >= threshold) for name, values in matched.items()},
-            images=int(is_clear.sum()),
+            images=images,
             registration=threshold if is_verified else None,
         )
 
@@ -124,9 +120,8 @@ def score_copies(
 ) -> CopyScores:
     """Make copies of a sample of the images, one of each kind in `COPIES`, and compare each with all images.
 
-    One image stands for equal ones in the sample. An image without details, such as one of one color, is in no sample.
-    With `verify`, the ten nearest neighbors of a copy from a similarity on are candidates, and their score is the score
-    of the registration of their pixels; otherwise it is the cosine similarity.
+    The sample has different images with details, no images of one color. With `verify`, the ten nearest neighbors of a
+    copy are candidates, whose score is the registration of their pixels; else scores are cosine similarities.
 
     Example: copies of noise, and the threshold that a precision of 0.99 gives.
 
@@ -154,13 +149,12 @@ def score_copies(
 
     Returns:
         A record: `by_kind`, the scores `(copies, n)` of each kind, -1 for images that are no candidates; `copies` of
-        each kind, as the model takes them; `rows` of their originals; and `floor`, None where candidates were not
-        verified. `matched()` and `mismatched()` split the scores, and `calibrated(precision)` chooses a threshold: a
-        record of `similarity`, `registration`, `precision`, `images` and `recall` by kind.
+        each kind, as the model takes them; `rows` of their originals; and `floor`, None without `verify`. `matched()`
+        and `mismatched()` split the scores. `calibrated(precision)` chooses a threshold: a record of `similarity`,
+        `registration`, `precision`, `images` and `recall` by kind.
     """
     require_whole("sample", sample, 2)
     require_seed(seed)
-    require(len(data) > 1, f"{len(data)} images", "at least two, of which one is not a copy of the other")
     rows = different(data, np.random.default_rng(seed).permutation(len(data)), sample)
     received = f"{len(rows)} different {'image' if len(rows) == 1 else 'images'} with details"
     require(len(rows) > 1, received, "at least two, of which one is not a copy of the other")

@@ -93,8 +93,8 @@ def clean(
     Returns:
         A record that prints as a summary: `listed`, findings with the fields `kind` ("leak", "duplicate", "label",
         "outlier" or "unreadable"), `name`, `split`, `label`, `other`, `other_split`, `other_label`, `score` and
-        `suggestion`, leaks first; `images`, the number that was read; `similarity`; and `calibration` and `recall`,
-        None where there is none.
+        `suggestion`, leaks first; `images`, the number that was read; `similarity` of near-duplicates or candidates,
+        above 1 where the calibration cannot tell; and `calibration` and `recall`, None where there is none.
     """
     require_fraction(precision=precision)
     require_whole("sample", sample, 2)
@@ -156,8 +156,8 @@ def _calibration(images, model, precision, sample, verify, seed, batch_size):
 def _similar_pairs(images, similarity, approximate, seed):
     """Groups, and pairs of a similarity; None where it cannot be reached.
 
-    A list of all pairs grows with the square of the copies of an image. So the exact join keeps two a row, and it takes
-    the place of an approximate one that has too many.
+    A list of all pairs grows with the square of the copies of an image. The exact join keeps two pairs per row, and
+    replaces an approximate one that has too many.
     """
     vectors, splits = images.vectors[images.rows] - images.center, images.splits[images.rows]
     if similarity > 1:
@@ -185,9 +185,9 @@ def _verified_pairs(images, floor, registration):
 class _Images:
     """The images of all sets that can be read, one after the other.
 
-    `rows` are the first rows of the contents, and `number` is the content of each row. Of the contents, `copies` are
-    pairs of near copies of a placeholder, `is_telling` says which have details, `is_ordinary` which of those are no
-    placeholders, and `center` is the mean embedding of the ordinary ones.
+    `rows` are the first rows of the contents, and `number` is the content of each row. `copies` are pairs of contents
+    that are near copies of a placeholder. Contents with details are `is_telling`, and `is_ordinary` if they are no
+    placeholders. `center` is the mean embedding of the ordinary ones.
     """
 
     def __init__(self, model, sets, batch_size, cache, is_verified):
@@ -231,8 +231,8 @@ class _Images:
 
     def finding(self, kind, row, other, score, suggestion):
         """A `Finding` of a row, and of another."""
-        places = [(self.names[each], str(self.splits[each]), str(self.labels[each])) for each in (row, other)]
-        return Finding(kind, *places[0], *places[1], round(float(score), 6), suggestion)
+        named = [(self.names[each], str(self.splits[each]), str(self.labels[each])) for each in (row, other)]
+        return Finding(kind, *named[0], *named[1], round(float(score), 6), suggestion)
 
 
 def remove_cache(cache: FilePath) -> None:
@@ -296,9 +296,8 @@ def _outliers(images, rows, is_telling):
             yield images.finding("outlier", rows[i], nearest[i, 0], distances[i], "check that it belongs to the set")
 
 
-def _limits(distances, labels, is_telling=True):
+def _limits(distances, labels, is_telling):
     """The limit of each image: that of the telling images of its class, or, where they are few, of all."""
-    is_telling = np.broadcast_to(is_telling, len(distances))
     limits = np.full(len(distances), _limit(distances[is_telling]))
     for label in np.unique(labels):
         is_member = labels == label

@@ -31,9 +31,9 @@ _HEADS = {
 class Finding(NamedTuple):
     """An image to look at: its file, or its row in a set without files, its set and its class.
 
-    `other` fields are the same of the image that it is compared with, empty without one. `score` is the similarity of a
-    leak or a duplicate, or the score of its registration where it was verified; the mean similarity of a label suspect
-    to the neighbors that agree; the mean distance of an outlier; None for an unreadable image.
+    The `other` fields are of the image that it is compared with, empty without one. `score` is the similarity or
+    registration of a leak or a duplicate, the mean similarity of a label suspect to the neighbors that agree, the mean
+    distance of an outlier, and None for an unreadable image.
     """
 
     kind: str
@@ -48,11 +48,7 @@ class Finding(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """The result of `tfdml.cleaning.clean`, which describes it; it prints as a summary.
-
-    `similarity` is the similarity of near-duplicates, or of candidates where they were verified; above 1 where the
-    calibration has a `problem`.
-    """
+    """The result of `tfdml.cleaning.clean`, which describes it; it prints as a summary."""
 
     listed: tuple[Finding, ...]
     images: int

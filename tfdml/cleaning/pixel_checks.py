@@ -26,10 +26,7 @@ _ALIKE, _AGREEING = 0.98, 0.5  # correlation of 16 x 16 pixels, and agreement of
 
 
 class Described:
-    """The `load` of a set, which also describes an image before it is resized.
-
-    Other code takes it for a method of `load`, by `__self__`, and so finds the settings.
-    """
+    """The `load` of a set, which also describes an image before it is resized; `__self__` leads to its settings."""
 
     def __init__(self, load: Any) -> None:
         self.__self__, self.boxes = load, getattr(load, "boxes", False)
@@ -38,12 +35,13 @@ class Described:
         """The example, and its gray thumbnail, sides and hash of the pixels, float32 `(64 * 64 + 2 + 8,)`."""
         load = self.__self__
         if isinstance(load, Preprocessing):
-            pixels = tf.ensure_shape(_original(load)(example), (None, None, 3))
-            example = _unboxed(load)(pixels)
+            read, resize = _steps(load)
+            pixels = tf.ensure_shape(read(example), (None, None, 3))
+            example = resize(pixels)
         else:
             pixels = example = example if load is None else load(example)
-        parts = gray_thumbnail(pixels), tf.shape(pixels)[:2], tf.fingerprint(tf.reshape(pixels, (1, -1)))
-        return example, tf.concat([tf.reshape(tf.cast(part, tf.float32), [-1]) for part in parts], axis=0)
+        columns = gray_thumbnail(pixels), tf.shape(pixels)[:2], tf.fingerprint(tf.reshape(pixels, (1, -1)))
+        return example, tf.concat([tf.reshape(tf.cast(column, tf.float32), [-1]) for column in columns], axis=0)
 
 
 class Describing:
@@ -94,10 +92,7 @@ def first_rows(contents: Iterable[Any]) -> np.ndarray:
 
 
 def are_telling(thumbnails: Sequence[Thumbnail], is_ordinary: np.ndarray) -> np.ndarray:
-    """`(n,)` bool: whether images have details; true for all if half of the ordinary ones have none.
-
-    Of images without details, one counts for each level of gray.
-    """
+    """`(n,)` bool: images with details; all, if half of the ordinary ones, one per level of gray, have none."""
     have = np.array([has_details(image) for image in thumbnails], bool)
     levels = {round(float(thumbnails[row].gray.mean()) / 4) for row in np.flatnonzero(is_ordinary & ~have).tolist()}
     return have if (have & is_ordinary).sum() > len(levels) else np.ones(len(have), bool)
@@ -105,16 +100,15 @@ def are_telling(thumbnails: Sequence[Thumbnail], is_ordinary: np.ndarray) -> np.
 
 def has_details(image: Thumbnail) -> bool:
     """Whether an image has details by which a copy of it can be told from others."""
-    own = details(image.gray)
-    return agreement(own, own) > 0
+    sharp = details(image.gray)
+    return agreement(sharp, sharp) > 0
 
 
 def placeholder_copies(thumbnails: Sequence[Thumbnail], counts: np.ndarray) -> SimilarPairs:
     """Pairs of the first near copy of a placeholder and another one, of images that occur `counts` times.
 
-    Near copies are one picture, saved again at another size or quality. Images whose 16 x 16 pixels correlate are near
-    copies of a placeholder if their details agree with the mean of all, and if they are ten times as many as the
-    median group has. No thumbnails: no pairs.
+    Near copies are one picture, saved again at another size or quality: their 16 x 16 pixels correlate, their details
+    agree with the mean of all, and they are ten times as many as the median group. No thumbnails: no pairs.
     """
     small = np.array([image.gray.reshape(16, SIDE // 16, -1, SIDE // 16).mean(axis=(1, 3)) for image in thumbnails])
     small = small.reshape(len(small), 16 * 16)
@@ -135,9 +129,9 @@ def placeholder_copies(thumbnails: Sequence[Thumbnail], counts: np.ndarray) -> S
 
 
 def candidates(vectors: np.ndarray, floor: float, queries: np.ndarray, gallery: np.ndarray) -> np.ndarray:
-    """The nearest neighbors from a cosine similarity on, `(pairs, 2)` int64: each pair once, the smaller row first.
+    """Nearest neighbors of the rows `queries` in the rows `gallery` from a cosine similarity on, both ascending.
 
-    `gallery` are the rows that may be neighbors of the rows `queries`, both ascending.
+    Returns `(pairs, 2)` int64: each pair once, the smaller row first.
     """
     columns, cosines = Exact(vectors[gallery]).search(vectors[queries], min(CANDIDATES + 1, len(gallery)))
     query, column = np.nonzero(cosines >= floor)
@@ -159,19 +153,17 @@ def pixels_of(data: LabeledSet, row: int) -> tuple[np.ndarray, Any]:
     """An image before it is resized where its `load` can tell, and the function that gives a copy its size."""
     if isinstance(data.load, Preprocessing):
         key = tf.nest.map_structure(lambda column: tf.convert_to_tensor(column[row]), data.keys)
-        return np.asarray(_original(data.load)(key)), _unboxed(data.load)
+        read, resize = _steps(data.load)
+        return np.asarray(read(key)), resize
     pixels = data.take([row]).examples()[0][..., :3]
     return np.broadcast_to(pixels, (*pixels.shape[:2], 3)), Preprocessing(size=pixels.shape[:2])
 
 
 @functools.lru_cache(maxsize=4)
-def _original(load):
-    """A function that reads an image in color, cut to its box."""
-    return tf.function(replace(load, channels=3).original, reduce_retracing=True)
-
-
-def _unboxed(load):
-    return replace(load, boxes=False, margin=0.0)
+def _steps(load):
+    """A function that reads an image in color, cut to its box, and one that gives it its size."""
+    original = tf.function(replace(load, channels=3).original, reduce_retracing=True)
+    return original, replace(load, boxes=False, margin=0.0)
 
 
 def _checksum(data, row):

@@ -63,9 +63,9 @@ def thumbnail(pixels: np.ndarray) -> Thumbnail:
 def register(first: np.ndarray, second: np.ndarray) -> Registration:
     """The place of one image in the other at which their details agree best.
 
-    Both become gray thumbnails of 64 x 64 pixels. Each, at 8 scales from 0.5 to 1, is slid over the other one. It keeps
-    its aspect, or, at the full size, takes the aspect of the other image. Both are high-passed and divided by their
-    local contrast: neither shaded areas nor a few bright dots decide.
+    Both become gray thumbnails of 64 x 64 pixels. Each slides over the other one at 8 scales from 0.5 to 1. It keeps
+    its aspect; at the full size, it also takes the aspect of the other image. Both are high-passed and divided by their
+    local contrast, so that neither shaded areas nor a few bright dots decide.
 
     Args:
         first, second: pixels `(height, width, 3)` or `(height, width, 1)`, 0 to 255.
@@ -95,8 +95,7 @@ def registered(a: "Prepared", b: "Prepared") -> Registration:
 def agreement(window: np.ndarray, template: np.ndarray) -> float:
     """Median correlation of the 5 x 5 blocks of two images that have details in either one; 0 without details.
 
-    So a block that is covered, or holds the only bright dot, does not decide. A block that is even in one of the two
-    has the correlation 0.
+    A block that is even in one of the two has the correlation 0. No single block decides, covered or bright.
     """
     u, v = np.asarray(window, np.float64), np.asarray(template, np.float64)
     sums = np.stack([np.ones_like(u), u, v, u * u, v * v, u * v])
@@ -134,8 +133,7 @@ class Searched:
     def correlations(self, templates: Templates, windows: np.ndarray) -> np.ndarray:
         """Normalized cross-correlation of each template with the window I at each place, 0 without contrast.
 
-        sum (I - mean I) (T - mean T) / (|I - mean I| |T - mean T|), `(n, height, width)`, in [-1, 1]; -inf where T does
-        not fit. `windows` are those of the sides of the templates.
+        sum (I - mean I) (T - mean T) / (|I - mean I| |T - mean T|), `(n, height, width)`, -inf where T does not fit
 
         Source: Lewis, Fast Normalized Cross-Correlation, Vision Interface 1995.
         """
@@ -144,10 +142,7 @@ class Searched:
         return np.where(np.isnan(values), -np.inf, values)
 
     def windows(self, sides: Sides) -> np.ndarray:
-        """|I - mean I| of the windows of these sides by their place, `(n, height, width)`.
-
-        It is inf for even windows, and NaN where a window does not fit.
-        """
+        """|I - mean I| by sides and place, `(n, height, width)`; inf for even windows, NaN for those outside."""
         norms = np.full((len(sides), *self.shape), np.nan)
         for i, (h, w) in enumerate(sides):
             total, squares = (s[h:, w:] - s[:-h, w:] - s[h:, :-w] + s[:-h, :-w] for s in self._sums)
