@@ -136,7 +136,7 @@ def rows(kinds):
         row = {"text": name, "rate": rate, "steps": steps, "seeds": len(SEEDS)}
         for key in runs[0]:
             by_text = np.mean([run[key] for run in runs], axis=0)
-            low, high = tfdml.metrics.bootstrap_interval(by_text, np.arange(len(by_text)))
+            low, high = tfdml.metrics.class_interval(by_text, np.arange(len(by_text)))
             row |= {key: by_text.mean(), f"{key} low": low, f"{key} high": high}
         found.append(row | {"texts": len(by_text), **tfdml.environment("keras-hub")})
         print(row, flush=True)

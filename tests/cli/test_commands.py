@@ -212,7 +212,7 @@ def test_evaluate_prints_the_metrics_with_their_intervals_and_writes_a_page(run,
     assert (record["queries"], record["skipped"], record["skipped_examples"]) == (24, 0, [])
     for name, found in record["metrics"].items():
         assert found["value"] == pytest.approx(expected[name])
-        assert [found["low"], found["high"]] == pytest.approx(metrics.bootstrap_interval(per_query[name], labels))
+        assert [found["low"], found["high"]] == pytest.approx(metrics.class_interval(per_query[name], labels))
     code, printed, _ = run("evaluate model photos --html report.html")
     line = next(line for line in printed.splitlines() if line.startswith("map@r"))
     low, high = (record["metrics"]["map@r"][name] for name in ("low", "high"))

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from scipy import stats
+from tfdml.evaluation.comparison import intervals
 
 from studies import judge, pages, runner
 from tfdml import metrics
-from tfdml.evaluation.comparison import intervals
 
 
 @pytest.fixture

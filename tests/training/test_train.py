@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tfdml.evaluation.report.records import PerQuery
 
 import tfdml
 from tfdml import cli, training
@@ -22,7 +23,6 @@ from tfdml._core.checksums import sha256_of
 from tfdml.datasets import LabeledSet
 from tfdml.datasets.readers.item_files import item_table
 from tfdml.embedding import in_memory
-from tfdml.evaluation.report.records import PerQuery
 from tfdml.training import network, outputs, read_settings
 from tfdml.training.network import bytes_per_image, license_of, require_memory
 from tfdml.training.options import TrainingSettings
