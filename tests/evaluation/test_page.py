@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
-from tfdml.evaluation.details import figures
 
 import tfdml
 from tfdml.datasets import LabeledSet
+from tfdml.evaluation.details import figures
 
 NAMES = ("<b>cat</b>", "dog & 'wolf'", 'fox "red"')
 LABELS = np.arange(60) % 3
