@@ -6,7 +6,7 @@
     python tools/export_zoo.py --fingerprints     # only the fingerprints of the exports, and the checksums
     python tools/export_zoo.py --numbers          # only the metrics of the cards, measured again, and their pages
 
-The weights, `model.keras`, stay as they are, and without `--numbers` the numbers of a card do. Of a card, only the sizes
+The weights, `model.keras`, stay as they are, and so do the numbers of a card, but with `--numbers`. Only the sizes
 of the files and the time per image, on this computer, are new; then its page, the checksums and the table of the folder
 are written.
 """
