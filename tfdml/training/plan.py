@@ -73,9 +73,8 @@ class Plan:
         for name, part in self.parts.items():
             say(f"{name:12}{len(part):7,} images of {counted(len(np.unique(part.labels)), 'class')}")
         say("Settings, each an option:")
-        is_idle = {"lora_rank": self.settings.tuning != "lora", "text_encoder": self.train.captions is None}
         for name, reason in self.reasons.items():
-            if not is_idle.get(name):
+            if name != "lora_rank" or self.settings.tuning == "lora":
                 say(f"  {name:20}{getattr(self.settings, name)!s:20}{reason}".rstrip())
         with atomic_write(folder, lambda _: ()) as new:  # a folder without settings could not be resumed
             new.mkdir()
@@ -111,7 +110,7 @@ def resumed_plan(folder: Path, images: LabeledSet) -> Plan:
     """The plan of the run in a folder."""
     plan = plan_of(folder, images)
     expected = (
-        "the set of the run: the same files by name, folder and size, with the same labels, boxes, captions and "
+        "the set of the run: the same files by name, folder and size, with the same labels, boxes and "
         "background, here or copied elsewhere. Begin a new run for another set"
     )
     if plan is None:
