@@ -1,6 +1,7 @@
 """The page of an evaluation: one HTML file that needs no other file, no script and no network."""
 
 import base64
+from functools import partial
 
 import numpy as np
 
@@ -122,13 +123,9 @@ def _curves(details):
     )
     figures = [_figure(details, *figure) for figure in shared]
     for name, each in details.items():
-        of_name = f"{name}: similarities" if len(details) > 1 else "Similarities"
-        caption = f"{of_name} of positive and negative pairs: less overlap is better."
-
-        def histogram(axes, themed, theme, own=each):
-            draw_similarities(axes, own, theme, details.values())  # axes of all
-
-        figures.append(_figure({name: each}, histogram, caption, _pairs_text))
+        subject = f"{name}: similarities" if len(details) > 1 else "Similarities"
+        caption = f"{subject} of positive and negative pairs: less overlap is better."
+        figures.append(_figure({name: each}, partial(draw_similarities, shared=details.values()), caption, _pairs_text))
     return f'<div class="figures">{"".join(figures)}</div>\n'
 
 

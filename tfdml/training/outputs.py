@@ -160,8 +160,8 @@ def evaluation_of_part(embeddings: Mapping[str, np.ndarray], plan: Plan) -> Eval
     rows = plan.rows[plan.reported]
     gallery: dict[str, Any] = {}
     if plan.gallery is not None:
-        of_gallery = {name: vectors[plan.rows["training"]] for name, vectors in embeddings.items()}
-        gallery = {"gallery": plan.gallery, "gallery_embeddings": of_gallery}
+        gallery_vectors = {name: vectors[plan.rows["training"]] for name, vectors in embeddings.items()}
+        gallery = {"gallery": plan.gallery, "gallery_embeddings": gallery_vectors}
     return evaluate({name: vectors[rows] for name, vectors in embeddings.items()}, plan.parts[plan.reported], **gallery)
 
 

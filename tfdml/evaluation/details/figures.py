@@ -56,9 +56,10 @@ def draw_precision_recall(axes, details, theme):
 
 
 def draw_similarities(axes, details, theme, shared):
-    """Densities of the similarities of positive and of negative pairs; the `shared` details have the same axes."""
-    edges = details.similarities.edges
-    for kind, density, line in zip(("positive", "negative"), _densities(details), ("-", "--"), strict=True):
+    """Densities of the similarities of the pairs of one model; the axes are those of all `shared` details."""
+    (first,) = details.values()
+    edges = first.similarities.edges
+    for kind, density, line in zip(("positive", "negative"), _densities(first), ("-", "--"), strict=True):
         style = {"color": getattr(theme, kind), "linestyle": line, "linewidth": 1.5}
         axes.stairs(density, edges, label=f"{kind} pairs", **style)
         axes.stairs(density, edges, fill=True, color=getattr(theme, kind), alpha=0.15)

@@ -122,18 +122,18 @@ def paired_comparison(
         "NaN at the same queries. Evaluate both models with the same gallery and groups",
     )
     require_confidence(confidence)
-    found = estimate(a - b, as_ids(labels, "labels", len(a)), average)
-    classes = len(found.shares)
+    estimated = estimate(a - b, as_ids(labels, "labels", len(a)), average)
+    classes = len(estimated.shares)
     require(classes > 1, "values of one class", "two classes at least, since classes are the units")
     half = np.nan
     if classes >= least_classes(confidence):
-        half = student_quantile(_degrees(found), (1 + confidence) / 2) * found.error
+        half = student_quantile(_degrees(estimated), (1 + confidence) / 2) * estimated.error
     return Comparison(
         names=names,
-        difference=found.mean,
-        low=found.mean - half,
-        high=found.mean + half,
-        p=_p(found.mean, found.error, _degrees(found), classes),
+        difference=estimated.mean,
+        low=estimated.mean - half,
+        high=estimated.mean + half,
+        p=_p(estimated.mean, estimated.error, _degrees(estimated), classes),
         confidence=confidence,
         queries=int(np.count_nonzero(~excluded)),
         classes=classes,
@@ -162,13 +162,13 @@ def detectable(a: np.ndarray, b: np.ndarray, labels: np.ndarray, level: float) -
 
     (t_(1 - level / 2) + t_0.8) se. At this difference the mean exceeds the bound of the test in four of five sets.
     """
-    found = estimate(a - b, labels)
-    degrees = _degrees(found)
-    return (student_quantile(degrees, 1 - level / 2) + student_quantile(degrees, _POWER)) * found.error
+    estimated = estimate(a - b, labels)
+    degrees = _degrees(estimated)
+    return (student_quantile(degrees, 1 - level / 2) + student_quantile(degrees, _POWER)) * estimated.error
 
 
-def _degrees(found: Estimate) -> float:
-    return float(1 / (found.shares**2).sum() - 1)
+def _degrees(estimated: Estimate) -> float:
+    return float(1 / (estimated.shares**2).sum() - 1)
 
 
 def _p(mean, error, degrees, classes):
