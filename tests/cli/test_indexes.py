@@ -18,7 +18,8 @@ from tfdml import datasets, models, search
 from tfdml._core.atomic import only_writer
 from tfdml._core.checksums import FILE_TYPES, state_of
 from tfdml.cli import indexes, inputs
-from tfdml.embedding.files import rewrite
+from tfdml.embedding.files import metadata_of, rewrite
+from tfdml.search.index.shards import write_manifest
 from tfdml.visualize import Thumbnails, write_thumbnails
 
 PAGE = Path(__file__).parents[2] / "docs" / "second-day.md"
@@ -334,6 +335,62 @@ def test_what_tfdml_embed_wrote_is_changed_as_an_index_is(shop, out):
 
 
 @pytest.mark.parametrize("out", ["out", "out.parquet"])
+@pytest.mark.parametrize("kind", [search.Exact, search.Faiss, search.Scann])
+def test_an_index_of_shards_is_changed_as_one_index(shop, kind):
+    photos = folder()
+    for number, rows in enumerate(([0, 1, 2, 3], [4, 5])):
+        models.write_embeddings(Blocks(), photos.take(rows), f"part-{number}.parquet")
+        stored = models.read_embeddings(f"part-{number}.parquet")
+        index = kind(stored.embeddings, np.array(rows), metadata=metadata_of(stored), model=stored, metric="dot")
+        index.save(f"shards/part-{number}")
+        Path(f"shards/part-{number}.json").write_text("{}")
+    Path("shards/run.json").write_text("{}")
+    write_manifest(Path("shards"), {}, [{"name": f"part-{n}", "vectors": size} for n, size in enumerate((4, 2))])
+    whole = search.load("shards")
+    Path("shards/own.txt").write_text("mine")
+    assert "a folder with 'own.txt', which is not" in shop("index remove shards 0")[2]
+    Path("shards/own.txt").unlink()
+    assert len(search.load("shards")) == 6
+    assert shop("index list shards --where label=c")[1].splitlines() == [
+        "       4  c  photos/c/4.png",
+        "       5  c  photos/c/5.png",
+    ]
+    assert counts(changed(shop, "add shards photos --model run")[0]) == NONE
+    assert sorted(Path("shards").iterdir())[-1] == Path("shards/shards.json"), "nothing was written"
+    assert changed(shop, "remove shards --path photos/b/2.png")[0]["removed"] == 1
+    assert changed(shop, "set shards label=mug 5")[0]["set"] == 1
+    photo("photos/d/7.png", 99)
+    assert counts(changed(shop, "add shards photos --model run")[0]) == NONE | {"added": 2, "unchanged": 5}
+    index = search.load("shards")
+    assert (type(index), len(index)) == (kind, 7)
+    assert not list(Path("shards").glob("part-*"))
+    labels = dict(zip(index.metadata["path"].to_pylist(), index.metadata["label"].to_pylist(), strict=True))
+    assert (labels["photos/c/5.png"], labels["photos/d/7.png"]) == ("mug", "d")
+    expected = search.Exact(index.vectors, index.ids, metric="dot").search(whole.vectors, 7)
+    np.testing.assert_array_equal(index.search(whole.vectors, 7)[0], expected[0])
+
+
+def test_an_index_of_shards_is_migrated_to_one_index(shop, monkeypatch):
+    class New(Blocks):
+        fingerprint = "new"
+
+    for number in range(2):
+        stored = models.embed(Blocks(), folder().take(range(3 * number, 3 * number + 3)))
+        items = datasets.items(folder().take(range(3 * number, 3 * number + 3)))
+        search.Exact(stored, **items, model="blocks").save(f"shards/part-{number}")
+    write_manifest(Path("shards"), {}, [{"name": f"part-{number}", "vectors": 3} for number in range(2)])
+    before = search.load("shards")
+    monkeypatch.setattr(inputs, "open_model", lambda path, view: (New(), decode))
+    Path("model").mkdir()
+    Path("model/saved_model.pb").touch()
+    assert shop("migrate shards --to model")[:2] == (0, "6 items of shards embedded again, 0 gone\n")
+    after = search.load("shards", model="new")
+    assert sorted(after.ids) == sorted(before.ids)
+    np.testing.assert_array_equal(after.vectors[after.rows(before.ids)], before.vectors)
+    with pytest.raises(ValueError, match="whose index of the model new has replaced the one that was read"):
+        before.save("shards")
+
+
 def test_embeddings_of_an_earlier_version_learn_their_files(shop, out):
     models.write_embeddings(Blocks(), folder(), out)
     rewrite(out, replace(models.read_embeddings(out), files={}))

@@ -75,8 +75,6 @@ def _target_of(name):
 def _load(target):
     index = inputs.open_index_with_metadata(target.path, metric="dot")
     with as_usage_error(f"INDEX={target.path!r}"):
-        is_single = not (Path(target.path) / "shards.json").is_file()
-        require(is_single, "an index of shards", "one index. Change it where it is built")
         expected = "an index of files. Others change in Python, by tfdml.search"
         table = index.metadata
         require(table is not None and PATH in table.column_names, "an index without a column 'path'", expected)
@@ -247,7 +245,8 @@ def _merged(old, items):
     new = _as_columns(items, old)
     columns = {name: new[name] if name in _FILE else old[name] for name in old.column_names}
     for name in {CLASS, LABEL} & set(columns):
-        columns[name] = compute.coalesce(new[name].cast(old[name].type), old[name])
+        kind = new[name].type if pyarrow.types.is_null(old[name].type) else old[name].type
+        columns[name] = compute.coalesce(new[name].cast(kind), old[name].cast(kind))
     return pyarrow.table(columns)
 
 
@@ -304,6 +303,7 @@ def value_of(text: str, kind: Any) -> Any:
     """A text as a value of the type of a column, exactly; an empty one is null, and any other one a ValueError."""
     if text == "":
         return pyarrow.scalar(None, kind)
+    kind = pyarrow.string() if pyarrow.types.is_null(kind) else kind  # of a column without a value
     expected = f"a value of type {kind}, as it is kept"
     try:
         value = pyarrow.scalar(text).cast(kind)

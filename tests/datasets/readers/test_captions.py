@@ -29,6 +29,18 @@ def test_a_table_has_one_row_or_several_of_each_image_and_of_others(files, tmp_p
     assert with_captions(files, str(tmp_path / "captions.parquet")).captions.tolist() == [("an ant",), ("bees",)]
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_byte_order_mark_is_no_part_of_a_caption(files, tmp_path, mark):
+    for name, text in (("a", "an ant\n"), ("b", "bees\n")):
+        (tmp_path / "photos" / f"{name}.txt").write_text(mark + text, encoding="utf-8")
+    (tmp_path / "captions.csv").write_text(f"{mark}path,caption\nphotos/a.png,an ant\nphotos/b.png,bees\n", "utf-8")
+    for source in ([], [tmp_path / "captions.csv"]):
+        assert with_captions(files, *source).captions.tolist() == [("an ant",), ("bees",)]
+    (tmp_path / "photos" / "b.txt").write_text(mark, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"1 of 2 images without a caption, .* first .*b\.png"):
+        with_captions(files)
+
+
 def test_the_lines_of_a_text_beside_an_image_are_its_captions(files, tmp_path):
     (tmp_path / "photos" / "a.txt").write_text("an ant\n\n ant, red \n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"1 of 2 images without a caption, .* first .*b\.png"):
