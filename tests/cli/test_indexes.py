@@ -334,7 +334,6 @@ def test_what_tfdml_embed_wrote_is_changed_as_an_index_is(shop, out):
     assert counts(changed(shop, f"add {out} shelf/photos --model run")[0]) == NONE | {"moved": 7, "unchanged": 0}
 
 
-@pytest.mark.parametrize("out", ["out", "out.parquet"])
 @pytest.mark.parametrize("kind", [search.Exact, search.Faiss, search.Scann])
 def test_an_index_of_shards_is_changed_as_one_index(shop, kind):
     photos = folder()
@@ -391,6 +390,7 @@ def test_an_index_of_shards_is_migrated_to_one_index(shop, monkeypatch):
         before.save("shards")
 
 
+@pytest.mark.parametrize("out", ["out", "out.parquet"])
 def test_embeddings_of_an_earlier_version_learn_their_files(shop, out):
     models.write_embeddings(Blocks(), folder(), out)
     rewrite(out, replace(models.read_embeddings(out), files={}))

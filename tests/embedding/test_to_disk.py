@@ -177,9 +177,7 @@ def test_rows_of_a_source_that_load_keep_their_batches_and_numbers(tmp_path):
     assert [rows.numpy().tolist() for _, rows in part.loadable(2, start=4)] == [[4, 5], [6]]
     assert [rows.numpy().tolist() for _, rows in part.loadable(7)] == []
     assert part.unreadable_files() == ((3, "3", "a bad sector"),)
-    with pytest.raises(
-        ValueError, match=r"0 that can be loaded \(first 0: not loaded: another shape than the rest"
-    ):
+    with pytest.raises(ValueError, match=r"0 that can be loaded \(first 0: not loaded: another shape than the rest"):
         models.write_embeddings(Flat(), part, tmp_path / "out", batch_size=7)
     skipped = models.write_embeddings(Flat(), part.take(slice(6)), tmp_path / "out", batch_size=2)
     assert skipped == ((3, "3", "a bad sector"),)

@@ -105,7 +105,10 @@ def test_a_set_that_no_draw_of_images_makes_measurable_is_refused():
 
 
 CHANGES = {
-    "another size": (lambda root: (root / "b" / "4.png").write_bytes(b"x" * 999), "in 1 file .*: 'b/4.png' has another size"),
+    "another size": (
+        lambda root: (root / "b" / "4.png").write_bytes(b"x" * 999),
+        "in 1 file .*: 'b/4.png' has another size",
+    ),
     "gone": (lambda root: (root / "b" / "4.png").unlink(), "in 1 file .*: 'b/4.png' is gone, or cannot be read"),
     "new": (lambda root: shutil.copy(root / "b" / "4.png", root / "a" / "8.png"), "in 1 file .*: 'a/8.png' is new"),
     "another class": (lambda root: (root / "b").rename(root / "z"), "in 8 files .*: 'b/4.png' is gone"),

@@ -1,6 +1,8 @@
 """The models, sets, indexes and images that arguments name."""
 
 import argparse
+import contextlib
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -139,7 +141,8 @@ def _read_sets(options: argparse.Namespace, load: datasets.Preprocessing) -> Any
         sets = _read_other_set(options, splits, load)
         return without_labels(sets if isinstance(sets, tuple) else (sets,), options.unlabelled)
     require_no_run(options.set)
-    sets = datasets.folder(options.set, splits=splits, load=load, unlabelled=options.unlabelled)
+    with _without_warnings_of_left_out():
+        sets = datasets.folder(options.set, splits=splits, load=load, unlabelled=options.unlabelled)
     return sets if isinstance(sets, tuple) else (sets,)
 
 
@@ -190,9 +193,18 @@ def _require_no_images_beside(folder):
 
 def open_folder(folder: Path, load: datasets.Preprocessing) -> datasets.LabeledSet:
     """The set of a folder with one subfolder per class, or of images without a label."""
-    images = datasets.folder(folder, load=load)
+    with _without_warnings_of_left_out():
+        images = datasets.folder(folder, load=load)
     say_left_out(images)
     return images
+
+
+@contextlib.contextmanager
+def _without_warnings_of_left_out():
+    """Hide what a reader warns of and a command says by itself: the files and folders that a set leaves out."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*`skipped` of the result lists them")
+        yield
 
 
 def say_left_out(labeled_set: datasets.LabeledSet) -> None:

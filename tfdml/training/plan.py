@@ -122,7 +122,9 @@ def resumed_plan(folder: Path, images: LabeledSet) -> Plan:
         "background, here or copied elsewhere. Begin a new run for another set"
     )
     if plan is None:
-        raise ValueError(f"Received resume=True and a set that has changed{_change(folder, images)}, expected {expected}.")
+        raise ValueError(
+            f"Received resume=True and a set that has changed{_change(folder, images)}, expected {expected}."
+        )
     return plan
 
 

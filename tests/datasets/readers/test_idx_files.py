@@ -60,7 +60,9 @@ def test_a_compressed_file_that_unpacks_to_far_more_than_images_is_refused_befor
     zeros = struct.pack(">BBBBIII", 0, 0, 8, 3, 2**14, 64, 128)  # of 2**27 bytes, of which gzip makes a thousandth
     with gzip.open(root / name, "wb") as file:
         file.write(zeros)
-    with pytest.raises(ValueError, match=r"images-idx3-ubyte.gz of \d+ bytes unpacks to 134,217,728, expected at most 100"):
+    with pytest.raises(
+        ValueError, match=r"images-idx3-ubyte.gz of \d+ bytes unpacks to 134,217,728, expected at most 100"
+    ):
         idx(root)
 
 

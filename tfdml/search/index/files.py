@@ -39,8 +39,9 @@ def write_index(
 
     `write` puts all files into a new folder (see `put`) and returns the content of `index.json`. An empty folder or an
     index at `path` is replaced. If the folder holds any file that `listed` does not name, it is left unchanged and a
-    FileExistsError names the file. `seen_before` are versions of folders as `seen` gives them: an index that has replaced one of them, and is
-    of another model than `model`, stays, and is a ValueError. Writers wait for each other. Returns the new version.
+    FileExistsError names the file. `seen_before` are versions of folders as `seen` gives them: an index that has
+    replaced one of them, and is of another model than `model`, stays, and is a ValueError. Writers wait for each other.
+    Returns the new version.
     """
     with only_writer(path, "path", wait=True):
         _require_known(path, seen_before, model)

@@ -91,7 +91,9 @@ class TableItems(Items):
     def _typed(self, table):
         """The items, whose columns without a value have the types of another table: an item more has no other ones."""
         schema = None if table is None else self.metadata.schema
-        fields = [] if table is None else [field for field in table.schema if field.type != schema.field(field.name).type]
+        fields = (
+            [] if table is None else [field for field in table.schema if field.type != schema.field(field.name).type]
+        )
 
         def change(dataset):
             dataset.drop_columns([field.name for field in fields])
