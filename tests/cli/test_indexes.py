@@ -104,6 +104,18 @@ def test_what_is_new_is_added_what_has_changed_is_updated_and_the_rest_stays(sho
     assert not list(Path("run").glob(".lock*"))
 
 
+def test_files_that_cannot_be_read_alone_hold_nothing_up(shop):
+    Path("photos/a/broken.png").write_bytes(b"no image")
+    expected = NONE | {"skipped": ["photos/a/broken.png"]}
+    record, code, _ = changed(shop, "add run photos")
+    assert (counts(record), code) == (expected, 1)
+    os.rename("photos", "shelf")
+    record, code, _ = changed(shop, "add run shelf")
+    expected = {"added": 0, "updated": 0, "moved": 6, "unchanged": 0, "skipped": ["shelf/a/broken.png"]}
+    assert (counts(record), code) == (expected, 1)
+    assert sorted(by_path()) == sorted(path for path in folder("shelf").paths if "broken" not in path)
+
+
 @pytest.mark.parametrize(
     ("choice", "gone"),
     [

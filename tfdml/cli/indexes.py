@@ -27,7 +27,7 @@ from tfdml.datasets.readers.item_files import (
     item_table,
     without_owner,
 )
-from tfdml.embedding.in_memory import embed_loadable
+from tfdml.embedding.in_memory import embed_blocks, not_loaded
 from tfdml.training.settings import is_training_run
 from tfdml.visualize.thumbnails import change_thumbnails
 
@@ -110,9 +110,11 @@ def _add(options, target):
 
 
 def _embedded(model, images, batch_size):
-    if not len(images):
-        return np.empty((0, 0), np.float32), np.empty(0, np.int64), ()
-    return embed_loadable(model, images, batch_size)
+    """Vectors and rows of the images that can be loaded, which may be none, and the problems of the others."""
+    blocks = list(embed_blocks(model, images, batch_size)) if len(images) else []
+    loaded = np.concatenate([np.empty(0, np.int64), *(rows for _, rows in blocks)])
+    vectors = np.concatenate([vectors for vectors, _ in blocks]) if blocks else np.empty((0, 0), np.float32)
+    return vectors, loaded, not_loaded(images, np.setdiff1d(np.arange(len(images)), loaded))
 
 
 def _items_of(images, current):
