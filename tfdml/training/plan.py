@@ -129,7 +129,7 @@ def resumed_plan(folder: Path, images: LabeledSet) -> Plan:
 
 
 def _facts_of_files(images):
-    """What a run needs to be the same of each file of a set, by its name in the folder of all: a list for each box."""
+    """Size, class, captions and boxes of each file of a set, a list for each of its rows, by its name in their folder."""
     facts: dict[str, list[Any]] = {}
     lines = [] if images.paths is None else states_of_files(images.paths.tolist(), portable=True)
     for row, (line, name) in enumerate(zip(lines, names_of_labels(images), strict=bool(lines))):

@@ -133,18 +133,18 @@ def as_rows_of(table: "pyarrow.Table | None", metadata: "pyarrow.Table | None") 
     return pyarrow.table([_as_column(table[name], name, schema) for name in names], schema=schema)
 
 
-def _filled(kept, came):
-    """The type of a column that is kept, whose parts that have had no value, null, are those of a type that came."""
+def _filled(current, came):
+    """The type of a column that is current, whose parts that have had no value, null, are those of a type that came."""
     pyarrow = _pyarrow()
     types = pyarrow.types
-    if types.is_null(kept):
+    if types.is_null(current):
         return came
-    if types.is_list(kept) and types.is_list(came):
-        return pyarrow.list_(_filled(kept.value_type, came.value_type))
-    if types.is_struct(kept) and types.is_struct(came):
-        fields = [(field, came.get_field_index(field.name)) for field in kept]
-        return pyarrow.struct([x if n < 0 else x.with_type(_filled(x.type, came[n].type)) for x, n in fields])
-    return kept
+    if types.is_list(current) and types.is_list(came):
+        return pyarrow.list_(_filled(current.value_type, came.value_type))
+    if types.is_struct(current) and types.is_struct(came):
+        pairs = [(field, came.get_field_index(field.name)) for field in current]
+        return pyarrow.struct([a if n < 0 else a.with_type(_filled(a.type, came[n].type)) for a, n in pairs])
+    return current
 
 
 def _as_column(column, name, schema):
