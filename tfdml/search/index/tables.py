@@ -134,7 +134,7 @@ def as_rows_of(table: "pyarrow.Table | None", metadata: "pyarrow.Table | None") 
 
 
 def _filled(current, came):
-    """The type of a column that is current, whose parts that have had no value, null, are those of a type that came."""
+    """The current type of a column, in which null, of parts without a value, is what it is in a type that came."""
     pyarrow = _pyarrow()
     types = pyarrow.types
     if types.is_null(current):
