@@ -210,13 +210,13 @@ def test_evaluate_prints_the_metrics_with_their_intervals_and_writes_a_page(run,
     expected = metrics.retrieval(embedded(), labels)
     per_query = metrics.retrieval(embedded(), labels, per_query=True)
     assert (record["queries"], record["skipped"], record["skipped_examples"]) == (24, 0, [])
-    for name, found in record["metrics"].items():
+    for name, found in record["means"]["model"].items():
         assert found["value"] == pytest.approx(expected[name])
-        assert [found["low"], found["high"]] == pytest.approx(metrics.bootstrap_interval(per_query[name], labels))
+        assert [found["low"], found["high"]] == pytest.approx(metrics.class_interval(per_query[name], labels))
     code, printed, _ = run("evaluate model photos --html report.html")
     line = next(line for line in printed.splitlines() if line.startswith("map@r"))
-    low, high = (record["metrics"]["map@r"][name] for name in ("low", "high"))
-    assert line.split() == ["map@r", f"{100 * expected['map@r']:.1f}", f"{100 * low:.1f}", "to", f"{100 * high:.1f}"]
+    low, high = (100 * record["means"]["model"]["map@r"][name] for name in ("low", "high"))
+    assert line.split(maxsplit=1)[1] == f"{100 * expected['map@r']:.1f} [{low:.1f}, {high:.1f}]"
     assert (here / "report.html").read_text().startswith("<!DOCTYPE html>")
 
 

@@ -28,12 +28,12 @@ from tfdml.export.serving_config import newest_version
 from tfdml.models import TextModel
 from tfdml.search.index.lance_items import is_lance_table
 from tfdml.search.refinement.loading import versions_of
-from tfdml.training.captions import TEXT
 from tfdml.training.settings import is_training_run, require_no_run
 from tfdml.typing import Embedder
 from tfdml.zoo.entries import MODEL, EntryRef, load_reference
 
 Index = search.Exact | search.Scann | search.Faiss | search.Lance
+_TEXT = "text"  # the folder of a text model in that of a model
 _PARALLEL_FILES = 8  # files that are decoded at the same time
 _SPLITS = ("train", "training", "validation", "valid", "val", "dev", "test", "testing", "query", "gallery")
 
@@ -92,9 +92,9 @@ def open_similarity_map(options: argparse.Namespace, model: Any, served: str | N
 
 
 def open_text_model(path: str) -> TextModel | None:
-    """The text model of a run; None for a model that was not trained with captions."""
+    """The text model in the folder of a model; None without one."""
     with as_usage_error(f"MODEL={path!r}"):
-        return TextModel.load(Path(path) / TEXT) if (Path(path) / TEXT).is_dir() else None
+        return TextModel.load(Path(path) / _TEXT) if (Path(path) / _TEXT).is_dir() else None
 
 
 def open_index_or_run(

@@ -100,7 +100,8 @@ def embed_cached(
     with only_writer(chunks.folder, "cache"):
         _begin_cache(chunks, run)
         rows = _filled(chunks, model, data, batch_size)
-        embeddings = np.concatenate([embeddings for embeddings, _ in chunks])
+        vectors = (vector for embeddings, _ in chunks for vector in embeddings)
+        embeddings = np.fromiter(vectors, np.dtype((np.float32, chunks.dim())), len(rows))  # one copy in memory
     return embeddings, rows, problems(data, rows)
 
 

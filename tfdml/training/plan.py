@@ -78,9 +78,8 @@ class Plan:
         for name, part in self.parts.items():
             say(f"{name:12}{len(part):7,} images of {counted(len(np.unique(part.labels)), 'class')}")
         say("Settings, each an option:")
-        is_idle = {"lora_rank": self.settings.tuning != "lora", "text_encoder": self.train.captions is None}
         for name, reason in self.reasons.items():
-            if not is_idle.get(name):
+            if name != "lora_rank" or self.settings.tuning == "lora":
                 say(f"  {name:20}{getattr(self.settings, name)!s:20}{reason}".rstrip())
         with atomic_write(folder, lambda _: ()) as new:  # a folder without settings could not be resumed
             new.mkdir()
@@ -118,7 +117,7 @@ def resumed_plan(folder: Path, images: LabeledSet) -> Plan:
     """The plan of the run in a folder."""
     plan = plan_of(folder, images)
     expected = (
-        "the set of the run: the same files by name, folder and size, with the same labels, boxes, captions and "
+        "the set of the run: the same files by name, folder and size, with the same labels, boxes and "
         "background, here or copied elsewhere. Begin a new run for another set"
     )
     if plan is None:
@@ -129,13 +128,13 @@ def resumed_plan(folder: Path, images: LabeledSet) -> Plan:
 
 
 def _facts_of_files(images):
-    """Size, class, captions and boxes of each file of a set, a list for each of its rows, by its name in their folder."""
+    """Size, class and box of each row of a set of files, by the name of the file in their folder."""
     facts: dict[str, list[Any]] = {}
     lines = [] if images.paths is None else states_of_files(images.paths.tolist(), portable=True)
     for row, (line, name) in enumerate(zip(lines, names_of_labels(images), strict=bool(lines))):
         file, _, size = line.rpartition(" ")
-        others = [None if column is None else list(column[row]) for column in (images.captions, images.boxes)]
-        facts.setdefault(file, []).append([size, name, *others])
+        box = None if images.boxes is None else images.boxes[row].tolist()
+        facts.setdefault(file, []).append([size, name, box])
     return facts
 
 
@@ -147,7 +146,7 @@ def _change(folder, images):
     if not changed:
         return ""
     first = changed[0]
-    how = "is new" if first not in before else "has another size, label, box or caption"
+    how = "is new" if first not in before else "has another size, label or box"
     how = how if first in now else "is gone, or cannot be read"
     return f" in {counted(len(changed), 'file')} since the run began: {first!r} {how}"
 
