@@ -17,7 +17,7 @@ import numpy as np
 
 from tfdml import cleaning, datasets, evaluation, export, search, training, zoo
 from tfdml._core.atomic import only_writer, require_replaceable
-from tfdml._core.checks import require
+from tfdml._core.checks import counted, require
 from tfdml._core.checksums import CHECKSUM, fingerprint, require_same_model
 from tfdml._core.stored import read_json
 from tfdml.cleaning.clean import remove_cache
@@ -410,7 +410,7 @@ def _search_to_export(options):
 
 def run_check(options: argparse.Namespace) -> int:
     """Print each example that has a problem, and all else that the set leaves out."""
-    images = inputs.open_set(options, datasets.Preprocessing(size=224))
+    images = inputs.open_set(options, datasets.Preprocessing(size=224), says_left_out=False)
     checked = images.check_files()
     left_out = inputs.passed_over(images)
     unusable, others = ([entry for entry in left_out if is_problem(*entry) == wanted] for wanted in (True, False))
@@ -418,7 +418,7 @@ def run_check(options: argparse.Namespace) -> int:
         checked.problems
     )
     num_examples = len(images) + len(unusable)
-    head = f"{num_examples:,} examples, of which {len(records):,} have a problem"
+    head = f"{counted(num_examples, 'example')}, {len(records):,} with a problem"
     lines = [f"  {record['name']}  {record['reason']}" for record in records]
     lines += [f"{len(others):,} left out of the set:"] * bool(others)
     lines += [f"  {name}  {reason}" for name, reason in others]
