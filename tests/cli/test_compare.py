@@ -88,7 +88,7 @@ def test_a_gallery_has_a_file_for_each_model(run):
 def test_rankings_and_scores_are_compared_and_written(run, tmp_path):
     code, out, _ = run("compare bm25.run --qrels qrels --metrics mrr --out out")
     assert code == 0
-    assert "mrr     75.0" in out
+    assert "bm25   75.0" in out
     assert out.endswith("\nout/index.html shows the queries that differ most\n")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"evaluation.json", "index.html", "SHA256SUMS"}
     code, out, _ = run("compare --scores scores.csv")

@@ -187,7 +187,7 @@ def test_the_outputs_are_said_while_they_are_written_with_their_shares(run):
     stages, shares = said[begin + 1 : begin + 7], said[begin + 7]
     assert [line.split(":")[0] for line in stages] == [f"  {number} of 6" for number in range(1, 7)]
     assert stages[0] == "  1 of 6: embedding 40 images"
-    assert re.fullmatch(r"  0:\d\d in all: embedding \d+%, index \d+%, .*, card \d+%", shares)
+    assert re.fullmatch(r"  \d:\d\d in all: embedding \d+%, index \d+%, .*, card \d+%", shares)
 
 
 @pytest.mark.parametrize("split_by", ["class", "image"])
