@@ -1,7 +1,5 @@
 """Boundaries that the margin loss learns."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -104,24 +102,6 @@ def test_labels_that_do_not_fit_the_boundaries_are_refused():
         of_examples(np.stack([LABELS, np.arange(8)], axis=1), x)
     with pytest.raises(ValueError, match="Received label 40, which class_ids does not cover"):
         losses.MarginLoss(boundary=layers.Boundaries(class_ids=[2, 7]))(LABELS, x)
-
-
-def test_a_loss_with_boundaries_comes_back_from_its_config():
-    loss = losses.MarginLoss(boundary=layers.Boundaries(0.9, class_ids=[5, 3, 5], examples=7), nu=0.2)
-    text = json.dumps(keras.saving.serialize_keras_object(loss))
-    again = keras.saving.deserialize_keras_object(json.loads(text))
-    assert again.get_config() == loss.get_config()
-    assert again.settings["boundary"].class_ids.tolist() == [3, 5]
-
-
-@pytest.mark.slow
-def test_robust_losses_train_the_boundaries_of_their_base():
-    boundaries = layers.Boundaries(class_ids=LABELS)
-    loss = losses.RobustLoss(losses.MarginLoss(boundary=boundaries), uncertainty=losses.uncertainty.TopK(10))
-    assert loss.layers == [boundaries]
-    model = embedding_model(loss)
-    model.fit(batch(), LABELS, batch_size=len(LABELS), epochs=2, verbose=0, shuffle=False)
-    assert numbers(boundaries.base.value) != np.float32(1.2)
 
 
 @pytest.mark.parametrize(

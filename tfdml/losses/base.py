@@ -9,9 +9,9 @@ import keras
 from tfdml._core.backends import has_plain_mean, ops, uncompiled, vector_jacobian
 from tfdml._core.checks import (
     require,
+    require_declared,
     require_function_or_none,
     require_miner_or_none,
-    require_number,
     require_one_of,
     require_whole,
 )
@@ -60,9 +60,7 @@ class FunctionLoss(keras.losses.Loss):
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
         """A loss whose options for one number, by their annotation, are finite numbers."""
-        for name, parameter in inspect.signature(cls.__init__).parameters.items():
-            if name in options and parameter.annotation in (float, "float"):
-                require_number(name, options[name])
+        require_declared(cls.__init__, arguments, options)
         return super().__new__(cls)
 
     def __init__(
