@@ -16,7 +16,10 @@ from tests.losses.rows import (
     OVER_A_BASE,
     OVER_PROXIES,
     ROWS,
+    SYMMETRIC,
     UNEVEN,
+    WHOLE,
+    WITHIN,
     batch,
     each,
     evaluated,
@@ -126,16 +129,34 @@ def test_importance_weights_come_after_the_miner_and_stay_with_the_loss(row):
     np.testing.assert_array_equal(numbers(weighted.call(LABELS, X)), numbers(expected))
 
 
+ROUTES = {  # how one weight of a pair comes to be NaN: functions of a row and of a function of Pairs
+    "a miner": lambda row, nan: row.with_options(miner=nan),
+    "importance": lambda row, nan: row.with_options(importance=nan),
+    "importance in a sum": lambda row, nan: losses.WeightedSumLoss([NCA, row.with_options(importance=nan)]),
+    "a miner in blocks": lambda row, nan: row.with_options(miner=nan, anchors_per_block=4),
+    "a pairing": lambda row, nan: row.with_options(pairing=lambda labels, x: nan(row.loss.pair(labels, x))),
+    "a miner of a memory": lambda row, nan: row.with_options(miner=nan, pairing=layers.Memory(8, warm_up=0)),
+}
+NCA = losses.NCALoss()
+
+
 @law(DEFAULTS)
 @pytest.mark.parametrize("weights", ["positive", "negative"])
-def test_a_weight_that_is_nan_makes_the_loss_nan(row, weights):
+def test_a_weight_that_is_nan_makes_the_loss_nan_whatever_brings_it(row, weights):
     def with_nan(pairs):
         factors = np.ones(pairs.positive.shape, "float32")
         factors[1] = np.nan
         return pairs.scale(**{weights: factors})
 
-    for option in ("miner", "importance"):
-        assert np.isnan(numbers(row.with_options(**{option: with_nan})(LABELS, X)))
+    without = {
+        "in blocks": {WHOLE, LISTED, SYMMETRIC},
+        "of a memory": {LISTED, SYMMETRIC, WITHIN},
+        "in a sum": {LISTED},
+    }
+    for name, with_route in ROUTES.items():
+        if not any(name.endswith(end) and traits & row.traits for end, traits in without.items()):
+            assert np.isnan(numbers(with_route(row, with_nan)(LABELS, X))), name
+    assert np.isnan(numbers(row.loss.on_pairs(with_nan(row.loss.pair(LABELS, X))))).any(), "its own pairs"
 
 
 KERAS_OPTIONS = {"name", "reduction", "dtype"}
@@ -162,7 +183,7 @@ def test_options_of_uncertainty_sets_go_by_name_but_the_first():
             make()
 
 
-NCA, MARGIN, SETS = losses.NCALoss(), losses.MarginLoss(), losses.uncertainty
+MARGIN, SETS = losses.MarginLoss(), losses.uncertainty
 LEARNED = losses.MarginLoss(boundary=layers.Boundaries(), nu=0.5)
 WRONG = {  # beside the limits of each number, in tests/test_limits.py
     "negative_margin=0.5": lambda: losses.ContrastiveLoss(positive_margin=1.0, negative_margin=0.5),
@@ -190,7 +211,7 @@ WRONG = {  # beside the limits of each number, in tests/test_limits.py
     "dims=0": lambda: losses.MatryoshkaLoss(NCA, dims=(0, 4)),
     "1 weights for dims=(2, 4)": lambda: losses.MatryoshkaLoss(NCA, dims=(2, 4), weights=(1.0,)),
     "weights=(0.0,)": lambda: losses.MatryoshkaLoss(NCA, dims=(2,), weights=(0.0,)),
-    "base=<NCALoss": lambda: losses.CascadeLoss(NCA),
+    "NCALoss object": lambda: losses.CascadeLoss(NCA),
     "shares=(0.5, 0.2) for dims=(4, 4)": lambda: losses.CascadeLoss(MARGIN, dims=(4, 4)),
     "shares=(0.2, 0.5)": lambda: losses.CascadeLoss(MARGIN, shares=(0.2, 0.5)),
     "dims=-1": lambda: losses.BoostedLoss(dims=(4, -1)),
