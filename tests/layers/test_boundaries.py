@@ -65,21 +65,6 @@ def test_boundaries_start_at_the_fixed_one_and_the_paper_gives_its_value():
         np.testing.assert_allclose(numbers(ours), numbers(fixed), rtol=1e-5, atol=1e-7)
 
 
-def test_the_slope_of_a_boundary_is_active_negatives_less_active_positives_and_nu():
-    x, nu = batch().astype("float64"), 0.3
-
-    def value(base):
-        return margin_by_loops(x, np.full(len(x), base), nu).mean()
-
-    positive, negative = 0, 0
-    for a in range(len(x)):
-        positives, negatives = others_of(a, LABELS)
-        positive += sum(0.2 + distance_between(x[a], x[p], "euclidean") > 1.2 for p in positives)
-        negative += sum(distance_between(x[a], x[n], "euclidean") < 1.4 for n in negatives)
-    slope = (value(1.2 + 1e-7) - value(1.2 - 1e-7)) / 2e-7
-    np.testing.assert_allclose(slope, (negative - positive) / (negative + positive) + nu, rtol=1e-5)
-
-
 @pytest.mark.slow
 def test_a_boundary_of_its_own_for_every_example():
     boundaries = layers.Boundaries(examples=len(LABELS))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.backend import fast, numbers
 from tests.losses.loops import chosen_negatives, distances, others_of
-from tfdml import losses, miners, pairs
+from tfdml import miners, pairs
 from tfdml.miners import selectors
 
 pytestmark = pytest.mark.backends
@@ -89,13 +89,3 @@ def test_random_negatives_with_one_seed_are_the_same_and_differ_from_batch_to_ba
     draws = [numbers(selector(made, d)(p)) for selector in (one, other, one)]
     np.testing.assert_array_equal(draws[0], draws[1])
     assert (draws[0] != draws[2]).any()
-
-
-@pytest.mark.parametrize(
-    "negatives",
-    [miners.hardest_negatives, miners.semi_hard_negatives, miners.RandomNegatives(seed=2)],
-)
-def test_a_loss_keeps_its_selector_in_its_config(negatives):
-    loss = losses.TripletLoss(negatives=negatives)
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
-    assert again.get_config() == loss.get_config()

@@ -235,3 +235,18 @@ def test_what_cannot_be_drawn_is_refused_before_the_first_batch(received, make):
 def test_weights_that_are_none_are_refused(weights):
     with pytest.raises(ValueError, match=r"Received weights=.* for 2 samplers, expected a positive number for each"):
         mixed(GROUP, UNIFORM, weights=weights)
+
+
+LARGEST = [
+    samplers.UniformSampler(batch_size=len(LABELS)),
+    episodes(ways=11, shots=2, queries=2),
+    hard(candidates=11),
+    hierarchical(super_classes_per_batch=3, classes_per_super_class=3),
+    samplers.MinedSampler(anchors_per_batch=len(LABELS), pairs=MINED),
+    mixed(UNIFORM, group(classes_per_batch=6, examples_per_class=2)),
+]
+
+
+@pytest.mark.parametrize("sampler", LARGEST, ids=lambda sampler: type(sampler).__name__)
+def test_as_many_as_there_are_can_be_drawn(sampler):
+    assert next(iter(sampler.index_batches(LABELS))).shape == (sampler.batch_size,)
