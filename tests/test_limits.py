@@ -13,6 +13,7 @@ from tfdml import callbacks, layers, losses, miners, samplers
 
 LADDER = [-2, -1, -0.5, 0, 0.5, 1, 1.5, 2, 2.0, 3, 5, 90, 180, math.nan, math.inf, "x", None, True]
 LIMITS = {
+    "from 0 to a right angle": "ArcFaceLoss.margin SubCenterArcFaceLoss.margin",
     "above 0": """
         ArcFaceLoss.scale BalancedContrastiveLoss.margin BalancedContrastiveLoss.negatives_per_positive
         BinomialDevianceLoss.alpha BinomialDevianceLoss.beta BoostedLoss.alpha BoostedLoss.beta CircleLoss.scale
@@ -21,8 +22,8 @@ LIMITS = {
         MagFaceLoss.scale MultiSimilarityLoss.alpha MultiSimilarityLoss.beta NTXentLoss.temperature
         NormalizedSoftmaxLoss.scale PNPLoss.alpha PNPLoss.b PNPLoss.temperature PairMargin.negative_margin
         ProxyAnchorLoss.alpha ProxyNCALoss.scale QuadrupletLoss.margin RAWLoss.alpha RAWLoss.beta
-        SmoothAPLoss.temperature SoftTripleLoss.scale SoftTripleLoss.temperature SubCenterArcFaceLoss.scale
-        SupConLoss.temperature TupletMarginLoss.scale Variance.rho
+        SmoothAPLoss.temperature SoftTripleLoss.scale SoftTripleLoss.temperature SphereFaceLoss.scale
+        SubCenterArcFaceLoss.scale SupConLoss.temperature TupletMarginLoss.scale Variance.rho
     """,
     "whole, 1 or more": """
         ClassCenters.dim ClassTree.levels EasyPositives.k EmbeddingMetrics.batch_size EmbeddingMetrics.every
@@ -39,13 +40,14 @@ LIMITS = {
     """,
     "0 or more": """
         AdversarialLoss.weight BatchHardTripletLoss.margin CentroidTripletLoss.margin ClusteringLoss.margin
-        ContrastiveLoss.positive_margin CoupledClustersLoss.margin DivergenceLoss.weight GeneralizedLiftedLoss.margin
-        GlobalLoss.weight HAP2SLoss.margin HierarchicalTripletLoss.margin IntraPairVarianceLoss.negative_epsilon
-        IntraPairVarianceLoss.positive_epsilon LMNNLoss.margin MagFaceLoss.regularization MagnetLoss.margin
-        ManifoldLoss.context_weight ManifoldLoss.margin MarginLoss.margin MarginLoss.nu MinedPairs.margin NPairsLoss.l2
-        PDDMLoss.distance_margin PDDMLoss.margin PDDMLoss.weight PairMargin.positive_margin ProxyAnchorLoss.margin
-        RankedListLoss.positive_scale RankedListLoss.scale SoftTripleLoss.margin SoftTripleLoss.nu
-        ThresholdConsistencyLoss.negative_weight ThresholdConsistencyLoss.positive_weight TripletLoss.margin
+        ContrastiveLoss.positive_margin CosFaceLoss.margin CoupledClustersLoss.margin DivergenceLoss.weight
+        GeneralizedLiftedLoss.margin GlobalLoss.weight HAP2SLoss.margin HierarchicalTripletLoss.margin
+        IntraPairVarianceLoss.negative_epsilon IntraPairVarianceLoss.positive_epsilon LMNNLoss.margin
+        MagFaceLoss.regularization MagnetLoss.margin ManifoldLoss.context_weight ManifoldLoss.margin MarginLoss.margin
+        MarginLoss.nu MinedPairs.margin NPairsLoss.l2 PDDMLoss.distance_margin PDDMLoss.margin PDDMLoss.weight
+        PairMargin.positive_margin ProxyAnchorLoss.margin RankedListLoss.positive_scale RankedListLoss.scale
+        SemiHard.min_distance SoftTripleLoss.margin SoftTripleLoss.nu ThresholdConsistencyLoss.negative_weight
+        ThresholdConsistencyLoss.positive_weight TripletLoss.margin WeightedContrastiveLoss.eta
     """,
     "whole, 1.0 or more": """
         ArcFaceLoss.per_class CenterLoss.per_class CosFaceLoss.per_class DynamicSoftMarginLoss.bins FastAPLoss.bins
@@ -72,15 +74,15 @@ LIMITS = {
         ThresholdConsistencyLoss.positive_threshold
     """,
     "above 0, or None": """
-        DistanceWeighted.clip DistanceWeightedNegatives.clip GroupedKL.negative_gamma SemiHard.margin
-        SemiHardNegatives.margin SemiHardNegatives.max_distance
+        CLIPLoss.temperature DistanceWeighted.clip DistanceWeightedNegatives.clip GroupedKL.negative_gamma
+        SemiHard.margin SemiHardNegatives.margin SemiHardNegatives.max_distance SigmoidLoss.scale
     """,
     "whole, 0.0 or more": "Boundaries.examples ClusteringLoss.refinements Memory.warm_up",
     "any number": "LearnedNumber.initial TripletViolations.margin ValidTriplets.margin",
     "above 0 and below 1": "ManifoldLoss.alpha PairSampler.positive_fraction",
     "above 0 and below 90": "Angular.angle_degrees AngularLoss.angle_degrees",
     "whole, 1.0 or more, or None": "KL.num_samples PositionDependentMetric.units Proxies.num_sampled_classes",
-    "any number, or None": "ExportBest.best GroupedKL.pseudo_loss LearnedNumber.minimum",
+    "any number, or None": "ExportBest.best GroupedKL.pseudo_loss LearnedNumber.minimum SigmoidLoss.bias",
     "above 0 and at most 1, or None": "HardestNegativesOfBatch.fraction MinedPairs.target",
     "whole, 1 or more, or None": "HardClassSampler.candidates Mahalanobis.rank RetrievalEvaluation.sample",
     "above 0 and below 1, or None": "EmbeddingMetrics.max_time_fraction RetrievalEvaluation.max_time_fraction",
@@ -91,12 +93,13 @@ LIMITS = {
     "above 0 and at most 1": "DynamicSoftMarginLoss.momentum",
     "above 0 and at most 4": "DivergenceLoss.margin",
     "whole, 2 or more": "EpisodeSampler.ways",
-    "from 0 to 2": "Boundaries.initial",
+    "from 0 to 2": "Boundaries.initial MarginLoss.boundary",
     "whole, 0 or more": "RefreshCenters.seed",
     "0 or more and below 2": "DistanceWeighted.cutoff DistanceWeightedNegatives.cutoff",
     "whole, even, 2.0 or more": "TopKBalanced.k",
 }
 RULES = {
+    "from 0 to a right angle": lambda v: 0 <= v <= math.pi / 2,
     "above 0": lambda v: v > 0,
     "0 or more": lambda v: v >= 0,
     "any number": lambda v: True,
@@ -182,10 +185,10 @@ MAKERS = makers()
 
 
 def numbers_of(make):
-    """The options of a class that are declared as one number, or also None."""
+    """The options of a class that are declared as one number, or as something else, too."""
     parameters = inspect.signature(make).parameters.values()
     forms = {each.name: str(getattr(each.annotation, "__name__", each.annotation)) for each in parameters}
-    return [name for name, form in forms.items() if form.removesuffix(" | None") in ("int", "float")]
+    return [name for name, form in forms.items() if form.partition(" |")[0] in ("int", "float")]
 
 
 RULE_OF = {option: rule for rule, options in LIMITS.items() for option in options.split()}

@@ -54,13 +54,18 @@ def require_declared(function: Callable[..., Any], arguments: Sequence[Any], opt
     for name, value in given.arguments.items():
         declared = given.signature.parameters[name].annotation
         text = declared if isinstance(declared, str) else inspect.formatannotation(declared)
-        kind, _, other = text.partition(" | ")
-        if other not in ("", "None") or (other and value is None):
-            continue
-        if kind == "float":
+        kind, *others = text.split(" | ")
+        if kind == "float" and not _is_declared(value, others):
             require_number(name, value)
-        elif name == "seed":
+        elif name == "seed" and not _is_declared(value, others):
             require_seed(value)
+
+
+def _is_declared(value, kinds):
+    """Whether a value is None or text where these are declared, or a function or layer where something else is."""
+    if value is None or isinstance(value, str):
+        return ("None" if value is None else "str") in kinds
+    return callable(value) and bool({*kinds} - {"None", "str"})
 
 
 def require_fraction(**values: Any) -> None:
