@@ -79,7 +79,7 @@ def main():
     rows = []
     for case, (index, size) in indexes.items():
         correct = is_correct(index, queries, labels, gallery_labels)
-        low, high = tfdml.metrics.bootstrap_interval(exact - correct, labels)
+        low, high = tfdml.metrics.class_interval(exact - correct, labels)
         base = seconds["float32", case[1], None]
         row = {
             "codes": case[0],

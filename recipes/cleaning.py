@@ -2,7 +2,7 @@
 
 Claim: verified by their pixels, 95.6% of copies are found (93.2 to 98.1 over five seeds) without a wrong pair, and
 98.0% of crops, of which perceptual hashes find 26.5% at most. The test is not untouched: an earlier score had a
-precision of 90.2% on the same photographs, and its wrong pairs led to this one. 210 seconds of processor time (AMD
+precision of 90.2% on the same photographs, and its wrong pairs led to this one. 187 seconds of processor time (AMD
 EPYC, two cores).
 
     python recipes/cleaning.py             # five seeds

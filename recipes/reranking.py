@@ -128,7 +128,7 @@ def trained(maps, labels, hard, rate, seed, options):
 def gain(hits, base, labels):
     """Recall@1 above that of the search: the mean of the runs, and intervals over classes and over seeds."""
     difference = hits.mean(axis=0) - base[0]
-    found = {"mean": difference.mean(), "over classes": tfdml.metrics.bootstrap_interval(difference, labels)}
+    found = {"mean": difference.mean(), "over classes": tfdml.metrics.class_interval(difference, labels)}
     if len(hits) > 1:
         found["over seeds"] = tfdml.metrics.seed_interval(hits.mean(axis=1) - base.mean())
     return {name: np.round(np.asarray(value, float), 5).tolist() for name, value in found.items()}

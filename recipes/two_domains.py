@@ -9,7 +9,7 @@ def difference(first, second, labels, key):
     """Mean difference of a metric over seeds, with its 95% interval over classes; a run has values per query."""
     values = [np.mean([run[key] for run in runs], axis=0) for runs in (first, second)]
     gap = values[0] - values[1]
-    return [float(np.nanmean(gap)), *tfdml.metrics.bootstrap_interval(gap, labels)]
+    return [float(np.nanmean(gap)), *tfdml.metrics.class_interval(gap, labels)]
 
 
 def print_table(results, keys):

@@ -184,7 +184,7 @@ def _around(mean, half):
 
 
 def bootstrap(sums, sizes, samples=1000):
-    """The bounds of `tfdml.metrics.bootstrap_interval`, of all sets at once."""
+    """The bounds of a percentile bootstrap over classes, of all sets at once."""
     classes = sums.shape[1]
     drawn = np.random.default_rng(0).integers(classes, size=(samples, classes), dtype=np.int32)
     times = np.apply_along_axis(np.bincount, 1, drawn, minlength=classes).astype(float)

@@ -1,6 +1,6 @@
 """The table of docs/cleaning.md on made pictures: copies of pictures that are unlike the photographs of a calibration.
 
-    python -m studies.made_pictures     # three minutes of processor time
+    python -m studies.made_pictures     # two minutes of processor time
     python -m studies.cleaning          # writes the tables
 
 Stars, lines of strokes and textures of noise are drawn at random. The threshold comes from squares of the calibration

@@ -82,7 +82,7 @@ def rows_of(name, classes=None):
             curves = [curve(old, new, labels, ordered(labels, order, seed)) for seed in SEEDS]
             for count in curves[0]:
                 values = np.mean([points[count] for points in curves], axis=0)
-                low, high = tfdml.metrics.bootstrap_interval(values, labels)
+                low, high = tfdml.metrics.class_interval(values, labels)
                 row = {"set": name, "change": change, "order": order, "share": count / len(old)}
                 row |= {"recall@1": float(np.nanmean(values)), "low": low, "high": high, **levels}
                 yield {**row, "orders": len(SEEDS), "protocol": test.protocol, **tfdml.environment()}

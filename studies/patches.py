@@ -115,9 +115,9 @@ def matched(network, left, right):
 
 def stereo_row(method, seed, errors, best, seconds):
     """A share of bad pixels with its interval, and its difference to cross-correlation at the best window."""
-    low, high = tfdml.metrics.bootstrap_interval(errors.bad, errors.blocks)
+    low, high = tfdml.metrics.class_interval(errors.bad, errors.blocks)
     difference = errors.bad.astype(float) - best.bad
-    bounds = tfdml.metrics.bootstrap_interval(difference, errors.blocks)
+    bounds = tfdml.metrics.class_interval(difference, errors.blocks)
     return {
         "method": method,
         "seed": seed,

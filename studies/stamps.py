@@ -198,7 +198,7 @@ def gain(runs, frozen):
     """The mean gain in Recall@1 over the frozen network, with an interval over objects."""
     trained, before = (np.mean([by_object(row) for row in each], axis=0) for each in (runs, frozen))
     difference = 100 * (trained - before)
-    low, high = tfdml.metrics.bootstrap_interval(difference, np.arange(len(difference)))
+    low, high = tfdml.metrics.class_interval(difference, np.arange(len(difference)))
     return f"{difference.mean():+.1f} [{low:+.1f}, {high:+.1f}]"
 
 

@@ -176,7 +176,7 @@ def numbers(tested, part):
     row = {}
     for key in KEYS:
         values = np.mean([result["queries"][key] for result in tested], axis=0)
-        low, high = tfdml.metrics.bootstrap_interval(values, part.labels)
+        low, high = tfdml.metrics.class_interval(values, part.labels)
         row |= {key: float(values.mean()), f"{key} low": low, f"{key} high": high}
     return row
 

@@ -2,7 +2,6 @@
 
     python -m studies.words --stamps FOLDER --encoder FOLDER   # four minutes of one core
     python -m studies.words --only-table                       # from the kept rows
-    python -m studies.words --picture --encoder FOLDER         # the picture: texts and drawn shapes, three minutes
     python -m studies.words --quick                            # a smoke test: drawn objects, random texts, two steps
 
 `studies.stamps` has the objects, their photographs and the split. Each object of the package has a description,
@@ -11,42 +10,24 @@ texts features of all-MiniLM-L6-v2 (Apache 2.0; the folder with its config.json 
 reads), both frozen. Two linear heads learn one space by the loss of CLIP, from 160 objects. The rate and the number of
 steps are chosen on the 80 objects of the validation part, by MAP@R of images for texts. Then five seeds are measured on
 the 80 objects of the test. Random words are a random vector for each word, the mean of which is the text.
-
-The picture is of `tfdml.training.train` with drawn shapes and captions such as "a red circle": all texts but the first
-one have words that no caption has.
 """
 
 import argparse
-import tempfile
 from pathlib import Path
 
 import keras
 import numpy as np
-from PIL import Image, ImageDraw
 
 import tfdml
 from recipes import things
 from studies import pages, runner, stamps
 
 ROWS, PAGE = pages.RESULTS / "words.csv", pages.ROOT / "docs" / "two-towers.md"
-PICTURE = pages.ROOT / "docs" / "images" / "words.png"
 RATES, STEPS, SEEDS, DIM, BATCH = (1e-3, 3e-3, 1e-2), (100, 400), range(5), 128, 64
 TEXTS = {
     "description, sentence encoder": ("description", "encoder"),
     "class name, sentence encoder": ("class name", "encoder"),
     "description, random words": ("description", "random"),
-}
-
-
-COLORS = {"red": "#d22", "green": "#2a3", "blue": "#23c", "yellow": "#ec2", "purple": "#839", "white": "#fff"}
-SHAPES = {"circle": 40, "triangle": 3, "square": 4, "hexagon": 6}  # corners
-QUERIES = {
-    "a blue triangle": "blue triangle",
-    "a crimson disc": "red circle",
-    "a violet pyramid": "purple triangle",
-    "a box, green like grass": "green square",
-    "the color of snow, with six sides": "white hexagon",
-    "a lemon": "yellow circle",
 }
 
 
@@ -136,7 +117,7 @@ def rows(kinds):
         row = {"text": name, "rate": rate, "steps": steps, "seeds": len(SEEDS)}
         for key in runs[0]:
             by_text = np.mean([run[key] for run in runs], axis=0)
-            low, high = tfdml.metrics.bootstrap_interval(by_text, np.arange(len(by_text)))
+            low, high = tfdml.metrics.class_interval(by_text, np.arange(len(by_text)))
             row |= {key: by_text.mean(), f"{key} low": low, f"{key} high": high}
         found.append(row | {"texts": len(by_text), **tfdml.environment("keras-hub")})
         print(row, flush=True)
@@ -165,41 +146,6 @@ def vectors_of(texts, way):
     return {name: {"text": texts[name], "vectors": x} for name, x in zip(texts, np.split(every, ends), strict=True)}
 
 
-def drawn(color, corners, rng):
-    """A shape on gray noise, `(64, 64, 3)` uint8."""
-    image = Image.fromarray(np.uint8(np.clip(rng.normal(rng.uniform(70, 190), 15, (64, 64, 1)), 0, 255)).repeat(3, 2))
-    (x, y), radius, turned = rng.uniform(24, 40, 2), rng.uniform(12, 22), rng.uniform(0, 360)
-    ImageDraw.Draw(image).regular_polygon((x, y, radius), corners, turned, fill=COLORS[color])
-    return np.asarray(image)
-
-
-def shapes(views=12):
-    """The drawn shapes with their captions; the class of a shape is its caption."""
-    rng, names = np.random.default_rng(0), [f"{color} {shape}" for color in COLORS for shape in SHAPES]
-    images = [drawn(name.split()[0], SHAPES[name.split()[1]], rng) for name in names for _ in range(views)]
-    labels = np.repeat(np.arange(len(names)), views)
-    data = tfdml.datasets.LabeledSet(images=np.stack(images), labels=labels, class_names=tuple(names))
-    return tfdml.datasets.with_captions(data, [f"a {names[label]}" for label in labels])
-
-
-def picture(encoder, shown=8, **options):
-    """Train on the shapes; each text, with the first images that it finds, in a green frame what it means."""
-    data = shapes()
-    with tempfile.TemporaryDirectory() as folder:
-        tfdml.training.train(data, f"{folder}/run", text_encoder=str(encoder), size=64, mirror=False, **options)
-        texts, index = tfdml.models.TextModel.load(f"{folder}/run/text"), tfdml.search.load(f"{folder}/run/index")
-    found, _ = index.search(texts(list(QUERIES)), shown)
-    canvas = Image.new("RGB", (230 + 72 * shown, 72 * len(QUERIES)), "white")
-    for row, (text, ids) in enumerate(zip(QUERIES, found, strict=True)):
-        ImageDraw.Draw(canvas).text((6, 72 * row + 28), text, fill="black", font_size=13)
-        for place, id in enumerate(ids):
-            is_right = data.class_names[data.labels[id]] == QUERIES[text]
-            framed = Image.new("RGB", (70, 70), "#2a3" if is_right else "#d22")
-            framed.paste(Image.fromarray(data.images[id]), (3, 3))
-            canvas.paste(framed, (230 + 72 * place, 72 * row + 1))
-    return canvas
-
-
 def table(found):
     """The rows as Markdown."""
 
@@ -217,7 +163,6 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m studies.words", description=__doc__.splitlines()[0])
     parser.add_argument("--stamps", type=Path, help="the folder stamps of tuxpaint-stamps-default")
     parser.add_argument("--encoder", type=Path, help="the folder of all-MiniLM-L6-v2")
-    parser.add_argument("--picture", action="store_true", help="the picture alone")
     parser.add_argument("--only-table", action="store_true", help="train nothing")
     parser.add_argument("--quick", action="store_true", help="drawn objects, random words, two steps; writes nothing")
     given = parser.parse_args(arguments)
@@ -226,9 +171,6 @@ def main(arguments=None):
         texts = {name: [f"thing {i}" for i in range(8)] for name in stamps.OBJECTS}
         data = parts(images, vectors_of(texts, random_vectors))
         print(measured(trained(data, 1e-3, 2, 0), data["test"]))
-        return
-    if given.picture:
-        picture(given.encoder, steps=300, epochs=5).save(PICTURE)
         return
     if not given.only_table:
         if None in (given.stamps, given.encoder):

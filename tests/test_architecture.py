@@ -86,6 +86,19 @@ ARROWS = {
     "__main__": {"cli"},
 }
 
+# The upper floor; front doors (`__init__`) may show its names.
+PRODUCT = (
+    "tfdml.__main__",
+    "tfdml.cleaning",
+    "tfdml.cli",
+    "tfdml.distributed",
+    "tfdml.embedding.to_disk",
+    "tfdml.evaluation.protocol",
+    "tfdml.search.on_disk",
+    "tfdml.search.refinement.migration",
+    "tfdml.serving",
+    "tfdml.training",
+)
 
 MODULES = {
     ".".join(("tfdml", *file.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): file
@@ -142,6 +155,17 @@ def test_every_room_has_its_arrows():
 @pytest.mark.parametrize("room", ARROWS)
 def test_a_room_knows_only_the_rooms_below_it(room):
     assert rooms_known_to(room) <= ARROWS[room] | (COMMON - {room})
+
+
+def is_product(module):
+    """Whether a module is of the upper floor: what is built from the library to be run."""
+    return any(module == name or module.startswith(f"{name}.") for name in PRODUCT)
+
+
+def test_the_library_never_imports_the_product():
+    of_library = {name: file for name, file in MODULES.items() if not is_product(name) and file.name != "__init__.py"}
+    upward = {name: sorted(filter(is_product, imports_of(file))) for name, file in of_library.items()}
+    assert {name: found for name, found in upward.items() if found} == {}
 
 
 def test_no_module_imports_itself_through_others():

@@ -100,7 +100,8 @@ def environment(trained):
 def evaluate(trained):
     found = tfdml.evaluate(trained.model, tfdml.datasets.LabeledSet(images=IMAGES, labels=LABELS, class_names="abcdef"))
     assert found.metrics["map@r"].value == pytest.approx(trained.history["val_map@r"][-1])
-    assert json.loads(found.save(trained.folder / "report.json").read_text())["queries"] == found.queries
+    record = found.save(trained.folder / "report") / "evaluation.json"
+    assert json.loads(record.read_text())["queries"] == found.queries
 
 
 def evaluation(trained):

@@ -1,5 +1,13 @@
 """Deep metric learning for Keras 3 and TensorFlow: pairs, pair weights, losses.
 
+Two floors. The library, functions and classes for your own programs:
+    learn    `losses`, `miners`, `layers`, `pairs`, `importance`, `samplers`, `models`, `networks`, `callbacks`
+    measure  `metrics`, `evaluation`, `analysis`, `visualize`
+    use      `datasets`, `search`, `export`, `zoo`, `addons`
+The product, whole programs that are built from it, with the command `tfdml`:
+    run      `training`, `serving`, `cleaning`, `distributed`; migrations, vectors on disk and cross-validation
+No module of the library imports the product.
+
 Subpackages are imported on first use. `metrics`, `search` and the comparisons of `evaluation` need no Keras.
 `pairs`, `layers`, `losses`, `addons`, `miners`, `importance`, `networks` and `models` run on any Keras backend; tfdml
 imports them as soon as Keras is imported, so that saved models find their classes. The others also need TensorFlow.

@@ -4,9 +4,11 @@
     python tools/export_zoo.py glyphs-small       # some of them
     python tools/export_zoo.py --pages            # only the pages, README.md, and the checksums
     python tools/export_zoo.py --fingerprints     # only the fingerprints of the exports, and the checksums
+    python tools/export_zoo.py --numbers          # only the metrics of the cards, measured again, and their pages
 
-The weights, `model.keras`, and the numbers of a card stay as they are. Of a card, only the sizes of the files and the
-time per image, on this computer, are new; then its page, the checksums and the table of the folder are written.
+The weights, `model.keras`, stay as they are, and so do the numbers of a card, but with `--numbers`. Only the sizes
+of the files and the time per image, on this computer, are new; then its page, the checksums and the table of the folder
+are written.
 """
 
 import argparse
@@ -16,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import tfdml
+from recipes.things import things
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checksums import fingerprint, listed_files, write_checksums
 from tfdml.export.saved_model import CHECKSUMS, FINGERPRINT
@@ -23,8 +26,9 @@ from tfdml.zoo.card import write_card, write_page
 from tfdml.zoo.entries import MODEL, opened
 from tfdml.zoo.index import write_table
 from tfdml.zoo.paths import names_in
-from tfdml.zoo.publishing import file_sizes, networks, query_network, write_saved_models
-from tfdml.zoo.reproduction import time_per_image
+from tfdml.zoo.publishing import entries_of_numbers, file_sizes, networks, query_network, write_saved_models
+from tfdml.zoo.reproduction import measure, time_per_image
+from tfdml.zoo.sets import SETS
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,8 +40,10 @@ def main():
     parser.add_argument("--root", type=Path, default=ROOT / "savedmodels", help="folder of entries")
     parser.add_argument("--pages", action="store_true", help="write only the pages of the cards, and the checksums")
     parser.add_argument("--fingerprints", action="store_true", help="write only fingerprints, and the checksums")
+    parser.add_argument("--numbers", action="store_true", help="measure the models of the sets of the package again")
     options = parser.parse_args()
-    write = write_page_again if options.pages else write_fingerprints_again if options.fingerprints else export
+    writers = {"pages": write_page_again, "fingerprints": write_fingerprints_again, "numbers": write_numbers_again}
+    write = next((writer for name, writer in writers.items() if getattr(options, name)), export)
     for name in options.names or names_in(options.root):
         write(options.root / name)
         print(f"{name}: {tfdml.zoo.check(name, root=options.root) or 'whole'}", flush=True)
@@ -61,6 +67,17 @@ def write_page_again(entry):
     with atomic_write(entry, listed_files) as new:
         shutil.copytree(entry, new)
         write_page(new, card)
+        write_checksums(new)
+
+
+def write_numbers_again(entry):
+    """Replace the metrics of an entry, whose checksums are compared first, by those that tfdml measures now."""
+    model, card = opened(entry)
+    sets = SETS[card.data]() if card.data in SETS else (things(("test",))[0], None)
+    numbers = entries_of_numbers(measure(model, *sets, card.metric), "model", card.data, card.metric)
+    with atomic_write(entry, listed_files) as new:
+        shutil.copytree(entry, new)
+        write_card(new, replace(card, **numbers, **tfdml.environment()))
         write_checksums(new)
 
 

@@ -168,7 +168,7 @@ def followed(tracker, clips, options):
 def compared(networks, template):
     """Success area of the network above that of the template: paired over clips, with an interval over clips."""
     per_clip = np.mean([run["success_of_clips"] for run in networks], axis=0) - template["success_of_clips"]
-    low, high = tfdml.metrics.bootstrap_interval(per_clip, np.arange(len(per_clip)), samples=10_000)
+    low, high = tfdml.metrics.class_interval(per_clip, np.arange(len(per_clip)))
     per_seed = [run["success_area"] - template["success_area"] for run in networks]
     seeds = tfdml.metrics.seed_interval(per_seed) if len(per_seed) > 1 else None
     return {"mean": float(np.nanmean(per_clip)), "interval_of_clips": [low, high], "interval_of_seeds": seeds}

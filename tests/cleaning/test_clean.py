@@ -1,16 +1,20 @@
 """Cleaning of images with planted copies, leaks, wrong labels and outliers, whose answers are known."""
 
 import csv
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from tfdml import cleaning, cli, datasets
 from tfdml.cleaning import calibration
 from tfdml.cleaning.calibration import _halfway, _least_similarity, _precision
 from tfdml.cleaning.clean import _limits, remove_cache
+from tfdml.cleaning.pixel_checks import Described, split_descriptions
+from tfdml.cleaning.registration import gray_thumbnail
 from tfdml.cli import commands, inputs
 
 
@@ -37,10 +41,10 @@ class Interrupted(Pixels):
         return super().predict_on_batch(images)
 
 
-def scenes(count=40, seed=0):
+def scenes(count=40, seed=0, side=24):
     """Smooth color images, each different."""
     coarse = np.random.default_rng(seed).integers(0, 256, (count, 5, 5, 3))
-    return np.uint8(tf.image.resize(coarse, (24, 24)).numpy())
+    return np.uint8(tf.image.resize(coarse, (side, side)).numpy())
 
 
 def labeled(images, labels=None):
@@ -175,7 +179,7 @@ def test_an_outlier_is_far_from_its_neighbors_for_its_class():
     """A gap of 8 in a class of gaps of 1 is listed, in a class of gaps of 8 it is not; small classes have one limit."""
     distances = np.concatenate([np.linspace(0.9, 1.1, 10), [8], np.linspace(7.2, 8.8, 10), [1, 8]])
     labels = np.array(["tight"] * 11 + ["wide"] * 10 + ["small"] * 2)
-    limits = _limits(distances, labels)
+    limits = _limits(distances, labels, np.ones(23, bool))
     assert np.flatnonzero(distances > limits).tolist() == [10]
     tight = distances[:11]
     assert limits[0] == pytest.approx(np.median(tight) + 5 * 1.4826 * np.median(abs(tight - np.median(tight))))
@@ -403,3 +407,68 @@ def test_files_of_equal_pixels_are_copies_whatever_their_bytes(tmp_path):
     data = datasets.folder(tmp_path, load=datasets.Preprocessing(size=24))
     duplicates = [each for each in cleaning.clean(Pixels(), data).listed if each.kind == "duplicate"]
     assert [(Path(each.other).stem, Path(each.name).stem, each.score) for each in duplicates] == [("2", "3", 1.0)]
+
+
+def saved(folder, images, quality=95):
+    """A set of the files of images; `quality` of each JPEG, or of all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, (image, each) in enumerate(zip(images, np.broadcast_to(quality, len(images)), strict=True)):
+        content = tf.io.encode_jpeg(image, quality=int(each), xmp_metadata=f"{folder.name} {number}")
+        (folder / f"{len(list(folder.iterdir())):03}.jpg").write_bytes(content.numpy())
+    return datasets.folder(folder, load=datasets.Preprocessing(size=24))
+
+
+@pytest.mark.parametrize("kind", ["flat", "detailed"])
+def test_near_copies_of_a_placeholder_change_no_finding_among_the_other_images(kind, tmp_path):
+    """JPEGs of qualities from 20 to 95, at other sizes, and with other metadata, of one picture."""
+    images = scenes(40, side=96)
+    alone = saved(tmp_path / "a", [*images, images[0, 8:, :-9], images[1, :-9, 8:]])
+    findings = cleaning.clean(Pixels(), alone, sample=20)
+    picture = tf.image.resize(placeholder(kind), (96, 96))
+    sides = np.random.default_rng(0).integers(40, 200, (100, 2))
+    sides[:, 1] = sides[:, 0]
+    copies = [np.uint8(tf.round(tf.image.resize(picture, pair, antialias=True))) for pair in sides]
+    both = saved(tmp_path / "a", copies, quality=np.linspace(20, 95, 100))
+    result = cleaning.clean(Pixels(), both, sample=20)
+    names = set(alone.paths.tolist())
+    assert [each[:-2] for each in result.listed if each.name in names] == [each[:-2] for each in findings.listed]
+    assert result.calibration == findings.calibration
+    if kind == "detailed":
+        others = [each for each in result.listed if each.name not in names]
+        assert {(each.kind, Path(each.other).stem) for each in others} == {("duplicate", "042")}
+        assert len(others) == 99
+
+
+def test_an_image_is_loaded_once_and_once_more_for_the_calibration():
+    calls, images = [], scenes(30)
+
+    def load(image):
+        return tf.numpy_function(lambda pixels: (calls.append(pixels.tobytes()), pixels)[1], [image], tf.uint8)
+
+    def shaped(image):
+        return tf.ensure_shape(load(image), (24, 24, 3))
+
+    data = datasets.LabeledSet(images=images, labels=np.zeros(30, int), class_names=("a",), load=shaped)
+    cleaning.clean(Pixels(), data, sample=10)
+    assert sorted(set(calls)) == sorted(image.tobytes() for image in images)
+    assert len(calls) == 30 + 10
+
+
+@pytest.mark.parametrize("load", [{"size": 24}, {"size": 16, "resize": 24, "channels": 1}, {"size": 24, "boxes": True}])
+def test_a_description_belongs_to_the_example_that_the_set_loads(load, tmp_path):
+    data = saved(tmp_path, scenes(3, side=90))
+    boxes = np.array([[0, 0, 90, 80], [5, 5, 60, 60], [1, 2, 30, 40]], float) if "boxes" in load else None
+    data = dataclasses.replace(data, load=datasets.Preprocessing(**load), boxes=boxes)
+    described = dataclasses.replace(data, load=Described(data.load))
+    (examples, descriptions), _ = next(iter(described.loadable(3)))
+    np.testing.assert_array_equal(examples, data.examples())
+    vectors, thumbnails, contents = split_descriptions(np.concatenate([np.eye(3), descriptions], axis=1))
+    np.testing.assert_array_equal(vectors, np.eye(3))
+    assert [each[1:] for each in thumbnails] == ([(80, 90), (55, 55), (38, 29)] if "boxes" in load else [(90, 90)] * 3)
+    assert len(set(contents)) == 3
+    for row, path in enumerate(data.paths):
+        pixels = np.asarray(Image.open(path))
+        if boxes is not None:
+            left, upper, right, lower = boxes[row].astype(int)
+            pixels = pixels[upper:lower, left:right]
+        np.testing.assert_allclose(thumbnails[row].gray, gray_thumbnail(pixels), atol=1e-4)

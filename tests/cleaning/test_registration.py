@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 from skimage.feature import match_template
 
 from tfdml import cleaning
 from tfdml.cleaning.pixel_checks import candidates
-from tfdml.cleaning.registration import Searched, agreement, register
+from tfdml.cleaning.registration import Searched, Templates, agreement, gray_thumbnail, register
 
 
 def scene(seed, side=128):
@@ -20,17 +21,27 @@ def score(a, b):
     return register(a, b).score
 
 
+def correlation(image, template):
+    """Of the template with each window that it fits into."""
+    searched, templates = Searched(image), Templates([template], image.shape)
+    values = searched.correlations(templates, searched.windows(templates.sides))[0]
+    rows, columns = (side - length + 1 for side, length in zip(image.shape, template.shape, strict=True))
+    assert (values[rows:] == -np.inf).all()
+    assert (values[:, columns:] == -np.inf).all()
+    return values[:rows, :columns]
+
+
 def test_the_correlation_is_that_of_scikit_image():
     rng = np.random.default_rng(0)
     image, template = rng.normal(size=(20, 17)), rng.normal(size=(6, 9))
-    np.testing.assert_allclose(Searched(image).correlation(template), match_template(image, template), atol=1e-6)
-    np.testing.assert_allclose(Searched(image).correlation(image[3:9, 2:11])[3, 2], 1, atol=1e-6)
+    np.testing.assert_allclose(correlation(image, template), match_template(image, template), atol=1e-6)
+    np.testing.assert_allclose(correlation(image, image[3:9, 2:11])[3, 2], 1, atol=1e-6)
 
 
 def test_images_without_contrast_have_no_correlation_and_no_score():
     even = np.full((16, 16), 7.0)
-    assert (Searched(even).correlation(np.eye(4)) == 0).all()
-    assert (Searched(np.eye(16)).correlation(even[:4, :4]) == 0).all()
+    assert (correlation(even, np.eye(4)) == 0).all()
+    assert (correlation(np.eye(16), even[:4, :4]) == 0).all()
     assert agreement(even, np.eye(16)) == 0
     assert score(np.full((32, 32, 3), 9, np.uint8), scene(0)) == 0
 
@@ -104,4 +115,14 @@ def test_a_few_bright_dots_on_black_agree_in_a_copy_only():
 
 def test_candidates_are_the_similar_neighbors_by_hand():
     vectors = np.array([[1, 0], [0.8, 0.6], [0, 1], [-1, 0]], np.float32)
-    assert candidates(vectors, 0.5).tolist() == [[0, 1], [1, 2]]
+    rows = np.arange(4)
+    assert candidates(vectors, 0.5, rows, rows).tolist() == [[0, 1], [1, 2]]
+    assert candidates(vectors, 0.5, rows[2:], rows[:2]).tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize("shape", [(200, 150, 3), (40, 300, 1), (90, 70, 4)])
+def test_a_thumbnail_is_the_gray_image_that_pillow_reduces(shape):
+    pixels = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    gray = pixels[..., 0] if shape[2] == 1 else pixels[..., :3] @ np.array([0.299, 0.587, 0.114])
+    expected = np.asarray(Image.fromarray(np.float32(gray)).resize((64, 64), Image.Resampling.BILINEAR))
+    np.testing.assert_allclose(gray_thumbnail(pixels), expected, atol=1e-3)

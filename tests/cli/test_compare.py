@@ -82,24 +82,24 @@ def test_a_gallery_has_a_file_for_each_model(run):
     record = json.loads(run(command)[1])
     assert record["means"]["a"]["recall@1"]["value"] == 1
     assert record["means"]["b"]["recall@1"]["value"] < 1
-    assert record["facts"]["gallery"] == "24 items"
+    assert record["items"] == 24
 
 
 def test_rankings_and_scores_are_compared_and_written(run, tmp_path):
     code, out, _ = run("compare bm25.run --qrels qrels --metrics mrr --out out")
     assert code == 0
-    assert "75.0 [no interval]" in out
+    assert "bm25   75.0" in out
     assert out.endswith("\nout/index.html shows the queries that differ most\n")
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"comparison.json", "index.html", "SHA256SUMS"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"evaluation.json", "index.html", "SHA256SUMS"}
     code, out, _ = run("compare --scores scores.csv")
     assert code == 0
-    assert "a - b  -2.5 [no interval]" in out
+    assert "a - b  -2.5 " in out
     (tmp_path / "seeds.csv").write_text((tmp_path / "scores.csv").read_text().replace("query", "seed"))
     code, out, _ = run("compare --scores seeds.csv")
-    assert (code, out.split(".")[0]) == (0, "2 seeds")
+    assert (code, "\n2 seeds. " in out) == (0, True)
 
 
-@pytest.mark.parametrize("changed", ["index.html", "comparison.json", "notes.txt"])
+@pytest.mark.parametrize("changed", ["index.html", "evaluation.json", "notes.txt"])
 def test_out_replaces_a_comparison_as_it_was_written_and_no_other_folder(run, tmp_path, changed):
     for _ in range(2):
         assert run("compare bm25.run --qrels qrels --metrics mrr --out out")[0] == 0

@@ -18,7 +18,8 @@ from tfdml import datasets, models, search
 from tfdml._core.atomic import only_writer
 from tfdml._core.checksums import FILE_TYPES, state_of
 from tfdml.cli import indexes, inputs
-from tfdml.embedding.files import rewrite
+from tfdml.embedding.files import metadata_of, rewrite
+from tfdml.search.index.shards import write_manifest
 from tfdml.visualize import Thumbnails, write_thumbnails
 
 PAGE = Path(__file__).parents[2] / "docs" / "second-day.md"
@@ -101,6 +102,18 @@ def test_what_is_new_is_added_what_has_changed_is_updated_and_the_rest_stays(sho
     assert thumbnails.versions == known
     assert search.load("run/index").metadata["class"].to_pylist()[-1] == "d"
     assert not list(Path("run").glob(".lock*"))
+
+
+def test_files_that_cannot_be_read_alone_hold_nothing_up(shop):
+    Path("photos/a/broken.png").write_bytes(b"no image")
+    expected = NONE | {"skipped": ["photos/a/broken.png"]}
+    record, code, _ = changed(shop, "add run photos")
+    assert (counts(record), code) == (expected, 1)
+    os.rename("photos", "shelf")
+    record, code, _ = changed(shop, "add run shelf")
+    expected = {"added": 0, "updated": 0, "moved": 6, "unchanged": 0, "skipped": ["shelf/a/broken.png"]}
+    assert (counts(record), code) == (expected, 1)
+    assert sorted(by_path()) == sorted(path for path in folder("shelf").paths if "broken" not in path)
 
 
 @pytest.mark.parametrize(
@@ -331,6 +344,62 @@ def test_what_tfdml_embed_wrote_is_changed_as_an_index_is(shop, out):
     Path("shelf").mkdir()
     shutil.move("photos", "shelf/photos")
     assert counts(changed(shop, f"add {out} shelf/photos --model run")[0]) == NONE | {"moved": 7, "unchanged": 0}
+
+
+@pytest.mark.parametrize("kind", [search.Exact, search.Faiss, search.Scann])
+def test_an_index_of_shards_is_changed_as_one_index(shop, kind):
+    photos = folder()
+    for number, rows in enumerate(([0, 1, 2, 3], [4, 5])):
+        models.write_embeddings(Blocks(), photos.take(rows), f"part-{number}.parquet")
+        stored = models.read_embeddings(f"part-{number}.parquet")
+        index = kind(stored.embeddings, np.array(rows), metadata=metadata_of(stored), model=stored, metric="dot")
+        index.save(f"shards/part-{number}")
+        Path(f"shards/part-{number}.json").write_text("{}")
+    Path("shards/run.json").write_text("{}")
+    write_manifest(Path("shards"), {}, [{"name": f"part-{n}", "vectors": size} for n, size in enumerate((4, 2))])
+    whole = search.load("shards")
+    Path("shards/own.txt").write_text("mine")
+    assert "a folder with 'own.txt', which is not" in shop("index remove shards 0")[2]
+    Path("shards/own.txt").unlink()
+    assert len(search.load("shards")) == 6
+    assert shop("index list shards --where label=c")[1].splitlines() == [
+        "       4  c  photos/c/4.png",
+        "       5  c  photos/c/5.png",
+    ]
+    assert counts(changed(shop, "add shards photos --model run")[0]) == NONE
+    assert sorted(Path("shards").iterdir())[-1] == Path("shards/shards.json"), "nothing was written"
+    assert changed(shop, "remove shards --path photos/b/2.png")[0]["removed"] == 1
+    assert changed(shop, "set shards label=mug 5")[0]["set"] == 1
+    photo("photos/d/7.png", 99)
+    assert counts(changed(shop, "add shards photos --model run")[0]) == NONE | {"added": 2, "unchanged": 5}
+    index = search.load("shards")
+    assert (type(index), len(index)) == (kind, 7)
+    assert not list(Path("shards").glob("part-*"))
+    labels = dict(zip(index.metadata["path"].to_pylist(), index.metadata["label"].to_pylist(), strict=True))
+    assert (labels["photos/c/5.png"], labels["photos/d/7.png"]) == ("mug", "d")
+    expected = search.Exact(index.vectors, index.ids, metric="dot").search(whole.vectors, 7)
+    np.testing.assert_array_equal(index.search(whole.vectors, 7)[0], expected[0])
+
+
+def test_an_index_of_shards_is_migrated_to_one_index(shop, monkeypatch):
+    class New(Blocks):
+        fingerprint = "new"
+
+    for number in range(2):
+        stored = models.embed(Blocks(), folder().take(range(3 * number, 3 * number + 3)))
+        items = datasets.items(folder().take(range(3 * number, 3 * number + 3)))
+        search.Exact(stored, **items, model="blocks").save(f"shards/part-{number}")
+    write_manifest(Path("shards"), {}, [{"name": f"part-{number}", "vectors": 3} for number in range(2)])
+    before = search.load("shards")
+    monkeypatch.setattr(inputs, "open_model", lambda path, view: (New(), decode))
+    Path("model").mkdir()
+    Path("model/saved_model.pb").touch()
+    assert shop("migrate shards --to model")[:2] == (0, "6 items of shards embedded again, 0 gone\n")
+    after = search.load("shards", model="new")
+    assert sorted(after.ids) == sorted(before.ids)
+    np.testing.assert_array_equal(after.vectors[after.rows(before.ids)], before.vectors)
+    with pytest.raises(ValueError, match="whose index of the model new has replaced the one that was read"):
+        before.save("shards")
 
 
 @pytest.mark.parametrize("out", ["out", "out.parquet"])

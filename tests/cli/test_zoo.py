@@ -79,7 +79,7 @@ def test_names_of_the_zoo_are_models_of_all_commands(run):
     assert code == 0
     model = zoo.load("squares")
     expected = evaluation.evaluate(model.predict_on_batch(IMAGES), DATA.labels).metrics["map@r"].value
-    assert json.loads(out)["metrics"]["map@r"]["value"] == pytest.approx(expected)
+    assert json.loads(out)["means"]["model"]["map@r"]["value"] == pytest.approx(expected)
     assert run("embed", "photos", "items", "--model", "savedmodels/pair/gallery")[0] == 0
     found = models.read_embeddings("items").embeddings
     np.testing.assert_allclose(found, zoo.load("pair").towers[1].predict_on_batch(IMAGES), atol=1e-6)

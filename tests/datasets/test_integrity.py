@@ -140,14 +140,14 @@ def test_records_that_cannot_be_read_are_named():
 def test_a_verification_prints_what_it_found():
     problems = tuple((row, f"{row}.png", "an empty file") for row in range(25))
     lines = str(FileCheck(problems, np.arange(1000))).splitlines()
-    assert lines[0] == "1,025 examples, of which 25 have a problem"
+    assert lines[0] == "1,025 examples, 25 with a problem"
     assert lines[1] == "  row 0  0.png  an empty file"
     assert len(lines) == 22
     assert lines[-1] == "  and 5 more in problems"
     assert str(FileCheck(((0, "\x1b[2J\n.png", "an empty file"),), np.arange(3))).endswith(
         r"\x1b[2J\n.png  an empty file"
     )
-    assert repr(FileCheck((), np.arange(3))) == "3 examples, of which 0 have a problem"
+    assert repr(FileCheck((), np.arange(3))) == "3 examples, 0 with a problem"
 
 
 def test_transparent_images_are_counted_unless_a_background_is_behind_them(tmp_path):

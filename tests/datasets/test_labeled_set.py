@@ -175,7 +175,7 @@ def test_examples_without_a_label_are_in_no_class():
     described = data.describe()
     assert (described.class_sizes.tolist(), described.unlabelled, described.examples) == ([2, 2], 2, 6)
     assert data.select_classes("b").labels.tolist() == [0, 0]
-    with pytest.warns(UserWarning, match="6 examples, of which 2 have no label: parts of a set leave these out"):
+    with pytest.warns(UserWarning, match="6 examples, 2 without a label: parts of a set leave these out"):
         train, validation = data.split(0.5, by="class")
     assert sorted(np.concatenate([train.images, validation.images]).ravel().tolist()) == [0, 2, 3, 4]
     with pytest.raises(ValueError, match=r"labels from -2 to 0 .* or -1 for no label"):

@@ -1,6 +1,7 @@
 """Bulk embedding: equal to one machine, each example once, resumed, and with errors that keep what is finished."""
 
 import csv
+import hashlib
 import os
 import re
 import threading
@@ -95,6 +96,23 @@ def test_broken_files_are_listed_with_their_reasons(cluster, tmp_path):
     with open(tmp_path / "embedded" / "skipped.csv", newline="") as file:
         assert [line[0] for line in csv.reader(file)] == ["row", "3", "6", "7"]
     assert embedded.names == ["part-000000"]  # all images of the other shard are broken
+
+
+def test_shards_and_their_index_know_their_files(cluster, tmp_path):
+    for row in range(5):
+        (tmp_path / f"{row}.png").write_bytes(tf.io.encode_png(np.full((4, 4 + row, 3), row, np.uint8)).numpy())
+    paths = np.array([str(tmp_path / f"{row}.png") for row in range(5)])
+    images = LabeledSet(paths=paths, labels=np.array([0, -1, 1, 1, -1]), class_names=("a", "b"), load=VIEW)
+    shards = distributed.embed(Pixels(), images, tmp_path / "embedded", batch_size=2, shard_size=2)
+    digests = [hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16] for path in paths]
+    read = list(shards)
+    assert [each for shard in read for each in shard.files["_checksum"]] == digests
+    assert [each for shard in read for each in shard.files["_size"]] == [Path(path).stat().st_size for path in paths]
+    table = distributed.build_index(shards, tmp_path / "index").metadata
+    assert table["path"].to_pylist() == paths.tolist()
+    assert table["label"].to_pylist() == ["a", None, "b", "b", None]
+    assert table["_checksum"].to_pylist() == digests
+    assert set(table["_root"].to_pylist()) == {os.getcwd()}
 
 
 def test_an_error_of_the_model_is_raised_and_finished_shards_are_kept(cluster, tmp_path):

@@ -177,9 +177,7 @@ def test_rows_of_a_source_that_load_keep_their_batches_and_numbers(tmp_path):
     assert [rows.numpy().tolist() for _, rows in part.loadable(2, start=4)] == [[4, 5], [6]]
     assert [rows.numpy().tolist() for _, rows in part.loadable(7)] == []
     assert part.unreadable_files() == ((3, "3", "a bad sector"),)
-    with pytest.raises(
-        ValueError, match=r"none of which can be loaded \(first 0: not loaded: another shape than the rest"
-    ):
+    with pytest.raises(ValueError, match=r"0 that can be loaded \(first 0: not loaded: another shape than the rest"):
         models.write_embeddings(Flat(), part, tmp_path / "out", batch_size=7)
     skipped = models.write_embeddings(Flat(), part.take(slice(6)), tmp_path / "out", batch_size=2)
     assert skipped == ((3, "3", "a bad sector"),)
@@ -187,7 +185,7 @@ def test_rows_of_a_source_that_load_keep_their_batches_and_numbers(tmp_path):
 
 def test_a_set_without_a_file_that_can_be_loaded_is_an_error(files, tmp_path):
     part = with_broken_files(files, tmp_path).take([4, 5, 20])
-    with pytest.raises(ValueError, match=r"3 examples, none of which can be loaded .first .*4.png.*an empty file"):
+    with pytest.raises(ValueError, match=r"3 examples and 0 that can be loaded .first .*4.png.*an empty file"):
         models.write_embeddings(Flat(), part, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

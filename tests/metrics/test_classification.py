@@ -7,7 +7,7 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
 from tests.oracles import scores_of, unit
-from tfdml.metrics import bootstrap_interval, knn_accuracy, nearest_class_mean
+from tfdml.metrics import class_interval, knn_accuracy, nearest_class_mean
 
 module = sys.modules["tfdml.metrics.classification"]
 
@@ -101,12 +101,12 @@ def test_queries_of_a_class_without_items_are_excluded_and_counted():
         np.testing.assert_array_equal(values, [1, 1, 1, 1, np.nan])
 
 
-def test_the_interval_is_the_bootstrap_over_classes():
+def test_the_interval_is_that_over_classes():
     x, labels = classes_of([12, 9, 20, 10, 7, 7], noise=2.0)
     for metric in (nearest_class_mean, knn_accuracy):
         got = metric(x, 2**60 + labels)
         values = metric(x, labels, per_query=True)["accuracy"]
-        assert (got["low"], got["high"]) == bootstrap_interval(values, labels)
+        assert (got["low"], got["high"]) == class_interval(values, labels)
         assert got["accuracy"] == values.mean()
 
 

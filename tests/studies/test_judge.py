@@ -6,7 +6,6 @@ from scipy import stats
 
 from studies import judge, pages, runner
 from tfdml import metrics
-from tfdml.evaluation.comparison import intervals
 
 
 @pytest.fixture
@@ -42,9 +41,8 @@ def test_intervals_and_p_are_those_of_compare(rng):
     a, b = rng.random((2, len(labels)))
     sums = [np.bincount(labels, values)[None] for values in (a, a - b)]
     means, differences = judge.intervals_of_means(sums[0], sizes), judge.intervals_of_differences(sums[1], sizes)
-    assert means["logit"][:, 0] == pytest.approx(intervals.interval_of_mean(a, labels, 0.95))
-    assert means["bootstrap"][:, 0] == pytest.approx(metrics.bootstrap_interval(a, labels))
-    found = intervals.paired_comparison(a, b, labels, ("a", "b"), 0.95)
+    assert means["logit"][:, 0] == pytest.approx(metrics.class_interval(a, labels))
+    found = metrics.paired_comparison(a, b, labels)
     assert differences["kish"][:, 0] == pytest.approx((found.low, found.high))
     assert judge.p_of_differences(sums[1], sizes)[0] == pytest.approx(found.p)
     both = np.stack([np.bincount(labels, values) for values in (a, b)], axis=1)
@@ -56,7 +54,7 @@ def test_sure_means_have_the_interval_of_compare():
     bounds = judge.intervals_of_means(sizes * np.array([[1], [0]]), sizes)["logit"]
     labels = np.repeat(np.arange(8), 3)
     for column, values in enumerate((np.ones(24), np.zeros(24))):
-        assert bounds[:, column] == pytest.approx(intervals.interval_of_mean(values, labels, 0.95))
+        assert bounds[:, column] == pytest.approx(metrics.class_interval(values, labels))
 
 
 def test_long_tailed_sizes_are_log_uniform(rng):

@@ -1,12 +1,17 @@
 """The splits of a set: what is disjoint, and sets that cannot be split."""
 
+import re
+import shutil
+
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from tfdml import datasets
 from tfdml.datasets import LabeledSet
 from tfdml.training import network
 from tfdml.training.data_splits import parts_of, split_rows
-from tfdml.training.plan import new_plan
+from tfdml.training.plan import new_plan, resumed_plan
 
 
 def labeled(sizes):
@@ -61,9 +66,9 @@ def test_a_plan_names_its_gallery_and_the_part_that_is_reported(split_by, test, 
     [
         ([9], "9 usable images in 1 class, expected at least two classes"),
         ([], "0 usable images in 0 classes"),
-        ([1] * 9, "of which 0 have two images or more"),
-        ([8, 1], "of which 1 have two images or more"),
-        ([2, 1], "of which 1"),
+        ([1] * 9, "9 classes; 0 classes with two images or more"),
+        ([8, 1], "2 classes; 1 class with two images or more"),
+        ([2, 1], "; 1 class with two"),
         ([2, 2], "expected at least 8"),
     ],
 )
@@ -97,3 +102,35 @@ def test_a_set_that_no_draw_of_images_makes_measurable_is_refused():
         split_rows(labeled([6, 2]), **SHARES, test=0.0, seed=0)
     with pytest.raises(ValueError, match=r"a training part of one class|one class of two images or more"):
         split_rows(labeled([4] * 3), split_by="class", validation=0.6, test=0.0, seed=0)
+
+
+CHANGES = {
+    "another size": (
+        lambda root: (root / "b" / "4.png").write_bytes(b"x" * 999),
+        "in 1 file .*: 'b/4.png' has another size",
+    ),
+    "gone": (lambda root: (root / "b" / "4.png").unlink(), "in 1 file .*: 'b/4.png' is gone, or cannot be read"),
+    "new": (lambda root: shutil.copy(root / "b" / "4.png", root / "a" / "8.png"), "in 1 file .*: 'a/8.png' is new"),
+    "another class": (lambda root: (root / "b").rename(root / "z"), "in 8 files .*: 'b/4.png' is gone"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_run_that_is_resumed_names_the_first_file_that_has_changed(change, tmp_path, monkeypatch):
+    monkeypatch.setattr(network, "device", lambda: "gpu")  # no network is built to look at its memory
+    for row in range(16):
+        path = tmp_path / "photos" / "abcd"[row // 4] / f"{row}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(tf.io.encode_png(np.full((row + 1, 8, 3), row, np.uint8)).numpy())
+    read = lambda root: datasets.folder(tmp_path / root, load=datasets.Preprocessing(size=8))  # noqa: E731
+    options = {"backbone": "residual", "steps": 7, "split_by": "image"}
+    new_plan(read("photos"), options, max_minutes=None).begin(tmp_path / "run", lambda line: None)
+    shutil.copytree(tmp_path / "photos", tmp_path / "copied")
+    assert len(resumed_plan(tmp_path / "run", read("copied")).images) == 16
+    act, message = CHANGES[change]
+    act(tmp_path / "copied")
+    with pytest.raises(ValueError, match=f"a set that has changed {message}.*, expected the set of the run"):
+        resumed_plan(tmp_path / "run", read("copied"))
+    (tmp_path / "run" / "state" / "files.json").unlink()  # as of an earlier version
+    with pytest.raises(ValueError, match=re.escape("a set that has changed, expected the set of the run")):
+        resumed_plan(tmp_path / "run", read("copied"))

@@ -22,11 +22,10 @@ from tfdml._core.checksums import sha256_of
 from tfdml.datasets import LabeledSet
 from tfdml.datasets.readers.item_files import item_table
 from tfdml.embedding import in_memory
-from tfdml.evaluation.report.records import PerQuery
 from tfdml.training import network, outputs, read_settings
 from tfdml.training.network import bytes_per_image, license_of, require_memory
 from tfdml.training.options import TrainingSettings
-from tfdml.training.outputs import verdict
+from tfdml.training.outputs import FROZEN, TRAINED, verdict
 from tfdml.training.progress import History, KeepBest, Stages, clock
 
 module = importlib.import_module("tfdml.training.train")
@@ -164,7 +163,7 @@ def test_an_evaluation_of_the_set_of_a_run_is_of_the_part_held_back_and_says_so(
     sentence = f"{folder} was trained on a part of this set: the numbers are of its validation part, 8 images that"
     for data in (photos, copy):
         found = evaluated(data)
-        assert found["metrics"] == record["metrics"]["trained" if record["best_epoch"] else "frozen"]
+        assert found["means"]["model"] == record["metrics"]["trained" if record["best_epoch"] else "frozen"]
         assert sentence in found["note"]
     assert sentence in evaluated(photos, folder / "model.keras")["note"]
     shutil.rmtree(copy / "class 0")
@@ -188,7 +187,7 @@ def test_the_outputs_are_said_while_they_are_written_with_their_shares(run):
     stages, shares = said[begin + 1 : begin + 7], said[begin + 7]
     assert [line.split(":")[0] for line in stages] == [f"  {number} of 6" for number in range(1, 7)]
     assert stages[0] == "  1 of 6: embedding 40 images"
-    assert re.fullmatch(r"  0:\d\d in all: embedding \d+%, index \d+%, .*, card \d+%", shares)
+    assert re.fullmatch(r"  \d:\d\d in all: embedding \d+%, index \d+%, .*, card \d+%", shares)
 
 
 @pytest.mark.parametrize("split_by", ["class", "image"])
@@ -257,8 +256,7 @@ def without_outputs(monkeypatch):
     """Runs that end with the best epoch, without the seconds of an export."""
 
     def write(folder, best, best_epoch, plan, command, say):
-        values = tfdml.evaluate(getattr(best, "towers", [best])[-1], plan.parts[plan.reported], gallery=plan.gallery)
-        return best, {"trained network": values, "frozen network": values}, ""
+        return best, tfdml.evaluate({TRAINED: best}, plan.parts[plan.reported], gallery=plan.gallery), ""
 
     monkeypatch.setattr(module, "write_outputs", write)
 
@@ -393,7 +391,7 @@ def replace_settings(**options):
     chosen = {
         "split_by": "class", "validation": 0.2, "test": 0.0, "seed": 0, "weights": "none", "pooling": "avg",
         "fit": "pad", "mirror": True, "tuning": "all", "lora_rank": 2, "loss": "triplet", "learning_rate": 0.1,
-        "micro_batch_size": 0, "steps": 1, "epochs": 1, "text_encoder": "none",
+        "micro_batch_size": 0, "steps": 1, "epochs": 1,
     }  # fmt: skip
     return TrainingSettings(**{**chosen, **TINY, **options})
 
@@ -485,8 +483,8 @@ def test_a_sentence_says_whether_training_helped():
     labels, noise = np.arange(24) // 3, np.random.default_rng(0).uniform(0, 0.1, 24)
 
     def told(values, frozen, best_epoch=1, labels=labels):
-        records = [PerQuery(labels, labels, {"map@r": each}) for each in (values, frozen)]
-        return verdict(*(SimpleNamespace(per_query=each, seed=0) for each in records), best_epoch)
+        comparison = tfdml.metrics.paired_comparison(values, frozen, labels, names=(TRAINED, FROZEN))
+        return verdict(SimpleNamespace(pairs=[SimpleNamespace(comparison=comparison)]), best_epoch)
 
     assert re.match(r"Training helped: .* MAP@R differs by \+\d+\.\d to \+\d+\.\d points", told(0.5 + noise, noise))
     assert told(noise, 0.5 + noise).startswith("Training did not help: against")
@@ -501,7 +499,7 @@ def test_a_run_whose_evaluation_fails_keeps_model_index_and_export(tmp_path, mon
     def failing(*_, **__):
         raise ValueError("no relevant item")
 
-    monkeypatch.setattr("tfdml.training.outputs.evaluation.evaluate", failing)
+    monkeypatch.setattr("tfdml.training.outputs.evaluate", failing)
     monkeypatch.setattr("tfdml.training.progress.History.best", property(lambda self: (1.0, 0)))
     with pytest.raises(RuntimeError, match=r"tfdml serve takes; the evaluation of its validation part failed: no rel"):
         training.train(labeled([4, 5]), tmp_path / "run", verbose=0, **{**TINY, "classes_per_batch": 2}, steps=1)

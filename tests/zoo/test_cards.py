@@ -100,9 +100,9 @@ def test_a_list_is_a_table_with_numbers(tmp_path):
     write_entry(tmp_path, "a", timing=timing, dimension=128)
     write_entry(tmp_path, "longer-name")
     assert str(zoo.list_models(tmp_path)).splitlines() == [
-        "model        Recall@1 %            MAP@R %             dim   MB    ms  data     what it is for",
-        "a            91.2 (80.0 to 100.0)  12.3 (5.0 to 20.0)  128  1.3  0.25  squares  Squares.",
-        "longer-name  91.2 (80.0 to 100.0)  12.3 (5.0 to 20.0)    4  1.3  0.12  squares  Squares.",
+        "model        Recall@1 %          MAP@R %           dim   MB    ms  data     what it is for",
+        "a            91.2 [80.0, 100.0]  12.3 [5.0, 20.0]  128  1.3  0.25  squares  Squares.",
+        "longer-name  91.2 [80.0, 100.0]  12.3 [5.0, 20.0]    4  1.3  0.12  squares  Squares.",
     ]
     text = str(zoo.card("a", root=tmp_path))
     assert "0.25 ms per image in batches of 32 on a processor" in text
@@ -119,7 +119,7 @@ def test_a_card_without_intervals_is_read_and_written(tmp_path):
     write_entry(tmp_path, "a", metrics=metrics)
     card = zoo.card("a", root=tmp_path)
     assert card.as_dict()["metrics"] == metrics
-    assert "50.0  none: fewer than 6 classes" in str(card)
+    assert "recall@1      50.0\n" in str(card)
 
 
 def test_a_card_that_could_not_be_read_again_is_not_written(tmp_path):

@@ -308,7 +308,7 @@ def labeled_part(data: Any, what: str) -> Any:
     num_others = int(np.count_nonzero(np.asarray(data.labels) < 0)) if is_labeled_set(data) else 0
     if num_others == 0:
         return data
-    received = f"a set of {len(data):,} examples, of which {num_others:,} have no label"
+    received = f"a set of {len(data):,} examples, {num_others:,} without a label"
     require(num_others < len(data), received, f"labels: {what} need classes")
     warnings.warn(f"Received {received}: {what} leave these out. Pass `data.labeled` to say so.", stacklevel=4)
     return data.take(np.asarray(data.labels) >= 0)

@@ -14,7 +14,7 @@ from tfdml import metrics, search
 from tfdml._core.checks import as_ids, is_labeled_set, labeled_part, require, require_whole
 from tfdml.callbacks.base import Scheduled, embedding_problem
 from tfdml.embedding.in_memory import Embedded, embedder
-from tfdml.evaluation.report.queries_and_gallery import query_and_gallery_models, require_same_class_names
+from tfdml.evaluation.details.embedded_sets import query_and_gallery_models, require_same_class_names
 from tfdml.metrics.retrieval.measures import Rank, default_ranks, listed_ranks, number_of_rank
 from tfdml.search.builders import IndexBuilder, index_builder
 from tfdml.typing import Data, Labels

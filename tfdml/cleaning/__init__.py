@@ -1,9 +1,9 @@
 """Cleaning of image sets: near-duplicates, leaks, label suspects and outliers; nothing is deleted."""
 
+from tfdml.cleaning.augmented_copies import COPIES
 from tfdml.cleaning.calibration import score_copies
 from tfdml.cleaning.clean import clean
 from tfdml.cleaning.findings import write_report
-from tfdml.cleaning.made_copies import COPIES
 from tfdml.cleaning.network import copy_network
 
 __all__ = [

@@ -1,28 +1,23 @@
 """The similarity from which images are near-duplicates, calibrated on copies of the images themselves."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from tfdml._core.checks import require, require_fraction, require_seed, require_whole
-from tfdml.cleaning.made_copies import COPIES
-from tfdml.cleaning.pixel_checks import (
-    CANDIDATES,
-    Thumbnails,
-    checksum_of_pixels,
-    pixels_of,
-    verified,
-)
-from tfdml.cleaning.registration import has_details, thumbnail
+from tfdml.cleaning.augmented_copies import COPIES
+from tfdml.cleaning.pixel_checks import CANDIDATES, checksum_of_pixels, has_details, pixels_of, verified
+from tfdml.cleaning.registration import Thumbnail, thumbnail
 from tfdml.datasets import LabeledSet
 from tfdml.embedding.in_memory import embed
 from tfdml.search.duplicates.binomial import binomial_interval
 from tfdml.search.scores import l2_normalize
 from tfdml.typing import Embedder
 
+ABOVE = float(np.nextafter(1, 2))  # a threshold that nothing reaches
 _ALIKE, _ALIKE_VERIFIED = 0.5, 0.1  # quantile of the scores of copies from which images are duplicates already
 _KEPT_RECALL = 0.97  # share of the copies below whose score the threshold stays
 _CANDIDATE_RECALL = 0.99  # share of the copies that are candidates by their similarity
@@ -40,36 +35,24 @@ class Recall(NamedTuple):
 class Calibration:
     """A threshold and what it finds; `recall` by kind of copy, of `images` copied images.
 
-    Two images are near-duplicates from the cosine `similarity` on; where they are verified, they are candidates then,
-    and near-duplicates from the score `registration` on, None without verification. `precision` is the share of copies
-    among the pairs of a copy and an image that are taken for near-duplicates.
-
-    Where the copies cannot tell, `problem` says why: both thresholds are above 1, `precision` is None, and `recall` is
-    empty.
+    Images are near-duplicates from the cosine `similarity` on. With verification, they are candidates from there on,
+    and near-duplicates from the score `registration` on; else it is None. `precision` is the share of copies among the
+    pairs of a copy and an image that pass. Where the copies cannot tell, `problem` says why, and nothing passes.
     """
 
-    similarity: float
-    precision: float | None
-    recall: Mapping[str, Recall]
     images: int
+    similarity: float = ABOVE
+    precision: float | None = None
+    recall: Mapping[str, Recall] = field(default_factory=dict)
     registration: float | None = None
     problem: str = ""
-
-
-def without_threshold(images: int, problem: str, *, verify: bool) -> Calibration:
-    """The `Calibration` on so many images that cannot tell copies from others, for a reason."""
-    above = float(np.nextafter(1, 2))
-    return Calibration(
-        similarity=above, precision=None, recall={}, images=images, registration=above if verify else None,
-        problem=problem,
-    )  # fmt: skip
 
 
 class CopyScores(NamedTuple):
     """Scores of copies of images with all images of their set: see `score_copies`.
 
-    `between` is a function of these scores that returns the scores `(copies, n)` of the originals with all images; of
-    verified ones only where an image registers with a copy of another one as 90% of the copies do, else -1.
+    `between(scores)` are the scores `(copies, n)` of the originals with all images. With verification, they are -1 but
+    where an image registers with a copy of another one as 90% of the copies do.
     """
 
     by_kind: Mapping[str, np.ndarray]
@@ -90,13 +73,12 @@ class CopyScores(NamedTuple):
     def calibrated(self, precision: float) -> Calibration:
         """Choose from which score on two images are near-duplicates.
 
-        The pair of a copy and its original is right, every other one is wrong, but for images that are as similar to
-        the original as the median copy, or register as 90% of the copies do: they count as duplicates that the set has
-        already. An original with ten of them is left out: they take the place of the original.
+        The pair of a copy and its original is right, and every other pair is wrong. Images that are as similar to the
+        original as the median copy, or register as 90% of the copies do, are duplicates that the set has already: they
+        do not count. An original with ten of them does not count either.
 
-        A similarity is the least one of the stated precision. A score of registrations is halfway between the highest
-        refused score of that threshold and the score that 97% of the copies reach, where that is higher, because other
-        images have other neighbors.
+        The similarity is the least one of the stated precision. The registration is halfway between the highest refused
+        score and the score that 97% of the copies reach, where that is higher: other images have other neighbors.
         """
         require_fraction(precision=precision)
         is_verified = self.floor is not None
@@ -106,20 +88,21 @@ class CopyScores(NamedTuple):
         matched = {name: values[is_clear] for name, values in self.matched().items()}
         matched_scores = np.concatenate(list(matched.values()))
         wrong = np.concatenate([each[is_clear][~is_like[is_clear]] for each in self.by_kind.values()])
+        images, without = int(is_clear.sum()), ABOVE if is_verified else None
         if not len(wrong):
             problem = f"none of its {len(self.rows)} images differs from the others as from its own copies"
-            return without_threshold(len(self.rows), problem, verify=is_verified)
+            return Calibration(images=len(self.rows), registration=without, problem=problem)
         threshold = _least_similarity(matched_scores, wrong, precision, least=0.0 if is_verified else -np.inf)
         if threshold > 1:
             problem = f"no score has a precision of {precision:g}: other images are as alike as copies"
-            return without_threshold(int(is_clear.sum()), problem, verify=is_verified)
+            return Calibration(images=images, registration=without, problem=problem)
         if is_verified:
             threshold = _halfway(matched_scores, wrong, threshold)
         return Calibration(
             similarity=threshold if self.floor is None else self.floor,
             precision=_precision(matched_scores, wrong, threshold),
             recall={name: _recall(values >= threshold) for name, values in matched.items()},
-            images=int(is_clear.sum()),
+            images=images,
             registration=threshold if is_verified else None,
         )
 
@@ -137,9 +120,8 @@ def score_copies(
 ) -> CopyScores:
     """Make copies of a sample of the images, one of each kind in `COPIES`, and compare each with all images.
 
-    One image stands for equal ones in the sample. An image without details, such as one of one color, is in no sample.
-    With `verify`, the ten nearest neighbors of a copy from a similarity on are candidates, and their score is the score
-    of the registration of their pixels; otherwise it is the cosine similarity.
+    The sample has different images with details, no images of one color. With `verify`, the ten nearest neighbors of a
+    copy are candidates, whose score is the registration of their pixels; else scores are cosine similarities.
 
     Example: copies of noise, and the threshold that a precision of 0.99 gives.
 
@@ -167,17 +149,17 @@ def score_copies(
 
     Returns:
         A record: `by_kind`, the scores `(copies, n)` of each kind, -1 for images that are no candidates; `copies` of
-        each kind, as the model takes them; `rows` of their originals; and `floor`, None where candidates were not
-        verified. `matched()` and `mismatched()` split the scores, and `calibrated(precision)` chooses a threshold: a
-        record of `similarity`, `registration`, `precision`, `images` and `recall` by kind.
+        each kind, as the model takes them; `rows` of their originals; and `floor`, None without `verify`. `matched()`
+        and `mismatched()` split the scores. `calibrated(precision)` chooses a threshold: a record of `similarity`,
+        `registration`, `precision`, `images` and `recall` by kind.
     """
     require_whole("sample", sample, 2)
     require_seed(seed)
-    require(len(data) > 1, f"{len(data)} images", "at least two, of which one is not a copy of the other")
     rows = different(data, np.random.default_rng(seed).permutation(len(data)), sample)
     received = f"{len(rows)} different {'image' if len(rows) == 1 else 'images'} with details"
     require(len(rows) > 1, received, "at least two, of which one is not a copy of the other")
-    return score_copies_of(rows, model, data, embeddings, center, verify, floor, seed)
+    thumbnail_of = cache(lambda row: thumbnail(pixels_of(data, row)[0])) if verify else None
+    return score_copies_of(rows, model, data, embeddings, center, thumbnail_of, floor, seed)
 
 
 def different(data: LabeledSet, order: Iterable[int], sample: int) -> np.ndarray:
@@ -198,55 +180,54 @@ def score_copies_of(
     data: LabeledSet,
     embeddings: np.ndarray,
     center: np.ndarray | float,
-    verify: bool,
+    thumbnail_of: Callable[[int], Thumbnail] | None,
     floor: float | None,
     seed: int,
     batch_size: int = 64,
 ) -> CopyScores:
-    """`score_copies` of the images of these rows."""
-    unit = l2_normalize(np.asarray(embeddings, np.float32))
-    subset, products, copies, thumbnails = data.take(rows), {}, {}, {}
-    for name, copy in COPIES.items():
-        rng = np.random.default_rng([seed, *name.encode()])
-        loaded, thumbnails[name] = zip(*(_copy(subset, row, copy, rng) for row in range(len(rows))), strict=True)
-        copies[name] = np.stack(loaded)
-        vectors = np.asarray(embed(model, copies[name], batch_size=batch_size), np.float32)
+    """`score_copies` of the images of these rows; `thumbnail_of` is None without verification."""
+    unit, products = l2_normalize(np.asarray(embeddings, np.float32)), {}
+    rngs = {name: np.random.default_rng([seed, *name.encode()]) for name in COPIES}
+    made = [_copies(data, row, rngs) for row in rows]
+    copies = {name: np.stack([each[name][0] for each in made]) for name in COPIES}
+    for name, images in copies.items():
+        vectors = np.asarray(embed(model, images, batch_size=batch_size), np.float32)
         products[name] = l2_normalize(vectors - center) @ unit.T
-    if not verify:
+    if thumbnail_of is None:
         return CopyScores(products, copies, rows, None, lambda scores: unit[scores.rows] @ unit.T)
     if floor is None:
         matched = [each[np.arange(len(rows)), rows] for each in products.values()]
         floor = float(np.quantile(matched, 1 - _CANDIDATE_RECALL))
-    images = Thumbnails([data])
-    scores = {name: _registered(each, floor, thumbnails[name], images) for name, each in products.items()}
-    return CopyScores(scores, copies, rows, floor, partial(_between_originals, images=images))
+    thumbnails = {name: [each[name][1] for each in made] for name in COPIES}
+    scores = {name: _registered(each, floor, thumbnails[name], thumbnail_of) for name, each in products.items()}
+    return CopyScores(scores, copies, rows, floor, partial(_between_originals, thumbnail_of=thumbnail_of))
 
 
-def _registered(products, floor, copies, originals):
+def _registered(products, floor, thumbnails, thumbnail_of):
     """Scores of the candidates of copies, `(copies, n)`; -1 for other images."""
     scores = np.full(products.shape, -1.0)
     count = min(CANDIDATES, products.shape[1])
     columns = np.argpartition(-products, count - 1, axis=1)[:, :count]
     copy, column = np.nonzero(np.take_along_axis(products, columns, axis=1) >= floor)
     pairs = np.stack([copy, columns[copy, column]], axis=1)
-    scores[tuple(pairs.T)] = verified(pairs, copies, originals)
+    scores[tuple(pairs.T)] = verified(pairs, thumbnails.__getitem__, thumbnail_of)
     return scores
 
 
-def _copy(data, row, copy, rng):
-    """A copy of an image, of the shape that the model takes, and its thumbnail."""
+def _copies(data, row, rngs):
+    """By kind, a copy of an image, of the shape that the model takes, and its thumbnail."""
     pixels, load = pixels_of(data, row)
-    pixels = np.ascontiguousarray(copy(pixels, rng))
-    return np.asarray(load(pixels)), thumbnail(pixels)
+    copies = {name: np.ascontiguousarray(copy(pixels, rngs[name])) for name, copy in COPIES.items()}
+    return {name: (np.asarray(load(copy)), thumbnail(copy)) for name, copy in copies.items()}
 
 
-def _between_originals(scores, images):
+def _between_originals(scores, thumbnail_of):
     """See `CopyScores.between`."""
     highest = np.max(list(scores.by_kind.values()), axis=0)
     is_like = highest >= _alike(scores.matched(), is_verified=True)
     is_like[np.arange(len(highest)), scores.rows] = False
     pairs, between = np.argwhere(is_like), np.full(highest.shape, -1.0)
-    between[is_like] = verified(np.stack([scores.rows[pairs[:, 0]], pairs[:, 1]], axis=1), images, images)
+    between[is_like] = verified(np.stack([scores.rows[pairs[:, 0]], pairs[:, 1]], axis=1), thumbnail_of)
     return between
 
 
@@ -276,7 +257,7 @@ def _least_similarity(positive, negative, precision, least=-np.inf):
     ends = np.append(values[1:] < values[:-1], True)
     shares = np.cumsum(is_right) / np.arange(1, len(values) + 1)
     sufficient = np.flatnonzero(ends & (shares >= precision) & (values > least))
-    return float(min(values[sufficient[-1]], 1)) if len(sufficient) else float(np.nextafter(1, 2))
+    return float(min(values[sufficient[-1]], 1)) if len(sufficient) else ABOVE
 
 
 def _precision(positive, negative, similarity):

@@ -3,16 +3,18 @@
 import contextlib
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 
 from tfdml._core.checks import names_of_labels, require, require_fraction, require_seed, require_whole
 from tfdml._core.terminal import show_stage
-from tfdml.cleaning.calibration import different, score_copies_of, without_threshold
+from tfdml.cleaning import pixel_checks
+from tfdml.cleaning.calibration import ABOVE, Calibration, different, score_copies_of
 from tfdml.cleaning.findings import Finding, Findings
-from tfdml.cleaning.pixel_checks import Thumbnails, candidates, checksums, first_rows, verified
-from tfdml.cleaning.registration import has_details
 from tfdml.datasets import LabeledSet
 from tfdml.embedding.in_memory import embed_loadable
 from tfdml.embedding.to_disk import embed_cached, remove_cached
@@ -26,7 +28,6 @@ _AGREEING = 3  # neighbors of a label suspect
 _OUTLYING = 5  # nearest neighbors of an outlier
 _DEVIATIONS = 5  # of an outlier from the median, in robust standard deviations
 _LEAST_CLASS = 10  # images of a class that has its own median
-_OFTEN = 10  # times as often as the median image: a placeholder
 _TO_STANDARD = 1.4826  # from the median absolute deviation of a normal distribution
 
 
@@ -45,23 +46,23 @@ def clean(
 ) -> Findings:
     """List what to look at before a set is used; nothing is changed or deleted.
 
-    * A leak is a pair of near-duplicates in two sets, such as training and test.
-    * A duplicate is an image of a group of near-duplicates in one set, beside the first image of the group.
+    * A leak is a pair of near-duplicates in two sets, such as training and test; a duplicate is one in a set.
     * A label suspect is an image whose three nearest neighbors all have one other label.
     * An outlier is an image whose mean distance to its five nearest neighbors is more than five robust standard
       deviations above the median of its class, or, where that has fewer than ten images, of all images.
     * Images that cannot be read are listed, too.
 
-    One image stands for equal files and, with verification, for files of equal pixels. All of them are near-duplicates,
-    of the score 1. Nothing else is made of an image that is in the sets more than ten times as often as the median one:
-    a placeholder. Images of several labels are no label suspects, nor neighbors of one; images without details, such as
-    one color, neither, unless half of the images have none.
+    One image stands for equal ones: files, or pixels where they are verified. They are near-duplicates of the score 1.
+    A picture that the sets have ten times as often as the median one is a placeholder. It is listed and changes no
+    other finding. With verification, so are its near copies, the picture saved again at another size or quality. Images
+    of several labels are no label suspects, nor neighbors of one; images without details, such as one color, neither,
+    unless half of the images have none.
 
     Embeddings are centered on their mean, but for outliers: without what all images have in common, each is far from
-    the others. All embeddings are in memory. Near-duplicates are chosen among the nearest neighbors by a registration
-    of their pixels (`register`), for which these images are read once more; with a similarity or without `verify`, by
-    the cosine similarity alone. Where the calibration cannot tell copies from other images, the result says so, and
-    only equal images are listed.
+    the others. Near-duplicates are chosen among the nearest neighbors by a registration of their pixels (`register`);
+    with a similarity or without `verify`, by the cosine similarity alone. Each image is decoded once, those of the
+    calibration twice. Memory holds all embeddings and, for the registration, 16 kB per image. Where the calibration
+    cannot tell copies from other images, the result says so, and only equal images are listed.
 
     Example: noise with one image twice, compared by its pixels.
 
@@ -86,15 +87,14 @@ def clean(
             None: from 50,000 images on.
         seed: of the calibration and the search.
         batch_size: number of images embedded at the same time.
-        cache: folder to which embeddings are written every 16 batches, from which the same call resumes after an
-            interruption. It stays. Damaged embeddings, and embeddings of other files, another model or batch size, are
-            replaced with a warning.
+        cache: folder to which embeddings are written every 16 batches, and from which the same call resumes. It stays.
+            Damaged embeddings, and those of other files, models or batch sizes, are replaced with a warning.
 
     Returns:
         A record that prints as a summary: `listed`, findings with the fields `kind` ("leak", "duplicate", "label",
         "outlier" or "unreadable"), `name`, `split`, `label`, `other`, `other_split`, `other_label`, `score` and
-        `suggestion`, leaks first; `images`, the number that was read; `similarity`; and `calibration` and `recall`,
-        None where there is none.
+        `suggestion`, leaks first; `images`, the number that was read; `similarity` of near-duplicates or candidates,
+        above 1 where the calibration cannot tell; and `calibration` and `recall`, None where there is none.
     """
     require_fraction(precision=precision)
     require_whole("sample", sample, 2)
@@ -114,14 +114,13 @@ def clean(
         groups, pairs = _similar_pairs(images, similarity, approximate, seed)
     findings = list(_copies(images, pairs))
     groups = groups[images.number]
-    rows, counts = np.unique(groups, return_counts=True)  # one image of each group of near-duplicates
-    is_one_of_few = counts <= _OFTEN * np.median(counts)
-    rows = images.rows[rows[is_one_of_few]]
-    if len(rows) > 1:
-        is_telling = images.have_details(rows)
+    firsts, counts = np.unique(groups, return_counts=True)  # one image of each group of near-duplicates
+    firsts = firsts[counts <= pixel_checks.OFTEN * np.median(counts)]
+    if len(firsts) > 1:
+        rows, is_telling = images.rows[firsts], images.is_telling[firsts]
         labels = np.unique(images.labels, return_inverse=True)[1]
         names = np.unique(np.stack([groups, labels])[:, images.labels != ""], axis=1)[0]
-        has_label = np.bincount(names, minlength=len(images.rows))[images.number[rows]] == 1
+        has_label = np.bincount(names, minlength=len(images.rows))[firsts] == 1
         findings += [*_labels(images, rows[is_telling & has_label]), *_outliers(images, rows, is_telling)]
     order = {kind: number for number, kind in enumerate(("leak", "duplicate", "label", "outlier", "unreadable"))}
     findings = sorted(findings + images.unreadable, key=lambda finding: order[finding.kind])
@@ -131,23 +130,34 @@ def clean(
 
 def _calibration(images, model, precision, sample, verify, seed, batch_size):
     """The calibration on the set with the most different images; checksums draw them, so more images change few."""
-    rows, data, start = images.to_calibrate()
-    subset = data.take(rows - start)
+    rows = images.rows[images.is_ordinary]
+    splits = np.repeat(np.arange(len(images.subsets)), [len(data) for data in images.subsets])
+    largest = np.bincount(splits[rows]).argmax()
+    rows = rows[splits[rows] == largest]
+    subset = images.subsets[largest].take(rows - splits.searchsorted(largest))
     keys = [hashlib.sha256(f"{seed} ".encode() + images.contents[row]).digest() for row in rows.tolist()]
-    copied = different(subset, sorted(range(len(rows)), key=keys.__getitem__), sample)
+    order = sorted(range(len(rows)), key=keys.__getitem__)
+    if verify:
+        with_details = (row for row in order if pixel_checks.has_details(images.thumbnails[rows[row]]))
+        copied = np.array(sorted(islice(with_details, sample)), np.int64)
+    else:
+        copied = different(subset, order, sample)
     if len(copied) < 2:
-        images_with_details = f"{len(copied)} different {'image' if len(copied) == 1 else 'images'} with details"
-        return without_threshold(len(copied), f"{images_with_details}, expected at least two", verify=verify)
+        problem = (
+            f"{len(copied)} different {'image' if len(copied) == 1 else 'images'} with details, expected at least two"
+        )
+        return Calibration(images=len(copied), registration=ABOVE if verify else None, problem=problem)
+    thumbnail_of = (lambda row: images.thumbnails[rows[row]]) if verify else None
     vectors = images.vectors[rows] - images.center
-    scores = score_copies_of(copied, model, subset, vectors, images.center, verify, None, seed, batch_size)
+    scores = score_copies_of(copied, model, subset, vectors, images.center, thumbnail_of, None, seed, batch_size)
     return scores.calibrated(precision)
 
 
 def _similar_pairs(images, similarity, approximate, seed):
     """Groups, and pairs of a similarity; None where it cannot be reached.
 
-    A list of all pairs grows with the square of the copies of an image. So the exact join keeps two a row, and it takes
-    the place of an approximate one that has too many.
+    A list of all pairs grows with the square of the copies of an image. The exact join keeps two pairs per row, and
+    replaces an approximate one that has too many.
     """
     vectors, splits = images.vectors[images.rows] - images.center, images.splits[images.rows]
     if similarity > 1:
@@ -161,79 +171,68 @@ def _similar_pairs(images, similarity, approximate, seed):
 
 
 def _verified_pairs(images, floor, registration):
-    """Candidates whose pixels agree, with their scores as similarities."""
+    """Near copies of placeholders, and candidates whose pixels agree, with their scores as similarities."""
     vectors = images.vectors[images.rows] - images.center
-    pairs = candidates(vectors, floor, np.flatnonzero(images.is_ordinary))
-    scores = verified(images.rows[pairs], images.thumbnails, images.thumbnails)
-    return SimilarPairs(pairs[scores >= registration], scores[scores >= registration].astype(np.float32), None)
+    is_query = images.is_telling.copy()
+    is_query[images.copies.rows[:, 1]] = False
+    pairs = pixel_checks.candidates(vectors, floor, np.flatnonzero(is_query), np.flatnonzero(images.is_ordinary))
+    scores = pixel_checks.verified(images.rows[pairs], images.thumbnails.__getitem__)
+    rows = np.concatenate([images.copies.rows, pairs[scores >= registration]])
+    similarity = np.concatenate([images.copies.similarity, scores[scores >= registration]]).astype(np.float32)
+    return SimilarPairs(rows, similarity, None)
 
 
 class _Images:
     """The images of all sets that can be read, one after the other.
 
-    `rows` are the first rows of the contents, `number` is the content of each row, and `center` is the mean embedding
-    of the contents that are no placeholders, `is_ordinary`.
+    `rows` are the first rows of the contents, and `number` is the content of each row. `copies` are pairs of contents
+    that are near copies of a placeholder. Contents with details are `is_telling`, and `is_ordinary` if they are no
+    placeholders. `center` is the mean embedding of the ordinary ones.
     """
 
     def __init__(self, model, sets, batch_size, cache, is_verified):
         vectors, self.names, splits, labels, self.unreadable, self.subsets = [], [], [], [], [], []
         for number, (split, data) in enumerate(sets.items()):
             require(len(data) > 0, f"the set {split!r} without images", "at least one")
-            if cache is None:
-                embeddings, rows, skipped = embed_loadable(model, data, batch_size)
-            else:
-                embeddings, rows, skipped = embed_cached(model, data, Path(cache) / str(number), batch_size)
+            read = replace(data, load=pixel_checks.Described(data.load)) if is_verified else data
+            embedder = pixel_checks.Describing(model) if is_verified else model
+            keep = embed_loadable if cache is None else partial(embed_cached, folder=Path(cache) / str(number))
+            embeddings, rows, skipped = keep(embedder, read, batch_size=batch_size)
             vectors.append(embeddings)
             self.subsets.append(data.take(rows))
             self.names += [str(row if data.names is None else data.names[row]) for row in rows.tolist()]
             labels += [name or "" for name in names_of_labels(self.subsets[-1])]
             splits += [split] * len(rows)
             self.unreadable += [Finding("unreadable", name, split, suggestion=reason) for _, name, reason in skipped]
-        self.vectors, self.splits, self.labels = np.concatenate(vectors), np.array(splits), np.array(labels)
-        show_stage("images embedded", len(self.vectors))
-        require(len(self.vectors) > 1, f"{len(self.vectors)} image that can be read", "at least two")
-        self.thumbnails = Thumbnails(self.subsets) if is_verified else None
-        self._compare()
+        self.splits, self.labels = np.array(splits), np.array(labels)
+        show_stage("images embedded", len(self.names))
+        require(len(self.names) > 1, f"{len(self.names)} image that can be read", "at least two")
+        self._compare(vectors, is_verified)
 
-    def _compare(self):
+    def _compare(self, vectors, is_verified):
         """Find the equal images, and those that occur too often."""
-        self.contents = [each for data in self.subsets for each in checksums(data)]
-        if any(data.source is not None for data in self.subsets):
-            self.contents = [f"{row} ".encode() for row in range(len(self.vectors))]
-        first = first_rows(self.contents)
-        if self.thumbnails is not None:
-            rows = np.unique(first)
-            first = rows[first_rows(self.thumbnails.checksums(rows.tolist()))][np.searchsorted(rows, first)]
+        if is_verified:
+            vectors, thumbnails, contents = zip(*map(pixel_checks.split_descriptions, vectors), strict=True)
+            self.thumbnails, self.contents = list(chain(*thumbnails)), list(chain(*contents))
+        else:
+            self.contents = pixel_checks.checksums(self.subsets)
+        self.vectors, first = np.concatenate(vectors), pixel_checks.first_rows(self.contents)
         self.rows, self.number, counts = np.unique(first, return_inverse=True, return_counts=True)
-        self.is_ordinary = counts <= _OFTEN * np.median(counts)
+        distinct = [self.thumbnails[row] for row in self.rows] if is_verified else []
+        self.copies = pixel_checks.placeholder_copies(distinct, counts)
+        groups = pair_groups(self.copies.rows, len(self.rows))
+        sizes = np.bincount(groups, counts)
+        self.is_ordinary = (sizes <= pixel_checks.OFTEN * np.median(sizes[sizes > 0]))[groups]
+        self.is_telling = np.ones(len(self.rows), bool)
+        if is_verified:
+            self.is_telling = pixel_checks.are_telling(distinct, self.is_ordinary)
+        self.is_ordinary &= self.is_telling
         self.center = self.vectors[self.rows[self.is_ordinary]].mean(axis=0)
 
-    def to_calibrate(self):
-        """The ordinary contents of the set with the most of them: their rows, the set, and its first row."""
-        rows, ends = self.rows[self.is_ordinary], np.cumsum([len(data) for data in self.subsets])
-        number = np.searchsorted(ends, rows, side="right")
-        largest = np.bincount(number).argmax()
-        return rows[number == largest], self.subsets[largest], ends[largest] - len(self.subsets[largest])
-
-    def have_details(self, rows):
-        """Whether images have details; taken for true where they were not read again, or where half have none."""
-        if self.thumbnails is None:
-            return np.ones(len(rows), bool)
-        have = np.array([has_details(self.thumbnails[row]) for row in rows.tolist()])
-        return have if have.mean() > 0.5 else np.ones(len(rows), bool)
-
-    def finding(self, kind, row, other=None, score=None, suggestion=""):
+    def finding(self, kind, row, other, score, suggestion):
         """A `Finding` of a row, and of another."""
-        finding = Finding(kind, self.names[row], *self._place(row), suggestion=suggestion)
-        if score is not None:
-            finding = finding._replace(score=round(float(score), 6))
-        if other is None:
-            return finding
-        split, label = self._place(other)
-        return finding._replace(other=self.names[other], other_split=split, other_label=label)
-
-    def _place(self, row):
-        return str(self.splits[row]), str(self.labels[row])
+        named = [(self.names[each], str(self.splits[each]), str(self.labels[each])) for each in (row, other)]
+        return Finding(kind, *named[0], *named[1], round(float(score), 6), suggestion)
 
 
 def remove_cache(cache: FilePath) -> None:
@@ -297,9 +296,8 @@ def _outliers(images, rows, is_telling):
             yield images.finding("outlier", rows[i], nearest[i, 0], distances[i], "check that it belongs to the set")
 
 
-def _limits(distances, labels, is_telling=True):
+def _limits(distances, labels, is_telling):
     """The limit of each image: that of the telling images of its class, or, where they are few, of all."""
-    is_telling = np.broadcast_to(is_telling, len(distances))
     limits = np.full(len(distances), _limit(distances[is_telling]))
     for label in np.unique(labels):
         is_member = labels == label

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdml._core.atomic import atomic_write
+from tfdml._core.optional import tf
 from tfdml._core.pages import Card, cards, escape, listed, page
 from tfdml._core.terminal import as_cells
 from tfdml.cleaning.calibration import Calibration
@@ -30,9 +31,9 @@ _HEADS = {
 class Finding(NamedTuple):
     """An image to look at: its file, or its row in a set without files, its set and its class.
 
-    `other` fields are the same of the image that it is compared with, empty without one. `score` is the similarity of a
-    leak or a duplicate, or the score of its registration where it was verified; the mean similarity of a label suspect
-    to the neighbors that agree; the mean distance of an outlier; None for an unreadable image.
+    The `other` fields are of the image that it is compared with, empty without one. `score` is the similarity or
+    registration of a leak or a duplicate, the mean similarity of a label suspect to the neighbors that agree, the mean
+    distance of an outlier, and None for an unreadable image.
     """
 
     kind: str
@@ -47,11 +48,7 @@ class Finding(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """The result of `tfdml.cleaning.clean`, which describes it; it prints as a summary.
-
-    `similarity` is the similarity of near-duplicates, or of candidates where they were verified; above 1 where the
-    calibration has a `problem`.
-    """
+    """The result of `tfdml.cleaning.clean`, which describes it; it prints as a summary."""
 
     listed: tuple[Finding, ...]
     images: int
@@ -155,8 +152,6 @@ def _card(name, split, label):
 def _data_uri(name):
     if not Path(name).is_file():
         return ""
-    import tensorflow as tf
-
     try:
         pixels = Preprocessing(size=112, fit="pad", fill=128)(name)
     except tf.errors.OpError:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tfdml._core.optional import tf
+
 Sides = tuple[tuple[int, int], ...]  # heights and widths of templates
 
 SIDE = 64  # pixels of a thumbnail
@@ -48,22 +50,22 @@ class Registration(NamedTuple):
     width: float
 
 
+def gray_thumbnail(pixels: "tf.Tensor") -> "tf.Tensor":
+    """Pixels `(height, width, 1, 3 or 4)` as gray ones of `(64, 64)` float32, by means of the pixels around each."""
+    return tf.reduce_sum(tf.image.resize(pixels, (SIDE, SIDE), antialias=True)[..., :3] * _LUMA, axis=-1)
+
+
 def thumbnail(pixels: np.ndarray) -> Thumbnail:
-    """The `Thumbnail` of pixels `(height, width, 3)` or `(height, width, 1)`, by means of the pixels around each."""
-    pixels = np.asarray(pixels)
-    height, width, channels = pixels.shape
-    strips = _reducer(height) @ pixels.reshape(height, -1).astype(np.float32)
-    strips = strips.reshape(SIDE, width, channels)
-    gray = np.einsum("hwc,c->wh", strips, _LUMA) if channels >= 3 else strips[..., 0].T
-    return Thumbnail(np.ascontiguousarray((_reducer(width) @ gray).T), height, width)
+    """The `Thumbnail` of pixels `(height, width, 1, 3 or 4)`."""
+    return Thumbnail(gray_thumbnail(pixels).numpy(), *np.shape(pixels)[:2])
 
 
 def register(first: np.ndarray, second: np.ndarray) -> Registration:
     """The place of one image in the other at which their details agree best.
 
-    Both become gray thumbnails of 64 x 64 pixels. Each, at 8 scales from 0.5 to 1, is slid over the other one. It keeps
-    its aspect, or, at the full size, takes the aspect of the other image. Both are high-passed and divided by their
-    local contrast: neither shaded areas nor a few bright dots decide.
+    Both become gray thumbnails of 64 x 64 pixels. Each slides over the other one at 8 scales from 0.5 to 1. It keeps
+    its aspect; at the full size, it also takes the aspect of the other image. Both are high-passed and divided by their
+    local contrast, so that neither shaded areas nor a few bright dots decide.
 
     Args:
         first, second: pixels `(height, width, 3)` or `(height, width, 1)`, 0 to 255.
@@ -93,8 +95,7 @@ def registered(a: "Prepared", b: "Prepared") -> Registration:
 def agreement(window: np.ndarray, template: np.ndarray) -> float:
     """Median correlation of the 5 x 5 blocks of two images that have details in either one; 0 without details.
 
-    So a block that is covered, or holds the only bright dot, does not decide. A block that is even in one of the two
-    has the correlation 0.
+    A block that is even in one of the two has the correlation 0. No single block decides, covered or bright.
     """
     u, v = np.asarray(window, np.float64), np.asarray(template, np.float64)
     sums = np.stack([np.ones_like(u), u, v, u * u, v * v, u * v])
@@ -126,31 +127,26 @@ class Searched:
 
     def __init__(self, image: np.ndarray) -> None:
         self.shape, self.spectrum = image.shape, np.fft.rfft2(image)
-        self._sums, self._squares = _integral(image), _integral(image**2)
+        sums = (values.cumsum(axis=0, dtype=np.float64).cumsum(axis=1) for values in (image, image**2))
+        self._sums = [np.pad(each, ((1, 0), (1, 0))) for each in sums]
 
-    def correlation(self, template: np.ndarray) -> np.ndarray:
-        """Normalized cross-correlation of a `(h, w)` template with the window I at each place, 0 without contrast.
+    def correlations(self, templates: Templates, windows: np.ndarray) -> np.ndarray:
+        """Normalized cross-correlation of each template with the window I at each place, 0 without contrast.
 
-        sum (I - mean I) (T - mean T) / (|I - mean I| |T - mean T|), `(height - h + 1, width - w + 1)`, in [-1, 1]
+        sum (I - mean I) (T - mean T) / (|I - mean I| |T - mean T|), `(n, height, width)`, -inf where T does not fit
 
         Source: Lewis, Fast Normalized Cross-Correlation, Vision Interface 1995.
         """
-        templates = Templates([template], self.shape)
-        values = self.correlations(templates, self.windows(templates.sides))[0]
-        return values[: self.shape[0] - template.shape[0] + 1, : self.shape[1] - template.shape[1] + 1]
-
-    def correlations(self, templates: Templates, windows: np.ndarray) -> np.ndarray:
-        """The `correlation` of each template, `(n, height, width)`, with its `windows`; -inf where it does not fit."""
         products = np.fft.irfft2(self.spectrum * templates.spectra, self.shape)
         values = (products / (windows * templates.norms)).astype(products.dtype)
-        return np.where(_fits(templates.sides, self.shape), values, -np.inf)
+        return np.where(np.isnan(values), -np.inf, values)
 
     def windows(self, sides: Sides) -> np.ndarray:
-        """|I - mean I| of the windows of these sides by their place, `(n, height, width)`; inf for even windows."""
-        norms = np.full((len(sides), *self.shape), np.inf)
+        """|I - mean I| by sides and place, `(n, height, width)`; inf for even windows, NaN for those outside."""
+        norms = np.full((len(sides), *self.shape), np.nan)
         for i, (h, w) in enumerate(sides):
-            energy = _window_sums(self._squares, h, w) - _window_sums(self._sums, h, w) ** 2 / (h * w)
-            norms[i, : energy.shape[0], : energy.shape[1]] = _norm(energy, h * w)
+            total, squares = (s[h:, w:] - s[:-h, w:] - s[h:, :-w] + s[:-h, :-w] for s in self._sums)
+            norms[i, : total.shape[0], : total.shape[1]] = _norm(squares - total**2 / (h * w), h * w)
         return norms
 
 
@@ -158,7 +154,7 @@ class Prepared:
     """A thumbnail in which others are searched, and which is searched at some sides; the last ones are kept."""
 
     def __init__(self, image: Thumbnail) -> None:
-        self.image, self.details = image, _details(image.gray)
+        self.image, self.details = image, details(image.gray)
         self.searched = Searched(self.details)
         self.windows: Callable[[Sides], np.ndarray] = functools.lru_cache(4)(self.searched.windows)
         self.templates: Callable[[Sides], Templates] = functools.lru_cache(4)(functools.partial(_templates, image.gray))
@@ -166,13 +162,7 @@ class Prepared:
 
 def _templates(gray, sides):
     """The details of a thumbnail at these sides."""
-    return Templates([_details(_shrinker(h) @ gray @ _shrinker(w).T) for h, w in sides], (SIDE, SIDE))
-
-
-def has_details(image: Thumbnail) -> bool:
-    """Whether an image has details by which a copy of it can be told from others."""
-    details = _details(image.gray)
-    return agreement(details, details) > 0
+    return Templates([details(_shrinker(h) @ gray @ _shrinker(w).T) for h, w in sides], (SIDE, SIDE))
 
 
 def _norm(energy, size):
@@ -207,25 +197,11 @@ def _sides(scales):
     return tuple((round(SIDE * y), round(SIDE * x)) for y, x in np.maximum(scales, _LEAST).tolist())
 
 
-@functools.lru_cache(maxsize=64)
-def _fits(sides, shape):
-    rows, columns = np.arange(shape[0])[:, None], np.arange(shape[1])
-    return np.stack([(rows <= shape[0] - h) & (columns <= shape[1] - w) for h, w in sides])
-
-
-def _details(gray):
-    """The image minus its blurred copy, divided by the contrast around each pixel."""
+def details(gray: np.ndarray) -> np.ndarray:
+    """The image minus its blurred copy, divided by the contrast around each pixel; shape and type are the same."""
     rows, columns = _blurrer(gray.shape[0]), _blurrer(gray.shape[1]).T
-    details = gray - rows @ gray @ columns
-    return details / np.sqrt(rows @ np.square(details) @ columns + _NOISE**2)
-
-
-def _integral(image):
-    return np.pad(image.cumsum(axis=0, dtype=np.float64).cumsum(axis=1), ((1, 0), (1, 0)))
-
-
-def _window_sums(integral, h, w):
-    return integral[h:, w:] - integral[:-h, w:] - integral[h:, :-w] + integral[:-h, :-w]
+    sharp = gray - rows @ gray @ columns
+    return sharp / np.sqrt(rows @ np.square(sharp) @ columns + _NOISE**2)
 
 
 @functools.lru_cache(maxsize=256)
@@ -236,21 +212,10 @@ def _blurrer(side):
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
-def _resizer(old, new):
-    """The matrix of linear interpolation, antialiased where it reduces, with pixels at their centers."""
-    scale = old / new
-    centers = (np.arange(new) + 0.5) * scale - 0.5
-    distance = np.abs(centers[:, None] - np.arange(old)) / max(scale, 1)
-    weights = np.maximum(1 - distance, 0)
+@functools.cache
+def _shrinker(side):
+    """The matrix of antialiased linear interpolation from the side of a thumbnail to one that is at most as long."""
+    scale = SIDE / side
+    centers = (np.arange(side) + 0.5) * scale - 0.5
+    weights = np.maximum(1 - np.abs(centers[:, None] - np.arange(SIDE)) / scale, 0)
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
-
-
-@functools.lru_cache(maxsize=64)
-def _reducer(old):
-    """The resizer to a side of a thumbnail, sparse: most of it is 0, and threads of dense products wait busily."""
-    import scipy.sparse
-
-    return scipy.sparse.csr_array(_resizer(old, SIDE))
-
-
-_shrinker = functools.cache(functools.partial(_resizer, SIDE))  # to a side of a template, at most as long

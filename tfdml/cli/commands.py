@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from tfdml import cleaning, datasets, evaluation, export, search, training, zoo
-from tfdml._core.atomic import atomic_write, only_writer, require_replaceable
-from tfdml._core.checks import require
+from tfdml._core.atomic import only_writer, require_replaceable
+from tfdml._core.checks import counted, require
 from tfdml._core.checksums import CHECKSUM, fingerprint, require_same_model
 from tfdml._core.stored import read_json
 from tfdml.cleaning.clean import remove_cache
@@ -40,9 +40,8 @@ from tfdml.datasets.readers.image_folder import is_problem
 from tfdml.datasets.readers.item_files import without_owner
 from tfdml.embedding.in_memory import Problem, embed, embed_loadable
 from tfdml.embedding.to_disk import write_embeddings
-from tfdml.evaluation.report.chance import AT_CHANCE, is_at_chance
-from tfdml.evaluation.report.page import page
-from tfdml.evaluation.report.records import plain
+from tfdml.evaluation.details.chance import AT_CHANCE, is_at_chance
+from tfdml.evaluation.record import plain
 from tfdml.export.serving_config import newest_version
 from tfdml.models.from_backbone import require_name
 from tfdml.search.index.tables import close_values
@@ -69,9 +68,6 @@ def run_train(options: argparse.Namespace) -> int:
         require_name(settings.get("backbone"))
     boxes = options.box_columns is not None
     images = inputs.open_set(options, datasets.Preprocessing(size=64, boxes=boxes, background=options.background))
-    if options.captions is not None:
-        with as_usage_error(f"--captions {options.captions}"):
-            images = datasets.with_captions(images, None if options.captions == "txt" else options.captions)
     names = ("config", "resume", "quick", "max_minutes")
     settings |= {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     result = training.train(images, options.out, command=shlex.join(["tfdml", *sys.argv[1:]]), **settings)
@@ -82,8 +78,7 @@ def run_train(options: argparse.Namespace) -> int:
 
 def _record_of_run(result):
     """A finished run as JSON has it."""
-    evaluations = {"trained": result.evaluation, "frozen": result.frozen, **result.captions}
-    metrics = {name: plain(evaluation.metrics) for name, evaluation in evaluations.items()}
+    metrics = {name.partition(" ")[0]: plain(means) for name, means in result.evaluation.means.items()}
     epochs = {"epochs": result.epochs, "best_epoch": result.best_epoch}
     return {"folder": str(result.folder), "settings": asdict(result.settings), **epochs, "metrics": metrics}
 
@@ -119,8 +114,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
         if is_at_chance(report):
             say(f"warning: the result is {AT_CHANCE}")
     if options.html is not None:
-        with atomic_write(options.html) as new:
-            new.write_text(page(report, {}, sentence=note), encoding="utf-8")
+        report.html(options.html, verdict=" ".join([report.verdict, *([note] if note else [])]))
     record = {**report.as_dict(), "note": note, "skipped_examples": as_records(skipped)}
     print_result(options, record, [*table_lines(report), *([note] if note else [])])
     return EXIT_FAILED if skipped else EXIT_OK
@@ -148,7 +142,7 @@ def _held_back(run, model, images, options):
     held_back = f"of its {plan.reported} part, {len(plan.parts[plan.reported]):,} images that it was not trained on"
     chosen = "" if plan.reported == "test" else ", but that chose its best epoch"
     sentence = f"{run} was trained on a part of this set: the numbers are {held_back}{chosen}."
-    return evaluation_of_part(embeddings, plan), sentence
+    return evaluation_of_part({"model": embeddings}, plan), sentence
 
 
 def _run_of(path):
@@ -181,7 +175,7 @@ def run_search(options: argparse.Namespace) -> int:
         with as_usage_error(f"MODEL={options.model!r}"):
             texts = inputs.open_text_model(options.model)
             if texts is None:
-                raise ValueError("Received a model without a text model, expected a run of tfdml train --captions.")
+                raise ValueError("Received a model without texts, expected a folder 'text' in it: recipes/captions.py.")
             require_same_model("texts", texts, "the model", queries_model)
         vectors = texts(options.images)
     else:
@@ -416,7 +410,7 @@ def _search_to_export(options):
 
 def run_check(options: argparse.Namespace) -> int:
     """Print each example that has a problem, and all else that the set leaves out."""
-    images = inputs.open_set(options, datasets.Preprocessing(size=224))
+    images = inputs.open_set(options, datasets.Preprocessing(size=224), says_left_out=False)
     checked = images.check_files()
     left_out = inputs.passed_over(images)
     unusable, others = ([entry for entry in left_out if is_problem(*entry) == wanted] for wanted in (True, False))
@@ -424,7 +418,7 @@ def run_check(options: argparse.Namespace) -> int:
         checked.problems
     )
     num_examples = len(images) + len(unusable)
-    head = f"{num_examples:,} examples, of which {len(records):,} have a problem"
+    head = f"{counted(num_examples, 'example')}, {len(records):,} with a problem"
     lines = [f"  {record['name']}  {record['reason']}" for record in records]
     lines += [f"{len(others):,} left out of the set:"] * bool(others)
     lines += [f"  {name}  {reason}" for name, reason in others]

@@ -7,7 +7,7 @@ from tfdml._core.atomic import require_replaceable
 from tfdml.cli.names import named_files
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, EXIT_UNDECIDED, as_usage_error, print_result, table_lines
 from tfdml.cli.vectors import Files, read_labels, read_table
-from tfdml.evaluation.comparison.record import listed_files
+from tfdml.evaluation.record import listed_files
 
 
 def run_compare(options: argparse.Namespace) -> int:

@@ -27,7 +27,7 @@ from tfdml.datasets.readers.item_files import (
     item_table,
     without_owner,
 )
-from tfdml.embedding.in_memory import embed_loadable
+from tfdml.embedding.in_memory import embed_blocks, not_loaded
 from tfdml.training.settings import is_training_run
 from tfdml.visualize.thumbnails import change_thumbnails
 
@@ -75,8 +75,6 @@ def _target_of(name):
 def _load(target):
     index = inputs.open_index_with_metadata(target.path, metric="dot")
     with as_usage_error(f"INDEX={target.path!r}"):
-        is_single = not (Path(target.path) / "shards.json").is_file()
-        require(is_single, "an index of shards", "one index. Change it where it is built")
         expected = "an index of files. Others change in Python, by tfdml.search"
         table = index.metadata
         require(table is not None and PATH in table.column_names, "an index without a column 'path'", expected)
@@ -112,9 +110,11 @@ def _add(options, target):
 
 
 def _embedded(model, images, batch_size):
-    if not len(images):
-        return np.empty((0, 0), np.float32), np.empty(0, np.int64), ()
-    return embed_loadable(model, images, batch_size)
+    """Vectors and rows of the images that can be loaded, which may be none, and the problems of the others."""
+    blocks = list(embed_blocks(model, images, batch_size)) if len(images) else []
+    loaded = np.concatenate([np.empty(0, np.int64), *(rows for _, rows in blocks)])
+    vectors = np.concatenate([vectors for vectors, _ in blocks]) if blocks else np.empty((0, 0), np.float32)
+    return vectors, loaded, not_loaded(images, np.setdiff1d(np.arange(len(images)), loaded))
 
 
 def _items_of(images, current):
@@ -247,7 +247,8 @@ def _merged(old, items):
     new = _as_columns(items, old)
     columns = {name: new[name] if name in _FILE else old[name] for name in old.column_names}
     for name in {CLASS, LABEL} & set(columns):
-        columns[name] = compute.coalesce(new[name].cast(old[name].type), old[name])
+        kind = new[name].type if pyarrow.types.is_null(old[name].type) else old[name].type
+        columns[name] = compute.coalesce(new[name].cast(kind), old[name].cast(kind))
     return pyarrow.table(columns)
 
 
@@ -304,6 +305,7 @@ def value_of(text: str, kind: Any) -> Any:
     """A text as a value of the type of a column, exactly; an empty one is null, and any other one a ValueError."""
     if text == "":
         return pyarrow.scalar(None, kind)
+    kind = pyarrow.string() if pyarrow.types.is_null(kind) else kind  # of a column without a value
     expected = f"a value of type {kind}, as it is kept"
     try:
         value = pyarrow.scalar(text).cast(kind)

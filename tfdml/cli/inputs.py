@@ -1,6 +1,8 @@
 """The models, sets, indexes and images that arguments name."""
 
 import argparse
+import contextlib
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -12,27 +14,26 @@ import keras
 import numpy as np
 
 from tfdml import datasets, export, search, visualize
-from tfdml._core.checks import counted, names_of_labels, require
+from tfdml._core.checks import counted, require
 from tfdml._core.checksums import FILE_TYPES, fingerprint, require_same_model
-from tfdml._core.optional import optional_import
 from tfdml._core.stored import read_json
 from tfdml.cli.names import is_table
 from tfdml.cli.printing import as_usage_error, say
 from tfdml.datasets.readers.image_folder import EXTENSIONS, passed_over
 from tfdml.datasets.readers.item_files import files_of, without_owner
 from tfdml.datasets.splits import without_labels
-from tfdml.embedding.files import read_embeddings, rewrite
+from tfdml.embedding.files import metadata_of, read_embeddings, rewrite
 from tfdml.embedding.in_memory import embed_blocks, not_loaded
 from tfdml.export.serving_config import newest_version
 from tfdml.models import TextModel
 from tfdml.search.index.lance_items import is_lance_table
 from tfdml.search.refinement.loading import versions_of
-from tfdml.training.captions import TEXT
 from tfdml.training.settings import is_training_run, require_no_run
 from tfdml.typing import Embedder
 from tfdml.zoo.entries import MODEL, EntryRef, load_reference
 
 Index = search.Exact | search.Scann | search.Faiss | search.Lance
+_TEXT = "text"  # the folder of a text model in that of a model
 _PARALLEL_FILES = 8  # files that are decoded at the same time
 _SPLITS = ("train", "training", "validation", "valid", "val", "dev", "test", "testing", "query", "gallery")
 
@@ -91,9 +92,9 @@ def open_similarity_map(options: argparse.Namespace, model: Any, served: str | N
 
 
 def open_text_model(path: str) -> TextModel | None:
-    """The text model of a run; None for a model that was not trained with captions."""
+    """The text model in the folder of a model; None without one."""
     with as_usage_error(f"MODEL={path!r}"):
-        return TextModel.load(Path(path) / TEXT) if (Path(path) / TEXT).is_dir() else None
+        return TextModel.load(Path(path) / _TEXT) if (Path(path) / _TEXT).is_dir() else None
 
 
 def open_index_or_run(
@@ -121,11 +122,14 @@ def _read_preprocessing(path):
     return datasets.Preprocessing.from_config(read_json(Path(path)))
 
 
-def open_set(options: argparse.Namespace, preprocessing: datasets.Preprocessing) -> datasets.LabeledSet:
+def open_set(
+    options: argparse.Namespace, preprocessing: datasets.Preprocessing, *, says_left_out: bool = True
+) -> datasets.LabeledSet:
     """The set that SET names, read as the model reads images."""
     with as_usage_error(f"SET={options.set!r}"):
         labeled_set, *_ = _read_sets(options, preprocessing)
-    say_left_out(labeled_set)
+    if says_left_out:
+        say_left_out(labeled_set)
     return labeled_set
 
 
@@ -137,7 +141,8 @@ def _read_sets(options: argparse.Namespace, load: datasets.Preprocessing) -> Any
         sets = _read_other_set(options, splits, load)
         return without_labels(sets if isinstance(sets, tuple) else (sets,), options.unlabelled)
     require_no_run(options.set)
-    sets = datasets.folder(options.set, splits=splits, load=load, unlabelled=options.unlabelled)
+    with _without_warnings_of_left_out():
+        sets = datasets.folder(options.set, splits=splits, load=load, unlabelled=options.unlabelled)
     return sets if isinstance(sets, tuple) else (sets,)
 
 
@@ -188,9 +193,18 @@ def _require_no_images_beside(folder):
 
 def open_folder(folder: Path, load: datasets.Preprocessing) -> datasets.LabeledSet:
     """The set of a folder with one subfolder per class, or of images without a label."""
-    images = datasets.folder(folder, load=load)
+    with _without_warnings_of_left_out():
+        images = datasets.folder(folder, load=load)
     say_left_out(images)
     return images
+
+
+@contextlib.contextmanager
+def _without_warnings_of_left_out():
+    """Hide what a reader warns of and a command says by itself: the files and folders that a set leaves out."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*`skipped` of the result lists them")
+        yield
 
 
 def say_left_out(labeled_set: datasets.LabeledSet) -> None:
@@ -274,17 +288,8 @@ def open_index_with_metadata(path: str, model: str | None = None, metric: str = 
         if _is_index(path):
             return search.load(path, model=model, other_model=True)  # compared later
         embeddings = read_embeddings(path)
-        columns: dict[str, Any] = {} if embeddings.paths is None else {"path": embeddings.paths}
-        for name, kind in FILE_TYPES.items() if columns else ():
-            columns[name] = optional_import("pyarrow", feature="Items of an index", extra="tables").array(
-                embeddings.files.get(name, [None] * len(embeddings)), kind
-            )
-        if embeddings.class_names:
-            columns["label"] = names_of_labels(embeddings)
-        if embeddings.boxes is not None:
-            columns["box"] = embeddings.boxes.tolist()
-        vectors, ids = embeddings.embeddings, embeddings.rows
-        return search.Exact(vectors, ids, metadata=columns or None, model=embeddings, metric=metric)
+        vectors, ids, table = embeddings.embeddings, embeddings.rows, metadata_of(embeddings)
+        return search.Exact(vectors, ids, metadata=table, model=embeddings, metric=metric)
 
 
 def save_index(path: str, index: Index) -> None:

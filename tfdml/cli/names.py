@@ -221,7 +221,6 @@ _CHECKS = {
     "model": _require_model,
     "index": _require_index,
     "images": _require_queries,
-    "captions": lambda options: options.captions == "txt" or _require_files("--captions", [options.captions]),
     "out": _require_new_run,
     "files": _require_compared,
     "labels": lambda options: _require_files("--labels", [options.labels]),

@@ -62,8 +62,6 @@ def _train(command):
     _declare_set(command)
     text = "color behind transparent pixels, such as 255 or 255,255,255, in training and in every use of the model"
     command.add_argument("--background", type=_color, metavar="COLOR", help=text)
-    text = "table with the columns path and caption, or txt for a file .txt beside each image; with --text-encoder"
-    command.add_argument("--captions", metavar="TABLE", help=text)
     command.add_argument("--out", required=True, metavar="RUN", help="new folder; with --resume, the folder of the run")
     command.add_argument("--config", metavar="FILE", help="settings.toml of another run, to repeat it")
     command.add_argument("--resume", action="store_true", help="go on with the run in RUN, after its last whole epoch")
@@ -144,7 +142,7 @@ def _search(command):
     command.add_argument("model", metavar="MODEL", help=MODEL)
     command.add_argument("index", metavar="INDEX", help=INDEX)
     command.add_argument("images", metavar="IMAGE", nargs="+", help="image files, or texts with --text")
-    text = "each IMAGE is a text, such as 'a red bird'; MODEL is a run that was trained with --captions"
+    text = "each IMAGE is a text, such as 'a red bird'; MODEL is a folder with a text model in it: recipes/captions.py"
     command.add_argument("--text", action="store_true", help=text)
     text = "search for what is in this box, in pixels of the upright image (default: the whole image)"
     sides = ("LEFT", "UPPER", "RIGHT", "LOWER")

@@ -9,7 +9,6 @@ from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.photo_patches.patches import photo_patches
 from tfdml.datasets.photo_patches.photographs import photograph
-from tfdml.datasets.readers.captions import with_captions
 from tfdml.datasets.readers.huggingface import huggingface
 from tfdml.datasets.readers.idx_files import idx
 from tfdml.datasets.readers.image_folder import folder
@@ -43,7 +42,6 @@ __all__ = [
     "tfds",
     "turned_classes",
     "verification_pairs",
-    "with_captions",
 ]
 
 

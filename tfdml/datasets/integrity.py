@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdml._core.checks import LEAVE_OUT, require_whole, unreadable
+from tfdml._core.checks import LEAVE_OUT, counted, require_whole, unreadable
 from tfdml._core.optional import tf
 from tfdml._core.terminal import show_progress, visible
 from tfdml.datasets.images.fit import ROUNDING, SHARES, are_shares
@@ -51,7 +51,7 @@ class FileCheck:
 
     def __str__(self) -> str:
         examples = len(self.usable_rows) + len(self.problems)
-        lines = [f"{examples:,} examples, of which {len(self.problems):,} have a problem"]
+        lines = [f"{counted(examples, 'example')}, {len(self.problems):,} with a problem"]
         lines += [visible(f"  row {row}  {name}  {reason}") for row, name, reason in self.problems[:_SHOWN]]
         more = len(self.problems) - _SHOWN
         lines += [f"  and {more:,} more in problems"] * (more > 0)

@@ -52,7 +52,6 @@ class LabeledSet:
         boxes: `(n, 4)` float64, the left, upper, right and lower border of the object in pixels; None without boxes.
         groups: `(n,)` int64, such as the sequence of an image; None without groups.
         cameras: `(n,)` int64, the camera of an image, as `tfdml.metrics.reidentification` takes it; None without.
-        captions: `(n,)` tuples of texts, as `tfdml.datasets.with_captions` gives them; None without.
         load: TensorFlow function from one path, image or record to one example, as in tests: the preprocessing. Its
             attribute `boxes` says whether it takes a tuple `(path, box)`. None: images and records are examples.
         skipped: tuple of `(path, reason)`, both str: files and rows that are not in the set.
@@ -71,7 +70,6 @@ class LabeledSet:
     boxes: np.ndarray | None = field(default=None, metadata=COLUMN)
     groups: np.ndarray | None = field(default=None, metadata=COLUMN)
     cameras: np.ndarray | None = field(default=None, metadata=COLUMN)
-    captions: np.ndarray | None = field(default=None, metadata=COLUMN)
     load: Callable[..., Any] | None = None
     skipped: tuple[tuple[str, str], ...] = ()
     protocol: str | None = None
@@ -247,7 +245,7 @@ class LabeledSet:
     def fingerprint(self, *, portable: bool = False) -> str:
         """A checksum that tells this set from others without loading it, for results that depend on it.
 
-        It covers labels, class names, boxes and captions; the paths, sizes and modification times of files; all bytes
+        It covers labels, class names and boxes; the paths, sizes and modification times of files; all bytes
         of an array of images, at 1 to 2 GB per second of a core; and the settings of `load`, or the name of a plain
         function.
         Archives count by their paths, sizes and modification times, and by the names, starts and lengths of their

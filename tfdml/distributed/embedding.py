@@ -25,7 +25,7 @@ from tfdml.distributed.folders import RUN, begun, record_of, write_record
 from tfdml.embedding import files
 from tfdml.embedding.files import Embeddings, read_embeddings
 from tfdml.embedding.in_memory import Problem, embed_blocks, not_loaded
-from tfdml.embedding.to_disk import set_fingerprint
+from tfdml.embedding.to_disk import file_states, set_fingerprint
 from tfdml.typing import Embedder, Examples, FilePath
 
 _SKIPPED = "skipped.csv"
@@ -260,6 +260,7 @@ def _write_shard(model, data, start, folder, run):
     """Embed a shard, write its file and then its record, which is returned."""
     rows = np.arange(start, min(start + run["shard_size"], run["examples"]))
     examples = data.take(rows) if is_labeled_set(data) else data[rows]
+    known = file_states(examples)  # before they are read: another file later is known for one
     blocks = [(vectors, start + numbers) for vectors, numbers in embed_blocks(model, examples, run["batch_size"])]
     embedded = np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in blocks)])
     skipped = not_loaded(data, np.setdiff1d(rows, embedded))
@@ -268,6 +269,6 @@ def _write_shard(model, data, start, folder, run):
     if blocks:
         file, dim = folder / f"{name}.parquet", blocks[0][0].shape[1]
         with atomic_write(file) as new:
-            files.write(new, data, blocks, (len(embedded), dim), skipped, run["model"])
+            files.write(new, data, blocks, (len(embedded), dim), skipped, run["model"], known, start)
         record |= {"dim": dim, "bytes": file.stat().st_size, "sha256": sha256_of(file)}
     return write_record(folder, name, record)

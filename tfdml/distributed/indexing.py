@@ -7,11 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml import search
-from tfdml._core.checks import as_vectors, names_of_labels, require, require_one_of, require_whole
+from tfdml._core.checks import as_vectors, require, require_one_of, require_whole
 from tfdml._core.checksums import require_same_model
 from tfdml.distributed.cluster import RETRIES, Resources, claimed, connected, ended, results, room
 from tfdml.distributed.embedding import EmbeddedShards, read_shards
 from tfdml.distributed.folders import begun, record_of, write_record
+from tfdml.embedding.files import metadata_of
 from tfdml.search.builders import index_builder
 from tfdml.search.index import shards as index_shards
 from tfdml.typing import FilePath, Filter
@@ -31,7 +32,8 @@ def build_index(
 
     `tfdml.search.load`, `tfdml search` and `tfdml serve` read the folder as one index; `SearchActors` searches it on
     the cluster. An exact index of shards has the ids and scores of one index of all vectors. A call that was stopped
-    goes on with the shards that are not built.
+    goes on with the shards that are not built. `index.save(path)`, `tfdml index` and `tfdml migrate` write one index in
+    the place of the shards.
 
     Example:
 
@@ -53,7 +55,8 @@ def build_index(
         options: of `tfdml.search.Scann` or `Faiss`, as JSON can hold them.
 
     Returns:
-        The index, as `tfdml.search.load` reads it. `path` and `label` are its metadata where the set had them.
+        The index, as `tfdml.search.load` reads it. Its metadata are, where the set had them, `path`, `label`,
+        `box`, and `_root`, `_size` and `_checksum`, by which `tfdml index` knows the files.
 
     Raises:
         BlockingIOError, FileExistsError: as `embed`.
@@ -79,14 +82,11 @@ def _build(shared, number):
     embeddings = shards.read(number)
     ids = embeddings.rows if settings["ids"] == "row" else embeddings.paths
     require(ids is not None, "ids='path' for embeddings without paths", "ids='row'")
-    metadata = {} if embeddings.paths is None else {"path": embeddings.paths}
-    if embeddings.labels is not None:
-        metadata["label"] = np.array(names_of_labels(embeddings), object)
     index = index_builder(settings["kind"])(
         embeddings.embeddings,
         ids,
         metric=settings["metric"],
-        metadata=metadata or None,
+        metadata=metadata_of(embeddings),
         model=embeddings,
         **settings["options"],
     )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.atomic import as_writable_path, atomic_write, read_whole, require_replaceable
-from tfdml._core.checks import is_labeled_set, require
+from tfdml._core.checks import is_labeled_set, names_of_labels, require
 from tfdml._core.checksums import FILE_TYPES, SIZE, SUMS, require_checksums, write_checksums
 from tfdml._core.stored import map_array, parsed_json, read_json
 from tfdml._core.terminal import as_cells, from_cells
@@ -150,14 +150,32 @@ def write(
     skipped: tuple[Problem, ...],
     fingerprint: str,
     files: Mapping[str, list[Any]] | None = None,
+    start: int = 0,
 ) -> None:
     """Write embeddings to a new Parquet file or folder, by chunks of embeddings `(n, dim)` and rows `(n,)`.
 
-    `files` are the columns of `file_columns` for the rows of a set.
+    `files` are the columns of `file_columns` for the rows of a set from `start` on.
     """
-    columns = partial(_columns, data, files=files or {})
+    columns = partial(_columns, data, files=files or {}, start=start)
     write_to = _write_parquet if path.suffix == ".parquet" else _write_folder
     write_to(path, columns, chunks, shape, skipped, fingerprint)
+
+
+def metadata_of(stored: Embeddings) -> Any:
+    """The metadata of an index of embeddings, a `pyarrow.Table`; None where they have neither paths nor labels.
+
+    These are the path and what is known of the file, the class as `label`, and the box.
+    """
+    unknown = [None] * len(stored)
+    files = {name: stored.files.get(name, unknown) for name in FILE_TYPES}
+    columns = {} if stored.paths is None else {"path": stored.paths.tolist(), **files}
+    columns |= {} if stored.labels is None else {"label": names_of_labels(stored)}
+    columns |= {} if stored.boxes is None else {"box": stored.boxes.tolist()}
+    if not columns:
+        return None
+    arrow, _ = _arrow()
+    kinds = _TYPES | {"box": arrow.list_(arrow.float64())}
+    return arrow.table({name: arrow.array(values, kinds[name]) for name, values in columns.items()})
 
 
 def rewrite(path: FilePath, stored: Embeddings) -> None:
@@ -183,7 +201,7 @@ def _columns_of_stored(stored, rows):
     return {name: column for name, column in columns.items() if column is not None}
 
 
-def _columns(data, rows, files):
+def _columns(data, rows, files, start):
     """The columns that describe some examples: name -> list."""
     if isinstance(data, Embeddings):
         return _columns_of_stored(data, rows)
@@ -194,7 +212,7 @@ def _columns(data, rows, files):
         columns["label"] = [None if label < 0 else data.class_names[label] for label in data.labels[rows]]
     if getattr(getattr(data, "load", None), "boxes", False):
         columns["box"] = data.boxes[rows].tolist()
-    return columns | {name: [values[row] for row in rows] for name, values in files.items()}
+    return columns | {name: [values[row - start] for row in rows] for name, values in files.items()}
 
 
 def _write_folder(folder, columns, chunks, shape, skipped, fingerprint):

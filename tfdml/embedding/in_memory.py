@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdml._core.checks import as_readable, is_labeled_set, named_rows, require, require_whole
+from tfdml._core.checks import as_readable, counted, is_labeled_set, named_rows, require, require_whole
 from tfdml._core.checksums import fingerprint
 from tfdml._core.terminal import show_progress
 from tfdml.embedding.vectors import Vectors, with_model
@@ -156,7 +156,7 @@ def problems(data: Any, rows: np.ndarray) -> tuple[Problem, ...]:
     """Row, name and reason of the rows that are not among `rows`, the embedded ones, of which there has to be one."""
     skipped = not_loaded(data, np.setdiff1d(np.arange(len(data)), rows))
     if skipped and not len(rows):
-        received = f"{len(data)} examples, none of which can be loaded (first {skipped[0][1]}: {skipped[0][2]})"
+        received = f"{counted(len(data), 'example')} and 0 that can be loaded (first {skipped[0][1]}: {skipped[0][2]})"
         raise ValueError(f"Received {received}, expected at least one. Check the files and the load of the set.")
     return skipped
 

@@ -1,4 +1,4 @@
-"""Vectors of texts: the mean over what a frozen BERT says of their words, and a head to a space of images."""
+"""Text embeddings: mean-pooled outputs of a frozen BERT, and a projection into the image space."""
 
 import json
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _HEAD, _MODEL, _ENCODER = "head.keras", "model.json", "encoder"
 class TextModel:
     """Texts as vectors: the mean of the outputs of a BERT over the pieces of words of a text, and a head after it.
 
-    `tfdml train --captions` writes one, whose head leads to the space of its images, into the folder `text` of its run.
+    `recipes/words.py` writes one, whose head leads to the space of the images of a run, into its folder `text`.
 
     Example: a BERT of random weights that knows three words, without a head.
 

@@ -71,7 +71,7 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
     run = _run_of(model, data, batch_size)
     with only_writer(target, "path"):
         _begin(chunks, run)
-        files = _files_of(data)  # before they are read: another file later is known for one
+        files = file_states(data)  # before they are read: another file later is known for one
         rows = _filled(chunks, model, data, batch_size)
         skipped = problems(data, rows)
         listed = None if target.suffix == ".parquet" else embedding_files.listed_files
@@ -81,7 +81,8 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
     return skipped
 
 
-def _files_of(data):
+def file_states(data: Any) -> dict[str, list[Any]]:
+    """The columns by which `tfdml index` knows the files of a set again; none without paths."""
     paths = getattr(data, "paths", None)
     return {} if paths is None else file_columns(paths.tolist(), os.getcwd())
 
@@ -99,7 +100,8 @@ def embed_cached(
     with only_writer(chunks.folder, "cache"):
         _begin_cache(chunks, run)
         rows = _filled(chunks, model, data, batch_size)
-        embeddings = np.concatenate([embeddings for embeddings, _ in chunks])
+        vectors = (vector for embeddings, _ in chunks for vector in embeddings)
+        embeddings = np.fromiter(vectors, np.dtype((np.float32, chunks.dim())), len(rows))  # one copy in memory
     return embeddings, rows, problems(data, rows)
 
 

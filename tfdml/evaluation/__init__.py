@@ -1,13 +1,13 @@
-"""Reports on a model, comparisons, drift of searches, and cross-validation with a test that is opened once."""
+"""Reports on models and their comparison, drift of searches, and cross-validation with a test that is opened once."""
 
-from tfdml.evaluation.comparison.embeddings import compare
-from tfdml.evaluation.comparison.evaluator import EmbeddingEvaluator
-from tfdml.evaluation.comparison.runs import compare_runs, compare_scores
+from tfdml.evaluation.compare import compare
 from tfdml.evaluation.drift import drift
+from tfdml.evaluation.evaluator import EmbeddingEvaluator
+from tfdml.evaluation.measure import evaluate
 from tfdml.evaluation.protocol.cross_validation import CrossValidation, cross_validate
 from tfdml.evaluation.protocol.folds import class_folds
-from tfdml.evaluation.report.measurement import evaluate
-from tfdml.evaluation.report.records import Evaluation
+from tfdml.evaluation.record import Evaluation
+from tfdml.evaluation.runs import compare_runs, compare_scores
 
 __all__ = [
     "CrossValidation",

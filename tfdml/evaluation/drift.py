@@ -10,9 +10,9 @@ import numpy as np
 
 from tfdml import metrics
 from tfdml._core.checks import require
-from tfdml.evaluation.comparison.intervals import difference_of_means
-from tfdml.evaluation.comparison.record import table_lines
-from tfdml.evaluation.comparison.statistics import as_number, require_squares
+from tfdml.evaluation.record import table_lines
+from tfdml.evaluation.statistics import as_number, require_squares
+from tfdml.metrics.statistics.tests import difference_of_means
 
 _TIME = "time"
 _SECONDS = "datetime64[s]"

@@ -8,15 +8,15 @@ from tfdml.metrics.quantization import int8_codes, quantized_retrieval
 from tfdml.metrics.reidentification import random_gallery, reidentification
 from tfdml.metrics.reranking import KReciprocalReranking
 from tfdml.metrics.retrieval.retrieval import retrieval
-from tfdml.metrics.statistics.comparison import holm_correction, paired_comparison
-from tfdml.metrics.statistics.confidence import bootstrap_interval, seed_interval
+from tfdml.metrics.statistics.intervals import class_interval, seed_interval
 from tfdml.metrics.statistics.per_class import per_class
+from tfdml.metrics.statistics.tests import holm_correction, paired_comparison
 from tfdml.metrics.verification import calibrated_threshold, pair_scores, roc, verification, verification_folds
 
 __all__ = [
     "KReciprocalReranking",
-    "bootstrap_interval",
     "calibrated_threshold",
+    "class_interval",
     "clustering",
     "clustering_scores",
     "few_shot",

@@ -14,7 +14,7 @@ from tfdml._core.checks import (
     require_varied,
     require_whole,
 )
-from tfdml.metrics.statistics.confidence import bootstrap_interval
+from tfdml.metrics.statistics.intervals import class_interval
 from tfdml.search.blocks import slices
 from tfdml.search.exact import Exact
 from tfdml.search.nearest import without_self
@@ -57,9 +57,8 @@ def nearest_class_mean(
 
     Returns:
         dict of floats: `accuracy`, the share of queries that are assigned to their class, and `low` and `high`, its 95%
-        interval by bootstrap over classes, see `bootstrap_interval`; and of integers: `queries`, the number of queries
-        in the mean, and `skipped`. With `per_query`, dict of `accuracy`, `(queries,)` float64: 1, 0, or NaN for a query
-        that is excluded.
+        `class_interval`; and of integers: `queries`, the number of queries in the mean, and `skipped`. With
+        `per_query`, dict of `accuracy`, `(queries,)` float64: 1, 0, or NaN for a query that is excluded.
 
     Source: Mensink, Verbeek, Perronnin, Csurka, Distance-Based Image Classification: Generalizing to New Classes at
     Near-Zero Cost, PAMI 2013, eq. 5.
@@ -193,6 +192,6 @@ def _summary(data, values, per_query):
     require(len(used) > 0, "queries without a class of the gallery", "the same ids in both")
     if per_query:
         return {"accuracy": values}
-    low, high = bootstrap_interval(values, data.labels)
+    low, high = class_interval(values, data.labels)
     counts = {"queries": len(used), "skipped": len(values) - len(used)}
     return {"accuracy": float(used.mean()), "low": low, "high": high, **counts}

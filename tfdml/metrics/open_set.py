@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, as_vectors, require, require_metric
-from tfdml.metrics.statistics.confidence import bootstrap_interval
+from tfdml.metrics.statistics.intervals import class_interval
 from tfdml.metrics.verification import as_rates
 from tfdml.search.exact import Exact
 
@@ -47,7 +47,7 @@ def open_set(
         metric: "cosine", "dot" or "euclidean".
 
     Returns:
-        dict of floats. Bounds are NaN with too few known classes for an interval, see `bootstrap_interval`.
+        dict of floats. Bounds are NaN with too few known classes for an interval, see `class_interval`.
 
     Raises:
         ValueError: no query of a known, or of an unknown class.
@@ -69,7 +69,7 @@ def open_set(
     for rate in as_rates(far):
         first_too_many = alarms[int(rate * len(alarms) + _ROUNDING)]
         answered = is_right & (nearness[is_known] > first_too_many)
-        low, high = bootstrap_interval(answered, labels[is_known])
+        low, high = class_interval(answered, labels[is_known])
         named = {"": float(answered.mean()), " low": low, " high": high}
         rates |= {f"dir@far={rate:g}{end}": value for end, value in named.items()}
     return rates | {"rank_1": float(is_right.mean()), "known": float(num_known), "unknown": float(num_unknown)}

@@ -20,7 +20,7 @@ def _require_trainable(labels):
     require(bool(np.count_nonzero(sizes) >= 2), received, f"at least two classes: {folders}")
     pairs = np.count_nonzero(sizes >= 2)
     expected = f"two classes or more that have two images, because a network learns from pairs of a class: {folders}"
-    require(bool(pairs >= 2), f"{received}, of which {pairs} have two images or more", expected)
+    require(bool(pairs >= 2), f"{received}; {counted(pairs, 'class')} with two images or more", expected)
     require(int(sizes.sum()) >= LEAST_IMAGES, received, f"at least {LEAST_IMAGES}, to train and to validate on")
 
 

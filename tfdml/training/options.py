@@ -121,15 +121,7 @@ class TrainingSettings:
         lambda _, chosen: (2, "1.3% of the weights of EfficientNetLite0" if chosen["tuning"] == "lora" else ""),
         least=1,
     )
-    text_encoder: str = _setting("folder of a sentence encoder, for --captions; none without captions", ("none", ""))
-    loss: Loss = _setting(
-        "loss; clip for captions",
-        lambda _, chosen: (
-            ("clip", "one space of images and captions")
-            if chosen["text_encoder"] != "none"
-            else ("multi-similarity", "it needs no setting for most sets")
-        ),
-    )
+    loss: Loss = _setting("loss", ("multi-similarity", "it needs no setting for most sets"))
     learning_rate: float = _setting(
         "highest learning rate",
         lambda _, chosen: (

@@ -1,28 +1,24 @@
 """Outputs of a run: the model, its export with an index, the report, the card, and their checksums."""
 
-import datetime
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 
-from tfdml import evaluation, export, metrics, search
+from tfdml import export, search
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checksums import SUMS, fingerprint, write_checksums
 from tfdml._core.environment import environment
 from tfdml.datasets.readers.item_files import checksums_of, item_table
 from tfdml.embedding.in_memory import embed
-from tfdml.evaluation import Evaluation
-from tfdml.evaluation.report.chance import AT_CHANCE, is_at_chance
-from tfdml.evaluation.report.page import page
-from tfdml.metrics.statistics.confidence import least_classes
-from tfdml.models import TextModel
+from tfdml.evaluation import Evaluation, evaluate
+from tfdml.evaluation.details.chance import AT_CHANCE, is_at_chance
+from tfdml.metrics.statistics.intervals import least_classes
 from tfdml.networks import merge_lora
-from tfdml.training.captions import TEXT, captions_of, evaluations_of_captions
 from tfdml.training.network import frozen_network, license_of
 from tfdml.training.plan import Plan
 from tfdml.training.progress import Stages
@@ -37,71 +33,54 @@ _LIMITATIONS = {
     "class": "Measured on classes that were not trained on, of the same set: other photographs may be harder.",
     "image": "Measured on other images of the classes that were trained on: classes that are new may be harder.",
 }
-_WIDTH = 24  # of a column
 _STAGES = 6  # of the outputs
 _FROZEN_FILE = "state/frozen.npy"
 _SELECTED = "The network with the highest MAP@R of the validation part, of those after each epoch and before training."
-_BY_CAPTIONS = "The network with the highest MAP@R of images for captions of the validation part, after each epoch."
 _TESTED = "The test part was measured once, after that."
 
 
 def write_outputs(
     folder: Path, best: keras.Model, best_epoch: int, plan: Plan, command: str, say: Callable[[str], None]
-) -> tuple[keras.Model, dict[str, Evaluation], str]:
+) -> tuple[keras.Model, Evaluation, str]:
     """Write everything that is made of the best network; earlier outputs in the folder are replaced.
 
     What serves comes first, so that an evaluation that fails leaves it in the folder, with a RuntimeError. `best_epoch`
     is 0 where the network before training was better. The exported network embeds each image once, for the index and
-    the evaluation. The result is the exported network, with LoRA merged, the evaluations of the trained and the frozen
-    network on the reported part and of its captions, by name, and the verdict.
+    the evaluation. The result is the exported network, with LoRA merged, the evaluation of the trained and the frozen
+    network on the reported part, the exported one first, and the verdict.
     """
     settings, images = plan.settings, plan.images
     (folder / SUMS).unlink(missing_ok=True)  # without it, the folder is no complete entry
     stages = Stages(_STAGES, say)
     stages.begin("embedding", f"{len(images):,} images")
-    trained, exported = bare(merge_lora(getattr(best, "towers", [best])[-1])), TRAINED if best_epoch else FROZEN
+    trained, exported = bare(merge_lora(best)), TRAINED if best_epoch else FROZEN
     model = trained if best_epoch else frozen_network(settings)
     embeddings = {exported: embed(model, images) if best_epoch else _completed(model, folder, plan)}
     _write_served(folder, model, images, embeddings[exported], stages)
-    if images.captions is not None:
-        text_model = TextModel(settings.text_encoder, best.towers[0], fingerprint=fingerprint(model, images.load))
-        text_model.save(folder / TEXT)
     try:
         stages.begin("evaluation", f"of the {plan.reported} part, before and after training")
         embeddings |= {FROZEN: before_training(folder, plan)} if best_epoch else {TRAINED: _measured(trained, plan)}
-        evaluations = {name: evaluation_of_part(embeddings[name], plan) for name in (TRAINED, FROZEN)}
-        sentence = verdict(evaluations[TRAINED], evaluations[FROZEN], best_epoch)
-        dim = model.output_shape[-1]
-        if dim != settings.dim:
-            sentence += (
-                f" It has {dim:,} numbers per image, {4 * dim:,} bytes in the index, in place of dim={settings.dim}."
-            )
-        gallery = None if plan.gallery is None else plan.gallery.labels
-        if all(is_at_chance(each, gallery) for each in evaluations.values()):
-            sentence += f" Both networks are {AT_CHANCE}."
-        rows, captions = plan.rows[plan.reported], captions_of(plan.parts[plan.reported], settings.text_encoder)
-        retrieved = evaluations_of_captions(captions, best.towers[0], embeddings[TRAINED][rows]) if captions else {}
-        sentence = " ".join([sentence, *(_summary_of(name, each.metrics) for name, each in retrieved.items())])
+        evaluation = evaluation_of_part(embeddings, plan)
+        sentence = " ".join(_sentences(evaluation, best_epoch, plan, model.output_shape[-1]))
         stages.begin("report")
-        _write_report(folder, evaluations, exported, sentence)
+        evaluation.html(folder / "report.html", title=folder.resolve().name, verdict=sentence)
     except Exception as error:  # of any kind: what was trained for hours stays of use
         raise RuntimeError(
             f"The run is trained, and {str(folder)!r} has model, export and index, which tfdml serve takes; the "
             f"evaluation of its {plan.reported} part failed: {error}"
         ) from error
-    selected = _SELECTED if images.captions is None else _BY_CAPTIONS
     texts = {
         "summary": _summary(settings, plan.train, best_epoch),
         "command": command,
-        "selection": " ".join([selected, *([_TESTED] if plan.reported == "test" else []), sentence]),
+        "selection": " ".join([_SELECTED, *([_TESTED] if plan.reported == "test" else []), sentence]),
         "limitations": _LIMITATIONS[settings.split_by],
         "license": license_of(settings, is_trained=best_epoch > 0),
     }
     stages.begin("card", "and checksums")
-    write_card(folder, _card(folder, model, settings, images.load, evaluations[exported], texts))
+    write_card(folder, _card(folder, model, plan, evaluation, texts))
     write_checksums(folder, apart=APART)
     stages.end()
-    return model, evaluations | retrieved, sentence
+    return model, evaluation, sentence
 
 
 def _write_served(folder, model, images, embeddings, stages):
@@ -117,23 +96,30 @@ def _write_served(folder, model, images, embeddings, stages):
     )
 
 
-def verdict(trained: Evaluation, frozen: Evaluation, best_epoch: int) -> str:
+def _sentences(evaluation, best_epoch, plan, dim):
+    yield verdict(evaluation, best_epoch)
+    if dim != plan.settings.dim:
+        size = f"{dim:,} numbers per image, {4 * dim:,} bytes in the index"
+        yield f"It has {size}, in place of dim={plan.settings.dim}."
+    if is_at_chance(evaluation, None if plan.gallery is None else plan.gallery.labels):
+        yield f"Both networks are {AT_CHANCE}."
+
+
+def verdict(evaluation: Evaluation, best_epoch: int) -> str:
     """One sentence on whether training helped, did not, or cannot be told; `best_epoch` 0 is before training."""
     if best_epoch == 0:
         return (
             "Training did not help: on the validation part, no epoch reached the MAP@R of the network before training, "
             "which is the one that is exported."
         )
-    after, before = (each.per_query.values["map@r"] for each in (trained, frozen))
-    difference = metrics.paired_comparison(after, before, trained.per_query.labels, seed=trained.seed)
+    difference = evaluation.pairs[0].comparison  # trained - frozen
     if np.isnan(difference.low):
         reason = f"an interval needs {least_classes()} classes or more, and the queries have {difference.classes}"
         return f"It cannot be told whether training helped: {reason}."
-    is_clear = difference.p <= 0.05 and not difference.low <= 0 <= difference.high
-    helped = "Training helped" if difference.low > 0 else "Training did not help"
+    helped = "Training helped" if difference.better == TRAINED else "Training did not help"
     interval = f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f} points"
     details = f"95% interval, p = {difference.p:.2g}, {difference.queries:,} queries of {difference.classes:,} classes"
-    beginning = helped if is_clear else "It cannot be told whether training helped"
+    beginning = helped if difference.better else "It cannot be told whether training helped"
     return f"{beginning}: against the network before training, MAP@R differs by {interval} ({details})."
 
 
@@ -169,33 +155,23 @@ def _in_rows(vectors, plan):
     return embeddings
 
 
-def evaluation_of_part(embeddings: np.ndarray, plan: Plan) -> Evaluation:
-    """The evaluation of the reported part of a plan, of embeddings `(images, dim)` of its set."""
-    gallery = {}
+def evaluation_of_part(embeddings: Mapping[str, np.ndarray], plan: Plan) -> Evaluation:
+    """The evaluation of the reported part of a plan, of embeddings `(images, dim)` of its set by name."""
+    rows = plan.rows[plan.reported]
+    gallery: dict[str, Any] = {}
     if plan.gallery is not None:
-        gallery = {"gallery": plan.gallery, "gallery_embeddings": embeddings[plan.rows["training"]]}
-    return evaluation.evaluate(embeddings[plan.rows[plan.reported]], plan.parts[plan.reported], **gallery)
+        gallery_vectors = {name: vectors[plan.rows["training"]] for name, vectors in embeddings.items()}
+        gallery = {"gallery": plan.gallery, "gallery_embeddings": gallery_vectors}
+    return evaluate({name: vectors[rows] for name, vectors in embeddings.items()}, plan.parts[plan.reported], **gallery)
 
 
-def _summary_of(name, means):
-    return f"{name.capitalize()}, in %: Recall@1 {_number(means['recall@1'])}, MAP@R {_number(means['map@r'])}."
-
-
-def _write_report(folder, evaluations, exported, sentence):
-    others = {name: each for name, each in evaluations.items() if name != exported}
-    title = f"{folder.resolve().name}, {datetime.date.today()}"
-    text = page(evaluations[exported], others, title=title, sentence=sentence)
-    with atomic_write(folder / "report.html") as new:
-        new.write_text(text, encoding="utf-8")
-
-
-def _card(folder, model, settings, preprocessing, exported, texts):
+def _card(folder, model, plan, evaluation, texts):
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-.") or "run"
     texts = {"name": name, "recipe": RUN_RECIPE, **texts}
-    numbers = entries_of_numbers(exported, exported.protocol, "cosine")
-    facts = {"sizes": file_sizes(folder), **environment(), **entries_of_model(model, preprocessing)}
-    training = asdict(settings) | {"dim": facts["dimension"]}  # the network before training has a dimension of its own
-    return Card(seed=settings.seed, training=training, **texts, **numbers, **facts)
+    numbers = entries_of_numbers(evaluation, next(iter(evaluation.means)), evaluation.protocol, "cosine")
+    facts = {"sizes": file_sizes(folder), **environment(), **entries_of_model(model, plan.images.load)}
+    training = asdict(plan.settings) | {"dim": facts["dimension"]}  # the network before training has one of its own
+    return Card(seed=plan.settings.seed, training=training, **texts, **numbers, **facts)
 
 
 def _summary(settings, train, best_epoch):
@@ -203,16 +179,3 @@ def _summary(settings, train, best_epoch):
     if best_epoch == 0:
         return f"{settings.backbone} as it was before training on {trained}."
     return f"{settings.backbone} trained on {trained}."
-
-
-def differences(evaluations: Mapping[str, Evaluation]) -> list[str]:
-    """Lines of a table of the metrics of several networks, in %, with 95% intervals."""
-    names = next(iter(evaluations.values())).metrics
-    rows = [[name, *(_number(each.metrics[name]) for each in evaluations.values())] for name in names]
-    return ["".join(f"{cell:{_WIDTH}}" for cell in row).rstrip() for row in [["%", *evaluations], *rows]]
-
-
-def _number(mean):
-    """A mean with its interval; a mean alone with too few classes for one, which the sentence below the table says."""
-    value = f"{100 * mean.value:.1f}"
-    return value if math.isnan(mean.low) else f"{value}  ({mean.interval})"

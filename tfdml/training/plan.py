@@ -1,5 +1,6 @@
 """The plan of a run, made once: its settings with their reasons, and the parts of its set."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,14 +9,18 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.atomic import atomic_write
-from tfdml._core.checks import counted, require
+from tfdml._core.checks import counted, names_of_labels, require
+from tfdml._core.stored import read_json
 from tfdml.datasets import LabeledSet
+from tfdml.datasets.caches.set_cache import states_of_files
 from tfdml.models import EmbeddingModel
 from tfdml.training import network
 from tfdml.training.data_splits import parts_of, split_rows
 from tfdml.training.options import NAMES, SPLIT, TRAINING, Facts, TrainingSettings
 from tfdml.training.recommended import MINUTES, recommended, recommended_steps, values_of
 from tfdml.training.settings import FILE, new_settings, read_record, write_settings
+
+_FILES = "state/files.json"  # to name those of the set that change
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -73,13 +78,14 @@ class Plan:
         for name, part in self.parts.items():
             say(f"{name:12}{len(part):7,} images of {counted(len(np.unique(part.labels)), 'class')}")
         say("Settings, each an option:")
-        is_idle = {"lora_rank": self.settings.tuning != "lora", "text_encoder": self.train.captions is None}
         for name, reason in self.reasons.items():
-            if not is_idle.get(name):
+            if name != "lora_rank" or self.settings.tuning == "lora":
                 say(f"  {name:20}{getattr(self.settings, name)!s:20}{reason}".rstrip())
         with atomic_write(folder, lambda _: ()) as new:  # a folder without settings could not be resumed
             new.mkdir()
             write_settings(new / FILE, self.settings, self.reasons, self.images.fingerprint(portable=True))
+            (new / _FILES).parent.mkdir()
+            (new / _FILES).write_text(json.dumps(_facts_of_files(self.images)), encoding="utf-8")
 
 
 def new_plan(images: LabeledSet, overrides: Mapping[str, Any], max_minutes: float | None) -> Plan:
@@ -111,12 +117,38 @@ def resumed_plan(folder: Path, images: LabeledSet) -> Plan:
     """The plan of the run in a folder."""
     plan = plan_of(folder, images)
     expected = (
-        "the set of the run: the same files by name, folder and size, with the same labels, boxes, captions and "
+        "the set of the run: the same files by name, folder and size, with the same labels, boxes and "
         "background, here or copied elsewhere. Begin a new run for another set"
     )
     if plan is None:
-        raise ValueError(f"Received resume=True and a set that has changed, expected {expected}.")
+        raise ValueError(
+            f"Received resume=True and a set that has changed{_change(folder, images)}, expected {expected}."
+        )
     return plan
+
+
+def _facts_of_files(images):
+    """Size, class and box of each row of a set of files, by the name of the file in their folder."""
+    facts: dict[str, list[Any]] = {}
+    lines = [] if images.paths is None else states_of_files(images.paths.tolist(), portable=True)
+    for row, (line, name) in enumerate(zip(lines, names_of_labels(images), strict=bool(lines))):
+        file, _, size = line.rpartition(" ")
+        box = None if images.boxes is None else images.boxes[row].tolist()
+        facts.setdefault(file, []).append([size, name, box])
+    return facts
+
+
+def _change(folder, images):
+    """The first file of a set that is not as it was when the run began, and how; empty where that is not known."""
+    file, now = folder / _FILES, _facts_of_files(images)
+    before = read_json(file) if file.is_file() else now
+    changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+    if not changed:
+        return ""
+    first = changed[0]
+    how = "is new" if first not in before else "has another size, label or box"
+    how = how if first in now else "is gone, or cannot be read"
+    return f" in {counted(len(changed), 'file')} since the run began: {first!r} {how}"
 
 
 def plan_of(folder: Path, images: LabeledSet) -> Plan | None:

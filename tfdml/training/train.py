@@ -18,11 +18,11 @@ from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.datasets.readers.image_folder import passed_over
 from tfdml.evaluation import Evaluation
+from tfdml.evaluation.record import table_lines
 from tfdml.models.from_backbone import require_name
 from tfdml.training import network
-from tfdml.training.captions import captions_of, require_captions
 from tfdml.training.options import TrainingSettings, has_pretrained_weights
-from tfdml.training.outputs import FROZEN, TRAINED, before_training, differences, write_outputs
+from tfdml.training.outputs import before_training, write_outputs
 from tfdml.training.plan import new_plan, resumed_plan
 from tfdml.training.progress import History, KeepBest, print_line
 from tfdml.training.settings import FILE, read_settings, require_no_run, require_options
@@ -40,8 +40,6 @@ class TrainingRun:
     settings: TrainingSettings
     model: keras.Model
     evaluation: Evaluation
-    frozen: Evaluation
-    captions: dict[str, Evaluation]
     best_epoch: int
     epochs: int
 
@@ -64,9 +62,6 @@ def train(
     is trained, measured on the validation part before training and after every epoch, and kept where it is best.
     Settings that you do not pass follow from the set and the machine, and are printed with their reasons.
 
-    With captions and a sentence encoder, images and captions are trained into one space, and the epoch with the highest
-    MAP@R of images for captions is kept. The run has a `tfdml.models.TextModel` in its folder `text`.
-
     The folder is an entry of the zoo: `model.keras`, `model.json`, `README.md` and `SHA256SUMS`, and `1`, a SavedModel
     that searches. Beside them are `index`, `report.html`, `settings.toml`, `history.csv`, and `state`, to resume from.
 
@@ -85,8 +80,8 @@ def train(
 
     Args:
         data: a labeled set that is read by a `tfdml.datasets.Preprocessing`, whose boxes, margin and background
-            count, or not at all, with or without captions (`tfdml.datasets.with_captions`); a folder with one subfolder
-            of images per class; or a table with the columns path and label.
+            count, or not at all; a folder with one subfolder of images per class; or a table with the columns path and
+            label.
         out: a new or empty folder; with `resume`, the folder of the run.
         config: `settings.toml` of another run, whose settings are taken; `options` take precedence.
         resume: go on with the run in `out`, with its settings, on the same data.
@@ -104,9 +99,7 @@ def train(
         * `settings`: all settings, with `batch_size` and `steps_per_epoch`.
         * `model`: the network of the best epoch, or the one before training if no epoch reached it.
         * `evaluation`: retrieval of the test part, or of the validation part where there is no test part, by the
-          network of the best epoch from 1 on.
-        * `frozen`: the same of the network before training.
-        * `captions`: retrieval of this part, "text to image" and "image to text"; empty without captions.
+          "trained network", of the best epoch from 1 on, and by the "frozen network", before training.
         * `best_epoch`: epoch of the model; 0 before training.
         * `epochs`: epochs that were trained; fewer than `settings.epochs` after an interrupt or at the time limit.
 
@@ -114,8 +107,7 @@ def train(
         FileExistsError: `out` is a folder with files.
         BlockingIOError: another process writes `out`.
         ValueError: fewer than two classes of two images, or fewer than 8 images; a split without two validation
-            classes; `out` inside `data`; captions without `text_encoder`, or the other way around; a run that diverges;
-            with `resume`, another set, no run, or options.
+            classes; `out` inside `data`; a run that diverges; with `resume`, another set, no run, or options.
         MemoryError: a batch that does not fit into the free memory.
         RuntimeError: the evaluation at the end failed; model, index and export are in `out`.
         KeyboardInterrupt: an interrupt before the first epoch has ended.
@@ -129,8 +121,6 @@ def train(
         if not resume:
             _say_network(overrides, say)
         images = data if isinstance(data, LabeledSet) else _read(data, out)
-        if not resume:
-            require_captions(images.captions is not None, overrides)
         images = _usable(images, say)
         plan = resumed_plan(folder, images) if resume else new_plan(images, overrides, max_minutes)
         if not resume:
@@ -149,15 +139,13 @@ def _finished(folder, history, plan, command, say):
     say("Measuring, indexing and exporting the best network")
     best = keras.saving.load_model(folder / _BEST, compile=False)
     with _without_retracing_advice():
-        model, evaluations, sentence = write_outputs(folder, best, best_epoch, plan, command, say)
-    trained, frozen = evaluations.pop(TRAINED), evaluations.pop(FROZEN)
-    searched = f"{trained.queries:,} queries of {trained.classes:,} classes among {trained.items:,} images"
-    say(f"{plan.reported.capitalize()} part: {searched}")
-    for line in [*differences({TRAINED: trained, FROZEN: frozen}), sentence]:
+        model, measured, sentence = write_outputs(folder, best, best_epoch, plan, command, say)
+    searched = f"{measured.queries:,} queries of {measured.units:,} classes among {measured.items:,} images"
+    say(f"{plan.reported.capitalize()} part: {searched}, in % with 95% intervals")
+    for line in [*table_lines(*measured.table()), *measured.reasons, sentence]:
         say(line)
-    measured = {"evaluation": trained, "frozen": frozen, "captions": evaluations}
     numbers = {"best_epoch": best_epoch, "epochs": num_epochs}
-    return TrainingRun(folder=folder, settings=plan.settings, model=model, **measured, **numbers)
+    return TrainingRun(folder=folder, settings=plan.settings, model=model, evaluation=measured, **numbers)
 
 
 @contextlib.contextmanager
@@ -262,11 +250,7 @@ def _fit(folder, plan, max_minutes, say):
     history = History(folder / _HISTORY, num_epochs)
     max_seconds = None if max_minutes is None else 60 * max_minutes
     evaluation = RetrievalEvaluation(plan.parts["validation"], gallery=plan.gallery, k=(1,))
-    captions = captions_of(plan.parts["validation"], settings.text_encoder)
-    if captions is not None:  # before training, there is no head
-        evaluation = RetrievalEvaluation((captions.texts, captions.labels), gallery=captions.images, k=(1,))
-        say("Recall@1 and MAP@R after each epoch are of images for captions.")
-    elif not history.rows:
+    if not history.rows:
         _measure_before_training(folder, plan, history, say)
     keep_best = KeepBest(history, folder / _BEST, max_seconds, say)
     say(f"Training, {num_epochs} of {settings.epochs} epochs are done" if is_resumed else "Training")

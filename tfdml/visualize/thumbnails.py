@@ -159,6 +159,9 @@ class Thumbnails(Mapping[Any, bytes]):
         require(jpeg.startswith(_BEGIN) and jpeg.endswith(_END), f"a damaged thumbnail of id {id!r}", _ADVICE)
         return jpeg
 
+    def __contains__(self, id: Any) -> bool:
+        return id in self._rows  # without its JPEG, which a mapping reads
+
     def __iter__(self) -> Iterator[Any]:
         return iter(self._rows)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tfdml._core.checks import INT64, require, require_seed, require_whole
 from tfdml._core.terminal import visible
 from tfdml.datasets import Preprocessing
-from tfdml.evaluation.report.records import Measured, plain
+from tfdml.evaluation.record import Mean, plain
 from tfdml.zoo.front_matter import front_matter
 from tfdml.zoo.sets import SETS
 
@@ -45,7 +45,7 @@ class Card:
         data: protocol id of the set that the model was measured on, by which `evaluate` finds the set.
         protocol: protocol id of the metrics: the protocol of the set, with the similarity in it.
         metric: "cosine", "dot" or "euclidean".
-        metrics: `Measured` by name: the mean over queries, and its 95% bootstrap interval over classes.
+        metrics: a record `value, low, high` by name: the mean over queries, and its 95% interval over classes.
         queries, items, classes: number of queries in the means, of items of the gallery, and of classes.
         towers: `("query", "gallery")` for two towers, else empty.
         input: height, width and channels of an image of the query tower.
@@ -67,7 +67,7 @@ class Card:
     data: str
     protocol: str
     metric: str
-    metrics: Mapping[str, Measured]
+    metrics: Mapping[str, Mean]
     queries: int
     items: int
     classes: int
@@ -86,7 +86,7 @@ class Card:
         size = f"{self.dimension:,} numbers per image, {self.parameters:,} weights, {self.megabytes:.1f} MB"
         lines = [f"{self.name}: {self.summary}", f"protocol      {self.protocol}", f"size          {size}"]
         lines += [f"time          {_timing_text(self.timing)}"]
-        lines += [f"{name:14}{100 * mean.value:5.1f}  {mean.interval}" for name, mean in self.metrics.items()]
+        lines += [f"{name:14}{mean.text()}" for name, mean in self.metrics.items()]
         return "\n".join(map(visible, lines))
 
     __repr__ = __str__
@@ -158,7 +158,7 @@ def _metrics(metrics):
 
 def _measured(value, low, high):
     """A mean with its interval, or without one where both bounds are null."""
-    return Measured(value, math.nan, math.nan) if low is None and high is None else Measured(value, low, high)
+    return Mean(value, math.nan, math.nan) if low is None and high is None else Mean(value, low, high)
 
 
 def _numbers(mean):
@@ -192,12 +192,12 @@ def write_page(folder: Path, card: Card) -> None:
 
 def page(card: Card) -> str:
     """The card as a page, Markdown, after the metadata that Hugging Face reads."""
-    rows = [[name, f"{100 * mean.value:.1f}", mean.interval] for name, mean in card.metrics.items()]
+    rows = [[name, mean.text()] for name, mean in card.metrics.items()]
     training = [[name, value] for name, value in card.training.items()]
     settings = f"\n\n{table(['setting', 'value'], training)}" if training else ""
     sections = {
         "Load": _load_text(card),
-        "Numbers": f"{_numbers_text(card)}\n\n{table(['%', 'value', '95% interval'], rows, num_numeric=2)}",
+        "Numbers": f"{_numbers_text(card)}\n\n{table(['metric', '% [95% interval]'], rows, num_numeric=1)}",
         "Training": f"`{card.command}` ({card.recipe}), seed {card.seed}.{settings}",
         "Selection": card.selection,
         "Limitations": card.limitations,
@@ -227,7 +227,7 @@ def _numbers_text(card):
     again = "" if card.recipe == RUN_RECIPE else f"`{call}` measures them again. "
     return (
         f"Protocol `{card.protocol}`: {card.queries:,} queries of {card.classes:,} classes, {card.items:,} items, "
-        f"intervals by bootstrap over classes. {again}Measured with "
+        f"95% intervals over classes. {again}Measured with "
         f"{card.versions} on {card.hardware}. Time: {_timing_text(card.timing)}."
     )
 

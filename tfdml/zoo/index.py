@@ -111,7 +111,7 @@ def _card_or_reason(name, folders):
 
 def _text_row(card):
     metrics = (card.metrics[name] for name in SHOWN_METRICS)
-    texts = [f"{100 * mean.value:4.1f} ({mean.interval})" for mean in metrics]
+    texts = [mean.text() for mean in metrics]
     milliseconds = f"{card.timing.milliseconds:.2f}"
     sizes = [str(card.dimension), f"{card.megabytes:.1f}", milliseconds]
     return [card.name, *texts, *sizes, _data_name(card), card.summary]

@@ -19,7 +19,7 @@ from tfdml.typing import FilePath
 from tfdml.zoo.card import FILE
 
 ROOT = "savedmodels"
-APART = ("index", "index.migrating", "thumbnails.npz")  # of a run: they change, and have checksums of their own
+APART = ("index", "index.migrating", "text", "thumbnails.npz")  # of a run: they change, and have checksums of their own
 GROUP = "tfdml.zoo"  # of the entry points of packages with models
 NO_ENTRIES = "Install a package with models, such as tfdml-zoo, or pass root=, a folder or a URL"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")

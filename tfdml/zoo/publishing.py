@@ -11,8 +11,8 @@ from tfdml._core.checks import is_labeled_set, require, require_seed
 from tfdml._core.checksums import listed_files, write_checksums
 from tfdml._core.environment import environment
 from tfdml.datasets import Preprocessing
-from tfdml.evaluation.report.measurement import Measurement, protocol_of
-from tfdml.evaluation.report.records import Evaluation, Measured
+from tfdml.evaluation.measure import protocol_of
+from tfdml.evaluation.record import Evaluation, Mean
 from tfdml.export import saved_model
 from tfdml.export.half import halve_weights
 from tfdml.models import EmbeddingModel, TwoTowers
@@ -88,7 +88,7 @@ def save(
     texts = {"summary": summary, "recipe": recipe, "command": command, "license": license}
     texts |= {"selection": selection, "limitations": limitations}
     protocol = protocol_of(data, has_gallery=gallery is not None)
-    numbers = entries_of_numbers(measure(model, data, gallery, metric), protocol, metric)
+    numbers = entries_of_numbers(measure(model, data, gallery, metric), "model", protocol, metric)
     entries = {"name": name, "seed": seed, "training": dict(training or {}), **texts, **numbers}
     with atomic_write(folder, entry_files) as new:
         _write_entry(new, model, preprocessing or Preprocessing.for_model(query_network(model)), entries)
@@ -125,11 +125,10 @@ def entry_files(folder: Path) -> frozenset[str]:
     return names if FILE in names else frozenset()
 
 
-def entries_of_numbers(measurement: Measurement | Evaluation, data: str, metric: str) -> dict[str, Any]:
-    """Entries of a card from what was measured by a protocol of a set."""
-    rounded = {name: (round(x, _DIGITS) for x in interval) for name, interval in measurement.metrics.items()}
-    numbers = {name: Measured(*interval) for name, interval in rounded.items()}
-    counts = {"queries": measurement.queries, "items": measurement.items, "classes": measurement.classes}
+def entries_of_numbers(evaluation: Evaluation, model: str, data: str, metric: str) -> dict[str, Any]:
+    """Entries of a card from the evaluation of a model by a protocol of a set."""
+    numbers = {name: Mean(*(round(x, _DIGITS) for x in mean)) for name, mean in evaluation.means[model].items()}
+    counts = {"queries": evaluation.queries, "items": evaluation.items, "classes": evaluation.units}
     protocol = data.replace("exact-cosine", f"exact-{metric}")
     return {"data": data, "protocol": protocol, "metric": metric, "metrics": numbers} | counts
 

@@ -11,9 +11,9 @@ import numpy as np
 from tfdml._core.checks import require, require_metric
 from tfdml._core.environment import environment
 from tfdml._core.terminal import visible
-from tfdml.evaluation.report.measurement import Measurement, measure_retrieval, protocol_of
-from tfdml.evaluation.report.queries_and_gallery import queries_and_gallery
-from tfdml.evaluation.report.records import Measured, plain
+from tfdml.evaluation.details.embedded_sets import queries_and_gallery
+from tfdml.evaluation.measure import measured, num_candidates, protocol_of, ranked_names
+from tfdml.evaluation.record import Evaluation, Mean, plain
 from tfdml.typing import Data, FilePath
 from tfdml.zoo.card import Card, Timing
 from tfdml.zoo.entries import opened
@@ -21,16 +21,15 @@ from tfdml.zoo.paths import undamaged_folder_of
 from tfdml.zoo.sets import SETS
 
 TOLERANCE = 0.001
-_SEED = 0  # of the bootstrap
 _TIMED_BATCHES, _TIMED_BATCH_SIZE = 5, 32
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Metrics of a card, and the same metrics measured again, `Measured` by name; it prints as a table."""
+    """Metrics of a card, and the same metrics measured again, by name; it prints as a table."""
 
     card: Card
-    metrics: Mapping[str, Measured]
+    metrics: Mapping[str, Mean]
 
     @property
     def difference(self) -> float:
@@ -44,9 +43,9 @@ class Reproduction:
 
     def __str__(self) -> str:
         head = visible(f"{self.card.name}, {self.card.protocol}")
-        lines = [head, f"{'%':14}{'card':>7}{'now':>7}  95% interval now"]
+        lines = [head, f"{'%':14}{'card':>7}  now [95% interval]"]
         for name, now in self.metrics.items():
-            lines.append(f"{name:14}{100 * self.card.metrics[name].value:7.1f}{100 * now.value:7.1f}  {now.interval}")
+            lines.append(f"{name:14}{100 * self.card.metrics[name].value:7.1f}  {now.text()}")
         verdict = "the card is reproduced" if self.agrees else "the card is NOT reproduced"
         return "\n".join([*lines, f"{verdict}: largest difference {100 * self.difference:.3f}"])
 
@@ -104,11 +103,12 @@ def evaluate(
     return Reproduction(card, {name: metrics[name] for name in card.metrics})
 
 
-def measure(model: keras.Model, data: Data, gallery: Data | None, metric: str, batch_size: int = 256) -> Measurement:
+def measure(model: keras.Model, data: Data, gallery: Data | None, metric: str, batch_size: int = 256) -> Evaluation:
     """Retrieval metrics of a model, with intervals."""
     require_metric(metric)
     queries, items = queries_and_gallery(model, data, gallery, None, batch_size)
-    return measure_retrieval(queries, items, None, _SEED, metric=metric)
+    names = ranked_names(None, num_candidates(queries, items))
+    return measured(["model"], lambda _: (queries, items), names, metric=metric, shown=0)
 
 
 def time_per_image(network: keras.Model) -> Timing:

@@ -55,6 +55,17 @@ def test_a_cut_file_or_one_of_another_set_is_an_error(root, name, content, messa
         idx(root, class_names=("shirt", "bag", "boot"))
 
 
+def test_a_compressed_file_that_unpacks_to_far_more_than_images_is_refused_before_it_is_read(root):
+    name = "train-images-idx3-ubyte.gz"
+    zeros = struct.pack(">BBBBIII", 0, 0, 8, 3, 2**14, 64, 128)  # of 2**27 bytes, of which gzip makes a thousandth
+    with gzip.open(root / name, "wb") as file:
+        file.write(zeros)
+    with pytest.raises(
+        ValueError, match=r"images-idx3-ubyte.gz of \d+ bytes unpacks to 134,217,728, expected at most 100"
+    ):
+        idx(root)
+
+
 def test_a_missing_file_is_named_beside_the_expected_tree(root):
     (root / "train-labels-idx1-ubyte").unlink()
     with pytest.raises(ValueError, match="has no train-labels-idx1-ubyte"):

@@ -135,7 +135,7 @@ BAD_OPTIONS = {"group": "day", "box": ("x1", "x1", "x1", "x1")}
 def test_rows_that_cannot_be_used_are_counted_in_an_error_or_listed_with_the_reason(root):
     path = write_csv(root, BAD_ROWS)
     (root.parent / "outside.png").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"a table of 7 rows, of which 5 cannot be used: 1 not a file, first missing"):
+    with pytest.raises(ValueError, match=r"a table of 7 rows; 5 cannot be used: 1 not a file, first missing"):
         table(path, **BAD_OPTIONS)
     photos = table(path, on_error="skip", **BAD_OPTIONS)
     assert photos.paths.tolist() == [str(root / "a.png"), str(root / "e.png")]

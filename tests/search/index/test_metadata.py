@@ -92,6 +92,58 @@ def test_a_value_that_fits_its_column_is_kept(name):
     assert index.metadata[name].type == pa.array(first).type
 
 
+VALUES = {  # of every type that metadata may have
+    "text": ["a", "b", "c"],
+    "bytes": [b"a", b"b", b"c"],
+    "whole": [1, 2, 3],
+    "int8": np.int8([1, 2, 3]),
+    "float32": np.float32([0.1, 0.2, 0.3]),
+    "decimal": [Decimal("1.5"), Decimal("2.5"), Decimal("3.5")],
+    "truth": [True, False, True],
+    "date": [DAY, DAY.replace(day=2), DAY.replace(day=3)],
+    "time": [TIME, TIME.replace(hour=3), TIME.replace(hour=4)],
+    "zone": pa.array([IN_EAST, IN_EAST.replace(hour=3), IN_EAST.replace(hour=4)]),
+    "hour": [dt.time(1), dt.time(2), dt.time(3)],
+    "duration": [dt.timedelta(1), dt.timedelta(2), dt.timedelta(3)],
+    "category": pa.array(["a", "b", "a"]).dictionary_encode(),
+    "list": [["a"], [], ["b", "c"]],
+    "struct": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}, {"a": 3, "b": "z"}],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", VALUES)
+def test_a_column_without_a_value_takes_any_type_and_keeps_it(kind, name, tmp_path):
+    values = pa.array(VALUES[name])
+    index = kind(X, metadata={"m": [None] * 20, "n": range(20)})
+    assert index.metadata["m"].type == pa.null()
+    index.add(X[:1], [20], metadata={"m": [None], "n": [20]})
+    index.remove([3])
+    index.update([5], metadata={"m": values[:1], "n": [5]})
+    index.add(X[:2], [21, 22], metadata={"n": [21, 22], "m": values[1:]})
+    expected = {5: values[0].as_py(), 21: values[1].as_py(), 22: values[2].as_py()}
+    for _ in range(2):
+        found = dict(zip(index.ids.tolist(), index.metadata["m"].to_pylist(), strict=True))
+        assert found == dict.fromkeys([id for id in range(23) if id != 3]) | expected
+        assert index.metadata["m"].type == values.type
+        assert sorted(index.metadata["n"].to_pylist()) == [row for row in range(23) if row != 3]
+        assert index.search(X[:1], 1, where={"n": 21})[0].tolist() == [[21]]
+        with pytest.raises(ValueError, match="of column 'm' changes"):
+            index.add(X[:1], [99], metadata={"m": [{"other": 1}], "n": [99]})
+        index.save(tmp_path / "index")
+        index = search.load(tmp_path / "index")
+
+
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_a_part_without_a_value_takes_any_type(kind, tmp_path):
+    index = kind(X, metadata={"tags": [[]] * 20, "made": [{"by": None, "in": 1}] * 20})
+    index.add(X[:1], [20], metadata={"tags": [["new"]], "made": [{"by": "me", "in": 2}]})
+    index.save(tmp_path / "index")
+    table = search.load(tmp_path / "index").metadata
+    assert table["tags"].to_pylist() == [[]] * 20 + [["new"]]
+    assert table["made"].to_pylist() == [{"by": None, "in": 1}] * 20 + [{"by": "me", "in": 2}]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_index_keeps_or_refuses_what_is_added(kind, tmp_path):
     for name in ("struct", "date", "float32", "zone"):

@@ -14,7 +14,7 @@ from tfdml.datasets.images.exif import orientation, upright
 from tfdml.datasets.images.plain import is_plain
 
 _PARALLEL_FILES = 8  # number of files of a batch that are decoded at the same time
-_BROKEN = "an image that cannot be decoded, expected a whole file. Send it to its last byte, or convert it to PNG."
+_BROKEN = "an image that cannot be decoded, expected a whole file. Copy or send it again, or convert it to PNG."
 _EXPECTED = "expected a JPEG, PNG, GIF, BMP or WebP file."
 _OTHERS = {
     **{b"    ftyp" + brand: "a HEIC file" for brand in (b"heic", b"heix", b"heim", b"hevc", b"mif1", b"msf1")},

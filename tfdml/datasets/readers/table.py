@@ -164,7 +164,7 @@ def _require_usable(num_rows, rejected, on_error, root):
     reasons = "; ".join(f"{count:,} {reason}, first {first[reason]}" for reason, count in counts)
     received = f"a table of {num_rows:,} rows"
     if problems:
-        received += f", of which {len(problems):,} cannot be used: {reasons}"
+        received += f"; {len(problems):,} cannot be used: {reasons}"
     if _NOT_A_FILE in first:
         received += f". Files were looked for in {os.path.join(root, '')!r}, to which paths are relative"
     require(num_rows > len(rejected), received, "at least one row that can be used")

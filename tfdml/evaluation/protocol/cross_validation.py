@@ -18,7 +18,7 @@ from tfdml.embedding.in_memory import embed
 from tfdml.evaluation.protocol.final_test import TestResult, open_test
 from tfdml.evaluation.protocol.folds import Train, class_folds, derived_seed, train_seeded
 from tfdml.evaluation.protocol.trials import Trial, read_trials, write_trial
-from tfdml.evaluation.report.records import write_json
+from tfdml.evaluation.record import write_json
 from tfdml.typing import Data, FilePath
 
 METRICS = ("recall@1", "precision@1", "r_precision", "map@r", "mrr")

@@ -12,10 +12,10 @@ from tfdml._core.atomic import atomic_write, only_writer
 from tfdml._core.checks import labeled_part, require, require_whole
 from tfdml._core.stored import read_json
 from tfdml.embedding.in_memory import embed
+from tfdml.evaluation.measure import evaluate, values_per_query
 from tfdml.evaluation.protocol.folds import derived_seed, train_seeded
-from tfdml.evaluation.report.measurement import evaluate, means_with_intervals, values_per_query
-from tfdml.evaluation.report.queries_and_gallery import embedded_set
-from tfdml.evaluation.report.records import Evaluation, Measured, plain, write_json
+from tfdml.evaluation.record import Evaluation, Mean, plain, write_json
+from tfdml.evaluation.statistics import means_of
 from tfdml.search.scores import l2_normalize
 from tfdml.typing import Data
 
@@ -31,8 +31,8 @@ class TestResult:
         trial, settings: number and settings of the best trial, with which the models were trained.
         folds, runs: numbers of folds, and of models per fold.
         models: dicts of the metrics of each model, run by run and fold by fold.
-        separated: `Measured` by name of metric: the mean over the models.
-        concatenated: `Measured` by name of metric: of the concatenated embeddings of a run, the mean over the runs.
+        separated: `Mean` by name of metric: the mean over the models.
+        concatenated: `Mean` by name of metric: of the concatenated embeddings of a run, the mean over the runs.
         deviations: for "separated" and "concatenated", the standard deviation of each metric over the runs; None for
             one run.
         evaluation: `Evaluation` of the concatenated embeddings of the first run, for its page.
@@ -48,8 +48,8 @@ class TestResult:
     folds: int
     runs: int
     models: tuple[Mapping[str, float], ...]
-    separated: Mapping[str, Measured]
-    concatenated: Mapping[str, Measured]
+    separated: Mapping[str, Mean]
+    concatenated: Mapping[str, Mean]
     deviations: Mapping[str, Mapping[str, float | None]]
     evaluation: Evaluation = field(repr=False)
 
@@ -111,8 +111,8 @@ def open_test(search: Any, test: Data, runs: int, k: int | Sequence[int] | None)
         models=tuple(
             {name: float(np.nanmean(x)) for name, x in values.items()} for run in measured_runs for values in run.models
         ),
-        separated=means_with_intervals(_mean(separated), test.labels, search.seed),
-        concatenated=means_with_intervals(_mean(concatenated), test.labels, search.seed),
+        separated=means_of(_mean(separated), test.labels),
+        concatenated=means_of(_mean(concatenated), test.labels),
         deviations={"separated": _deviations(separated), "concatenated": _deviations(concatenated)},
         evaluation=evaluation,
     )
@@ -125,12 +125,8 @@ def _measured_run(files, test, k):
 
     embeddings = [embed(keras.saving.load_model(file), test) for file in files]
     concatenated = np.concatenate([l2_normalize(x) for x in embeddings], axis=1)
-    return _Run(concatenated, [_values(x, test, k) for x in embeddings], _values(concatenated, test, k))
-
-
-def _values(embeddings, test, k):
-    queries = embedded_set(embeddings, test, "embeddings")
-    return values_per_query(queries, queries, k)
+    values = [values_per_query(x, test.labels, k) for x in (*embeddings, concatenated)]
+    return _Run(concatenated, values[:-1], values[-1])
 
 
 def _mean(runs):
@@ -187,6 +183,5 @@ def _warning(opening, earlier):
 
 
 def _cell(result, kind, name):
-    value, low, high = (100 * number for number in getattr(result, kind)[name])
-    deviation = result.deviations[kind][name]
-    return f"{value:.1f}{'' if deviation is None else f' ± {100 * deviation:.1f}'} [{low:.1f}, {high:.1f}]"
+    mean, deviation = getattr(result, kind)[name], result.deviations[kind][name]
+    return mean.text() if deviation is None else f"{mean.text()} ± {100 * deviation:.1f}"

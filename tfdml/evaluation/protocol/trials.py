@@ -8,7 +8,7 @@ from typing import Any
 
 from tfdml._core.checks import require
 from tfdml._core.stored import read_json
-from tfdml.evaluation.report.records import write_json
+from tfdml.evaluation.record import write_json
 
 _SUGGESTED = {"params", "distributions"}
 

@@ -26,7 +26,7 @@ from tfdml.metrics.retrieval.measures import (
 from tfdml.metrics.retrieval.ranks import map_blocks, measure_ranks
 from tfdml.metrics.retrieval.relevance import Relevance, split_by_flags
 from tfdml.metrics.retrieval.ties import expected_values
-from tfdml.metrics.statistics.confidence import AVERAGES, mean_over_queries
+from tfdml.metrics.statistics.intervals import AVERAGES, mean_over_queries
 from tfdml.search.blocks import MAX_BYTES
 from tfdml.search.scores import Gallery, Scores
 from tfdml.typing import Labels

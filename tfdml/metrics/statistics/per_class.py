@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, require
-from tfdml.metrics.statistics.confidence import class_sums
+from tfdml.metrics.statistics.intervals import class_sums
 from tfdml.typing import Labels
 
 

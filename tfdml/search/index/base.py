@@ -25,6 +25,7 @@ from tfdml.search.index.segment_files import (
     write_items,
 )
 from tfdml.search.index.segments import Segment
+from tfdml.search.index.shards import replaceable_files
 from tfdml.search.index.tables import as_rows_of, as_table
 from tfdml.search.nearest import means_of_best, merged
 from tfdml.search.scores import Gallery
@@ -226,7 +227,7 @@ class Index:
         model = {} if self.fingerprint is None else {"model": self.fingerprint}
         manifest = {"kind": self.kind, **settings, **model}
         write = lambda folder: {**manifest, **write_items(folder, self._items)}  # noqa: E731
-        self._known = {**self._known, **write_index(path, write, self._known, self.fingerprint)}
+        self._known = {**self._known, **write_index(path, write, replaceable_files, self._known, self.fingerprint)}
 
     @classmethod
     def load(cls, path: FilePath, *, max_bytes: int = MAX_BYTES, model: Any = None, other_model: bool = False) -> Self:

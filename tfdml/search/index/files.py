@@ -29,18 +29,23 @@ def seen(path: FilePath) -> dict[str, Any]:
 
 
 def write_index(
-    path: FilePath, write: Callable[[Path], dict[str, Any]], seen_before: Mapping[str, Any], model: str | None
+    path: FilePath,
+    write: Callable[[Path], dict[str, Any]],
+    listed: Callable[[Path], frozenset[str]],
+    seen_before: Mapping[str, Any],
+    model: str | None,
 ) -> dict[str, Any]:
     """Write an index folder atomically: `index.json`, the files that `write` puts there, and their checksums.
 
     `write` puts all files into a new folder (see `put`) and returns the content of `index.json`. An empty folder or an
-    index at `path` is replaced. If the folder holds any other file, it is left unchanged and a FileExistsError names
-    the file. `seen_before` are versions of folders as `seen` gives them: an index that has replaced one of them, and is
-    of another model than `model`, stays, and is a ValueError. Writers wait for each other. Returns the new version.
+    index at `path` is replaced. If the folder holds any file that `listed` does not name, it is left unchanged and a
+    FileExistsError names the file. `seen_before` are versions of folders as `seen` gives them: an index that has
+    replaced one of them, and is of another model than `model`, stays, and is a ValueError. Writers wait for each other.
+    Returns the new version.
     """
     with only_writer(path, "path", wait=True):
         _require_known(path, seen_before, model)
-        with atomic_write(path, files_of_index) as folder:
+        with atomic_write(path, listed) as folder:
             folder.mkdir()
             (folder / _MANIFEST).write_text(json.dumps({"format": _FORMAT, **write(folder)}, indent=1))
             write_checksums(folder)

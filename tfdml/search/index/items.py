@@ -106,7 +106,7 @@ class Items:
 
     def add(self, segment: Segment) -> "Items":
         """The items with a new segment at the end."""
-        return Items(compacted([*self.segments, segment]))
+        return Items(compacted([*(each.with_types_of(segment) for each in self.segments), segment]))
 
     def remove(self, ids: np.ndarray) -> "Items":
         """The items without these ids."""

@@ -86,7 +86,20 @@ class TableItems(Items):
 
     def add(self, segment: Segment) -> "TableItems":
         """The items with a new segment at the end."""
-        return self.changed(lambda dataset: dataset.insert(table_of(segment)))
+        return self._typed(segment.metadata).changed(lambda dataset: dataset.insert(table_of(segment)))
+
+    def _typed(self, table):
+        """The items, whose columns without a value have the types of another table: an item more has no other ones."""
+        schema = None if table is None else self.metadata.schema
+        fields = (
+            [] if table is None else [field for field in table.schema if field.type != schema.field(field.name).type]
+        )
+
+        def change(dataset):
+            dataset.drop_columns([field.name for field in fields])
+            dataset.add_columns(fields)
+
+        return self.changed(change) if fields else self
 
     def remove(self, ids: np.ndarray) -> "TableItems":
         """The items without these ids."""
@@ -95,6 +108,8 @@ class TableItems(Items):
     def replace(self, ids: np.ndarray, segment: Segment) -> "TableItems":
         """The items without these ids and with a segment at the end, in one commit."""
 
+        items = self._typed(segment.metadata)
+
         def update(dataset):
             new = optional_import("lance.fragment", **_NEEDS).write_fragments(table_of(segment), dataset)
             rest = {fragment.fragment_id: fragment.delete(_among(ids)) for fragment in dataset.get_fragments()}
@@ -102,7 +117,7 @@ class TableItems(Items):
             operation = lance().LanceOperation.Update(gone, changed, new)
             lance().LanceDataset.commit(dataset, operation, read_version=dataset.version)
 
-        return self.changed(update)
+        return items.changed(update)
 
     def changed(self, change: Callable[[Any], Any]) -> "TableItems":
         """The items after a change of the table; a ValueError if another writer has changed it since it was read."""

@@ -66,6 +66,12 @@ class Segment:
         metadata = None if self.metadata is None else self.metadata.take(rows)
         return Segment(self.gallery.take(rows), Ids(self.ids.values[rows]), metadata)
 
+    def with_types_of(self, other: "Segment") -> "Segment":
+        """The segment, whose columns without a value have the types of another one."""
+        if self.metadata is None or other.metadata is None or self.metadata.schema == other.metadata.schema:
+            return self
+        return replace(self, metadata=self.metadata.cast(other.metadata.schema))
+
     def without(self, rows: np.ndarray) -> "Segment":
         """The segment with these rows removed, too."""
         alive = np.ones(len(self.ids), bool) if self.alive is None else self.alive.copy()

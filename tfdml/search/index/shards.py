@@ -10,10 +10,11 @@ import numpy as np
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import require
 from tfdml._core.stored import read_json
+from tfdml.search.index.files import files_of_index, seen
 from tfdml.search.index.items import Items
 from tfdml.search.nearest import merged
 
-MANIFEST = "shards.json"
+MANIFEST, _RUN = "shards.json", "run.json"
 _FORMAT = "tfdml.shards/1"
 
 
@@ -71,7 +72,19 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def read_shards(folder: Path, load: Callable[[Path], Any]) -> Any:
     """The index of all shards of a folder; `load` reads one shard, and errors name it."""
-    return combined([read_shard(folder, entry, load) for entry in read_manifest(folder)["shards"]])
+    version = seen(folder)
+    index = combined([read_shard(folder, entry, load) for entry in read_manifest(folder)["shards"]])
+    index._known = version
+    return index
+
+
+def replaceable_files(folder: Path) -> frozenset[str]:
+    """Names of the files of the index or of the shards in a folder; empty for a folder of another kind."""
+    if not (folder / MANIFEST).is_file():
+        return files_of_index(folder)
+    names = [Path(str(entry["name"])).name for entry in read_manifest(folder)["shards"]]
+    files = (f"{name}/{file}" for name in names for file in files_of_index(folder / name))
+    return frozenset({MANIFEST, _RUN, *(f"{name}.json" for name in names), *files})
 
 
 def read_shard(folder: Path, entry: dict[str, Any], load: Callable[[Path], Any]) -> Any:

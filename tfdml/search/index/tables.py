@@ -117,7 +117,7 @@ def as_rows_of(table: "pyarrow.Table | None", metadata: "pyarrow.Table | None") 
     """A table with the columns and types of the metadata of an index; None if it has no metadata.
 
     A value that is another one in the type of its column is a ValueError. Types are never widened: 300 does not fit a
-    column of int8, nor 0.1 one of float32.
+    column of int8, nor 0.1 one of float32. A column that has had no value yet takes any type.
     """
     if (table is None) != (metadata is None):
         received, expected = ("no metadata", "the columns of the index") if table is None else ("metadata", "none")
@@ -129,7 +129,22 @@ def as_rows_of(table: "pyarrow.Table | None", metadata: "pyarrow.Table | None") 
     pyarrow, names = _pyarrow(), metadata.column_names
     if sorted(table.column_names) != sorted(names):
         raise ValueError(f"Received metadata with columns {table.column_names}, expected {names} as in the index.")
-    return pyarrow.table([_as_column(table[name], name, metadata.schema) for name in names], schema=metadata.schema)
+    schema = pyarrow.schema([field.with_type(_filled(field.type, table[field.name].type)) for field in metadata.schema])
+    return pyarrow.table([_as_column(table[name], name, schema) for name in names], schema=schema)
+
+
+def _filled(current, came):
+    """The current type of a column, in which null, of parts without a value, is what it is in a type that came."""
+    pyarrow = _pyarrow()
+    types = pyarrow.types
+    if types.is_null(current):
+        return came
+    if types.is_list(current) and types.is_list(came):
+        return pyarrow.list_(_filled(current.value_type, came.value_type))
+    if types.is_struct(current) and types.is_struct(came):
+        pairs = [(field, came.get_field_index(field.name)) for field in current]
+        return pyarrow.struct([a if n < 0 else a.with_type(_filled(a.type, came[n].type)) for a, n in pairs])
+    return current
 
 
 def _as_column(column, name, schema):
@@ -147,7 +162,7 @@ def _as_column(column, name, schema):
         raise ValueError(
             f"Received metadata that does not fit the columns of the index: {_short(column[row].as_py())} of column "
             f"{name!r} changes from {column.type} to {field.type}; expected {types}. An index keeps the types of its "
-            "first metadata: declare them in a pyarrow.Table where the first rows are null."
+            "first values: declare others in a pyarrow.Table."
         )
     return stored
 

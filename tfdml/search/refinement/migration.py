@@ -22,10 +22,10 @@ from tfdml._core.checksums import as_fingerprint, require_same_model
 from tfdml._core.optional import optional_import
 from tfdml._core.stored import read_arrays, read_json
 from tfdml.search.exact import Exact
-from tfdml.search.index import shards
 from tfdml.search.index.files import files_of_index
 from tfdml.search.index.ids import Ids
 from tfdml.search.index.lance_items import files_of_table, is_lance_table
+from tfdml.search.index.shards import replaceable_files
 from tfdml.search.refinement.adapters import LinearAdapter
 from tfdml.search.refinement.loading import index_version, is_of, migration_of, read_index
 from tfdml.search.refinement.upgrade import rebuilt
@@ -120,7 +120,7 @@ def migrate(path: FilePath, embed: Embed, *, model: Any, batch_size: int = 256) 
     require_whole("batch_size", batch_size, 1)
     if fingerprint is None:
         raise ValueError("Received model=None, expected the new model, its fingerprint, or a text that names it.")
-    work, index = _Work(migration_of(path), fingerprint), read_whole(path, _read_single)
+    work, index = _Work(migration_of(path), fingerprint), read_whole(path, read_index)
     work.require_same_run(index)
     received = f"an index of the model {fingerprint[:12]}, to which it is migrated"
     expected = "an index of another model. There is nothing to do"
@@ -215,7 +215,7 @@ def _steps(path, work, embed, batch_size):
         work.begin()
         is_over = False
         while not is_over:
-            version, index = index_version(path), read_whole(path, _read_single)
+            version, index = index_version(path), read_whole(path, read_index)
             is_over = is_of(index, work.model)  # an earlier call was ended after the exchange
             if not is_over:
                 yield from _round(index, index.vectors, work, embed, batch_size)
@@ -236,7 +236,7 @@ def _exchange(path, new, version, old):
     with only_writer(path, "path", wait=True):
         if index_version(path) != version:
             return False
-        with atomic_write(path, files_of_index) as folder:
+        with atomic_write(path, replaceable_files) as folder:
             shutil.copytree(new, folder, copy_function=_link)
     return True
 
@@ -381,9 +381,3 @@ def _require_columns(table):
 
 def _is_known(new):
     return ~np.isnan(new[:, 0])
-
-
-def _read_single(folder):
-    is_single = not (folder / shards.MANIFEST).is_file()
-    require(is_single, f"{str(folder)!r}, an index of shards", "one index. Migrate its shards, or build it again")
-    return read_index(folder)

@@ -1,0 +1,49 @@
+"""Search in words: subjects by hand, and a quick run whose text model answers the command line."""
+
+import json
+import runpy
+import shutil
+from pathlib import Path
+
+import pytest
+
+import tfdml
+from tfdml import cli
+
+RECIPE = str(Path(__file__).parents[2] / "recipes" / "words.py")
+
+
+def test_images_that_share_a_caption_are_one_subject(tmp_path):
+    """Image a shares a caption with b, b one with c; d has its own."""
+    recipe = runpy.run_path(RECIPE)
+    table = tmp_path / "captions.csv"
+    table.write_text("\ufeffpath,caption\na.png,red\nb.png,red\nb.png,round \nc.png,round\nd.png,green\n", "utf-8")
+    paths, image_of, captions = recipe["read"](table)
+    assert [Path(path).name for path in paths] == ["a.png", "b.png", "c.png", "d.png"]
+    subjects, subject_of = recipe["subjects_of"](image_of, captions)
+    assert len(set(subjects[:3])) == 1
+    assert subjects[3] != subjects[0]
+    assert subject_of.tolist() == [subjects[row] for row in image_of]
+
+
+@pytest.mark.slow
+def test_a_run_is_searched_by_words_and_only_with_its_own_text_model(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["words", "--quick", "--output", str(tmp_path)])
+    runpy.run_path(RECIPE, run_name="__main__")
+    assert "held-out captions" in capsys.readouterr().out
+    run = tmp_path / "run"
+    texts, index = tfdml.models.TextModel.load(run / "text"), tfdml.search.load(run / "index")
+    assert not tfdml.zoo.check(run)
+    words = ["search", str(run), str(run / "index"), "-k", "2", "--text", "glyph 3", "glyph 4"]
+    assert cli.main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    ids, _ = index.search(texts(["glyph 3", "glyph 4"]), 2)
+    assert [[neighbor["id"] for neighbor in each["neighbors"]] for each in found] == ids.tolist()
+
+    texts.fingerprint = "0" * 64
+    texts.save(run / "text")
+    assert (cli.main(words), "Received texts of model 000000000000" in capsys.readouterr().err) == (2, True)
+    shutil.rmtree(run / "text")
+    assert (cli.main(words), "a model without texts" in capsys.readouterr().err) == (2, True)
+    assert cli.main([*words, "--box", "0", "0", "8", "8"]) == 2
+    assert "Received a box in a text" in capsys.readouterr().err
