@@ -77,7 +77,7 @@ def require_order(model: Any, x: Any, y: Any) -> None:
     shapes = [getattr(data, "shape", None) for data in (x, y)]
     if len(model.inputs) != 1 or any(shape is None or getattr(shape, "rank", 1) is None for shape in shapes):
         return
-    examples, labels = (tuple(shape) for shape in shapes)
+    examples, labels = (tuple(shape) for shape in shapes if shape is not None)
     expected = tuple(model.inputs[0].shape)
     require(
         _fits(examples, expected) or not _fits(labels, expected),
