@@ -192,10 +192,6 @@ def test_ranks_that_are_not_given_fit_the_set_and_given_ones_are_checked():
         ({"function": "recall"}, "function='recall', expected a function of embeddings and data"),
         ({"data": PART.take([])}, "a set without examples"),
         ({"data": tf.data.Dataset.from_tensors(X)}, "data of type _TensorDataset, expected a labeled set"),
-        ({"every": 0}, "every=0"),
-        ({"batch_size": 0}, "batch_size=0"),
-        ({"max_time_fraction": 0}, "max_time_fraction=0, expected a number above 0 and below 1"),
-        ({"max_time_fraction": 1.0}, "max_time_fraction=1.0"),
     ],
 )
 def test_what_is_wrong_is_said_at_the_call(options, message):

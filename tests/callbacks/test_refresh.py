@@ -166,15 +166,11 @@ OTHER_PAIRS = "Received 38 labels, which are not the labels of pairs=<MinedPairs
             (kind, options, message)
             for kind in ALL
             for options, message in [
-                (dict(every=0), "Received every=0, expected a whole number of at least 1"),
-                (dict(batch_size=2.0), r"Received batch_size=2\.0"),
                 (dict(labels=LABELS[1:]), "Received 38 examples and 37 labels, expected one label per example"),
                 (dict(labels=LABELS * 1.0), "Received labels of dtype float64"),
                 (dict(labels=None), "Received data of type ndarray without labels"),
             ]
         ),
-        (Centers, dict(examples_per_class=0), "Received examples_per_class=0"),
-        (Centers, dict(seed=-1), "Received seed=-1, expected a whole number of at least 0"),
         (Centers, dict(labels=np.maximum(LABELS, 1)), OTHER_CLASSES),
         (Pairs, dict(index="annoy"), "Received index='annoy', expected 'exact', 'scann', 'faiss', 'lance', None, or"),
         (Pairs, dict(labels=LABELS[::-1]), OTHER_PAIRS),

@@ -1,7 +1,5 @@
 """Boundaries that the margin loss learns."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -67,21 +65,6 @@ def test_boundaries_start_at_the_fixed_one_and_the_paper_gives_its_value():
         np.testing.assert_allclose(numbers(ours), numbers(fixed), rtol=1e-5, atol=1e-7)
 
 
-def test_the_slope_of_a_boundary_is_active_negatives_less_active_positives_and_nu():
-    x, nu = batch().astype("float64"), 0.3
-
-    def value(base):
-        return margin_by_loops(x, np.full(len(x), base), nu).mean()
-
-    positive, negative = 0, 0
-    for a in range(len(x)):
-        positives, negatives = others_of(a, LABELS)
-        positive += sum(0.2 + distance_between(x[a], x[p], "euclidean") > 1.2 for p in positives)
-        negative += sum(distance_between(x[a], x[n], "euclidean") < 1.4 for n in negatives)
-    slope = (value(1.2 + 1e-7) - value(1.2 - 1e-7)) / 2e-7
-    np.testing.assert_allclose(slope, (negative - positive) / (negative + positive) + nu, rtol=1e-5)
-
-
 @pytest.mark.slow
 def test_a_boundary_of_its_own_for_every_example():
     boundaries = layers.Boundaries(examples=len(LABELS))
@@ -104,24 +87,6 @@ def test_labels_that_do_not_fit_the_boundaries_are_refused():
         of_examples(np.stack([LABELS, np.arange(8)], axis=1), x)
     with pytest.raises(ValueError, match="Received label 40, which class_ids does not cover"):
         losses.MarginLoss(boundary=layers.Boundaries(class_ids=[2, 7]))(LABELS, x)
-
-
-def test_a_loss_with_boundaries_comes_back_from_its_config():
-    loss = losses.MarginLoss(boundary=layers.Boundaries(0.9, class_ids=[5, 3, 5], examples=7), nu=0.2)
-    text = json.dumps(keras.saving.serialize_keras_object(loss))
-    again = keras.saving.deserialize_keras_object(json.loads(text))
-    assert again.get_config() == loss.get_config()
-    assert again.settings["boundary"].class_ids.tolist() == [3, 5]
-
-
-@pytest.mark.slow
-def test_robust_losses_train_the_boundaries_of_their_base():
-    boundaries = layers.Boundaries(class_ids=LABELS)
-    loss = losses.RobustLoss(losses.MarginLoss(boundary=boundaries), uncertainty=losses.uncertainty.TopK(10))
-    assert loss.layers == [boundaries]
-    model = embedding_model(loss)
-    model.fit(batch(), LABELS, batch_size=len(LABELS), epochs=2, verbose=0, shuffle=False)
-    assert numbers(boundaries.base.value) != np.float32(1.2)
 
 
 @pytest.mark.parametrize(

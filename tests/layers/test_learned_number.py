@@ -1,12 +1,10 @@
 """Numbers that a loss learns: values, bounds, files, and errors."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
 
-from tests.backend import XLA, numbers
+from tests.backend import numbers
 from tfdml import layers, losses, models, pairs
 
 pytestmark = pytest.mark.backends
@@ -23,12 +21,6 @@ def test_it_begins_with_its_initial_value(log):
     np.testing.assert_allclose(numbers(layer(PAIRS)), np.exp(-1) if log else -1.0, rtol=1e-6)
 
 
-def test_it_comes_back_from_its_config():
-    layer = layers.LearnedNumber(0.07, log=True, minimum=0.01, name="temperature")
-    config = json.loads(json.dumps(keras.saving.serialize_keras_object(layer)))
-    assert keras.saving.deserialize_keras_object(config).get_config() == layer.get_config()
-
-
 def towers(loss, **options):
     """Two networks of one layer, compiled."""
     keras.utils.set_random_seed(0)
@@ -36,25 +28,6 @@ def towers(loss, **options):
     model = models.TwoTowers(*(keras.Model(inputs, keras.layers.Dense(2)(inputs)) for _ in range(2)))
     model.compile(keras.optimizers.SGD(0.1), loss=loss, **options)
     return model
-
-
-LOSSES = {losses.CLIPLoss: 1, losses.SigmoidLoss: 2}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("make", "count"), LOSSES.items(), ids=lambda make: getattr(make, "__name__", None))
-def test_fit_learns_the_numbers_of_a_loss_and_files_keep_them(make, count, tmp_path):
-    model = towers(make(), jit_compile=XLA)
-    before = [float(layer(PAIRS)) for layer in model.loss.layers]
-    model.fit((X, X[:, ::-1]), np.arange(6), batch_size=6, epochs=3, verbose=0)
-    after = [float(layer(PAIRS)) for layer in model.loss.layers]
-    assert len(after) == count
-    assert all(x != y for x, y in zip(before, after, strict=True))
-    model.save(tmp_path / "towers.keras")
-    again = keras.saving.load_model(tmp_path / "towers.keras")
-    assert [float(layer(PAIRS)) for layer in again.loss.layers] == after
-    x = (X, X[:, ::-1])
-    assert again.evaluate(x, np.arange(6), verbose=0) == pytest.approx(model.evaluate(x, np.arange(6), verbose=0))
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """The memory: embeddings of recent batches as references."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -164,19 +162,6 @@ def test_large_ids_do_not_merge():
     memory(ids, X[:2])
     memory.update(ids, X[:2])
     np.testing.assert_array_equal(numbers(memory(ids, X[2:4]).positive)[:, 2:], np.eye(2))
-
-
-def test_a_memory_comes_back_from_its_config():
-    loss = losses.ContrastiveLoss(pairing=layers.Memory(8, warm_up=3, name="mine"))
-    again = keras.saving.deserialize_keras_object(json.loads(json.dumps(keras.saving.serialize_keras_object(loss))))
-    assert again.get_config() == loss.get_config()
-    assert (again.pairing.size, again.pairing.warm_up, again.pairing.name) == (8, 3, "mine")
-
-
-@pytest.mark.parametrize("options", [{"size": 0}, {"size": 2.5}, {"size": 8, "warm_up": -1}])
-def test_wrong_settings_are_refused(options):
-    with pytest.raises(ValueError, match=r"Received .*, expected"):
-        layers.Memory(**options)
 
 
 def test_a_batch_larger_than_the_memory_is_refused():

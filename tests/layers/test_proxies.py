@@ -330,15 +330,3 @@ def test_the_default_norm_is_about_1_and_a_seed_repeats_the_proxies():
         proxies.build((None,), (None, 400))
     np.testing.assert_array_equal(numbers(first.vectors), numbers(again.vectors))
     np.testing.assert_allclose(np.linalg.norm(numbers(first.vectors), axis=1), 1, atol=0.2)
-
-
-def test_a_loss_with_proxies_comes_back_from_its_config():
-    loss = losses.ArcFaceLoss(
-        pairing=layers.Proxies(4, per_class=2, num_sampled_classes=3, initializer="ones", name="mine"), margin=0.3
-    )
-    for built in (False, True):
-        text = json.dumps(keras.saving.serialize_keras_object(loss))
-        again = keras.saving.deserialize_keras_object(json.loads(text))
-        assert again.get_config() == loss.get_config()
-        assert (again.proxies.name, again.proxies.built) == ("mine", built)
-        loss(LABELS, X)

@@ -122,93 +122,78 @@ def text_of(function, x):
     return tf.function(function, jit_compile=True).experimental_get_compiler_ir(tf.constant(x))("optimized_hlo")
 
 
-PAIRINGS = {
-    "even against odd": (pairs.even_against_odd, LABELS, X),
-    "two views": (pairs.two_views, LABELS, X),
-    "two towers": (pairs.two_towers, LABELS, batch(range(64))[1].reshape(32, 2, 5)),
-    "two towers with labels of each": (
-        pairs.two_towers,
-        np.stack([LABELS, LABELS[::-1]], 1),
-        batch(range(64))[1].reshape(32, 2, 5),
-    ),
-    "proxies": (layers.Proxies(LABELS, per_class=2, seed=0), LABELS, X),
+TOWERS = batch(range(64))[1].reshape(32, 2, 5)
+SAMPLER = samplers.GroupSampler(classes_per_batch=4, examples_per_class=2, seed=0)
+KNOWN = np.isin(LABELS, np.flatnonzero(np.bincount(LABELS) > 1))
+
+
+def over(pairing, labels=LABELS, x=X, make=losses.NTXentLoss):
+    return lambda size: evaluated(make(pairing=pairing, anchors_per_block=size), labels=labels, x=x)
+
+
+def mined(miner):
+    return lambda size: evaluated(losses.MultiSimilarityLoss(miner=miner, anchors_per_block=size))
+
+
+def robust(uncertainty):
+    base = partial(losses.ContrastiveLoss, negative_margin=2.0)
+    return lambda size: evaluated(losses.RobustLoss(base(anchors_per_block=size), uncertainty=uncertainty))
+
+
+def in_both_directions(make):
+    """Value and gradient: the values of anchors are in another order than their sum."""
+    return lambda size: evaluated(make(anchors_per_block=size), labels=LABELS, x=TOWERS)[:2]
+
+
+def remembering(size):
+    memory = layers.Memory(40, warm_up=0)
+    loss = losses.ContrastiveLoss(pairing=memory, anchors_per_block=size)
+    memory(LABELS, X)
+    memory.update(LABELS, X[::-1].copy())
+    return evaluated(loss)
+
+
+def weighted(size):
+    """The gradient of the reduced loss, and of its values, for weights of the anchors."""
+    loss, weights = losses.MarginLoss(anchors_per_block=size), np.linspace(0.0, 2.0, 32).astype("float32")
+    return gradient(lambda v: loss(LABELS, v, weights), X), slope_of_values(loss, weights)
+
+
+def with_importance(size):
+    loss = losses.ContrastiveLoss(importance=SAMPLER.importance(LABELS), anchors_per_block=size)
+    return evaluated(loss, labels=LABELS[KNOWN], x=X[KNOWN])
+
+
+def of_prefixes(size):
+    return evaluated(losses.MatryoshkaLoss(losses.MarginLoss(anchors_per_block=size), dims=(2, 5)))
+
+
+SAME = {  # what it computes, as a function of the size of the blocks, None for the whole batch
+    "even against odd": over(pairs.even_against_odd),
+    "two views": over(pairs.two_views),
+    "two towers": over(pairs.two_towers, x=TOWERS),
+    "two towers with labels of each": over(pairs.two_towers, np.stack([LABELS, LABELS[::-1]], 1), TOWERS),
+    "proxies": over(layers.Proxies(LABELS, per_class=2, seed=0)),
+    "a memory": remembering,
+    "CLIP": in_both_directions(losses.CLIPLoss),
+    "sigmoid": in_both_directions(losses.SigmoidLoss),
+    "valid triplets": mined(miners.ValidTriplets()),
+    "semi-hard": mined(miners.SemiHard(min_distance="positive", margin=0.5)),
+    "hardest negatives": mined(miners.HardestNegatives()),
+    "two miners": mined(miners.compose(miners.EasyPositives(k=2), miners.TripletViolations())),
+    "importance": with_importance,
+    "top k": robust(TopK(200)),
+    "top k balanced": robust(TopKBalanced(100)),
+    "KL": robust(KL(0.3)),
+    "maximal": robust(Maximal()),
+    "means of a sum": of_prefixes,
+    "weights of anchors": weighted,
 }
 
 
-@pytest.mark.parametrize(("pairing", "labels", "x"), PAIRINGS.values(), ids=PAIRINGS)
-def test_pairings_have_blocks(pairing, labels, x):
-    whole, in_blocks = (losses.NTXentLoss(pairing=pairing, anchors_per_block=n) for n in (None, SIZE))
-    require_equal(evaluated(in_blocks, labels=labels, x=x), evaluated(whole, labels=labels, x=x))
-
-
-@pytest.mark.parametrize("make", [losses.CLIPLoss, losses.SigmoidLoss])
-def test_towers_have_blocks_in_both_directions(make):
-    labels, x = LABELS, batch(range(64))[1].reshape(32, 2, 5)
-    whole, in_blocks = (make(anchors_per_block=n) for n in (None, SIZE))
-    scalar, slope, _ = evaluated(in_blocks, labels=labels, x=x)
-    require_equal((scalar, slope), evaluated(whole, labels=labels, x=x)[:2])
-
-
-def test_a_memory_has_blocks():
-    def remembering(size):
-        memory = layers.Memory(40, warm_up=0)
-        loss = losses.ContrastiveLoss(pairing=memory, anchors_per_block=size)
-        memory(LABELS, X)
-        memory.update(LABELS, X[::-1].copy())
-        return evaluated(loss)
-
-    require_equal(remembering(SIZE), remembering(None))
-
-
-MINERS = {
-    "valid triplets": miners.ValidTriplets(),
-    "semi-hard": miners.SemiHard(min_distance="positive", margin=0.5),
-    "hardest negatives": miners.HardestNegatives(),
-    "two in sequence": miners.compose(miners.EasyPositives(k=2), miners.TripletViolations()),
-}
-
-
-@pytest.mark.parametrize("miner", MINERS.values(), ids=MINERS)
-def test_miners_select_the_same_pairs_in_blocks(miner):
-    whole, in_blocks = (losses.MultiSimilarityLoss(miner=miner, anchors_per_block=n) for n in (None, SIZE))
-    require_equal(evaluated(in_blocks), evaluated(whole))
-
-
-def test_importance_weights_apply_in_blocks():
-    importance = samplers.GroupSampler(classes_per_batch=4, examples_per_class=2, seed=0).importance(LABELS)
-    known = np.isin(LABELS, np.flatnonzero(np.bincount(LABELS) > 1))
-    labels, x = LABELS[known], X[known]
-    whole, in_blocks = (losses.ContrastiveLoss(importance=importance, anchors_per_block=n) for n in (None, SIZE))
-    require_equal(evaluated(in_blocks, labels=labels, x=x), evaluated(whole, labels=labels, x=x))
-
-
-@pytest.mark.parametrize("uncertainty", [TopK(200), TopKBalanced(100), KL(0.3), Maximal()], ids=repr)
-def test_robust_weights_are_those_of_the_whole_batch(uncertainty):
-    def robust(size):
-        base = losses.ContrastiveLoss(negative_margin=2.0, anchors_per_block=size)
-        return evaluated(losses.RobustLoss(base, uncertainty=uncertainty))
-
-    require_equal(robust(SIZE), robust(None))
-
-
-def test_means_over_the_batch_keep_their_own_numbers_in_a_sum():
-    def summed(size):
-        return evaluated(losses.MatryoshkaLoss(losses.MarginLoss(anchors_per_block=size), dims=(2, 5)))
-
-    require_equal(summed(SIZE), summed(None))
-
-
-def test_weights_of_anchors_apply_in_blocks():
-    weights = np.linspace(0.0, 2.0, len(LABELS)).astype("float32")
-    slopes = [
-        gradient(lambda v, loss=loss: loss(LABELS, v, weights), X)
-        for loss in (losses.MarginLoss(anchors_per_block=SIZE), losses.MarginLoss())
-    ]
-    np.testing.assert_allclose(*slopes, rtol=1e-5, atol=1e-6)
-    slopes = [
-        slope_of_values(loss, weights) for loss in (losses.MarginLoss(anchors_per_block=SIZE), losses.MarginLoss())
-    ]
-    np.testing.assert_allclose(*slopes, rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("compute", SAME.values(), ids=SAME)
+def test_all_that_a_loss_may_hold_has_blocks(compute):
+    require_equal(compute(SIZE), compute(None))
 
 
 @pytest.mark.parametrize("reduction", [None, "sum", "mean_with_sample_weight"])
@@ -394,21 +379,6 @@ def test_a_batch_that_is_not_finite_has_no_finite_loss():
     assert np.isnan(values).all()
 
 
-BAD = {
-    "no anchors": (0, pairs.all_pairs, "anchors_per_block=0"),
-    "a fraction": (2.5, pairs.all_pairs, "anchors_per_block=2.5"),
-    "more than the batch": (33, pairs.all_pairs, "anchors_per_block=33 for a batch of 32 anchors"),
-    "a list of pairs": (4, pairs.consecutive_pairs, "compares a batch as a whole"),
-    "a pairing of the user": (4, lambda labels, x: pairs.all_pairs(labels, x), "compares a batch as a whole"),
-}
-
-
-@pytest.mark.parametrize(("size", "pairing", "message"), BAD.values(), ids=BAD)
-def test_bad_blocks_raise_an_error(size, pairing, message):
-    with pytest.raises(ValueError, match=message):
-        losses.ContrastiveLoss(pairing=pairing, anchors_per_block=size)(LABELS, X)
-
-
 class HalfProxies(layers.Proxies):
     """Proxies with a pairing of their own, which halves the weights of positive pairs."""
 
@@ -417,39 +387,35 @@ class HalfProxies(layers.Proxies):
         return batch_pairs._replace(positive=batch_pairs.positive / 2)
 
 
-def test_references_with_their_own_call_are_compared_as_a_whole():
-    expected = losses.ContrastiveLoss(pairing=layers.Proxies(8, seed=0))
-    loss = losses.ContrastiveLoss(pairing=HalfProxies(8, seed=0))
-    assert float(loss(LABELS % 8, X)) != pytest.approx(float(expected(LABELS % 8, X)))
-    with pytest.raises(ValueError, match="compares a batch as a whole"):
-        losses.ContrastiveLoss(pairing=HalfProxies(8, seed=0), anchors_per_block=4)(LABELS % 8, X)
-
-
 REFUSED = {
+    "no anchors": lambda: losses.ContrastiveLoss(anchors_per_block=0),
+    "a fraction": lambda: losses.ContrastiveLoss(anchors_per_block=2.5),
+    "more than the batch": lambda: losses.ContrastiveLoss(anchors_per_block=33),
+    "a list of pairs": lambda: losses.ContrastiveLoss(pairing=pairs.consecutive_pairs, anchors_per_block=4),
+    "own pairing": lambda: losses.ContrastiveLoss(pairing=lambda y, x: pairs.all_pairs(y, x), anchors_per_block=4),
+    "own references": lambda: losses.ContrastiveLoss(pairing=HalfProxies(LABELS, seed=0), anchors_per_block=4),
     "miner of the batch": lambda: losses.ContrastiveLoss(miner=miners.HardestNegativesOfBatch(), anchors_per_block=8),
     "angular miner": lambda: losses.ContrastiveLoss(miner=miners.Angular(), anchors_per_block=8),
     "distance in two ways": lambda: losses.BatchHardTripletLoss(distance=pairs.two_way_euclidean, anchors_per_block=8),
     "draws from all pairs": lambda: losses.RobustLoss(
         losses.ContrastiveLoss(anchors_per_block=8), uncertainty=KL(0.1, num_samples=9)
     ),
+    "both directions with a miner": lambda: losses.CLIPLoss(
+        pairing=pairs.even_against_odd, miner=miners.ValidTriplets(), anchors_per_block=8
+    ),
 }
 
 
 @pytest.mark.parametrize("make", REFUSED.values(), ids=REFUSED)
-def test_options_that_need_the_whole_batch_refuse_blocks_with_the_reason(make):
-    with pytest.raises(ValueError, match=r"anchors_per_block for .*: it "):
+def test_what_has_no_blocks_is_refused_with_the_reason(make):
+    with pytest.raises(ValueError, match=r"^Received .*anchors_per_block"):
         make()(LABELS, X)
 
 
-def test_towers_with_a_miner_refuse_blocks():
-    loss = losses.CLIPLoss(miner=miners.ValidTriplets(), anchors_per_block=8)
-    with pytest.raises(ValueError, match="with a miner"):
-        loss(LABELS, batch(range(64))[1].reshape(32, 2, 5))
-
-
-def test_at_least_45_losses_have_blocks():
-    in_blocks = {type(row.loss) for row in lacking(DEFAULTS, WHOLE, LISTED).values()}
-    assert len(in_blocks) >= 45
+def test_references_with_their_own_call_are_compared_as_a_whole():
+    expected = losses.ContrastiveLoss(pairing=layers.Proxies(8, seed=0))
+    loss = losses.ContrastiveLoss(pairing=HalfProxies(8, seed=0))
+    assert float(loss(LABELS % 8, X)) != pytest.approx(float(expected(LABELS % 8, X)))
 
 
 def test_blocks_are_saved_with_the_loss():

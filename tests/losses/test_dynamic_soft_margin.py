@@ -91,19 +91,3 @@ def test_weight_files_have_the_histogram_where_earlier_versions_read_it(tmp_path
         embedding_model(holder).save_weights(tmp_path / "model.weights.h5")
         with h5py.File(tmp_path / "model.weights.h5") as file:
             np.testing.assert_array_equal(file[where]["vars"]["0"], numbers(loss.history.shares))
-
-
-@pytest.mark.slow
-def test_training_steps_move_the_histogram_evaluation_does_not_and_files_keep_it(tmp_path):
-    model = embedding_model()
-    expected = shares(LABELS, model.predict(X, verbose=0), 20)
-    model.train_on_batch(X, LABELS)
-    np.testing.assert_allclose(numbers(model.loss.history.shares), expected, rtol=1e-3, atol=1e-5)
-    model.train_on_batch(OTHER, OTHER_LABELS)
-    after = numbers(model.loss.history.shares)
-    assert np.abs(after - expected).max() > 0.01
-    model.evaluate(X, LABELS, verbose=0)
-    np.testing.assert_array_equal(numbers(model.loss.history.shares), after)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(numbers(again.loss.history.shares), after)

@@ -26,26 +26,6 @@ def test_prefixes_of_proxies_are_proxies():
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-BASES = [
-    losses.CosFaceLoss(classes=4),
-    losses.ContrastiveLoss(pairing=layers.Memory(24, warm_up=0)),
-]
-
-
-@pytest.mark.parametrize("base", BASES, ids=["proxies", "memory"])
-def test_references_of_a_nested_loss_learn_in_fit_and_files_keep_them(base, tmp_path):
-    inputs = keras.Input((8,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(6)(inputs))
-    model.compile("adam", loss=losses.MatryoshkaLoss(base, dims=(2, 6)))
-    before = numbers(base.pairing.vectors)
-    model.fit(X, LABELS, batch_size=12, epochs=2, verbose=0)
-    assert (numbers(base.pairing.vectors) != before).any(axis=1).all()
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    for ours, theirs in zip(model.loss.layers, again.loss.layers, strict=True):
-        np.testing.assert_array_equal(numbers(ours.vectors), numbers(theirs.vectors))
-
-
 def test_the_first_columns_receive_the_gradient_of_every_prefix():
     slopes = [
         np.abs(gradient(lambda v, dims=dims: losses.MatryoshkaLoss(losses.ContrastiveLoss(), dims=dims)(LABELS, v), X))

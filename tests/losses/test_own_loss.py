@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from keras import ops
 
-from tests.backend import XLA, numbers
+from tests.backend import numbers
 from tests.losses.rows import UNEVEN, batch
-from tfdml import losses, miners, models, pairs
+from tfdml import losses, miners, pairs
 
 pytestmark = pytest.mark.backends
 
@@ -40,22 +40,6 @@ def test_a_loss_of_ones_own_refuses_settings_that_its_function_does_not_have():
         losses.PairLoss(pull_and_push, marign=0.3)
     with pytest.raises(ValueError, match=r"Received function='hinge', expected a function of Pairs"):
         losses.PairLoss("hinge")
-
-
-@pytest.mark.slow
-def test_a_loss_of_ones_own_trains_and_comes_back_from_the_file_of_its_model(tmp_path):
-    keras.utils.set_random_seed(0)
-    inputs = keras.Input((5,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
-    # The miner takes every negative that the margin pushes: with a narrower one the loss jumps where a pair enters.
-    model.compile("sgd", loss=own_loss(negative_margin=1.5), jit_compile=XLA)
-    history = model.fit(X, LABELS, batch_size=8, epochs=5, verbose=0, shuffle=False)
-    assert history.history["loss"][-1] < history.history["loss"][0]
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    assert again.loss.get_config() == model.loss.get_config()
-    evaluate = {"batch_size": 8, "verbose": 0}
-    np.testing.assert_allclose(again.evaluate(X, LABELS, **evaluate), model.evaluate(X, LABELS, **evaluate), rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import XLA, compiled, fast, gradient, numbers
+from tests.backend import compiled, fast, gradient, numbers
 from tests.losses import loops
-from tfdml import losses, miners, models, pairs
+from tfdml import losses, miners, pairs
 from tfdml.losses.uncertainty import _kth_largest
 
 on_every_backend = pytest.mark.backends
@@ -131,21 +131,6 @@ def test_draws_from_the_weights_have_them_as_their_mean():
 
 
 @on_every_backend
-def test_sampled_weights_train_in_a_model_and_their_state_is_saved(tmp_path):
-    base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine")
-    loss = losses.RobustLoss(base, uncertainty=losses.uncertainty.KL(0.3, num_samples=12, seed=0))
-    inputs = keras.Input((6,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
-    model.compile("sgd", loss=loss, jit_compile=XLA)
-    model.fit(batch(), LABELS, batch_size=len(LABELS), epochs=2, verbose=0, shuffle=False)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    (state,), (other,) = (one.loss.layers[0].variables for one in (model, again))
-    np.testing.assert_array_equal(numbers(state.value), numbers(other.value))
-    assert numbers(state.value)[1] > 0
-
-
-@on_every_backend
 def test_weights_of_pairs_multiply_their_costs():
     x = batch()
     made = pairs.all_pairs(LABELS, x)
@@ -208,24 +193,6 @@ def test_a_loss_that_is_a_sum_over_pairs_is_the_mean_of_its_costs_and_a_base(bas
     )
     worst = losses.RobustLoss(base, uncertainty=losses.uncertainty.TopK(5))(LABELS, batch())
     np.testing.assert_allclose(numbers(worst), np.sort(costs, axis=None)[-5:].mean(), rtol=1e-5)
-
-
-def robust_with_a_random_miner():
-    base = losses.MarginLoss(margin=ALL_COST, boundary=0.5, distance="cosine", miner=miners.BalancedPairs(seed=0))
-    return losses.RobustLoss(base, uncertainty=losses.uncertainty.TopK(4))
-
-
-@on_every_backend
-def test_a_file_of_a_robust_loss_over_a_base_with_a_random_miner_keeps_where_the_draws_are(tmp_path):
-    inputs = keras.Input((6,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
-    model.compile("sgd", loss=robust_with_a_random_miner())
-    model.fit(batch(), LABELS, batch_size=len(LABELS), epochs=2, verbose=0, shuffle=False)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    (miner,), (other,) = (one.loss_layers for one in (model, again))
-    made = pairs.all_pairs(LABELS, batch())
-    np.testing.assert_array_equal(numbers(miner(made).negative), numbers(other(made).negative))
 
 
 def test_more_pairs_than_there_are_is_an_error():

@@ -7,7 +7,7 @@ import pytest
 from tests.backend import fast, numbers, traced
 from tests.losses.loops import others_of
 from tests.miners import loops
-from tfdml import losses, miners, models, pairs
+from tfdml import losses, miners, pairs
 from tfdml.miners.distance_weighted import inverse_density
 
 backends = pytest.mark.backends
@@ -142,19 +142,3 @@ def test_a_sphere_of_fewer_than_three_dimensions_is_refused(dim):
     for call in (miners.DistanceWeighted(), lambda p: miners.log_sphere_density(1.0, p.anchors.shape[1])):
         with pytest.raises(ValueError, match=f"dimension {dim}, expected 3 or more"):
             call(made)
-
-
-@pytest.mark.slow
-@backends
-def test_a_model_saves_the_state_of_the_draws_and_a_copy_continues_them(tmp_path):
-    x = on_sphere(len(LABELS), 4)
-    inputs = keras.Input((4,))
-    model = models.EmbeddingModel(inputs, keras.layers.UnitNormalization()(keras.layers.Dense(4)(inputs)))
-    model.compile("sgd", loss=losses.MarginLoss(miner=miners.DistanceWeighted(seed=1)))
-    model.fit(x, LABELS, batch_size=len(x), epochs=2, verbose=0, shuffle=False)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    for one in (model, again):
-        one.fit(x, LABELS, batch_size=len(x), epochs=2, verbose=0, shuffle=False)
-    for one, other in zip(model.get_weights(), again.get_weights(), strict=True):
-        np.testing.assert_array_equal(one, other)

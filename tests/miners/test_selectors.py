@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import XLA, compiled, fast, numbers
+from tests.backend import fast, numbers
 from tests.losses.loops import chosen_negatives, distances, others_of
-from tfdml import losses, miners, models, pairs
+from tfdml import miners, pairs
 from tfdml.miners import selectors
 
 pytestmark = pytest.mark.backends
@@ -89,36 +89,3 @@ def test_random_negatives_with_one_seed_are_the_same_and_differ_from_batch_to_ba
     draws = [numbers(selector(made, d)(p)) for selector in (one, other, one)]
     np.testing.assert_array_equal(draws[0], draws[1])
     assert (draws[0] != draws[2]).any()
-
-
-@pytest.mark.slow
-def test_a_loss_hands_the_layer_of_random_negatives_to_the_model(tmp_path):
-    loss = losses.TripletLoss(negatives=miners.RandomNegatives(seed=1))
-    assert loss.layers == [loss.settings["negatives"]]
-    inputs = keras.Input((3,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(2)(inputs))
-    model.compile("sgd", loss=loss, jit_compile=XLA)
-    history = model.fit(X, LABELS, batch_size=len(X), epochs=3, verbose=0, shuffle=False)
-    assert np.isfinite(history.history["loss"]).all()
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    state = numbers(again.loss.settings["negatives"].seed_generator.state)
-    np.testing.assert_array_equal(state, numbers(loss.settings["negatives"].seed_generator.state))
-
-
-@pytest.mark.slow
-def test_the_triplet_loss_of_random_negatives_is_finite_compiled():
-    loss = losses.TripletLoss(negatives=miners.RandomNegatives(seed=1))
-    value = numbers(compiled(lambda v: losses.functional.triplet(pairs.all_pairs(LABELS, v), negatives=_seeded))(X))
-    assert np.isfinite(value).all()
-    assert 0 < numbers(loss(LABELS, X)) < 2 * numbers(losses.TripletLoss(normalize="active")(LABELS, X))
-
-
-@pytest.mark.parametrize(
-    "negatives",
-    [miners.hardest_negatives, miners.semi_hard_negatives, miners.RandomNegatives(seed=2)],
-)
-def test_a_loss_keeps_its_selector_in_its_config(negatives):
-    loss = losses.TripletLoss(negatives=negatives)
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
-    assert again.get_config() == loss.get_config()

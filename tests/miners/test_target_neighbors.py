@@ -69,8 +69,6 @@ def test_lists_of_another_form_are_refused(neighbors):
         miners.TargetNeighbors(neighbors=neighbors)
 
 
-def test_fewer_than_one_target_is_refused():
-    with pytest.raises(ValueError, match="k=0"):
-        miners.TargetNeighbors.nearest(FEATURES, LABELS, k=0)
+def test_another_number_of_labels_is_refused():
     with pytest.raises(ValueError, match="labels"):
         miners.TargetNeighbors.nearest(FEATURES, LABELS[:3])

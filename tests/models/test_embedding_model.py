@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.backend import BACKEND, XLA, numbers
+from tests.backend import BACKEND, numbers
 from tfdml import layers, losses, miners, models, samplers
 
 pytestmark = pytest.mark.backends
@@ -231,23 +231,6 @@ def test_a_file_keeps_which_layers_losses_share(batch, tmp_path, make_losses, ke
     assert numbers(again.optimizer.iterations) == 2
     for ours, theirs in zip(again.variables, model.variables, strict=True):
         np.testing.assert_array_equal(numbers(ours), numbers(theirs))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [*EAGER, {"jit_compile": XLA}])
-def test_evaluation_leaves_random_miners_as_they_are(batch, options):
-    inputs = keras.Input((3,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(2)(inputs))
-    model.compile("sgd", loss=losses.ContrastiveLoss(miner=miners.BalancedPairs(seed=0)), **options)
-    model.train_on_batch(*batch)
-    before = [numbers(variable) for layer in model.loss_layers for variable in layer.variables]
-    found = {float(model.evaluate(*batch, verbose=0)) for _ in range(2)}
-    found |= {float(model.test_on_batch(*batch)) for _ in range(2)}
-    assert len(found) == 1
-    after = [numbers(variable) for layer in model.loss_layers for variable in layer.variables]
-    np.testing.assert_array_equal(before, after)
-    model.train_on_batch(*batch)
-    assert not np.array_equal(before, [numbers(v) for layer in model.loss_layers for v in layer.variables])
 
 
 @pytest.mark.slow

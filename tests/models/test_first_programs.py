@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from tests.backend import BACKEND, XLA, numbers
-from tfdml import layers, losses, miners, models, pairs, samplers
+from tfdml import evaluation, layers, losses, miners, models, pairs, samplers
+from tfdml.datasets import LabeledSet
 
 pytestmark = pytest.mark.backends
 
@@ -236,6 +237,26 @@ def test_text_lists_and_numbers_in_place_of_labels_are_errors_that_say_how_to_nu
     assert unchanged(model, r"dtype string.* Number them with np\.unique", taken(X, words), shuffle=False)
     with pytest.raises(ValueError, match=r"Received labels of shape \(\)"):
         losses.ContrastiveLoss()(3, X)
+
+
+def test_exchanged_arguments_are_an_error_that_says_the_order_and_what_fits_both_ways_is_none():
+    model, message = make(losses.ContrastiveLoss()), r"labels of shape \(.*3\) for an input .*Exchange the two"
+    for labels in (Y, Y[:, None]):
+        assert unchanged(model, message, labels, X)
+        assert unchanged(model, message, X, Y, validation_data=(labels, X))
+        assert unchanged(model, message, taken(labels, X), shuffle=False)
+        for method in (model.evaluate, model.train_on_batch, model.test_on_batch):
+            with pytest.raises(ValueError, match=message):
+                method(labels, X)
+    with pytest.raises(ValueError, match=r"a model of type ndarray, expected embed\(model, data\)"):
+        models.embed(X, model)
+    for exchanged in ((Y, X), (X, model), (LabeledSet(images=X, labels=Y, class_names=tuple("abcdefgh")), model)):
+        with pytest.raises(ValueError, match=r"in this order, expected a model and a labeled set, .*Exchange the two"):
+            evaluation.evaluate(*exchanged)
+    inputs = keras.Input((1,))
+    column = models.EmbeddingModel(inputs, keras.layers.Dense(4)(inputs))
+    column.compile("sgd", loss=losses.ContrastiveLoss())
+    column.fit(X[:, :1], Y[:, None], verbose=0)
 
 
 def test_a_class_in_place_of_a_loss_leaves_the_earlier_compile_as_it_was():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.programs import result_of
+from tests.programs import replicas, result_of
 
 pytestmark = pytest.mark.slow
 
@@ -21,33 +21,7 @@ def assert_same_training(one, other):
         np.testing.assert_allclose(weights, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "a loss",
-        "a learning rate",
-        "a memory",
-        "proxies",
-        "sampled proxies",
-        "blocks of anchors",
-        "micro-batches",
-        "LoRA",
-        "pairs",
-        "a sum over anchors",
-        "values of anchors",
-        "a weighted sum",
-        "a sum of Keras",
-        "a name of Keras",
-        "a function of a scalar",
-        "a loss of a scalar",
-        "regularized weights",
-        "clipped gradients",
-        "gradients clipped together",
-        "clipped values",
-        "averaged weights",
-        "decayed weights",
-    ],
-)
+@pytest.mark.parametrize("name", [*replicas.SAME, "pairs"])
 def test_two_replicas_compare_the_whole_batch_as_one_device_does(found, name):
     assert_same_training(found[f"{name} on replicas"], found[f"{name} on one device"])
 

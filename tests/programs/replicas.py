@@ -21,6 +21,11 @@ SGD = keras.optimizers.SGD
 SAMPLER = samplers.GroupSampler(classes_per_batch=4, examples_per_class=4, seed=0)
 
 
+def scaled(initial_scale, **options):
+    """SGD of a loss whose scale doubles after every second finite step, and is halved after an overflow."""
+    return keras.optimizers.LossScaleOptimizer(SGD(0.1, **options), initial_scale, dynamic_growth_steps=2)
+
+
 def plain():
     """A loss without state."""
     return losses.ContrastiveLoss(negative_margin=4.0)
@@ -134,6 +139,8 @@ SAME = {
     "clipped gradients": (plain, {"optimizer": lambda: SGD(0.1, clipnorm=0.3)}),
     "gradients clipped together": (plain, {"optimizer": lambda: SGD(0.1, global_clipnorm=0.3)}),
     "clipped values": (plain, {"optimizer": lambda: SGD(0.1, clipvalue=0.05)}),
+    "scaled losses": (plain, {"optimizer": lambda: scaled(2.0**10, global_clipnorm=0.3)}),
+    "scaled losses that overflow": (plain, {"optimizer": lambda: scaled(2.0**127)}),
     "averaged weights": (plain, {"optimizer": lambda: SGD(0.1, use_ema=True, ema_momentum=0.5)}),
     "decayed weights": (plain, {"optimizer": lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1, epsilon=1e-3)}),
 }

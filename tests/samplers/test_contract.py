@@ -300,93 +300,9 @@ def test_settings_are_frozen_and_equal_settings_are_equal(row):
 
 
 @every_class
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (dict(classes_per_batch=0), r"Received classes_per_batch=0, expected a whole number of at least 1\."),
-        (dict(classes_per_batch=-3), "Received classes_per_batch=-3"),
-        (dict(classes_per_batch=4.0), r"Received classes_per_batch=4\.0, expected a whole number"),
-        (dict(classes_per_batch=True), "Received classes_per_batch=True"),
-        (dict(examples_per_class=0), "Received examples_per_class=0"),
-        (dict(examples_per_class="4"), "Received examples_per_class='4'"),
-        (dict(short_classes="keep"), "Received short_classes='keep', expected one of 'drop', 'repeat', 'error'"),
-        (
-            dict(seed=None),
-            "Received seed=None, expected a whole number from -9223372036854775808 to 9223372036854775807",
-        ),
-        (dict(seed=2**63), "Received seed=9223372036854775808"),
-        (dict(seed=1.5), r"Received seed=1\.5"),
-    ],
-)
-def test_bad_settings_are_refused_when_the_sampler_is_made(make, settings, message):
-    with pytest.raises(ValueError, match=message):
-        make(**{"classes_per_batch": 4, "examples_per_class": 3, **settings})
-
-
-@every_class
 def test_settings_go_by_their_names(make):
     with pytest.raises(TypeError, match="positional"):
         make(4, 3)
-
-
-@every_sampler_by_row
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        (LABELS.astype("float32"), "Received labels of dtype float32, expected integers. Convert whole numbers"),
-        (LABELS.astype(str), "Received labels of dtype <U"),
-        (LABELS > 3, "Received labels of dtype bool"),
-        (np.stack([LABELS, LABELS], 1), r"Received labels of shape \(90, 2\), expected \(n,\)"),
-        ([], r"Received labels of shape \(0,\)"),
-        (3, r"Received labels of shape \(\)"),
-        (LABELS.astype(np.uint64) + np.uint64(2**63), "Received labels up to 92233720368547758"),
-    ],
-)
-def test_bad_labels_are_refused_at_the_call(row, labels, message):
-    with pytest.raises(ValueError, match=message):
-        row.sampler.index_batches(labels)
-    with pytest.raises(ValueError, match=message):
-        row.sampler.batches(np.zeros(len(LABELS)), labels)
-
-
-@pytest.mark.parametrize(
-    ("place", "message"),
-    [
-        (dict(start=-1), "Received start=-1, expected a whole number of at least 0"),
-        (dict(start=2.0), r"Received start=2\.0"),
-        (dict(num_shards=0), "Received num_shards=0"),
-        (dict(num_shards=2, shard_index=2), r"Received shard_index=2, expected a whole number from 0 to 1\."),
-        (dict(num_shards=2, shard_index=-1), "Received shard_index=-1"),
-        (dict(start=2**64), f"Received start={2**64} with num_shards=1, whose batch numbers exceed int64"),
-        (dict(start=2**40, num_shards=2**23), f"Received start={2**40} with num_shards={2**23}"),
-        (dict(num_shards=2**64), f"Received start=0 with num_shards={2**64}"),
-        (dict(start=np.int64(2**62), num_shards=np.int64(4), shard_index=3), f"Received start={2**62}"),
-        (dict(shard_index=1), r"Received shard_index=1, expected a whole number from 0 to 0\."),
-    ],
-)
-def test_a_bad_start_or_shard_is_refused_at_the_call(place, message):
-    with pytest.raises(ValueError, match=message):
-        GROUP.index_batches(LABELS, **place)
-    with pytest.raises(ValueError, match=message):
-        GROUP.batches(LABELS, LABELS, **place)
-
-
-@every_class
-def test_more_classes_than_there_are_is_an_error_that_says_what_to_do(make):
-    labels = np.repeat(np.arange(60), [4] * 50 + [3] * 10)
-
-    def error(classes_per_batch, short_classes):
-        sampler = make(classes_per_batch=classes_per_batch, examples_per_class=4, short_classes=short_classes)
-        with pytest.raises(ValueError, match="classes_per_batch") as raised:
-            sampler.index_batches(labels)
-        return str(raised.value)
-
-    assert error(55, "drop") == (
-        "Received classes_per_batch=55, but only 50 classes have at least examples_per_class=4 examples. "
-        "Lower one of the two, or pass short_classes='repeat'."
-    )
-    only_60 = "Received classes_per_batch=64, but labels have only 60 classes. Lower it."
-    assert error(64, "drop") == error(64, "repeat") == only_60
 
 
 @every_class

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.samplers.frequencies import largest_z, take
+from tests.samplers.frequencies import take
 from tfdml import samplers
 
 COUNTS = np.array([4, 5, 9, 3, 6, 2])
@@ -28,17 +28,6 @@ def test_support_comes_first_class_by_class_and_queries_follow_in_the_same_order
         assert (asked == classes[:, None]).all()
 
 
-@pytest.mark.slow
-def test_pairs_are_as_frequent_as_in_a_group_of_shots_and_queries_together():
-    kept = COUNTS[LABELS] >= 3
-    probabilities = EPISODES.pair_probabilities(LABELS)
-    q = np.zeros((len(LABELS), len(LABELS)))
-    q[np.ix_(kept, kept)] = probabilities.of(LABELS[kept])
-    assert q.sum() == pytest.approx(1)
-    assert q[LABELS == 0][:, LABELS == 2][0, 0] == pytest.approx(3 * 2 / (5 * 4 * 8 * 4 * 9))  # m (n-1) / ...
-    assert largest_z(take(EPISODES, LABELS, 30_000), LABELS, q) < 4.5
-
-
 def test_a_query_and_a_support_row_of_a_class_are_any_two_of_its_examples():
     rows = take(EPISODES, LABELS, 30_000)
     support, query = rows[:, 0], rows[:, 3]
@@ -49,29 +38,6 @@ def test_a_query_and_a_support_row_of_a_class_are_any_two_of_its_examples():
     seen = np.array([times[pair] for pair in pairs])
     assert seen.sum() == of_class.sum()
     assert ((seen - seen.mean()) ** 2 / seen.mean()).sum() < 65  # Chi-square with 29 degrees of freedom, p = 1e-4.
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (dict(ways=1), "Received ways=1, expected a whole number of at least 2"),
-        (dict(shots=0), "Received shots=0, expected a whole number of at least 1"),
-        (dict(queries=0), "Received queries=0"),
-        (dict(queries=1.5), r"Received queries=1\.5"),
-        (dict(seed=None), "Received seed=None"),
-        (dict(short_classes="repeat"), "Received short_classes='repeat', expected 'drop' or 'error'. Lower shots"),
-    ],
-)
-def test_bad_settings_are_refused_when_the_sampler_is_made(settings, message):
-    with pytest.raises(ValueError, match=message):
-        samplers.EpisodeSampler(**{"ways": 3, "shots": 1, "queries": 2, **settings})
-
-
-def test_too_few_classes_are_an_error_that_says_what_to_do():
-    sampler = samplers.EpisodeSampler(ways=5, shots=2, queries=2)
-    message = "Received ways=5, but only 4 of 6 classes have shots + queries = 2 + 2 examples. Lower one of the three."
-    with pytest.raises(ValueError, match=re.escape(message)):
-        sampler.index_batches(LABELS)
 
 
 def test_short_classes_never_come_or_are_an_error():

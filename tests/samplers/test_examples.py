@@ -7,7 +7,7 @@ import psutil
 import pytest
 import tensorflow as tf
 
-from tfdml import importance, samplers
+from tfdml import samplers
 from tfdml.datasets import loading
 
 LABELS = np.repeat(np.arange(6), 5)
@@ -110,23 +110,3 @@ def test_nan_images_are_refused_at_the_call(dtype):
     images[[17, 23], 0, 1] = np.nan
     with pytest.raises(ValueError, match="NaN in the data, first in row 17"):
         GROUP.batches(images, LABELS)
-
-
-def test_masked_labels_and_data_are_refused_and_a_mask_of_none_passes():
-    sampler = samplers.UniformSampler(batch_size=2, seed=0)
-    labels, images = np.array([0, 0, 1, 1]), np.arange(8.0).reshape(4, 2)
-    hidden, shown = np.ma.masked_equal(images, 3.0), np.ma.masked_equal(images, -1.0)
-    expected = next(sampler.batches(images, labels).as_numpy_iterator())
-    found = next(sampler.batches((shown, images), np.ma.masked_array(labels)).as_numpy_iterator())
-    np.testing.assert_array_equal(found[0][0], expected[0])
-    for data in (hidden, (images, hidden), {"image": hidden}):
-        with pytest.raises(ValueError, match="Received data with 1 masked entries"):
-            sampler.batches(data, labels)
-    with pytest.raises(ValueError, match="Received data with 1 masked entries"):
-        sampler.batches(hidden, labels, load=lambda key: key)
-    with pytest.raises(ValueError, match="Received labels with 2 masked entries"):
-        sampler.index_batches(np.ma.masked_equal(labels, 1))
-    with pytest.raises(ValueError, match="Received labels with 2 masked entries"):
-        importance.simulated_probabilities(sampler, np.ma.masked_equal(labels, 1))
-    with pytest.raises(ValueError, match="Received embeddings with 1 masked entries"):
-        samplers.ClassCenters(labels, dim=2).refresh(hidden, labels)

@@ -1,13 +1,10 @@
 """Batches of super-classes: what stands where, and how likely pairs are."""
 
-import re
-
 import numpy as np
 import pytest
 
-from tests.samplers.frequencies import largest_z, take
+from tests.samplers.frequencies import take
 from tfdml import samplers
-from tfdml.importance.probabilities import hierarchical_probabilities
 
 COUNTS = np.array([2, 3, 4, 2, 5, 3, 6, 2, 4, 1, 7])
 SUPER_CLASSES = np.array([5, 7, 5, 9, 7, 9, 5, 9, 9, 5, 2])
@@ -58,27 +55,6 @@ def test_probabilities_are_those_worked_by_hand():
     assert q.sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize(
-    ("changes", "kept"),
-    [
-        pytest.param({}, KEPT, marks=pytest.mark.slow),
-        pytest.param(dict(super_classes_per_batch=3), KEPT, marks=pytest.mark.slow),
-        pytest.param(dict(classes_per_super_class=3), KEPT & ~np.isin(LABELS, [1, 4]), marks=pytest.mark.slow),
-        pytest.param(dict(super_classes_per_batch=1), KEPT, marks=pytest.mark.slow),
-        (dict(classes_per_super_class=1), LABELS != 9),
-        pytest.param(dict(examples_per_class=1), LABELS != 10, marks=pytest.mark.slow),
-        (dict(examples_per_class=3, short_classes="repeat"), LABELS != 10),
-    ],
-    ids=["smallest super-classes", "all super-classes", "larger ones", "one", "of one class", "one example", "repeat"],
-)
-def test_pairs_are_as_frequent_as_promised(changes, kept):
-    sampler = make(**changes)
-    q = full(sampler.pair_probabilities(LABELS), kept, LABELS)
-    if sampler.short_classes == "drop":  # A pair of a row and itself is none.
-        assert q.sum() == pytest.approx(1)
-    assert largest_z(take(sampler, LABELS, 15_000), LABELS, q) < 4.5
-
-
 def test_pairs_that_never_come_have_no_importance_and_it_says_so():
     together = "never draws class 1 together with class 4"
     with pytest.raises(ValueError, match=together):
@@ -109,54 +85,3 @@ def test_class_ids_may_be_any_and_classes_without_examples_change_nothing():
     ids = np.arange(11) * 2**40 - 5
     known = dict(zip(ids.tolist(), SUPER_CLASSES.tolist(), strict=True)) | {1: 3, 2: 3}
     np.testing.assert_array_equal(take(make(super_classes=known), ids[LABELS], 5), take(HIERARCHY, LABELS, 5))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (dict(super_classes_per_batch=0), "Received super_classes_per_batch=0, expected a whole number of at least 1"),
-        (dict(classes_per_super_class=2.0), r"Received classes_per_super_class=2\.0"),
-        (dict(examples_per_class=-1), "Received examples_per_class=-1"),
-        (dict(short_classes="keep"), "Received short_classes='keep', expected one of 'drop', 'repeat', 'error'"),
-        (dict(seed=2**63), "Received seed=9223372036854775808"),
-        (dict(super_classes=[0.5, 1.0]), r"Received super_classes of shape \(2,\) and type float64, expected an array"),
-        (dict(super_classes=["a", "b"]), "expected an array of integers indexed by class id, or a dict"),
-        (dict(super_classes={}), "Received super_classes of shape"),
-        (dict(super_classes={0: "a"}), "Received super_classes of shape"),
-        (dict(super_classes=np.zeros((2, 3), int)), r"Received super_classes of shape \(2, 3\)"),
-        (dict(super_classes=3), r"Received super_classes of shape \(\)"),
-    ],
-)
-def test_bad_settings_are_refused_when_the_sampler_is_made(changes, message):
-    with pytest.raises(ValueError, match=message):
-        make(**changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            dict(super_classes=SUPER_CLASSES[:8]),
-            "Received super_classes of 8 classes without class 8 (2 of 10 classes are missing), expected the "
-            "super-class of every class.",
-        ),
-        (
-            dict(super_classes_per_batch=4),
-            "Received super_classes_per_batch=4, but only 3 of 4 super-classes have at least classes_per_super_class=2 "
-            "classes with examples_per_class=2 examples. Lower one of the three, or pass short_classes='repeat'.",
-        ),
-        (dict(examples_per_class=9), "but only 0 of 4 super-classes have at least"),
-        (dict(short_classes="error"), "but 1 of 11 classes have fewer examples (class 9 has 1)."),
-    ],
-)
-def test_labels_that_do_not_fit_are_an_error_that_says_what_to_do(changes, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        make(**changes).index_batches(LABELS)
-
-
-def test_the_closed_form_refuses_what_cannot_be_drawn():
-    settings = dict(super_classes_per_batch=2, classes_per_super_class=2, examples_per_class=2)
-    with pytest.raises(ValueError, match="Received 4 super-classes with 1 classes at least, expected 2 or more"):
-        hierarchical_probabilities(COUNTS, SUPER_CLASSES, **settings)
-    with pytest.raises(ValueError, match="without class 8"):
-        hierarchical_probabilities(COUNTS, SUPER_CLASSES[:8], **settings)

@@ -1,7 +1,6 @@
 """Pairs are drawn as frequently as Q says."""
 
 import functools
-import re
 
 import numpy as np
 import pytest
@@ -10,9 +9,21 @@ from scipy import stats
 from tfdml import samplers
 
 BATCHES = 20_000
-COUNTS = np.array([2, 3, 1, 4, 6, 9])
-LABELS = np.random.default_rng(3).permutation(np.repeat(10 * np.arange(6), COUNTS))
+COUNTS = np.array([2, 3, 1, 4, 3, 5, 2, 4])
+LABELS = np.random.default_rng(3).permutation(np.repeat(10 * np.arange(8), COUNTS))
+SUPER_CLASSES = {0: 7, 10: 7, 20: 7, 30: 5, 40: 5, 50: 9, 60: 5, 70: 9}
 GROUP = {"classes_per_batch": 3, "examples_per_class": 2, "seed": 5}
+
+
+def mixed(*parts):
+    return samplers.MixedSampler(samplers=parts, weights=(3, 1), seed=0)
+
+
+def hierarchical(**changes):
+    settings = {"super_classes_per_batch": 2, "classes_per_super_class": 2, "examples_per_class": 2, **changes}
+    return samplers.HierarchicalSampler(super_classes=SUPER_CLASSES, seed=3, **settings)
+
+
 DESIGNS = {
     "group": samplers.GroupSampler(**GROUP),
     "group of repeated examples": samplers.GroupSampler(
@@ -24,6 +35,18 @@ DESIGNS = {
         pairs_per_batch=8, positive_fraction=0.8, short_classes="negatives", seed=5
     ),
     "uniform": samplers.UniformSampler(batch_size=7, seed=5),
+    "episodes": samplers.EpisodeSampler(ways=3, shots=1, queries=2, seed=4),
+    "a mixture": mixed(samplers.GroupSampler(**GROUP), samplers.UniformSampler(batch_size=6)),
+    "a mixture that drops classes": mixed(
+        samplers.GroupSampler(classes_per_batch=2, examples_per_class=3), samplers.UniformSampler(batch_size=6)
+    ),
+    "super-classes": hierarchical(),
+    "all super-classes": hierarchical(super_classes_per_batch=3),
+    "one super-class": hierarchical(super_classes_per_batch=1),
+    "larger super-classes": hierarchical(super_classes_per_batch=1, classes_per_super_class=3),
+    "super-classes of one class": hierarchical(classes_per_super_class=1),
+    "super-classes of single examples": hierarchical(examples_per_class=1),
+    "super-classes of repeated examples": hierarchical(examples_per_class=3, short_classes="repeat"),
 }
 every_design = pytest.mark.parametrize("sampler", DESIGNS.values(), ids=DESIGNS)
 
@@ -88,30 +111,3 @@ def test_rows_of_a_pair_are_adjacent_and_positive_with_their_probability():
     assert 20 not in LABELS[rows]
     with_singles = next(iter(DESIGNS["pairs with single examples"].index_batches(LABELS).batch(400))).numpy()
     assert 20 in LABELS[with_singles]
-
-
-@pytest.mark.parametrize(
-    ("message", "make"),
-    {
-        "positive_fraction=0, expected a number above 0 and below 1": lambda: pair(positive_fraction=0),
-        "positive_fraction=1.0, expected": lambda: pair(positive_fraction=1.0),
-        "positive_fraction='half', expected": lambda: pair(positive_fraction="half"),
-        "pairs_per_batch=0, expected a whole number of at least 1": lambda: pair(pairs_per_batch=0),
-        "short_classes='repeat', expected one of 'drop', 'negatives', 'error'": lambda: pair(short_classes="repeat"),
-        "1 classes of one example (class 20), which have no": lambda: pair(short_classes="error").index_batches(LABELS),
-        "2 classes of one example each, expected one with two": lambda: pair().index_batches([0, 1]),
-        "labels with 1 class that can be drawn, expected two": lambda: pair().index_batches([0, 0, 1]),
-        "batch_size=0, expected a whole number of at least 1": lambda: samplers.UniformSampler(batch_size=0),
-        "batch_size=9, but only 3 examples. Lower it": lambda: samplers.UniformSampler(batch_size=9).index_batches(
-            [1, 1, 2]
-        ),
-        "seed=0.5, expected a whole number": lambda: samplers.UniformSampler(batch_size=3, seed=0.5),
-    }.items(),
-)
-def test_bad_settings_are_refused_at_the_call(message, make):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        make()
-
-
-def pair(**settings):
-    return samplers.PairSampler(**{"pairs_per_batch": 2, "positive_fraction": 0.5, **settings})

@@ -69,24 +69,6 @@ def test_parts_of_two_sets_and_of_listed_pairs_have_their_labels():
     np.testing.assert_array_equal(labels, whole[8:])
 
 
-@pytest.mark.parametrize(
-    ("place", "message"),
-    [
-        (dict(num_parts=0), "Received num_parts=0"),
-        (dict(num_parts=2, part_index=2), "Received part_index=2, expected a whole number from 0 to 1"),
-        (dict(num_parts=5), "Received num_parts=5 for batches of 12 rows, expected a number of parts that divides"),
-        (dict(start=-1), "Received start=-1"),
-        (dict(num_shards=2, shard_index=2), "Received shard_index=2"),
-    ],
-)
-def test_a_bad_part_is_refused_at_the_call(place, message):
-    for make in (GROUP.index_batches, GROUP.index_source):
-        with pytest.raises(ValueError, match=message):
-            make(LABELS, **place)
-    with pytest.raises(ValueError, match=message):
-        GROUP.batches(X, LABELS, **place)
-
-
 def test_a_batch_before_the_first_is_an_error():
     with pytest.raises(ValueError, match="Received t=-1"):
         GROUP.index_source(LABELS)[-1]

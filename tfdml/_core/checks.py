@@ -6,7 +6,7 @@ import inspect
 import numbers
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -33,19 +33,45 @@ def require(condition: bool, received: str, expected: str) -> None:
 def require_positive(**values: Any) -> None:
     """Raise a ValueError unless every argument, such as `require_positive(scale=scale)`, is a number above 0."""
     for name, value in values.items():
-        require(value > 0, f"{name}={value!r}", "a number above 0")
+        require(_is_number(value) and value > 0, f"{name}={value!r}", "a number above 0")
 
 
 def require_number(name: str, value: Any) -> None:
     """Raise a ValueError unless `value` is a finite real number."""
-    is_number = isinstance(value, numbers.Real) or getattr(value, "shape", None) == ()
-    require(is_number and bool(np.isfinite(float(value))), f"{name}={value!r}", "a finite number")
+    require(_is_number(value) and bool(np.isfinite(float(value))), f"{name}={value!r}", "a finite number")
+
+
+def _is_number(value):
+    return isinstance(value, numbers.Real) or getattr(value, "shape", None) == ()
+
+
+def require_declared(function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Raise a ValueError for an argument of a constructor that is declared as a number or a seed, and is none."""
+    try:
+        given = inspect.signature(function).bind_partial(None, *arguments, **options)
+    except TypeError:  # the call itself says which option it does not know
+        return
+    for name, value in given.arguments.items():
+        declared = given.signature.parameters[name].annotation
+        text = declared if isinstance(declared, str) else inspect.formatannotation(declared)
+        kind, *others = text.split(" | ")
+        if kind == "float" and not _is_declared(value, others):
+            require_number(name, value)
+        elif name == "seed" and not _is_declared(value, others):
+            require_seed(value)
+
+
+def _is_declared(value, kinds):
+    """Whether a value is None or text where these are declared, or a function or layer where something else is."""
+    if value is None or isinstance(value, str):
+        return ("None" if value is None else "str") in kinds
+    return callable(value) and bool({*kinds} - {"None", "str"})
 
 
 def require_fraction(**values: Any) -> None:
     """Raise a ValueError unless every argument, such as `require_fraction(momentum=momentum)`, is in (0, 1]."""
     for name, value in values.items():
-        require(0 < value <= 1, f"{name}={value!r}", "a number above 0 and at most 1")
+        require(_is_number(value) and 0 < value <= 1, f"{name}={value!r}", "a number above 0 and at most 1")
 
 
 def require_one_of(choices: Sequence[Any], **values: Any) -> None:

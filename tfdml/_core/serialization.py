@@ -6,6 +6,8 @@ from typing import Any, Self
 
 import keras
 
+from tfdml._core.checks import require_declared
+
 serializable = keras.saving.register_keras_serializable("tfdml")
 
 
@@ -16,7 +18,12 @@ def is_registered(thing: Any) -> bool:
 
 
 class Settings:
-    """`get_config` and `from_config` for a dataclass."""
+    """`get_config` and `from_config` for a dataclass, whose declared numbers are finite numbers."""
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        """An object whose settings are as they are declared."""
+        require_declared(cls.__init__, arguments, options)
+        return super().__new__(cls)
 
     def get_config(self) -> dict[str, Any]:
         """The settings by name."""

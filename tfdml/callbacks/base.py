@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import are_all_the_same, labels_of, require, require_whole
+from tfdml._core.checks import are_all_the_same, labels_of, require, require_number, require_whole
 from tfdml.models.devices import variables_of
 from tfdml.typing import Examples
 
@@ -35,6 +35,8 @@ class Scheduled(Callback):
     def __init__(self, *, every: int, max_time_fraction: float | None, prefix: str, at_sign: str) -> None:
         super().__init__()
         require_whole("every", every, 1)
+        if max_time_fraction is not None:
+            require_number("max_time_fraction", max_time_fraction)
         require(
             max_time_fraction is None or 0 < max_time_fraction < 1,
             f"max_time_fraction={max_time_fraction!r}",

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import keras
 
 from tfdml._core.atomic import recovered
-from tfdml._core.checks import require, require_one_of
+from tfdml._core.checks import require_number, require_one_of
 from tfdml.callbacks.base import non_finite_variable
 from tfdml.export.saved_model import as_export_path, require_export_options, require_tensorflow, saved_model
 from tfdml.typing import FilePath
@@ -81,7 +81,8 @@ class ExportBest(keras.callbacks.Callback):
     ):
         super().__init__()
         require_one_of(("max", "min"), mode=mode)
-        require(best is None or not math.isnan(best), f"best={best}", "a number or None")
+        if best is not None:
+            require_number("best", best)
         require_export_options(**options)
         require_tensorflow()
         self.path, self.monitor, self.mode, self.best = as_export_path(path), monitor, mode, best

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 _NAMES = ("precision@1", "r_precision", "map@r", "mrr", "map", "queries", "skipped", "time_fraction")
+_NUMBERS = (
+    "numbers, such as images. Pass files as a labeled set: tfdml.datasets.folder or "
+    "tfdml.datasets.LabeledSet(paths=, labels=, class_names=, load=)"
+)
 _CHECKED_QUERIES = 1_000  # of an approximate search, searched exactly, too
 
 
@@ -60,7 +64,8 @@ class RetrievalEvaluation(Scheduled):
         [0.8, 0.8]
 
     Args:
-        data: a labeled set, a pair `(x, labels)` of arrays, or a finite `tf.data.Dataset` of batches `(x, labels)`.
+        data: a labeled set, a pair `(x, labels)` of arrays, or a finite `tf.data.Dataset` of batches `(x, labels)`; x
+            may be texts.
         gallery: the same, to search in; None to search in `data`.
         model: the network to evaluate, if it is not the model in training but has its layers, such as
             `keras.Model(model.input, model.output["embedding"])` of a model with several outputs.
@@ -106,6 +111,11 @@ class RetrievalEvaluation(Scheduled):
         self.network, self.index, self.sample = model, index_builder(index), sample
         self._embed_queries, self._embed_gallery = (embedder(x, batch_size) for x in (self.data, self.gallery))
 
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Begin to measure time; a ValueError for texts where the network takes numbers, such as names of files."""
+        super().on_train_begin(logs)
+        self._models_of(self.network or self.model)
+
     def evaluate(self, model: keras.Model) -> dict[str, float]:
         """Metrics of a model without the prefix: the dict of `tfdml.metrics.retrieval`."""
         return self._measured(*self._embedded(model))
@@ -122,9 +132,18 @@ class RetrievalEvaluation(Scheduled):
 
     def _embedded(self, model):
         """Queries and gallery as `Embedded`; the gallery is None for queries that are searched among themselves."""
-        query_model, gallery_model = query_and_gallery_models(model, has_gallery=self.gallery is not None)
+        query_model, gallery_model = self._models_of(model)
         queries = self._embed_queries(query_model)
         return queries, None if self.gallery is None else self._embed_gallery(gallery_model)
+
+    def _models_of(self, model):
+        """The networks of queries and of the gallery, which take texts where there are texts."""
+        networks = query_and_gallery_models(model, has_gallery=self.gallery is not None)
+        for network, data in zip(networks, (self.data, self.gallery), strict=True):
+            inputs = getattr(network, "inputs", None) or []
+            if inputs and isinstance(data, tuple) and data[0].dtype == object:
+                require(any(x.dtype == "string" for x in inputs), f"texts for an input of {inputs[0].dtype}", _NUMBERS)
+        return networks
 
     def _measured(self, queries, gallery):
         ks = self._ks(queries, gallery)
@@ -169,10 +188,10 @@ def _as_data(data):
     is_pair = isinstance(data, tuple | list) and len(data) == 2
     expected = "a labeled set, a pair (x, labels) of arrays, or a tf.data.Dataset of such batches"
     require(is_pair, f"data of type {type(data).__name__}", expected)
-    x, labels = np.asarray(data[0]), data[1]
+    x, labels = _as_examples(data[0]), data[1]
     received = f"{len(x)} examples and {len(labels)} labels"
     require(0 < len(x) == len(labels), received, "one label per example and at least one")
-    _require_numbers(x)
+    _require_numbers_or_texts(x)
     return x, as_ids(labels, "labels", len(x))
 
 
@@ -187,13 +206,15 @@ def _require_finite_pairs(dataset):
     )
 
 
-def _require_numbers(x):
-    require(
-        x.dtype.kind in "biuf",
-        f"examples of dtype {x.dtype}",
-        "numbers, such as images. Pass files as a labeled set: tfdml.datasets.folder or "
-        "tfdml.datasets.LabeledSet(paths=, labels=, class_names=, load=)",
-    )
+def _as_examples(x):
+    """Examples as an array; texts as objects, the only form that Keras takes."""
+    x = np.asarray(x)
+    return x.astype(object) if x.dtype.kind in "US" else x
+
+
+def _require_numbers_or_texts(x):
+    are_texts = x.dtype == object and all(isinstance(value, str | bytes) for value in x.flat)
+    require(x.dtype.kind in "biuf" or are_texts, f"examples of dtype {x.dtype}", _NUMBERS)
     if x.dtype.kind == "f" and np.isnan(x).any():
         row = int(np.argmax(np.isnan(x.reshape(len(x), -1)).any(axis=1)))
         raise ValueError(

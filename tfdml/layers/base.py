@@ -3,12 +3,12 @@
 import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
 
-from tfdml._core.checks import require
+from tfdml._core.checks import require, require_declared
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Match, Tensor
 from tfdml.pairs.comparison import Comparison
@@ -23,6 +23,11 @@ class LossLayer(keras.layers.Layer):
     """
 
     saved_arguments: ClassVar[tuple[str, ...]] = ()
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        """A layer whose options are as they are declared."""
+        require_declared(cls.__init__, arguments, options)
+        return super().__new__(cls, *arguments, **options)
 
     def __init__(self, **options: Any):
         super().__init__(**{"dtype": "float32", "autocast": False, **options})

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from tfdml._core.backends import ops
-from tfdml._core.checks import require, require_whole
+from tfdml._core.checks import require, require_seed, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Tensor
 
@@ -54,6 +54,8 @@ class Mahalanobis(keras.layers.Layer):
         super().__init__(**options)
         if rank is not None:
             require_whole("rank", rank, 1)
+        if seed is not None:
+            require_seed(seed)
         self.rank, self.normalize_trace, self.seed = rank, normalize_trace, seed
         self.initializer = None if initializer is None else keras.initializers.get(initializer)
         self.weight: Any = None

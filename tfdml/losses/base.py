@@ -9,9 +9,9 @@ import keras
 from tfdml._core.backends import has_plain_mean, ops, uncompiled, vector_jacobian
 from tfdml._core.checks import (
     require,
+    require_declared,
     require_function_or_none,
     require_miner_or_none,
-    require_number,
     require_one_of,
     require_whole,
 )
@@ -60,9 +60,7 @@ class FunctionLoss(keras.losses.Loss):
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
         """A loss whose options for one number, by their annotation, are finite numbers."""
-        for name, parameter in inspect.signature(cls.__init__).parameters.items():
-            if name in options and parameter.annotation in (float, "float"):
-                require_number(name, options[name])
+        require_declared(cls.__init__, arguments, options)
         return super().__new__(cls)
 
     def __init__(
@@ -229,15 +227,15 @@ class PairLoss(FunctionLoss):
             return ops.cast(total, self.dtype)
 
         def whole(pairs):
-            return self.reduce(self.on_pairs(pairs), sample_weight)
+            return self.reduce(self._of_batch(pairs), sample_weight)
 
         return self._evaluated(y_true, y_pred, in_blocks, whole)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         """One value per anchor, `(anchors,)`, of labels and embeddings."""
         if not self._may_be_in_blocks():
-            return self.on_pairs(self.pair(y_true, y_pred))
-        return self._evaluated(y_true, y_pred, values_in_blocks, self.on_pairs)
+            return self._of_batch(self.pair(y_true, y_pred))
+        return self._evaluated(y_true, y_pred, values_in_blocks, self._of_batch)
 
     def _evaluated(self, labels, embeddings, in_blocks, whole):
         """The result of one of two functions: of the blocks of a batch, or of the pairs of the whole batch."""
@@ -257,7 +255,7 @@ class PairLoss(FunctionLoss):
 
     def blocks(self, comparison: Comparison, size: int) -> list[Blocks]:
         """The functions in blocks of anchors whose mean this loss is; one for most losses."""
-        return [Blocks(self.on_pairs, comparison, size, self.layers_of_function)]
+        return [Blocks(self._of_batch, comparison, size, self.layers_of_function)]
 
     @property
     def layers_of_function(self) -> list[keras.Layer]:
@@ -290,13 +288,13 @@ class PairLoss(FunctionLoss):
     def reweight(self, pairs: Pairs) -> Pairs:
         """The pairs after the miner and then the importance weights; a NaN weight makes its anchor NaN."""
         pairs = _reweighted("importance", self.importance, _reweighted("miner", self.miner, pairs))
-        if _is_of_tfdml(self):  # whose weights are finite
-            return pairs
-        zeros = 0.0 * ops.sum(pairs.positive + pairs.negative, axis=1, keepdims=True)
-        return pairs._replace(anchors=pairs.anchors + ops.cast(zeros, pairs.anchors.dtype))
+        return pairs if _is_of_tfdml(self) else _with_weights_in_anchors(pairs)  # those of tfdml are finite
 
     def on_pairs(self, pairs: Pairs) -> Tensor:
         """One value per anchor, `(anchors,)`, of any `Pairs`, such as a batch against a memory, which it reweights."""
+        return self._of_batch(_with_weights_in_anchors(pairs))
+
+    def _of_batch(self, pairs):
         return self.values(self.reweight(pairs))
 
     def values(self, pairs: Pairs) -> Tensor:
@@ -364,6 +362,12 @@ def options_of(loss_class: type) -> list[str]:
         else:
             names.append(parameter.name)
     return names
+
+
+def _with_weights_in_anchors(pairs):
+    """The pairs, with an anchor of NaN where a weight of its pairs is NaN."""
+    zeros = 0.0 * ops.sum(pairs.positive + pairs.negative, axis=1, keepdims=True)
+    return pairs._replace(anchors=pairs.anchors + ops.cast(zeros, pairs.anchors.dtype))
 
 
 def _name_of(function):

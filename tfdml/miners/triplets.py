@@ -41,9 +41,6 @@ class ValidTriplets(Settings):
 
     margin: float = 0.1
 
-    def __post_init__(self):
-        require(math.isfinite(self.margin), f"margin={self.margin}", "a finite difference of cosine similarities")
-
     def __call__(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
         s = ops.stop_gradient(cosine(pairs))
@@ -76,10 +73,6 @@ class TripletViolations(ByDistance):
 
     margin: float = 0.2
     distance: Distance = "squared"
-
-    def __post_init__(self):
-        super().__post_init__()
-        require(math.isfinite(self.margin), f"margin={self.margin}", "a finite difference of distances")
 
     def __call__(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""

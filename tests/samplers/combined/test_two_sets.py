@@ -84,27 +84,6 @@ def test_labeled_sets_bring_their_labels():
         np.testing.assert_array_equal(labels, expected[2])
 
 
-def test_what_does_not_fit_is_refused_at_the_call():
-    with pytest.raises(ValueError, match="Received classes_per_batch=0"):
-        samplers.TwoSetSampler(classes_per_batch=0)
-    with pytest.raises(ValueError, match="Received seed=None"):
-        samplers.TwoSetSampler(classes_per_batch=2, seed=None)
-    with pytest.raises(ValueError, match="classes_per_batch=5 and 4 classes that both sets have, expected as many"):
-        samplers.TwoSetSampler(classes_per_batch=5).samplers(QUERIES, GALLERY)
-    with pytest.raises(ValueError, match="classes_per_batch=3 and 2 classes that both sets have"):
-        twos(short_classes="drop").samplers(QUERIES, GALLERY)
-    with pytest.raises(ValueError, match=r"Received examples_per_class=2, but 1 of 5 classes have fewer"):
-        twos(short_classes="error").samplers(QUERIES, GALLERY)
-    with pytest.raises(ValueError, match="a set of type ndarray, expected a labeled set"):
-        SAMPLER.batches(X, (Y, GALLERY))
-    with pytest.raises(ValueError, match="Received labels of type ndarray, expected a pair"):
-        SAMPLER.index_batches(QUERIES)
-    with pytest.raises(ValueError, match="TwoSetSampler for pair probabilities, expected a sampler of one set"):
-        SAMPLER.importance((QUERIES, GALLERY))
-    with pytest.raises(ValueError, match=r"expected one or more tfdml\.samplers of one set"):
-        samplers.MixedSampler(samplers=[SAMPLER], weights=[1])
-
-
 @pytest.mark.slow
 def test_a_sampler_of_two_sets_is_a_sampler_whose_row_numbers_are_those_of_its_batches():
     assert isinstance(SAMPLER, samplers.Sampler)

@@ -1,7 +1,5 @@
 """Hard classes: classes with close current centers are drawn together."""
 
-import re
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -165,52 +163,3 @@ def test_many_candidates_are_drawn_in_small_blocks():
         for candidates in (None, 2_000, 20_000)
     ]
     assert blocks == [8, 4, 1]
-
-
-@pytest.mark.parametrize(
-    ("embeddings", "labels", "message"),
-    [
-        (
-            np.zeros((6, 2)),
-            np.arange(6),
-            "Received embeddings of shape (6, 2) and 6 labels with dim=1, expected (6, 1)",
-        ),
-        (np.zeros((5, 1)), np.arange(6), "Received embeddings of shape (5, 1) and 6 labels"),
-        (np.zeros((5, 1)), np.arange(5), "Received 5 classes, expected exactly the 6 of these centers; class 5"),
-        (np.zeros((7, 1)), np.arange(7), "Received 7 classes, expected exactly the 6 of these centers; class 6"),
-        (
-            np.array([0, 0, 0, np.nan, 0, np.inf])[:, None],
-            np.arange(6),
-            "infinite or too large for float32 (first in row 3)",
-        ),
-        (np.zeros((6, 1)), np.zeros(6), "Received labels of dtype float64"),
-    ],
-)
-def test_embeddings_that_do_not_fit_are_refused(embeddings, labels, message):
-    centers = centers_at(LINE)
-    with pytest.raises(ValueError, match=re.escape(message)):
-        centers.refresh(embeddings, labels)
-    np.testing.assert_array_equal(centers.centers[:, 0], LINE)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (dict(centers=np.zeros((6, 2))), r"expected tfdml\.samplers\.ClassCenters\(labels, dim\)"),
-        (dict(candidates=2), "Received candidates=2, expected a whole number of at least 3"),
-        (dict(candidates=4.0), r"Received candidates=4\.0"),
-    ],
-)
-def test_bad_settings_are_refused_when_the_sampler_is_made(settings, message):
-    with pytest.raises(ValueError, match=message):
-        make(**{"centers": centers_at(LINE), **settings})
-    with pytest.raises(ValueError, match="Received dim=0"):
-        samplers.ClassCenters(LABELS, dim=0)
-
-
-def test_labels_that_do_not_fit_are_refused_at_the_call():
-    with pytest.raises(ValueError, match=r"Received candidates=7, but only 6 classes can be drawn. Lower it."):
-        make(centers_at(LINE), candidates=7).index_batches(LABELS)
-    message = "Received labels with class 5, which is not in centers=<ClassCenters of 5 classes, dim=1>. Make the"
-    with pytest.raises(ValueError, match=message):
-        make(centers_at(LINE[:5])).index_batches(LABELS)

@@ -132,23 +132,3 @@ def test_examples_may_be_structures_and_shapes_are_fixed():
     (a, b), _ = next(iter(data))
     np.testing.assert_array_equal(a["image"][:, 0], a["size"])
     np.testing.assert_array_equal(b["image"][:, 0], b["size"])
-
-
-@pytest.mark.parametrize(
-    ("batches", "options", "message"),
-    [
-        (batch_of(np.arange(6)), {"pairing": max}, "pairing=<built-in function max>, expected one of tfdml.pairs: all"),
-        (batch_of(np.arange(5)), {"pairing": pairs.consecutive_pairs}, "batches of 5 rows for consecutive_pairs"),
-        (batch_of(np.arange(8)), {"pairing": pairs.triplet_rows}, "8 rows for triplet_rows, expected a multiple of 3"),
-        (batch_of(np.arange(4)), {"pairs_per_batch": 7}, "pairs_per_batch=7, expected a whole number from 1 to 6"),
-        (batch_of(np.arange(4)), {"positive_fraction": 0}, "positive_fraction=0, expected a number above 0"),
-        (batch_of(np.arange(4)), {"start": -1}, "start=-1, expected a whole number of at least 0"),
-        (batch_of(np.arange(4)), {"seed": 2**63}, "seed=9223372036854775808, expected"),
-        (tf.data.Dataset.range(4), {}, r"expected a tf.data.Dataset of batches \(examples, labels\) of a fixed number"),
-        (tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(4), {}, "of a fixed number of rows"),
-        (X, {}, "batches of type ndarray and form None, expected a tf.data.Dataset"),
-    ],
-)
-def test_wrong_arguments_are_errors(batches, options, message):
-    with pytest.raises(ValueError, match=message):
-        samplers.input_pairs(batches, **options)

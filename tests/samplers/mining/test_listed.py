@@ -81,32 +81,3 @@ def test_every_form_of_data_gives_the_same_batches(data, load):
     ):
         np.testing.assert_array_equal(found["x"] if isinstance(found, dict) else found, x)
         np.testing.assert_array_equal(found_labels, labels)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (dict(entries=np.zeros((3, 4), int)), r"entries of shape \(3, 4\), expected \(n, 2\) for pairs or \(n, 3\)"),
-        (dict(entries=np.zeros((0, 2), int)), r"entries of shape \(0, 2\)"),
-        (dict(entries=PAIRS.astype(float)), "Received entries of dtype float64, expected integers"),
-        (dict(entries=PAIRS - 20), "Received entries down to -20, expected row numbers"),
-        (dict(labels=SIMILAR + 1), r"Received label \[2\] of a pair, expected 1 for similar or 0 for dissimilar"),
-        (dict(labels=SIMILAR[:3]), r"Received labels of shape \(3,\), expected \(15,\)"),
-        (dict(entries=TRIPLETS), "Received labels for triplets, expected labels=None"),
-        (dict(sampler=8), "Received sampler=8, expected one of tfdml.samplers"),
-    ],
-)
-def test_bad_lists_are_refused_when_the_sampler_is_made(settings, message):
-    with pytest.raises(ValueError, match=message):
-        samplers.ListSampler(**{"entries": PAIRS, "labels": SIMILAR, "sampler": UNIFORM, **settings})
-
-
-def test_what_does_not_fit_the_list_is_refused_at_the_call():
-    with pytest.raises(ValueError, match=r"entries up to row \d+ for 5 examples, expected rows 0 to 4"):
-        LISTED.batches(X[:5])
-    with pytest.raises(ValueError, match="Received labels of examples, expected none"):
-        LISTED.batches(X, np.zeros(20, int))
-    with pytest.raises(ValueError, match="Received on_error='skip', expected 'error'"):
-        LISTED.batches(X, on_error="skip")
-    with pytest.raises(ValueError, match="batch_size=40, but only 15 examples"):
-        samplers.ListSampler(entries=PAIRS, sampler=samplers.UniformSampler(batch_size=40)).batches(X)

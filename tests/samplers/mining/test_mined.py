@@ -1,7 +1,5 @@
 """Mined pairs: each anchor comes with its hardest positives and negatives, by the current embeddings."""
 
-import re
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -147,62 +145,3 @@ def test_before_the_first_refresh_the_seed_says_which():
     tables = [samplers.MinedPairs(LABELS, seed=seed).negatives.numpy() for seed in (0, 0, 1, -1)]
     np.testing.assert_array_equal(tables[0], tables[1])
     assert all((tables[0] != other).any() for other in tables[2:])
-
-
-@pytest.mark.parametrize(
-    ("embeddings", "message"),
-    [
-        (X[1:], f"Received embeddings of shape (23, 3), expected ({len(LABELS)}, dim): all examples"),
-        (np.where(np.arange(24) == 3, np.inf, X.T).T, "infinite or too large for float32 (first in row 3)"),
-        (X[:, 0], "Received embeddings of shape (24,), expected (n, dim)"),
-    ],
-)
-def test_embeddings_that_do_not_fit_are_refused_and_change_nothing(embeddings, message):
-    pairs = refreshed()
-    before = pairs.negatives.numpy()
-    with pytest.raises(ValueError, match=re.escape(message)):
-        pairs.refresh(embeddings)
-    np.testing.assert_array_equal(pairs.negatives, before)
-    assert int(pairs.refreshes) == 1
-
-
-@pytest.mark.parametrize(
-    ("labels", "options", "message"),
-    [
-        (LABELS * 1.0, {}, "Received labels of dtype float64"),
-        (np.zeros(5, int), {}, "Received 5 labels of 1 classes, expected two classes or more"),
-        (np.arange(5), {}, "Received 5 labels of 5 classes, expected two classes or more, one of them with two"),
-        (LABELS, dict(positives=0), "Received positives=0, expected a whole number of at least 1"),
-        (LABELS, dict(negatives=2.0), "Received negatives=2.0"),
-        (LABELS, dict(seed=2**63), "Received seed=9223372036854775808"),
-        (LABELS, dict(target=0), "Received target=0"),
-        (LABELS, dict(margin=-1), "Received margin=-1, expected a distance of 0 or more"),
-        (LABELS, dict(metric="manhattan"), "Received metric='manhattan', expected one of 'cosine', 'dot', 'euclidean'"),
-    ],
-)
-def test_pairs_that_cannot_be_are_refused_when_they_are_made(labels, options, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        samplers.MinedPairs(labels, **options)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (dict(pairs=np.zeros((24, 2))), "expected tfdml.samplers.MinedPairs(labels)"),
-        (dict(anchors_per_batch=0), "Received anchors_per_batch=0, expected a whole number of at least 1"),
-        (dict(anchors_per_batch=4.0), "Received anchors_per_batch=4.0"),
-        (dict(seed=None), "Received seed=None"),
-    ],
-)
-def test_bad_settings_are_refused_when_the_sampler_is_made(settings, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        make(**{"pairs": refreshed(), **settings})
-
-
-def test_labels_that_do_not_fit_are_refused_at_the_call():
-    with pytest.raises(ValueError, match="Received anchors_per_batch=24, but only 23 examples are of classes of two"):
-        make(refreshed(), anchors_per_batch=24).index_batches(LABELS)
-    message = "labels, which are not the labels of pairs=<MinedPairs of 24 examples, positives=2, negatives=3>"
-    for labels in (LABELS[1:], LABELS[::-1], np.where(LABELS == 1, 0, LABELS)):
-        with pytest.raises(ValueError, match=message):
-            make(refreshed()).index_batches(labels)

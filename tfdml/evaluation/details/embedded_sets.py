@@ -58,6 +58,7 @@ def queries_and_gallery(
     distractors: bool = False,
 ) -> tuple[EmbeddedSet, EmbeddedSet]:
     """Queries and gallery, twice the same set without a gallery; arguments as for `tfdml.evaluate`."""
+    _require_order(model, data)
     if is_labeled_set(data) and not (distractors and gallery is None):
         data, model = _labeled(data, model)
     if is_labeled_set(gallery) and not distractors:
@@ -74,6 +75,15 @@ def queries_and_gallery(
     query_model, gallery_model = query_and_gallery_models(model, has_gallery=gallery is not None)
     queries = embedded_set(_embeddings(query_model, data, batch_size), data, "embeddings")
     return _with_gallery(queries, gallery, _embeddings(gallery_model, gallery, batch_size))
+
+
+def _require_order(model, data):
+    """Raise a ValueError for a set or labels in the place of the model or embeddings."""
+    axes = [len(getattr(each, "shape", ())) for each in (model, data)]
+    is_exchanged = is_labeled_set(model) or hasattr(data, "predict_on_batch") or axes == [1, 2]
+    received = f"{type(model).__name__} and {type(data).__name__} in this order"
+    expected = "a model and a labeled set, or embeddings and labels. Exchange the two"
+    require(not is_exchanged, received, expected)
 
 
 def query_and_gallery_models(model: Any, *, has_gallery: bool) -> tuple[Any, Any]:

@@ -19,6 +19,7 @@ import numpy as np
 from tfdml._core.backends import looked_at
 from tfdml._core.checks import how_to_number, require
 from tfdml.layers.base import unchanged
+from tfdml.models.checks.fits import require_order
 from tfdml.models.checks.outputs import as_array, compares_ids, labels_of, losses_of, terms
 from tfdml.models.checks.pixels import expects_other_pixels, require_pixels
 from tfdml.pairs import (
@@ -181,6 +182,7 @@ class BatchChecks:
         """Note what the losses demand of a batch, of which arrays or specs are given."""
         x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
         if y is not None:
+            require_order(self.model, x, y)
             self._prepare_labels(x, self.labels_of(y), draw)
 
     def _prepare_labels(self, x, labels, draw=None):

@@ -72,8 +72,30 @@ def require_no_activity_losses(model: Any) -> None:
         )
 
 
+def require_order(model: Any, x: Any, y: Any) -> None:
+    """Raise a ValueError for arrays or specs that fit the one input of a model only the other way round."""
+    shapes = [getattr(data, "shape", None) for data in (x, y)]
+    if len(model.inputs) != 1 or any(shape is None or getattr(shape, "rank", 1) is None for shape in shapes):
+        return
+    examples, labels = (tuple(shape) for shape in shapes if shape is not None)
+    expected = tuple(model.inputs[0].shape)
+    require(
+        _fits(examples, expected) or not _fits(labels, expected),
+        f"examples of shape {examples} and labels of shape {labels} for an input of shape {expected}",
+        "fit(examples, labels). Exchange the two",
+    )
+
+
+def _fits(shape, expected):
+    """Whether Keras takes an array of a shape for an input; it may add a last axis of 1, or drop it."""
+    shape, expected = (each[1:-1] if each[-1:] == (1,) else each[1:] for each in (shape, expected))
+    pairs = zip(shape, expected, strict=False)
+    return len(shape) == len(expected) and all(None in pair or pair[0] == pair[1] for pair in pairs)
+
+
 def require_usable(model: Any, x: Any, y: Any = None) -> None:
     """Raise a ValueError for arrays that Keras would alter before a loss sees them, or not take at all."""
+    require_order(model, x, y)
     losses = losses_of(model.loss, model)
     by_output = labels_of(y, losses, model)
     for labels in (by_output[output] for loss, output in losses if compares_ids(loss)):

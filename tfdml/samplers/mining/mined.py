@@ -8,7 +8,15 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdml._core.checks import as_vectors, require, require_fraction, require_metric, require_seed, require_whole
+from tfdml._core.checks import (
+    as_vectors,
+    require,
+    require_fraction,
+    require_metric,
+    require_number,
+    require_seed,
+    require_whole,
+)
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.class_table import class_table
 from tfdml.samplers.draws import random_bits, sample_without_replacement
@@ -76,6 +84,7 @@ class MinedPairs(tf.Module):
         require_guard_or_none(guard)
         if target is not None:
             require_fraction(target=target)
+        require_number("margin", margin)
         require(margin >= 0, f"margin={margin}", "a distance of 0 or more")
         table = class_table(labels)
         require(
