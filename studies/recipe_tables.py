@@ -3,7 +3,7 @@
 python -m recipes.product_search --output results/product_search
 python -m recipes.localization --output results/localization
 python recipes/reranking.py --output results/reranking
-python recipes/faces.py --seeds 5 --output results/faces
+python -m recipes.faces --seeds 5 --output results/faces
 python -m studies.recipe_tables
 """
 

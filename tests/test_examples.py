@@ -18,7 +18,6 @@ OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 WITHOUT = {
     "It reads the files of a published set, whose size it checks.": [
         "datasets.public.cars196",
-        "datasets.public.casia_webface",
         "datasets.public.cub200",
         "datasets.public.in_shop",
         "datasets.public.lfw",

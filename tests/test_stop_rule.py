@@ -118,7 +118,6 @@ OPTIONS = {
         "callbacks.RefreshCenters": "every",
         "callbacks.RefreshMinedPairs": "index",
         "datasets.huggingface": "image label load",
-        "datasets.public.casia_webface": "load",
         "datasets.public.lfw": "load",
         "datasets.public.mini_imagenet": "load",
         "distributed.search_shards": "model",

@@ -59,7 +59,6 @@ def calls(model, folder):
     hub = {"summary": "", "recipe": "", "command": "", "seed": 0, "license": "Apache-2.0", "root": folder / "zoo"}
     tfdml.zoo.save(model, "small", data, **hub)
     return {
-        "datasets.face_points": ("faces", lambda: tfdml.datasets.face_points(np.zeros((1, 64, 64, 3), "uint8"))),
         "datasets.glyphs": ("plots", lambda: tfdml.datasets.glyphs()),
         "datasets.photo_patches": ("samples", lambda: tfdml.datasets.photo_patches()),
         "datasets.photograph": ("samples", lambda: tfdml.datasets.photograph("chelsea")),

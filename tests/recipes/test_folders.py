@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import tfdml
-from recipes import localization, patches, product_search, tracking
+from recipes import faces, localization, patches, product_search, tracking
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = {module.__name__.rpartition(".")[2]: module for module in (localization, patches, product_search, tracking)}
+FOLDERS = {
+    module.__name__.rpartition(".")[2]: module for module in (faces, localization, patches, product_search, tracking)
+}
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 SLOW = {"map_tiles", "scenes"}  # They draw the photo patches.
 

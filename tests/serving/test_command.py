@@ -1,5 +1,6 @@
 """`tfdml serve`: what it opens, and errors before it answers."""
 
+import base64
 import importlib
 import json
 import os
@@ -14,6 +15,7 @@ from types import SimpleNamespace
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tfdml import cli, export, models, search, serving
 from tfdml.cli import inputs
@@ -276,7 +278,9 @@ def test_several_processes_answer_at_one_port_count_together_and_end_together(tm
     command += ["--port", "0", "--json", "--processes", "2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         model = json.loads(server.stdout.readline())["model"]
-        metrics, body = model.split("/v1/")[0] + "/metrics", json.dumps({"instances": [[[[3], [4]]]]}).encode()
+        png = tf.io.encode_png(np.array([[[3], [4]]], "uint8")).numpy()
+        body = json.dumps({"instances": [{"b64": base64.b64encode(png).decode()}]}).encode()
+        metrics = model.split("/v1/")[0] + "/metrics"
         sent, pids = 0, set()
         while len(pids) < 2:
             assert json.loads(asked(f"{model}:predict", body))["predictions"] == [pytest.approx([0.6, 0.8])]

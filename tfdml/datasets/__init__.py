@@ -3,7 +3,6 @@
 from tfdml.datasets import public
 from tfdml.datasets.glyphs.glyph_set import glyphs
 from tfdml.datasets.glyphs.sketches import outlines, sketches
-from tfdml.datasets.images.alignment import align_faces, face_points
 from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, compose, turned_classes
 from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
@@ -24,9 +23,7 @@ __all__ = [
     "Preprocessing",
     "RandomCrop",
     "RandomResizedCrop",
-    "align_faces",
     "compose",
-    "face_points",
     "folder",
     "glyphs",
     "huggingface",

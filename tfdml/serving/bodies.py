@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
-import numpy as np
 from msgspec import Raw
 
 from tfdml.serving.limits import RefusedError
@@ -23,8 +22,6 @@ Form = TypeVar("Form", bound=msgspec.Struct)
 _MAX_NAMES = 1_000  # of an object
 _MAX_REASON, _SHOWN, _SHOWN_NAMES = 200, 40, 8  # characters, characters of a name, names
 _BASE64 = re.compile(r"[A-Za-z0-9+/ \t\r\n]*+[= \t\r\n]*+")
-_BLANKS, _OF_NUMBERS = b" \t\r\n", b"0123456789+-.eE"
-_NO_BRACKETS = bytes.maketrans(b"[]", b"  ")
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,43 +116,6 @@ def _not_base64(error):
     return RefusedError(400, f"Received b64 that is not base64 ({error}), expected the content of a file.")
 
 
-def read_pixels(text: Raw, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Numbers in lists of the lengths of `shape`: uint16 if none has more than three digits, else float64.
-
-    None for other JSON.
-    """
-    compact = bytes(text).translate(None, _BLANKS)
-    if b"[]" in compact or compact.translate(None, _OF_NUMBERS) != _brackets(shape):
-        return None
-    numbers = _short_numbers(compact.translate(None, b"[]"))
-    if numbers is None:
-        numbers = np.fromstring(compact.translate(_NO_BRACKETS), np.float64, sep=",")
-    return numbers.reshape(shape)
-
-
-def _short_numbers(text):
-    """Whole numbers of up to three digits with commas between them, `(n,)` uint16, six times as fast as NumPy's reader.
-
-    None for other numbers.
-    """
-    if text.translate(None, b"0123456789,"):
-        return None
-    digits = np.frombuffer(b"00," + text + b",", np.uint8) & 15
-    commas = np.flatnonzero(digits == ord(",") & 15)
-    last, lengths = commas[1:] - 1, np.diff(commas) - 1
-    if lengths.min() < 1 or lengths.max() > 3:
-        return None
-    numbers = digits[last].astype(np.uint16)
-    for power in (1, 2):
-        numbers += 10**power * np.where(lengths > power, digits[last - power], 0).astype(np.uint16)
-    return numbers
-
-
-def is_whole(text: Raw) -> bool:
-    """Whether the numbers of a text have neither fractions nor exponents."""
-    return re.search(rb"[.eE]", text) is None
-
-
 def kind_of(text: Raw) -> str:
     """A value of JSON in a few words, without any data of the request."""
     kinds = {b"{": "an object", b"[": "a list", b'"': "a text", b"n": "null", b"t": "true", b"f": "false"}
@@ -167,12 +127,3 @@ def _rows(most):
     """The type of a list of at most this many values. msgspec makes all items of a list before it counts them."""
     fields = [(f"row_{number}", Raw, Raw(b"")) for number in range(most)]
     return msgspec.defstruct("Rows", fields, array_like=True, forbid_unknown_fields=True)
-
-
-@lru_cache
-def _brackets(shape):
-    """The brackets and commas of an image."""
-    text = b""
-    for length in reversed(shape):
-        text = b"[" + b",".join([text] * length) + b"]"
-    return text

@@ -43,9 +43,8 @@ class Embedder:
 
     def __call__(self, images: list[np.ndarray], signature: str = PIXELS) -> list[dict[str, np.ndarray | bytes] | str]:
         """For the pixels of each image, of `shape`: its outputs by name, or why it has none."""
-        pixels = np.stack(images).astype(np.result_type(np.uint8, *images), copy=False)
-        outputs = self._functions[signature](pixels)
-        rows = [{name: values[row] for name, values in outputs.items()} for row in range(len(pixels))]
+        outputs = self._functions[signature](np.stack(images))
+        rows = [{name: values[row] for name, values in outputs.items()} for row in range(len(images))]
         return [row if all(map(_is_finite, row.values())) else _NOT_FINITE for row in rows]
 
     def window(self, image: bytes | Boxed) -> tuple[slice, slice]:

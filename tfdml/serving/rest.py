@@ -18,20 +18,18 @@ from msgspec import UNSET, Raw, UnsetType
 from tfdml.serving.bodies import (
     Boxed,
     Plain,
-    is_whole,
     kind_of,
     listed,
     read_base64,
     read_form,
     read_json,
     read_object,
-    read_pixels,
     read_rows,
     unknown,
 )
 from tfdml.serving.embedder import heat_pictures
 from tfdml.serving.limits import Limits, RefusedError
-from tfdml.serving.signatures import FILES, INPUT, PIXELS, Signature
+from tfdml.serving.signatures import FILES, INPUT, Signature
 
 Box = tuple[float, float, float, float]
 _K = 10
@@ -48,7 +46,7 @@ _TYPES = {"string": "DT_STRING", "uint8": "DT_UINT8", "float32": "DT_FLOAT", "fl
 class Predict(msgspec.Struct):
     """A `:predict` request: images row by row, or by the name of the input."""
 
-    signature_name: str = PIXELS
+    signature_name: str = FILES
     instances: Raw = _NOTHING
     inputs: Raw = _NOTHING
 
@@ -136,13 +134,11 @@ _QUERIES: dict[str, type[FileQuery | IdQuery | RowQuery | TextQuery]] = {
 }
 
 
-def read_predict(
-    body: bytes, signatures: dict[str, Signature], shape: tuple[int, int, int], limits: Limits
-) -> tuple[str, str, list[bytes | Boxed | np.ndarray]]:
+def read_predict(body: bytes, signatures: dict[str, Signature], limits: Limits) -> tuple[str, str, list[bytes | Boxed]]:
     """Read the JSON of a `:predict` request.
 
-    Returns the name of the results, "predictions" or "outputs"; the name of the signature; and one image per row: the
-    content of a file, alone or with a box, or pixels of `shape`, height, width and channels.
+    Returns the name of the results, "predictions" or "outputs"; the name of the signature; and the content of a file
+    per row, alone or with a box.
     """
     request = read_form(body, Predict)
     name = request.signature_name
@@ -150,9 +146,7 @@ def read_predict(
     stated = [form for form in _FORMS if getattr(request, form)]
     _require(len(stated) == 1, listed(stated), "either instances or inputs")
     rows = _unnamed(request.inputs) if request.inputs else request.instances
-    dtype = signatures[name].dtype
-    read = read_file if dtype == "string" else _pixel_reader(shape, dtype)
-    return _FORMS[stated[0]], name, read_images(rows, read, limits)
+    return _FORMS[stated[0]], name, read_images(rows, read_file, limits)
 
 
 def read_search(
@@ -262,11 +256,9 @@ def read_query(row: Raw) -> bytes | Boxed | str | tuple[str, Any]:
     return read_form(row, _QUERIES[kinds[0]]).content()
 
 
-def metadata(
-    name: str, version: str, fingerprint: str | None, shape: tuple[int, int, int], signatures: dict[str, Signature]
-) -> dict[str, Any]:
+def metadata(name: str, version: str, fingerprint: str | None, signatures: dict[str, Signature]) -> dict[str, Any]:
     """The answer of `/v1/models/NAME/metadata`, in which the fingerprint stands beside the signatures."""
-    definitions = {key: _definition(signature, shape) for key, signature in signatures.items()}
+    definitions = {key: _definition(signature) for key, signature in signatures.items()}
     spec = {"name": name, "signature_name": "", "version": version}
     return {
         "model_spec": spec,
@@ -286,8 +278,8 @@ def status(version: str) -> dict[str, Any]:
     return {"model_version_status": [{"version": version, "state": "AVAILABLE", "status": good}]}
 
 
-def _definition(signature, shape):
-    inputs = {INPUT: _tensor(signature.dtype, () if signature.dtype == "string" else shape)}
+def _definition(signature):
+    inputs = {INPUT: _tensor("string", ())}
     outputs = {name: _tensor(*output) for name, output in signature.outputs.items()}
     return {"inputs": inputs, "outputs": outputs, "method_name": "tensorflow/serving/predict"}
 
@@ -295,25 +287,6 @@ def _definition(signature, shape):
 def _tensor(dtype, shape):
     dims = [{"size": str(size), "name": ""} for size in (-1, *shape)]
     return {"dtype": _TYPES[dtype], "tensor_shape": {"dim": dims, "unknown_rank": False}, "name": ""}
-
-
-def _pixel_reader(shape, dtype):
-    kind = "integers from 0 to 255" if dtype == "uint8" else "finite numbers"
-    expected = f"{kind} of shape {shape}. Files need another signature_name, such as {FILES!r}"
-
-    def read(row):
-        row = _unnamed(row)
-        numbers = read_pixels(row, shape) if kind_of(row) == "a list" else None
-        if numbers is None:
-            raise RefusedError(400, f"Received {_shown(row)}, expected {expected}.")
-        with np.errstate(over="ignore"):
-            are_bytes = is_whole(row) and numbers.min() >= 0 and numbers.max() <= 255
-            pixels = numbers.astype(np.uint8 if are_bytes else np.float32)
-        good = pixels.dtype == np.uint8 or (dtype != "uint8" and np.isfinite(pixels).all())
-        _require(good, f"numbers from {numbers.min():g} to {numbers.max():g}", expected)
-        return pixels.astype(dtype)
-
-    return read
 
 
 def _read_input(row):

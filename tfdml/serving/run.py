@@ -34,14 +34,16 @@ def run(application: web.Application, listening: socket.socket | None = None) ->
 
     Example: a server that is asked once, by a thread that then interrupts it.
 
-        >>> import json, os, signal, socket, threading, urllib.request
+        >>> import base64, json, os, signal, socket, threading, urllib.request
+        >>> import tensorflow as tf
+        >>> png = tf.io.encode_png(np.array([[[3], [4]]], "uint8")).numpy()
         >>> inputs = keras.Input((1, 2, 1))
         >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
         >>> app = tfdml.serving.application(model, tfdml.datasets.Preprocessing(size=(1, 2), channels=1))
         >>> listening, answers = socket.create_server(("127.0.0.1", 0)), []
         >>> def ask():
         ...     address = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/models/model:predict"
-        ...     body = json.dumps({"instances": [[[[3], [4]]]]}).encode()
+        ...     body = json.dumps({"instances": [{"b64": base64.b64encode(png).decode()}]}).encode()
         ...     try:
         ...         answers.append(json.load(urllib.request.urlopen(address, body)))
         ...     finally:

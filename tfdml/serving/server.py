@@ -75,7 +75,7 @@ def application(
         ['/v1/models/pairs:predict', '/v1/models/pairs:search', '/v1/models/pairs:explain']
 
     Args:
-        model: a model of `tfdml.export.load`, all of whose signatures are answered, or a Keras model of images.
+        model: a model of `tfdml.export.load`, whose signatures of files are answered, or a Keras model of images.
         preprocessing: how the model's images are read, such as `model.preprocessing`.
         name: name of the model in addresses: letters, digits, dots, hyphens and underscores.
         version: number of the model's version in addresses, such as `model.version`.
@@ -230,13 +230,12 @@ class _Server:
 
     async def metadata(self, request):
         names = self._name, self._version, self._fingerprint
-        content = rest.metadata(*names, self._embedder.shape, self._embedder.signatures)
-        return web.json_response(content)
+        return web.json_response(rest.metadata(*names, self._embedder.signatures))
 
     async def predict(self, request):
         """The outputs of a signature for the images of a request."""
-        signatures, shape = self._embedder.signatures, self._embedder.shape
-        form, name, images = await self._parsed(request, rest.read_predict, signatures, shape, self._limits)
+        signatures = self._embedder.signatures
+        form, name, images = await self._parsed(request, rest.read_predict, signatures, self._limits)
         signature = signatures[name]
         results = await self._results(signature.pixels, images)
         rows = [signature.marked(row) for row in results] if signature.marks else _all_good(results)
@@ -381,7 +380,7 @@ class _Server:
         read, outputs = self._files.of_request(), self._answers[signature]
 
         async def result(image):
-            pixels, problem = (image, "") if isinstance(image, np.ndarray) else await read(image)
+            pixels, problem = await read(image)
             return problem or (await outputs([pixels]))[0]
 
         results = await all_of(map(result, images))

@@ -1,4 +1,4 @@
-"""The signatures of a model: functions of images, with the types of their inputs and outputs."""
+"""The signatures of a model: functions of the contents of image files, with the types of their outputs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,11 +19,10 @@ _BLANKS = {"float32": 0.0, "int64": -1, "string": ""}
 class Signature:
     """A signature, as clients see it; `pixels` is the name of the signature that takes the pixels of its images.
 
-    `dtype` is "string" for the contents of files; `outputs` are type and shape of each output, without the batch.
+    `outputs` are type and shape of each output, without the batch.
     """
 
     pixels: str
-    dtype: str
     outputs: dict[str, tuple[str, tuple[int, ...]]]
 
     @property
@@ -47,40 +46,33 @@ def is_of_pairs(model: Embedder) -> bool:
 
 
 def signatures_of(model: Embedder, dim: int) -> dict[str, Signature]:
-    """The signatures of images by name; a model without signatures embeds pixels and files."""
+    """The signatures of files by name; a model without signatures embeds files."""
     exported = getattr(model, "signatures", None)
     if exported is not None:
-        return {name: _signature(name, function) for name, function in exported.items()}
-    outputs: dict[str, tuple[str, tuple[int, ...]]] = {EMBEDDING: ("float32", (dim,))}
-    pixels = Signature(pixels=PIXELS, dtype="uint8", outputs=outputs)
-    return {PIXELS: pixels, FILES: Signature(pixels=PIXELS, dtype="string", outputs=outputs)}
+        return {name: _signature(name, exported[name]) for name in _PIXELS_OF if name in exported}
+    return {FILES: Signature(pixels=PIXELS, outputs={EMBEDDING: ("float32", (dim,))})}
 
 
 def functions_of(model: Embedder) -> dict[str, Callable[[np.ndarray], dict[str, np.ndarray]]]:
     """The functions of pixels by the name of their signature: from a batch to its outputs."""
     exported = {name: _as_function(function) for name, function in getattr(model, "signatures", {}).items()}
     embeddings = {PIXELS: lambda pixels: {EMBEDDING: np.asarray(model.predict_on_batch(pixels), np.float32)}}
-    return {name: function for name, function in exported.items() if name not in _PIXELS_OF} | embeddings
+    return {name: exported[name] for name in _PIXELS_OF.values() if name in exported} | embeddings
 
 
 def _as_function(signature):
-    dtype, names = _input_of(signature).as_numpy_dtype, sorted(signature.structured_outputs)
+    names = sorted(signature.structured_outputs)
 
     def outputs(pixels):
-        tensors = signature(**{INPUT: tf.constant(pixels.astype(dtype))})
+        tensors = signature(**{INPUT: tf.constant(pixels)})
         return {name: tensors[name].numpy() for name in names}
 
     return outputs
 
 
-def _input_of(function):
-    return function.structured_input_signature[1][INPUT].dtype
-
-
 def _signature(name, function):
     outputs = {output: (spec.dtype.name, tuple(spec.shape[1:])) for output, spec in function.structured_outputs.items()}
-    pixels = _PIXELS_OF.get(name, name)
-    return Signature(pixels=pixels, dtype=_input_of(function).name, outputs=dict(sorted(outputs.items())))
+    return Signature(pixels=_PIXELS_OF[name], outputs=dict(sorted(outputs.items())))
 
 
 def _blank(dtype, shape):

@@ -52,10 +52,3 @@ def write_lfw(root, content=lambda row: b""):
     (root / "people.txt").write_text(PEOPLE)
     (root / "pairs.txt").write_text(PAIRS)
     return {"lfw": (6, 3)}, {"pairs.txt": (4, "lfw/view2/10-fold/v1")}
-
-
-def write_casia(root, content, people=4, images=3):
-    """CASIA-WebFace as folders of people."""
-    files = [f"{7 * person:07}/{image:03}.jpg" for person in range(people) for image in range(1, images + 1)]
-    write_files(root, files, content)
-    return {"casia-webface": (people * images, people)}

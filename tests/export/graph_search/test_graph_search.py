@@ -166,6 +166,11 @@ def test_k_means_ends_at_the_means_of_its_cells():
     np.testing.assert_allclose(sorted(cells.centers.tolist()), sorted(np.array(means).tolist()), atol=1e-5)
 
 
+def test_a_cell_without_vectors_keeps_its_center():
+    cells = k_means(np.ones((3, 1), "float32"), np.ones((3, 1), "float32"), 2)
+    assert (cells.centers.tolist(), cells.starts.tolist()) == ([[1.0], [1.0]], [0, 3, 3])
+
+
 def test_the_rank_of_a_cell_is_the_number_of_cells_nearer_to_the_query():
     vectors = np.array([[0.0], [1.0], [5.0], [6.0], [20.0]], "float32")
     cells = k_means(vectors, vectors, 5)  # each vector is a cell

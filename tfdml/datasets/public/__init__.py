@@ -3,7 +3,7 @@
 A missing or damaged file, and another number of images or classes, are a `ValueError`.
 """
 
-from tfdml.datasets.public.faces import casia_webface, lfw
+from tfdml.datasets.public.faces import lfw
 from tfdml.datasets.public.few_shot import mini_imagenet, omniglot
 from tfdml.datasets.public.reidentification import market1501, vehicle_id
 from tfdml.datasets.public.retrieval import cars196, cub200, in_shop, stanford_online_products
@@ -11,7 +11,6 @@ from tfdml.datasets.readers.pair_lists import lfw_pairs
 
 __all__ = [
     "cars196",
-    "casia_webface",
     "cub200",
     "in_shop",
     "lfw",

@@ -1,4 +1,4 @@
-"""Faces: CASIA-WebFace for training and Labeled Faces in the Wild for testing, from their original files."""
+"""Labeled Faces in the Wild, from its original files."""
 
 import os
 import pathlib
@@ -10,17 +10,10 @@ from tfdml._core.checks import require, require_one_of
 from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.public.files import Loader, existing_paths, read_lists, require_counts
-from tfdml.datasets.public.record_io import RecordImages, read_first_labels, read_offsets, read_records
-from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs
-from tfdml.datasets.text import is_whole, read_lines
+from tfdml.datasets.text import is_whole
 
-# Images and identities.
-COUNTS = {
-    "lfw": (13_233, 5_749),
-    "casia-webface": (494_414, 10_575),
-    "casia-webface as records": (490_623, 10_572),
-}
+COUNTS = {"lfw": (13_233, 5_749)}  # Images and identities.
 # Pairs and protocol of each list of LFW.
 LISTS = {
     "pairs.txt": (6_000, "lfw/view2/10-fold/v1"),
@@ -32,11 +25,6 @@ _LFW_TREE = """
 LFW/
     people.txt  pairs.txt (pairsDevTrain.txt  pairsDevTest.txt)
     lfw/George_W_Bush/George_W_Bush_0010.jpg ..."""
-_CASIA_TREE = """
-CASIA-WebFace/
-    0000045/001.jpg  0000045/002.jpg ...  0000099/001.jpg ...
-or
-    train.rec  train.idx  property"""
 
 
 def lfw(
@@ -86,36 +74,6 @@ def lfw(
     return faces, _rows_of_pairs(lfw_pairs(pathlib.Path(root, pairs)), np.array(names), number_pairs)
 
 
-def casia_webface(root: str | os.PathLike[str], *, load: Loader | None = None) -> LabeledSet:
-    """CASIA-WebFace: 494,414 images of 10,575 people, all for training.
-
-    Two forms are read: one folder of images per person, and the packed form of face recognition libraries (`train.rec`,
-    `train.idx`, `property`) with 490,623 aligned images of 112 x 112 pixels of 10,572 people. Of the latter, only the
-    labels are read at once, in about a minute; images stay compressed until `load` decodes them. Some people are also
-    in Labeled Faces in the Wild, and some labels are wrong.
-
-    Args:
-        root: the folder of the people, or of the three packed files.
-        load: `Preprocessing`, or a function from a path, in the packed form from the content of an image file, to an
-            example; `Preprocessing(size=224)` by default.
-
-    Returns:
-        `LabeledSet` of paths, or of a source. Class names are the folders, or the numbers of the packed form.
-
-    Source: Yi, Lei, Liao, Li, Learning Face Representation from Scratch, 2014. For research, by an agreement.
-    """
-    path = pathlib.Path(root)
-    if (path / "train.rec").exists():
-        faces, name = _packed(path, load), "casia-webface as records"
-    else:
-        has_folders = path.is_dir() and any(entry.is_dir() for entry in path.iterdir())
-        received = f"root={os.fspath(root)!r}, which is not a folder of folders"
-        require(has_folders, received, f"these files:{_CASIA_TREE}\n")
-        faces, name = folder(path, load=load), "casia-webface"
-    require_counts(name, (len(faces), len(np.unique(faces.labels))), COUNTS[name])
-    return replace(faces, protocol="casia-webface/train-only/v1")
-
-
 def _require_no_pickle(root):
     path = pathlib.Path(root)
     packed = path if path.suffix in (".bin", ".pkl", ".pickle") else path / "lfw.bin"
@@ -159,43 +117,3 @@ def _rows_of_pairs(pairs, names, expected):
     order = np.argsort(names)
     rows = order[np.searchsorted(names, pairs.names, sorter=order)]
     return replace(pairs, names=names, first=rows[pairs.first], second=rows[pairs.second])
-
-
-def _packed(path, load):
-    for name in ("train.idx", "property"):
-        require((path / name).is_file(), f"root={str(path)!r}, which has no {name}", f"these files:{_CASIA_TREE}\n")
-    record = str(path / "train.rec")
-    offsets = _image_offsets(record, read_offsets(path / "train.idx"))
-    labels = read_first_labels(record, offsets)
-    number = _number_of_classes(path / "property")
-    is_class = (labels == labels.astype(np.int64)) & (labels >= 0) & (labels < number)
-    require(is_class.all(), f"labels {labels[~is_class][:3]} in {record!r}", f"0 to {number - 1}, as in property")
-    load = Preprocessing(size=224) if load is None else load
-    return LabeledSet(
-        source=RecordImages(record, offsets),
-        labels=labels.astype(np.int64),
-        class_names=tuple(map(str, range(number))),
-        load=getattr(load, "from_bytes", load),
-    )
-
-
-def _image_offsets(record, offsets):
-    """Offsets of the images, keys 1 to n: key 0 says that n + 1 comes after them, where the ranges of people begin."""
-    require(0 in offsets, f"train.idx without key 0 beside {record!r}", "a record that says how many images there are")
-    ((labels, image),) = read_records(record, np.array([offsets[0]]))
-    require(not image and len(labels) == 2, f"an image under key 0 of {record!r}", "the number of images there")
-    published = COUNTS["casia-webface as records"][0]
-    require(1 <= labels[0] <= 2 * published, f"{labels[0]} under key 0 of {record!r}", f"{published:,} images and one")
-    keys = range(1, int(labels[0]))
-    missing = [key for key in keys if key not in offsets]
-    require(not missing, f"train.idx without the keys {missing[:3]} of {len(keys):,} images", "all of them")
-    return np.array([offsets[key] for key in keys], np.int64)
-
-
-def _number_of_classes(path):
-    (line,) = read_lines(path)[:1] or [""]
-    first = line.split(",")[0]
-    require(is_whole(first), f"{line[:80]!r} in {str(path)!r}", "classes,height,width, such as 10572,112,112")
-    number, published = int(first), COUNTS["casia-webface as records"][1]
-    require(number <= 2 * published, f"{number:,} classes in {str(path)!r}", f"{published:,}, as in the published set")
-    return number

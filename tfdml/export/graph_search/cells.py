@@ -1,11 +1,12 @@
 """k-means cells of vectors."""
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
+from scipy.cluster.vq import kmeans2, vq
 
 _ROUNDS = 10
-_BLOCK = 2**24  # numbers of a block of scores
 
 
 class Cells(NamedTuple):
@@ -27,38 +28,16 @@ class Cells(NamedTuple):
 
 
 def k_means(vectors: np.ndarray, sample: np.ndarray, count: int) -> Cells:
-    """Lloyd's algorithm on a sample, whose first rows are the first centers; then all vectors get their nearest center.
+    """k-means of a sample, whose first rows are the first centers; then all vectors get their nearest center.
 
     A cell may be empty.
-
-    Source: Lloyd, Least Squares Quantization in PCM, IEEE Transactions on Information Theory, 1982.
     """
-    centers = sample[:count]
-    for _ in range(_ROUNDS):
-        centers = _means(sample, _nearest(sample, centers), centers)
-    nearest = _nearest(vectors, centers)
-    return Cells(centers, np.argsort(nearest, kind="stable"), _starts(nearest, count))
-
-
-def _means(vectors, cells, centers):
-    """The mean of each cell; an empty cell keeps its center."""
-    order, starts = np.argsort(cells, kind="stable"), _starts(cells, len(centers))
-    full = np.flatnonzero(np.diff(starts))
-    centers = centers.copy()
-    centers[full] = np.add.reduceat(vectors[order], starts[full], axis=0) / np.diff(starts)[full, None]
-    return centers
-
-
-def _starts(cells, count):
-    return np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=count))])
-
-
-def _nearest(vectors, centers):
-    """The nearest center of each vector: the largest g . c - |c|^2 / 2."""
-    half = (centers * centers).sum(axis=1) / 2
-    step = max(1, _BLOCK // len(centers))
-    blocks = [vectors[start : start + step] for start in range(0, len(vectors), step)]
-    return np.concatenate([(block @ centers.T - half).argmax(axis=1) for block in blocks])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="One of the clusters is empty")
+        centers, _ = kmeans2(sample, sample[:count], iter=_ROUNDS, minit="matrix")
+    nearest, _ = vq(vectors, centers)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(nearest, minlength=count))])
+    return Cells(centers, np.argsort(nearest, kind="stable"), starts)
 
 
 def center_ranks(queries: np.ndarray, cells: Cells, neighbors: np.ndarray, offsets: np.ndarray) -> np.ndarray:

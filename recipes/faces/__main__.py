@@ -4,11 +4,11 @@ Claim: two networks, tuned for verification in two minutes of processor time, de
 characters (five seeds, 98.43 to 98.67; standard error over ten folds 0.17), with scores relative to neighborhoods. The
 same networks untouched decide 98.28%, relative to neighborhoods 98.55%, and pixels 76.57%.
 
-    python recipes/faces.py                 # glyphs in place of faces, two seeds
-    python recipes/faces.py --seeds 5       # the numbers of the page
-    python recipes/faces.py --choose        # the learning rate, on validation classes, with one seed
-    python recipes/faces.py --quick         # smoke test, under a minute
-    python recipes/faces.py --data ROOT     # CASIA-WebFace and LFW, from ROOT/CASIA-WebFace and ROOT/LFW; needs a GPU
+    python -m recipes.faces                 # glyphs in place of faces, two seeds
+    python -m recipes.faces --seeds 5       # the numbers of the page
+    python -m recipes.faces --choose        # the learning rate, on validation classes, with one seed
+    python -m recipes.faces --quick         # smoke test, under a minute
+    python -m recipes.faces --data ROOT     # CASIA-WebFace and LFW, from ROOT/CASIA-WebFace and ROOT/LFW; needs a GPU
 
 The loss is that of Wu et al., Sampling Matters in Deep Embedding Learning: margin loss with a learned boundary and
 distance-weighted negatives, batches of 40 classes with 5 images each. On glyphs it tunes two networks of the zoo that
@@ -31,6 +31,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import tfdml
+from recipes.faces import align_faces, casia_webface, face_points, face_resnet
 
 KEYS = ["accuracy", "accuracy_se", "auc", "eer"]
 STARTS = ("glyphs-multi-similarity", "glyphs-nt-xent")  # of the zoo
@@ -110,7 +111,7 @@ def glyphs(options):
 
 def faces(options):
     """CASIA-WebFace to train on, LFW in one file to measure, both aligned, and the pairs of View 2."""
-    train = tfdml.datasets.public.casia_webface(options.data / "CASIA-WebFace")
+    train = casia_webface(options.data / "CASIA-WebFace")
     test, pairs = tfdml.datasets.public.lfw(options.data / "LFW")
     return aligned(train, "casia", options), aligned(test, "lfw", options).cached(options.output / "lfw"), pairs
 
@@ -119,11 +120,11 @@ def aligned(data, name, options):
     """Aligned faces of 256 x 256 pixels. The detector runs once; an image without a face is cropped."""
     file = options.output / f"{name}-points.npy"
     if not file.exists():
-        np.save(file, tfdml.datasets.face_points(data))
+        np.save(file, face_points(data))
     points = np.load(file)
     options.without_face[name] = int(np.isnan(points[:, 0, 0]).sum())
     print(f"{name}: {options.without_face[name]:,} of {len(data):,} images without a face")
-    return tfdml.datasets.align_faces(data, points, size=options.size)
+    return align_faces(data, points, size=options.size)
 
 
 def few(train, options):
@@ -211,62 +212,6 @@ def draw(path, scores, test, pairs, decisions):
         axes.spines[:].set_visible(False)
     figure.savefig(path, dpi=110)
     plt.close(figure)
-
-
-def face_resnet(images, *, dim=128, widths=(64, 96, 192, 384, 768), blocks=(3, 4, 6, 3)):
-    """Pre-activation ResNet-50 with 64, 96, 192, 384, 768 channels in place of 64, 256, 512, 1024, 2048.
-
-    A convolution of 7 x 7 and max pooling each halve the resolution. Four stages of bottleneck blocks follow, which
-    halve it again but for the first, then average pooling and a linear map. In a block, each of the convolutions 1 x 1,
-    3 x 3, 1 x 1 comes after batch normalization and ReLU; the first two have a quarter of the channels of the block.
-    Where the shape changes, the shortcut is a 1 x 1 convolution.
-
-    Args:
-        images: `(batch, height, width, channels)` Keras tensor of pixels, uint8 or float, in [0, 255] or [0, 1].
-        dim: size of the embedding; 128 or 256 in the paper.
-        widths: channels of the first convolution, and of the blocks of each stage, multiples of 4.
-        blocks: number of blocks of each stage.
-
-    Returns:
-        `(batch, dim)` Keras tensor of unit vectors, float32.
-
-    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 5
-    (widths); He, Zhang, Ren, Sun, Identity Mappings in Deep Residual Networks, ECCV 2016 (blocks).
-    """
-    x = keras.layers.ZeroPadding2D(3)(standardized(images))
-    x = convolution(x, widths[0], kernel=7, strides=2, padding="valid")
-    x = keras.layers.MaxPooling2D(3, 2, padding="same")(activated(x))
-    for stage, (width, number) in enumerate(zip(widths[1:], blocks, strict=True)):
-        for block in range(number):
-            x = bottleneck(x, width, strides=2 if stage and not block else 1)
-    x = keras.layers.GlobalAveragePooling2D()(activated(x))
-    return keras.layers.UnitNormalization(dtype="float32", name="embedding")(keras.layers.Dense(dim)(x))
-
-
-def standardized(images):
-    """Each image with mean 0 and variance 1 over its pixels; a constant image becomes 0."""
-    x = keras.ops.cast(images, "float32")
-    return keras.layers.LayerNormalization(axis=(1, 2, 3), epsilon=1e-3, center=False, scale=False, dtype="float32")(x)
-
-
-def activated(x):
-    """Batch normalization and ReLU."""
-    return keras.layers.ReLU()(keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-5)(x))
-
-
-def convolution(x, width, *, kernel=1, strides=1, padding="same"):
-    """A convolution without a bias."""
-    options = {"use_bias": False, "kernel_initializer": "he_normal", "padding": padding}
-    return keras.layers.Conv2D(width, kernel, strides=strides, **options)(x)
-
-
-def bottleneck(x, width, *, strides):
-    """A block of three convolutions and a shortcut."""
-    y = activated(x)
-    shortcut = x if strides == 1 and x.shape[-1] == width else convolution(y, width, strides=strides)
-    y = convolution(y, width // 4)
-    y = convolution(activated(y), width // 4, kernel=3, strides=strides)
-    return keras.layers.Add()([shortcut, convolution(activated(y), width)])
 
 
 if __name__ == "__main__":

@@ -1,20 +1,16 @@
 """Alignment of faces by five points: eyes, nose and corners of the mouth come to the same pixels of every image."""
 
 import dataclasses
+import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 
-from tfdml._core.checks import require, require_whole
-from tfdml._core.optional import optional_import, tf
-from tfdml._core.terminal import show_progress
-from tfdml.datasets.images import MAX_BYTES, MAX_PIXELS
-from tfdml.datasets.images.preprocessing import Preprocessing
-
-if TYPE_CHECKING:
-    from tfdml.datasets.labeled_set import LabeledSet
+import tfdml
+from recipes.checks import require, require_whole
 
 Detector = Callable[[np.ndarray], npt.ArrayLike | None]
 
@@ -35,7 +31,7 @@ _CENTER_WEIGHT = 2.0  # of the squared distance of a face from the center, besid
 
 def face_template(size: int = _SIDE) -> np.ndarray:
     """The five points of an aligned face of `size` pixels, `(5, 2)` x and y; the first pixel has its center at 0."""
-    require_whole("size", size, 1)
+    require_whole(1, size=size)
     return np.array(_TEMPLATE) * (size / _SIDE)
 
 
@@ -57,7 +53,7 @@ def similarity_transform(points: npt.ArrayLike, targets: npt.ArrayLike) -> np.nd
     return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
 
 
-def face_points(faces: "LabeledSet", *, detector: Detector | None = None) -> np.ndarray:
+def face_points(faces: tfdml.datasets.LabeledSet, *, detector: Detector | None = None) -> np.ndarray:
     """Five points of the face in each image of a set, found by a detector.
 
     The detector takes a tenth of a second or more per image on one core, so keep its points.
@@ -65,9 +61,9 @@ def face_points(faces: "LabeledSet", *, detector: Detector | None = None) -> np.
     Example: a detector of your own, which takes the center of an image as all five points, and no face in a dark one.
 
         >>> images = np.stack([np.full((8, 8, 3), level, "uint8") for level in (0, 200)])
-        >>> faces = tfdml.datasets.LabeledSet(images=images, labels=np.array([0, 0]), class_names=("Ann",))
+        >>> photos = tfdml.datasets.LabeledSet(images=images, labels=np.array([0, 0]), class_names=("Ann",))
         >>> detector = lambda image: np.full((5, 2), 3.5) if image.mean() > 100 else None
-        >>> tfdml.datasets.face_points(faces, detector=detector)[:, 0]
+        >>> faces.face_points(photos, detector=detector)[:, 0]
         array([[nan, nan],
                [3.5, 3.5]])
 
@@ -91,13 +87,15 @@ def face_points(faces: "LabeledSet", *, detector: Detector | None = None) -> np.
     pixels = dataclasses.replace(faces, load=_Pixels(**_Pixels.options(faces)))
     for row, (images, _) in enumerate(pixels.batches(1)):
         points[row] = _as_points(detect(images[0].numpy()), row)
-        show_progress("faces searched", row + 1, len(faces))
+        print(f"\r{row + 1:,} of {len(faces):,} faces searched", end="", file=sys.stderr, flush=True)
     return points
 
 
 def mtcnn_detector() -> Detector:
     """MTCNN of the package mtcnn, whose weights are in its wheel, as a detector for `face_points`."""
-    network = optional_import("mtcnn", feature="face_points", extra="faces").MTCNN()
+    from mtcnn import MTCNN  # pip install tfdml[faces]
+
+    network = MTCNN()
 
     def detect(image: np.ndarray) -> np.ndarray | None:
         # Image, left, upper, width, height, confidence, five x, five y of each face.
@@ -109,7 +107,9 @@ def mtcnn_detector() -> Detector:
     return detect
 
 
-def align_faces(faces: "LabeledSet", points: npt.ArrayLike, *, size: int = 112) -> "LabeledSet":
+def align_faces(
+    faces: tfdml.datasets.LabeledSet, points: npt.ArrayLike, *, size: int = 112
+) -> tfdml.datasets.LabeledSet:
     """The same faces, each rotated, scaled and shifted so that its five points come to the places of a template.
 
     An image without points gives its center, half of its shorter side, so that rows, and the pairs of LFW, stay. Images
@@ -121,8 +121,8 @@ def align_faces(faces: "LabeledSet", points: npt.ArrayLike, *, size: int = 112) 
         >>> points = np.array([[30, 20], [47.6, 19.9], [38.9, 30], [31.6, 40.3], [46.2, 40.3]])
         >>> photo = np.zeros((1, 64, 80, 3), "uint8")
         >>> photo[0, 20, 30] = 255
-        >>> faces = tfdml.datasets.LabeledSet(images=photo, labels=np.array([0]), class_names=("Ann",))
-        >>> aligned = tfdml.datasets.align_faces(faces, points[None], size=112).examples()[0, ..., 0]
+        >>> photos = tfdml.datasets.LabeledSet(images=photo, labels=np.array([0]), class_names=("Ann",))
+        >>> aligned = faces.align_faces(photos, points[None], size=112).examples()[0, ..., 0]
         >>> aligned.shape, np.argwhere(aligned == aligned.max()).mean(axis=0).tolist()
         ((112, 112), [52.0, 38.0])
 
@@ -162,19 +162,17 @@ class _Pixels:
     channels: int = 3
 
     @classmethod
-    def options(cls, faces: "LabeledSet") -> dict[str, Any]:
+    def options(cls, faces: tfdml.datasets.LabeledSet) -> dict[str, Any]:
         """The attributes for the images of a set."""
         images = faces.images
         return {"encoded": faces.source is not None, "channels": 3 if images is None else images.shape[-1]}
 
-    def __call__(self, example: Any) -> "tf.Tensor":
-        from tfdml.datasets.images.decode import decoded, require_image
-
+    def __call__(self, example: Any) -> tf.Tensor:
         if self.encoded:
-            return require_image(*decoded(example, MAX_BYTES, MAX_PIXELS))
+            return tf.ensure_shape(tf.io.decode_image(example, channels=3, expand_animations=False), (None, None, 3))
         if example.dtype == tf.uint8:
             example = tf.ensure_shape(example, (None, None, self.channels))
-        return Preprocessing(size=1).original(example)
+        return tfdml.datasets.Preprocessing(size=1).original(example)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -183,7 +181,7 @@ class AlignedFace(_Pixels):
 
     size: int
 
-    def __call__(self, example: Any) -> "tf.Tensor":
+    def __call__(self, example: Any) -> tf.Tensor:
         """One aligned face, uint8 `(size, size, 3)`."""
         key, numbers = example
         image = super().__call__(key)

@@ -15,12 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdml._core.checks import require
-from tfdml._core.checksums import sha256_of_rows
-from tfdml._core.stored import BoundedReader
-from tfdml.datasets.caches.set_cache import states_of_files
-from tfdml.datasets.public.files import as_columns
-from tfdml.datasets.text import is_whole, read_lines
+from recipes.checks import require
 
 _MAGIC = struct.pack("<I", 0xCED7230A)
 _LENGTH = 2**29 - 1
@@ -45,10 +40,6 @@ class RecordImages:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def fingerprint(self, portable: bool) -> str:
-        """The state of the file, see `LabeledSet.fingerprint`, and a checksum of the offsets."""
-        return "\n".join([*states_of_files([self.path], portable), sha256_of_rows(self.offsets)])
-
     def __getitem__(self, row: int) -> bytes:
         return self.__getitems__([row])[0]
 
@@ -58,8 +49,8 @@ class RecordImages:
 
 def read_offsets(path: str | os.PathLike[str]) -> dict[int, int]:
     """The byte offset of each key in an `.idx` file, whose lines are a key and an offset."""
-    rows = as_columns(read_lines(path), 2)
-    wrong = [" ".join(row) for row in rows if not all(map(is_whole, row))]
+    rows = [line.split() for line in pathlib.Path(path).read_text().splitlines() if line.strip()]
+    wrong = [" ".join(row) for row in rows if len(row) != 2 or not all(map(str.isdecimal, row))]
     require(not wrong, f"the line {wrong[:1]} in {os.fspath(path)!r}", "a key and a byte offset, two whole numbers")
     offsets = {int(key): int(offset) for key, offset in rows}
     require(len(offsets) == len(rows), f"{os.fspath(path)!r} with a key on two lines", "each key once")
@@ -68,15 +59,13 @@ def read_offsets(path: str | os.PathLike[str]) -> dict[int, int]:
 
 def read_records(path: str | os.PathLike[str], offsets: np.ndarray) -> list[ImageRecord]:
     """The image records at these offsets."""
-    with pathlib.Path(path).open("rb") as content:
-        file = BoundedReader(content)
+    with pathlib.Path(path).open("rb") as file:
         return [_image_record(file, offset) for offset in offsets.tolist()]
 
 
 def read_first_labels(path: str | os.PathLike[str], offsets: np.ndarray) -> np.ndarray:
     """The first label of each image record, `(n,)` float32, without its image."""
-    with pathlib.Path(path).open("rb") as content:
-        file = BoundedReader(content)
+    with pathlib.Path(path).open("rb") as file:
         return np.array([_first_label(file, offset) for offset in offsets.tolist()], np.float32)
 
 

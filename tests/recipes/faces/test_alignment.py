@@ -1,0 +1,92 @@
+"""Alignment by five points against scikit-image, on the face of its astronaut."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from skimage import data, transform
+
+from recipes.faces import align_faces, face_points, face_template, similarity_transform
+from tfdml.datasets import LabeledSet, Preprocessing
+
+# Eyes, nose and corners of the mouth of the astronaut, by eye.
+ASTRONAUT = np.array([[204.0, 100], [245, 102], [224, 126], [202, 139], [244, 140]])
+NO_FACE = np.full((5, 2), np.nan)
+ABOUT = {"labels": np.zeros(1, np.int64), "class_names": ("astronaut",)}
+
+
+@pytest.fixture(scope="module")
+def astronaut():
+    return data.astronaut()
+
+
+def faces_of(*images, **columns):
+    labels, boxes = np.zeros(len(images), np.int64), np.zeros((len(images), 4))
+    return LabeledSet(images=np.stack(images), labels=labels, class_names=("astronaut",), boxes=boxes, **columns)
+
+
+def test_the_transform_is_that_of_scikit_image_also_where_points_are_mirrored_or_missing():
+    points = np.random.default_rng(0).normal(size=(6, 5, 2)) * 20 + 50
+    points[4], points[5] = face_template() * [-1, 1], np.nan
+    found = similarity_transform(points, face_template())
+    for row in range(5):
+        expected = transform.SimilarityTransform.from_estimate(points[row], face_template()).params[:2]
+        np.testing.assert_allclose(found[row], expected, atol=1e-9)
+    assert np.isnan(found[5]).all()
+
+
+def test_pixels_are_those_of_scikit_image_with_black_outside(astronaut):
+    groups = np.array([3, 4])
+    faces = faces_of(astronaut[80:160, 180:260], astronaut[:80, :80], groups=groups)
+    points = ASTRONAUT - [180, 80]
+    aligned = align_faces(faces, [points, NO_FACE], size=64)
+    tform = transform.SimilarityTransform.from_estimate(points, face_template(64))
+    expected = transform.warp(faces.images[0], tform.inverse, order=1, output_shape=(64, 64), preserve_range=True)
+    difference = np.abs(aligned.examples()[0] - expected)[8:-8, 8:-8]
+    assert difference.max() < 1.0  # rounded to whole levels, from coordinates in single precision
+    assert (aligned.examples()[0][0] == 0).all()
+    assert (aligned.boxes, aligned.groups.tolist()) == (None, [3, 4])
+
+
+def test_without_a_face_a_share_of_the_center_is_taken():
+    ramp = np.broadcast_to(np.arange(100, dtype="uint8")[None, :, None], (80, 100, 3))
+    (pixels,) = align_faces(faces_of(ramp), NO_FACE[None], size=4).examples()
+    # 40 of 80 pixels around the column 49.5, in four steps of ten; halves are rounded to even.
+    assert pixels[0, :, 0].tolist() == [34, 44, 54, 64]
+
+
+def test_files_and_records_give_the_pixels_of_the_array(astronaut, tmp_path):
+    file = tf.io.encode_png(astronaut).numpy()
+    (tmp_path / "face.png").write_bytes(file)
+    paths = LabeledSet(paths=np.array([str(tmp_path / "face.png")]), load=Preprocessing(size=9), **ABOUT)
+    records = LabeledSet(source=[file], load=Preprocessing(size=9).from_bytes, **ABOUT)
+    expected = align_faces(faces_of(astronaut), ASTRONAUT[None], size=32).examples()
+    for faces in (paths, records):
+        points = face_points(faces, detector=lambda image: ASTRONAUT if (image == astronaut).all() else None)
+        np.testing.assert_array_equal(align_faces(faces, points, size=32).examples(), expected)
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        (np.zeros((5, 2)), r"points of shape \(5, 2\), expected \(1, 5, 2\)"),
+        (np.where(np.arange(10) == 3, np.nan, 1.0).reshape(1, 5, 2), r"points of row \[0\] that are not finite"),
+        (np.ones((1, 5, 2)), "points that are all the same"),
+    ],
+)
+def test_wrong_points_are_errors(astronaut, points, message):
+    with pytest.raises(ValueError, match=message):
+        align_faces(faces_of(astronaut), points)
+    with pytest.raises(ValueError, match="from the detector for row 0"):
+        face_points(faces_of(astronaut), detector=lambda image: np.zeros((2, 5)))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="mtcnn runs on TensorFlow")
+def test_mtcnn_finds_the_face_in_the_middle_and_nothing_in_a_picture_without_one(astronaut):
+    # Two faces side by side, the left one nearer to the center.
+    left, right = astronaut[20:220, 124:324], astronaut[20:220, 180:280]
+    both = np.concatenate([left, right], axis=1)
+    found = face_points(faces_of(both, np.zeros_like(both)))
+    np.testing.assert_allclose(found[0], ASTRONAUT - [124, 20], atol=3)
+    assert np.isnan(found[1]).all()
