@@ -172,3 +172,8 @@ def _changes(trial):
     base = asdict(Trial())
     changed = {name: value for name, value in asdict(trial).items() if value != base[name]}
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in changed.items()) or "nothing changed"
+
+
+def filled(text):
+    """The text of the page with its table."""
+    return pages.replaced(text, MARK, table(runner.read_rows(ROWS)))

@@ -1,10 +1,8 @@
 """The tables of docs/keras-examples.md: its blocks of code, run as they stand, with several seeds.
 
 python -m studies.keras_examples                # three seeds, about six minutes of a core
-python -m studies.keras_examples --only-table   # the tables from the kept results
 """
 
-import argparse
 import json
 import re
 
@@ -67,11 +65,7 @@ def filled(text):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only-table", action="store_true")
-    if not parser.parse_args().only_table:
-        record = {"runs": [], **tfdml.environment()}
-        for seed in SEEDS:
-            record["runs"].append(run(seed))
-            ROWS.write_text(json.dumps(record, indent=1) + "\n")
-    PAGE.write_text(filled(PAGE.read_text()))
+    record = {"runs": [], **tfdml.environment()}
+    for seed in SEEDS:
+        record["runs"].append(run(seed))
+        ROWS.write_text(json.dumps(record, indent=1) + "\n")

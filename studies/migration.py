@@ -131,9 +131,7 @@ def main(arguments=None):
     if parser.parse_args(arguments).quick:
         return print(*rows_of("glyphs", classes=20), sep="\n")
     runner.write_rows(ROWS, [row for name in READ for row in rows_of(name)])
-    rows = runner.read_rows(ROWS)
-    draw(pages.IMAGES / "migration.png", rows)
-    return PAGE.write_text(pages.filled(PAGE.read_text(), {"curves": table(rows)}, "studies/migration", rows))
+    return draw(pages.IMAGES / "migration.png", runner.read_rows(ROWS))
 
 
 if __name__ == "__main__":

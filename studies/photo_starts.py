@@ -2,7 +2,6 @@
 
     python -m studies.photo_starts --choose       # the trials of the choice, on validation photographs
     python -m studies.photo_starts                # the seeds of both, then the test photographs, then the tables
-    python -m studies.photo_starts --only-table   # the tables of the page, from the kept rows
     python -m studies.photo_starts --quick        # smoke test: 16 places, 2 steps, in runs/quick
 
 Results and networks are kept under `runs/photo_starts`, a file per run, so that a stopped command resumes; delete them
@@ -323,10 +322,8 @@ def main(arguments=None):
     at = Setting(options.output or pages.ROOT / "runs" / "photo_starts", workers=options.workers)
     if options.choose:
         choose(at)
-        return
-    if not options.only_table:
+    else:
         test_seeds(at)
-    PAGE.write_text(filled(PAGE.read_text()))
 
 
 def parsed(arguments):
@@ -334,8 +331,7 @@ def parsed(arguments):
     parser = argparse.ArgumentParser(prog="python -m studies.photo_starts", description=__doc__.splitlines()[0])
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--choose", action="store_true", help="the trials of the choice, on validation photographs")
-    mode.add_argument("--only-table", action="store_true", help="train nothing and test nothing")
-    mode.add_argument("--quick", action="store_true", help="few places, few steps; the page stays as it is")
+    mode.add_argument("--quick", action="store_true", help="few places, few steps")
     parser.add_argument("--workers", type=int, default=2, help="runs at the same time, one thread each")
     parser.add_argument("--output", type=Path, help="folder of results and networks; runs/photo_starts by default")
     return parser.parse_args(arguments)

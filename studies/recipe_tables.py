@@ -4,9 +4,10 @@ python -m recipes.product_search --output results/product_search
 python -m recipes.localization --output results/localization
 python recipes/reranking.py --output results/reranking
 python recipes/faces.py --seeds 5 --output results/faces
-python -m studies.recipe_tables
+python -m studies.tables
 """
 
+import functools
 import json
 
 import numpy as np
@@ -98,25 +99,17 @@ def source(record):
     return f"Protocol `{record['protocol']}`; {seconds}, {record['hardware']}."
 
 
+def filled(recipe, table, text):
+    """The text of a page with the table of a recipe."""
+    return pages.replaced(text, f"<!-- {recipe} -->", table(results(recipe)))
+
+
 TABLES = {
     "product_search": ("recipes/product_search/README.md", seeds_table),
     "localization": ("recipes/localization/README.md", seeds_table),
     "reranking": ("docs/pair-models.md", reranking_table),
     "faces": ("docs/verification.md", verification_table),
 }
-
-
-def filled(page):
-    """The text of a page with its tables."""
-    text = page.read_text()
-    for recipe, (name, table) in TABLES.items():
-        if page == pages.ROOT / name:
-            text = pages.replaced(text, f"<!-- {recipe} -->", table(results(recipe)))
-    return text
-
-
-PAGES = [pages.ROOT / name for name in dict.fromkeys(name for name, _ in TABLES.values())]
-
-if __name__ == "__main__":
-    for page in PAGES:
-        page.write_text(filled(page))
+FILLED = {
+    recipe: (pages.ROOT / page, functools.partial(filled, recipe, table)) for recipe, (page, table) in TABLES.items()
+}

@@ -46,14 +46,6 @@ def test_a_quick_run_trains_both_starts_and_hands_a_network_over_and_trains_noth
     assert " trained: " not in capsys.readouterr().out
 
 
-def test_the_index_of_an_export_takes_one_byte_per_number_in_int8(monkeypatch):
-    monkeypatch.setattr(photo_starts, "REPETITIONS", 2)
-    found = photo_starts.searches((64, 64), k=1)
-    saved = found["float32"]["bytes"] - found["int8"]["bytes"]
-    assert saved == 3 * 64 * 64 - 4 * 64  # int8 has a step per vector
-    assert all(index["milliseconds"] > 0 for index in found.values())
-
-
 @pytest.mark.slow
 def test_a_network_of_imagenet_begins_with_its_weights_and_ignores_light_and_color():
     run = zoo.Run(layer="blocks.0.bn2", dim=4)
