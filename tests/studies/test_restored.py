@@ -7,7 +7,6 @@ import pytest
 
 from studies import importance_sampling, leaderboard, mining, pages, restored, runner
 
-PUBLISHED = pages.RESULTS
 PAPERS = {"mining": mining, "importance_sampling": importance_sampling, "leaderboard": leaderboard}
 
 
