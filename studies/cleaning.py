@@ -101,7 +101,7 @@ def row(network, seed, folder):
 def copies_table(record):
     """Precision and recall by way, mean over seeds with its 95% interval, as a Markdown table."""
     body = [[name, *(cell(*record["results"][way][column]) for column in COLUMNS)] for way, name in WAYS.items()]
-    return runner.markdown(["", *COLUMNS], body, ["---", *["---:"] * len(COLUMNS)])
+    return runner.markdown(["", *COLUMNS], body, texts=(0,))
 
 
 def cell(mean, low, high):
@@ -113,7 +113,7 @@ def planted_table(record):
     """Planted and listed findings by kind, as a Markdown table."""
     columns = ("planted", "right", "listed")
     body = [[kind, *(row[column] for column in columns)] for kind, row in record["planted"].items()]
-    return runner.markdown(["", *columns], body, ["---", *["---:"] * len(columns)])
+    return runner.markdown(["", *columns], body, texts=(0,))
 
 
 def made_table(record):
@@ -122,7 +122,7 @@ def made_table(record):
     for kind in kinds:
         values = [[run[kind][column] for column in COLUMNS] for run in record["runs"]]
         body.append([kind, *(f"{mean:.3f}" for mean in np.mean(values, axis=0))])
-    return runner.markdown(["", *COLUMNS], body, ["---", *["---:"] * len(COLUMNS)])
+    return runner.markdown(["", *COLUMNS], body, texts=(0,))
 
 
 def filled(text):

@@ -137,7 +137,7 @@ def compact_rows(options, train, validation):
 def table(rows):
     """Recall@1 and MAP@R of each run, as a Markdown table."""
     body = [[row["run"], *(f"{100 * row[key]:.1f}" for key in ("recall@1", "map@r"))] for row in rows]
-    return runner.markdown(["run", "Recall@1", "MAP@R"], body, ["---", "---:", "---:"])
+    return runner.markdown(["run", "Recall@1", "MAP@R"], body, texts=(0,))
 
 
 def compact_table(rows):
@@ -147,8 +147,7 @@ def compact_table(rows):
         for precision in ("float32", "int8", "binary"):
             some = runner.where(rows, dim=dim, precision=precision)
             body.append([dim, precision, int(some[0]["bytes"]), *(f"{100 * row['recall@1']:.1f}" for row in some)])
-    rules = ["---:", "---", *["---:"] * (1 + len(NESTED))]
-    return runner.markdown(["dim", "precision", "bytes", *NESTED], body, rules)
+    return runner.markdown(["dim", "precision", "bytes", *NESTED], body, texts=(1,))
 
 
 def filled(file, make, text):

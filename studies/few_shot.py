@@ -119,7 +119,7 @@ def table(results):
         seconds = statistics.mean(result["seconds"] for result in chosen)
         body.append([kind, len(chosen), *(cell(chosen, name) for name in SETTINGS.tasks), f"{seconds:.0f}"])
     head = ["", "seeds", *SETTINGS.tasks, "seconds"]
-    return runner.markdown(head, body, ["---", *["---:"] * (len(head) - 1)])
+    return runner.markdown(head, body, texts=(0,))
 
 
 def gains_table(results):
@@ -130,7 +130,7 @@ def gains_table(results):
         episodes = 100 * statistics.mean(result["interval"] for result in chosen)
         gain, *over_seeds = cell(chosen, "gain", digits=2).split(" ± ")
         body.append([f"{kind} against {against}", gain, *(over_seeds or [""]), f"{episodes:.2f}"])
-    return runner.markdown(["", "gain", "± over seeds", "± over episodes"], body, ["---", *["---:"] * 3])
+    return runner.markdown(["", "gain", "± over seeds", "± over episodes"], body, texts=(0,))
 
 
 def cell(chosen, name, digits=1):

@@ -62,7 +62,7 @@ def table(rows):
     for row in runner.where(rows, seed="mean"):
         (spread,) = runner.where(rows, seed="standard deviation", method=row["method"])
         body.append([row["method"], *(_cell(100 * row[key], 100 * spread[key]) for key in KEYS)])
-    return runner.markdown(["", "Recall@1", "@2", "@4", "@8", "MAP@R"], body, rules=["---", *["---:"] * len(KEYS)])
+    return runner.markdown(["", "Recall@1", "@2", "@4", "@8", "MAP@R"], body, texts=(0,))
 
 
 def _cell(mean, deviation):
@@ -87,7 +87,7 @@ def main():
         )
     else:
         runner.write_rows(ROWS, rows_of([results_of(seed, options.runs.absolute()) for seed in range(options.seeds)]))
-        for picture in ("before", "after", "training"):
+        for picture in ("before", "after"):
             shutil.copy(options.runs / "glyphs-0" / f"{picture}.png", pages.IMAGES)
 
 

@@ -7,7 +7,7 @@ import json
 import re
 
 import tfdml
-from studies import pages
+from studies import pages, runner
 from studies.leaderboard.setting import interval
 
 PAGE = pages.ROOT / "docs" / "keras-examples.md"
@@ -41,11 +41,8 @@ def run(seed):
 def table(runs, name):
     """Means over seeds, times 100, with halves of 95% intervals."""
     keys = list(next(iter(runs[0][name].values())))
-    lines = ["| | " + " | ".join(keys) + " |", "| --- |" + " ---: |" * len(keys)]
-    for method in runs[0][name]:
-        cells = (_cell([one[name][method][key] for one in runs]) for key in keys)
-        lines.append(f"| {method} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    body = [[method, *(_cell([one[name][method][key] for one in runs]) for key in keys)] for method in runs[0][name]]
+    return runner.markdown(["", *keys], body, texts=(0,))
 
 
 def _cell(values):

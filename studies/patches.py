@@ -152,7 +152,7 @@ def networks_table(rows):
         if found
     ]
     head = ["", "validation photographs", "test photographs", "seeds", "steps", "core seconds"]
-    return runner.markdown(head, body, rules=["---", *["---:"] * 5])
+    return runner.markdown(head, body, texts=(0,))
 
 
 def interval_of(values):
@@ -173,7 +173,7 @@ def stereo_table(rows):
     if len(seeds) > 1:
         body.append(["network, mean of the seeds", *interval_of([row["bad"] for row in seeds]).split(" ", 1), ""])
     head = ["", "bad pixels", "95% interval", "difference to the best window"]
-    return runner.markdown(head, body, rules=["---", *["---:"] * 3])
+    return runner.markdown(head, body, texts=(0,))
 
 
 def _cells(row):

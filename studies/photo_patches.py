@@ -244,7 +244,7 @@ def _methods(rows, methods, columns):
     """Columns of the methods, with the mean and the standard deviation over seeds."""
     seeds = {method: [row for row in runner.where(rows, method=method) if not _summary(row)] for method in methods}
     body = [[method, *(_cell(found, key) for key in columns)] for method, found in seeds.items()]
-    return runner.markdown(["", *columns.values()], body, rules=["---", *["---:"] * len(columns)])
+    return runner.markdown(["", *columns.values()], body, texts=(0,))
 
 
 def _summary(row):
@@ -259,7 +259,7 @@ def _choice(rows):
     """The trials: settings, scores, time."""
     body = [[_settings(row), *(_cell([row], key) for key in COLUMNS), f"{row['core_seconds']:.0f}"] for row in rows]
     head = ["", *COLUMNS.values(), "core seconds"]
-    return runner.markdown(head, body, rules=["---", *["---:"] * (len(head) - 1)])
+    return runner.markdown(head, body, texts=(0,))
 
 
 def _settings(row):

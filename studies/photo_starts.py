@@ -237,13 +237,13 @@ def tables():
 
 def frozen_table(rows):
     """Scores of features without training, on the validation photographs."""
-    return _markdown(["", *COLUMNS.values()], [[row["features"], *_cells([row])] for row in rows], texts=1)
+    return runner.markdown(["", *COLUMNS.values()], [[row["features"], *_cells([row])] for row in rows], texts=(0,))
 
 
 def selection_table(rows):
     """The trials: their settings, their scores on the validation photographs, their time."""
     body = [[_settings(row), *_cells([row]), f"{row['core_seconds']:.0f}"] for row in rows]
-    return _markdown(["", *COLUMNS.values(), "core seconds"], body, texts=1)
+    return runner.markdown(["", *COLUMNS.values(), "core seconds"], body, texts=(0,))
 
 
 def starts_table(rows, earlier):
@@ -259,7 +259,7 @@ def starts_table(rows, earlier):
     trained = runner.where(earlier, method=photo_patches.TRAINED)
     trained = [row | {"steps": photo_patches.Run().steps} for row in trained if isinstance(row["seed"], float)]
     body.append(["test", "random, the table above", *_cells(trained), *_effort(trained)])
-    return _markdown(["photographs", "start", *COLUMNS.values(), "steps", "core seconds"], body, texts=2)
+    return runner.markdown(["photographs", "start", *COLUMNS.values(), "steps", "core seconds"], body, texts=(0, 1))
 
 
 def _effort(seeds):
@@ -274,17 +274,13 @@ def precision_table(rows):
             seeds = runner.where(rows, start=start, precision=precision)
             megabytes, milliseconds = (statistics.mean(row[key] for row in seeds) for key in ("bytes", "milliseconds"))
             body.append([start, precision, *_cells(seeds), f"{megabytes / 1e6:.2f}", f"{milliseconds:.2f}"])
-    return _markdown(["start", "vectors", *COLUMNS.values(), "MB", "ms"], body, texts=2)
+    return runner.markdown(["start", "vectors", *COLUMNS.values(), "MB", "ms"], body, texts=(0, 1))
 
 
 def _cells(rows, prefix=""):
     """Scores in percent, with the standard deviation of several seeds."""
     one = runner.mean_of if len(rows) == 1 else runner.share
     return [f"{one(rows, f'{prefix}{key}'):.1f}" if len(rows) == 1 else one(rows, f"{prefix}{key}") for key in COLUMNS]
-
-
-def _markdown(head, body, *, texts):
-    return runner.markdown(head, body, rules=["---"] * texts + ["---:"] * (len(head) - texts))
 
 
 def _settings(row):

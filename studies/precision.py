@@ -69,7 +69,7 @@ def table(rows):
     for precision in dict.fromkeys(row["precision"] for row in rows):
         some = runner.where(rows, precision=precision)
         body.append([f"`{precision}`", *(runner.share(some, key) for key in ("recall@1", "map@r"))])
-    return runner.markdown(["precision", "Recall@1", "MAP@R"], body, ["---", "---:", "---:"])
+    return runner.markdown(["precision", "Recall@1", "MAP@R"], body, texts=(0,))
 
 
 def filled(text):

@@ -185,7 +185,7 @@ def table(rows):
     means = [row for row in rows if row["seed"] in ("none", "mean")]
     body = [line(row, [seed for seed in rows if same_run(seed, row)]) for row in means]
     head = ["photos", "trained", "of the backbone, %", "with the head, %", "rate", *HEAD, "core seconds"]
-    return runner.markdown(head, body, ["---:", "---", *["---:"] * (len(head) - 2)])
+    return runner.markdown(head, body, texts=(1,))
 
 
 def same_run(row, mean):

@@ -12,7 +12,7 @@ import shutil
 import numpy as np
 from PIL import Image, ImageSequence
 
-from studies import pages
+from studies import pages, runner
 
 FOLDER = pages.RESULTS / "tracking"
 PAGE = pages.ROOT / "recipes" / "tracking" / "README.md"
@@ -64,13 +64,15 @@ def section(results):
     """A table of runs, and the difference below it."""
     speeds = results.get("frames_per_second", {})
     heads = [*COLUMNS.values(), *(["frames per second"] if speeds else [])]
-    lines = ["| | " + " | ".join(heads) + " |", "| --- |" + " ---: |" * len(heads)]
+    body = []
     for name, runs in results["runs"].items():
         cells = [cell(100 * np.array([run[key] for run in runs])) for key in COLUMNS]
         cells += [f"{speeds[name]:.0f}"] if speeds else []
-        lines.append(f"| {readable(name)} | " + " | ".join(cells) + " |")
+        body.append([readable(name), *cells])
     difference = [difference_text(results["difference"])] if "difference" in results else []
-    return "\n\n".join(["\n".join(lines), *difference, f"{results['hardware']}; {results['versions']}."])
+    return "\n\n".join(
+        [runner.markdown(["", *heads], body, texts=(0,)), *difference, f"{results['hardware']}; {results['versions']}."]
+    )
 
 
 def readable(name):

@@ -45,7 +45,7 @@ def tables(rows):
         shares = [[setting.share(each, key) if each else "" for each in cells] for key in ("map", "cmc@1")]
         body.append([loss, f"{runs[0]['learning_rate']:g}", *shares[0], *shares[1]])
     head = ["", "learning rate", *(f"{key}, {margin_of(margin)}" for key in ("mAP", "rank-1") for margin in margins)]
-    return {"triplets": runner.markdown(head, body, rules=["---"] + ["---:"] * (len(head) - 1))}
+    return {"triplets": runner.markdown(head, body, texts=(0,))}
 
 
 def margin_of(margin):

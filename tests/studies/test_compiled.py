@@ -58,21 +58,6 @@ def test_two_seeds_at_once_have_the_weights_of_two_calls_of_fit(kind):
             np.testing.assert_allclose(*map(keras.ops.convert_to_numpy, (one, other)), rtol=1e-5, atol=1e-6)
 
 
-def sampler():
-    return tfdml.samplers.GroupSampler(classes_per_batch=4, examples_per_class=2, seed=5)
-
-
-def test_drawn_rows_are_those_of_the_sampler_and_are_read_again_without_it(tmp_path):
-    path = tmp_path / "folder" / "rows.npy"
-    rows = compiled.drawn_rows(path, sampler, LABELS, 3)
-    expected = list(sampler().index_batches(LABELS).take(3).as_numpy_iterator())
-    np.testing.assert_array_equal(rows, expected)
-    assert [file.name for file in path.parent.iterdir()] == ["rows.npy"]
-    np.testing.assert_array_equal(compiled.drawn_rows(path, None, LABELS, 3), rows)
-    with pytest.raises(ValueError, match=r"with 3 batches, expected 4\. Delete it"):
-        compiled.drawn_rows(path, sampler, LABELS, 4)
-
-
 def test_the_cost_of_a_step_is_measured_by_the_compiler_of_jax(monkeypatch):
     monkeypatch.setattr(costs, "REPEATS", 1)
     if keras.backend.backend() != "jax":

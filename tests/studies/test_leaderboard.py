@@ -58,22 +58,6 @@ def texts(name):
     return list(csv.DictReader((FOLDER / f"{name}.csv").read_text().splitlines()))
 
 
-@pytest.mark.parametrize("loss", methods.METHODS)
-def test_each_loss_is_made_for_each_of_its_four_trials_of_which_any_two_values_are_balanced(loss):
-    assert methods.METHODS[loss].sampler(RUN).batch_size == methods.IN_BATCH
-    trials = setting.trials(replace(RUN, loss=loss))
-    assert len(set(trials)) == 4
-    x = np.random.default_rng(0).standard_normal((128, 64)).astype("float32")
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    labels = np.arange(128) // 4
-    for trial in trials:
-        assert np.isfinite(float(setting.loss_of(trial, labels)(labels, x)))
-    made = methods.METHODS[loss].trials((1, 2))
-    columns = list(zip(*((rate, *settings.values()) for rate, settings in made), strict=True))
-    assert all(sorted(map(column.count, set(column))) == [2, 2] for column in columns)
-    assert all(len(set(zip(a, b, strict=True))) == 4 for i, a in enumerate(columns) for b in columns[:i])
-
-
 def test_an_interval_is_that_of_students_t():
     mean, half = setting.interval([1.0, 2.0, 3.0, 4.0, 5.0])
     assert (mean, half) == (3.0, pytest.approx(2.7764 * np.sqrt(2.5) / np.sqrt(5), rel=1e-4))

@@ -131,11 +131,3 @@ def test_networks_and_losses_are_compared_by_seeds():
         "| two branches | 23.0 ± 24.8 | 25.0 ± 24.8 | 2.0 ± 0.0 |",
         "| two above one | 3.0 ± 0.0 | 3.0 ± 0.0 | |",
     ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("network", vehicles.NETWORKS)
-def test_a_vehicle_network_learns(network):
-    few = vehicles.Run(network, learning_rate=0.01, steps=30, classes=30, part="validation")
-    untrained, trained = (vehicles.train(replace(few, steps=steps))["scores"]["cmc@1"] for steps in (1, 30))
-    assert trained > untrained + 0.05
