@@ -239,11 +239,11 @@ def test_evaluate_searches_photographs_without_a_label_as_distractors(run, here)
     assert (code, errors) == (0, ""), errors
     record = json.loads(printed)
     assert record["queries"] == 24
-    assert record["metrics"]["recall@1"]["value"] == pytest.approx(np.mean(recalls))
-    assert record["metrics"]["map@r"]["value"] == pytest.approx(np.mean(precisions))
+    assert record["means"]["model"]["recall@1"]["value"] == pytest.approx(np.mean(recalls))
+    assert record["means"]["model"]["map@r"]["value"] == pytest.approx(np.mean(precisions))
     code, printed, errors = run("evaluate model photos --json")
     assert "3 images without a label are left out; --distractors searches them" in errors
-    assert json.loads(printed)["metrics"]["recall@1"]["value"] > np.mean(recalls)
+    assert json.loads(printed)["means"]["model"]["recall@1"]["value"] > np.mean(recalls)
 
 
 @pytest.mark.slow
@@ -504,7 +504,7 @@ def test_migrate_embeds_the_images_of_an_index_again(migrating):
     before = [migrating(f"search {model} index {Path('photos/class-0/01.png')}")[0] for model in ("model", "rotated")]
     assert before == [0, 2]
     code, printed, errors = migrating("migrate index --to rotated --batch-size 10")
-    assert (code, printed) == (0, "24 items of index embedded again, 0 gone\n")
+    assert (code, printed) == (0, "24 items of index embedded again, 0 failed\n")
     assert "tfdml: 10 of 24 items embedded again, Recall@1 " in errors
     index = search.load("index", model="rotated")
     expected = search.Exact(Rotated().predict_on_batch(np.stack(sorted_photos())))
@@ -525,7 +525,7 @@ def test_migrate_keeps_adapted_vectors_of_images_that_are_gone(migrating):
     Path("photos/class-2/09.png").unlink()
     Path("photos/class-2/08.png").write_bytes(b"no image")
     code, printed, _ = migrating("migrate index --to rotated --batch-size 10 --json")
-    assert (code, json.loads(printed)) == (1, {"index": "index", "embedded": 22, "gone": 2})
+    assert (code, json.loads(printed)) == (1, {"index": "index", "embedded": 22, "failed": 2})
     found = search.load("index").metadata["vector"].to_pylist()
     assert [row for row, origin in enumerate(found) if origin == "adapted"] == [8, 9]
 
