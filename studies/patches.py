@@ -1,6 +1,6 @@
 """The networks of recipes/patches with several seeds: descriptor, 2-channel, dense stereo.
 
-    python -m studies.patches                # the seeds that are missing, then the tables and the picture of the page
+    python -m studies.patches                # the seeds that are missing, then the picture of the page
     python -m studies.patches --quick        # smoke test, in runs/quick
 
 Each row is tested once, with its last step; a stopped command resumes. The settings are those of the recipes.

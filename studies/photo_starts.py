@@ -1,7 +1,7 @@
 """Photo patches from the weights of ImageNet, and from random ones in about the same processor time.
 
     python -m studies.photo_starts --choose       # the trials of the choice, on validation photographs
-    python -m studies.photo_starts                # the seeds of both, then the test photographs, then the tables
+    python -m studies.photo_starts                # the seeds of both, then the test photographs
     python -m studies.photo_starts --quick        # smoke test: 16 places, 2 steps, in runs/quick
 
 Results and networks are kept under `runs/photo_starts`, a file per run, so that a stopped command resumes; delete them

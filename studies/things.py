@@ -1,7 +1,7 @@
 """Ways to tune a pretrained network on few photos: the table of docs/tuning.md.
 
     python -m studies.things --choose       # learning rates, on the validation part
-    python -m studies.things                # three seeds of each way, then the test part and the table
+    python -m studies.things                # three seeds of each way, then the test part
     python -m studies.things --quick        # smoke test of all this: a tiny network, two steps, in runs/quick
 
 The photos and the training of a network are those of `recipes/things.py`. Results and networks are kept under

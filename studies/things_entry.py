@@ -1,6 +1,6 @@
 """The entry `things` of the zoo: EfficientNetLite0 with all weights tuned on photos of things.
 
-    python -m studies.things_entry --stamps FOLDER   # three seeds, both tests, the entry and the table of docs/zoo.md
+    python -m studies.things_entry --stamps FOLDER   # three seeds, both tests, and the entry
     python -m studies.things_entry --quick           # smoke test: tiny networks, two steps, in runs/quick
 
 The runs are a row of `studies/things.py`, which chose their settings and keeps their networks. Their weights are
