@@ -132,8 +132,8 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/micro_batches.py
 	$(BIN)/python benchmarks/networks.py
 	if nvidia-smi >/dev/null 2>&1; then $(MAKE) gpu; fi
-	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python -m studies.tables
 
 # Six minutes on a GPU, with a JAX and a PyTorch that see it; PYTHON is the one that has them.
 gpu:

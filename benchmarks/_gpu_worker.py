@@ -328,17 +328,17 @@ TILES = {
 
 
 class Fit:
-    """A training step of `gpu_fit.py`. A case is (way, rows, precision)."""
+    """A training step of `_gpu_fit.py`. A case is (way, rows, precision)."""
 
     def __init__(self):
         self.ways = {}
 
     def prepare(self, case):
-        import gpu_fit
+        import _gpu_fit
 
         if tuple(case) not in self.ways:
             name, size, precision = case
-            self.ways[tuple(case)] = gpu_fit.way(name, size, precision)
+            self.ways[tuple(case)] = _gpu_fit.way(name, size, precision)
             self.ways[tuple(case)](2)
 
     def measure(self, case):
@@ -354,25 +354,26 @@ class Fit:
 
 
 class Retrieval:
-    """The numbers of `gpu_retrieval.py` for many rows. A case is (queries, rows, dim)."""
+    """The numbers of `_gpu_retrieval.py` for many rows. A case is (queries, rows, dim)."""
 
     def __init__(self):
         self.made = {}
 
     def prepare(self, case):
-        import gpu_retrieval
+        import _gpu_retrieval
         import jax
+        from retrieval import make_data
 
         if tuple(case) in self.made:
             return
         queries, rows, dim = case
-        gpu_retrieval.BLOCK = 64 if QUICK else 1024
-        x, labels = gpu_retrieval.make_data(rows, dim, classes=-(-rows // 6))
-        relevant = gpu_retrieval.relevant_rows(labels)[:queries]
+        _gpu_retrieval.BLOCK = 64 if QUICK else 1024
+        x, labels = make_data(rows, dim, classes=-(-rows // 6))
+        relevant = _gpu_retrieval.relevant_rows(labels)[:queries]
         self.made[tuple(case)] = jax.device_put(x), jax.device_put(relevant)
 
     def measure(self, case):
-        import gpu_retrieval
+        import _gpu_retrieval
         import jax
 
         self.prepare(case)
@@ -380,8 +381,8 @@ class Retrieval:
         queries, rows, _ = case
 
         def evaluate():
-            ranks = gpu_retrieval.ranks_of_relevant(x, relevant, rows)
-            return jax.block_until_ready(gpu_retrieval.numbers_of(ranks, (1, 10)))
+            ranks = _gpu_retrieval.ranks_of_relevant(x, relevant, rows)
+            return jax.block_until_ready(_gpu_retrieval.numbers_of(ranks, (1, 10)))
 
         numbers = evaluate()
         begin = time.perf_counter()

@@ -10,19 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-import tfdml
-
 RESULTS = Path(__file__).parents[1] / "results"
-
-
-def hardware():
-    """The machine in a few words: processor, cores that may be used, memory."""
-    return tfdml.environment()["hardware"]
-
-
-def versions(*packages):
-    """The installed versions of packages, in one string."""
-    return tfdml.environment(*packages)["versions"]
 
 
 def today():

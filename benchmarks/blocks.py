@@ -12,7 +12,9 @@ import sys
 import threading
 import time
 
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, print_table, write_csv
+
+import tfdml
 
 LOSSES = ("NTXentLoss", "MultiSimilarityLoss", "MarginLoss", "LiftedStructureLoss", "HistogramLoss")
 
@@ -121,7 +123,7 @@ def row(case):
     numbers = json.loads(done.stdout.splitlines()[-1])
     names = ("loss", "batch", "dim", "anchors_per_block", "mode")
     cells = dict(zip(names, (case["loss"], case["rows"], case["dim"], case["size"] or "-", case["mode"]), strict=True))
-    return {**cells, **numbers, "hardware": hardware(), "versions": versions()}
+    return {**cells, **numbers, **tfdml.environment()}
 
 
 def of_case(case):

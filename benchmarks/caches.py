@@ -10,14 +10,13 @@ counts. `mib` is the size on disk of 1,000 images.
 """
 
 import argparse
-import datetime
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, print_table, today, write_csv
 from loading import measure
 
 import tfdml
@@ -98,11 +97,7 @@ def main():
         sizes = [mib(jpeg, "*.jpg"), mib(records, "*array_record*"), mib(cache, "*")]
         streams = {way: sampler.batches(part) for way, part in sets.items()}
         found = measure(streams, steps=size["steps"], rounds=size["rounds"])
-    about = {
-        "hardware": hardware(),
-        "versions": versions("numpy", "tensorflow", "tensorflow-datasets", "array-record"),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-    }
+    about = {**tfdml.environment("numpy", "tensorflow", "tensorflow-datasets", "array-record"), "date": today()}
     rows = [
         {"way": way, "images_per_second": rate, "over_jpeg": rate / found["JPEG files"], "mib": disk, **about}
         for (way, rate), disk in zip(found.items(), sizes, strict=True)

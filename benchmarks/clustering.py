@@ -7,15 +7,15 @@ The largest set has the size of the test part of Stanford Online Products.
 """
 
 import argparse
-import datetime
 import time
 from functools import partial
 
 import numpy as np
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, print_table, today, write_csv
 from retrieval import make_data
 from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
 
+import tfdml
 from tfdml.metrics import clustering, clustering_scores
 
 DATA = (
@@ -59,11 +59,7 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--output", default=RESULTS / "clustering.csv")
     arguments = parser.parse_args()
-    about = {
-        "hardware": hardware(),
-        "versions": versions("scikit-learn"),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-    }
+    about = {**tfdml.environment("scikit-learn"), "date": today()}
     rows = []
     for data in QUICK if arguments.quick else DATA:
         for way, function in ways(*make_data(**data)).items():

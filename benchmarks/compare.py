@@ -11,7 +11,6 @@ leave out imports and the making of the data.
 """
 
 import argparse
-import datetime
 import json
 import statistics
 import subprocess
@@ -22,8 +21,10 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from _report import RESULTS, hardware, peak_mib, print_table, require_peers, versions, write_csv
+from _report import RESULTS, peak_mib, print_table, require_peers, today, write_csv
 from retrieval import make_data, product
+
+import tfdml
 
 SIZES = {
     "embeddings": {"rows": 60_000, "dim": 512, "classes": 11_316},
@@ -186,9 +187,8 @@ def main():
     if options.peers:
         require_peers(*PEERS)
     about = {
-        "hardware": hardware(),
-        "versions": versions(*(("ranx", "pytrec-eval-terrier", "torchmetrics") if options.peers else ())),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        **tfdml.environment(*(("ranx", "pytrec-eval-terrier", "torchmetrics") if options.peers else ())),
+        "date": today(),
     }
     rows = []
     for work, size in (QUICK if options.quick else SIZES).items():

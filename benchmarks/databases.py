@@ -19,7 +19,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
-from _report import RESULTS, hardware, print_table, today, versions, write_csv
+from _report import RESULTS, print_table, today, write_csv
 from search import make_vectors
 
 import tfdml
@@ -57,7 +57,7 @@ def lancedb(path, queries, folder):
         found = [data.to_table(nearest={**nearest, "q": q}, columns=["row", "_distance"]) for q in queries]
         facts = {"metric": metric, "vectors": "vector", "search": "exact", "form": form}
         ids, distances = (np.stack([each[name].to_numpy() for each in found]) for name in ("row", "_distance"))
-        yield facts | {"software": versions("pylance")}, ids, distances
+        yield facts | {"software": tfdml.environment("pylance")["versions"]}, ids, distances
 
 
 def qdrant(path, queries, folder):
@@ -74,7 +74,7 @@ def qdrant(path, queries, folder):
         found = [client.query_points(metric, query=query.tolist(), limit=K).points for query in queries]
         ids, scores = (np.array([[getattr(p, name) for p in each] for each in found]) for name in ("id", "score"))
         facts = {"metric": metric, "vectors": "vector", "search": "exact", "form": "ours"}
-        yield facts | {"software": versions("qdrant-client")}, ids, scores
+        yield facts | {"software": tfdml.environment("qdrant-client")["versions"]}, ids, scores
 
 
 def pgvector(path, queries, folder):
@@ -129,7 +129,7 @@ def main():
     parser.add_argument("--databases", nargs="+", choices=DATABASES, default=list(DATABASES))
     parser.add_argument("--output", default=RESULTS / "databases.csv")
     options = parser.parse_args()
-    facts = {"measured": today(), "hardware": hardware(), "versions": versions()}
+    facts = {"measured": today(), **tfdml.environment()}
     with tempfile.TemporaryDirectory() as folder:
         rows = [row | facts for row in rows_of(options, Path(folder))]
     print_table(rows, COLUMNS)

@@ -18,7 +18,7 @@ import time
 
 import keras
 import numpy as np
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, print_table, write_csv
 
 import tfdml
 
@@ -145,7 +145,7 @@ def main():
         if not options.quick:
             port = free_port()
             rows += rows_of([started("--process", index, "--port", port, devices=1) for index in range(PROCESSES)])
-        rows = [one | {"versions": versions("jax"), "hardware": hardware()} for one in rows]
+        rows = [one | tfdml.environment("jax") for one in rows]
         write_csv(options.output, rows)
         print_table(rows, list(rows[0])[:-2])
 

@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _report import RESULTS, hardware, print_table, today, versions, write_csv
+from _report import RESULTS, print_table, today, write_csv
 from duplicates import make_vectors as vectors_with_copies
 from search import make_vectors
 
@@ -204,7 +204,7 @@ def main():
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # other processes have not this folder on their path
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False)
-    facts = {"measured": today(), "hardware": hardware(), "versions": versions("ray", "faiss-cpu", "scann")}
+    facts = {"measured": today(), **tfdml.environment("ray", "faiss-cpu", "scann")}
     earlier = list(csv.DictReader(options.output.open())) if options.output.exists() else []
     rows = []
     for name, measure in parts.items():

@@ -14,7 +14,7 @@ import argparse
 import time
 
 import numpy as np
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, print_table, write_csv
 
 import tfdml
 
@@ -74,7 +74,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", default=RESULTS / "duplicates.csv")
     options = parser.parse_args()
-    about = {"hardware": hardware(), "versions": versions()}
+    about = tfdml.environment()
     rows = [row | about for row in rows_of(options)]
     print_table(rows, COLUMNS)
     write_csv(options.output, rows)

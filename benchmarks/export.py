@@ -18,7 +18,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
-from _report import RESULTS, hardware, median_seconds, print_table, versions, write_csv
+from _report import RESULTS, median_seconds, print_table, write_csv
 from search import make_vectors
 
 import tfdml
@@ -112,7 +112,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--output", default=RESULTS / "export.csv")
     options = parser.parse_args()
-    about = {"hardware": hardware(), "versions": versions()}
+    about = tfdml.environment()
     parts = (signature_rows, exact_rows, partitioned_rows)
     rows = [found | about for part in parts for found in part(options)]
     print_table(rows, COLUMNS)

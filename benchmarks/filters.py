@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _report import RESULTS, hardware, median_seconds, print_table, today, versions, write_csv
+from _report import RESULTS, median_seconds, print_table, today, write_csv
 from search import make_vectors
 
 import tfdml
@@ -146,7 +146,7 @@ def main():
         parser.set_defaults(kinds=["exact", "scann", "faiss cells", "lance"], output=RESULTS / "filters_lance.csv")
         options = parser.parse_args()
     packages = ["scann", "faiss-cpu", *(["pylance"] if options.lance else [])]
-    facts = {"measured": today(), "hardware": hardware(), "versions": versions(*packages)}
+    facts = {"measured": today(), **tfdml.environment(*packages)}
     with tempfile.TemporaryDirectory() as folder:
         rows = [row | facts for row in rows_of(options, Path(folder))]
     print_table(rows, COLUMNS)

@@ -10,7 +10,7 @@ import time
 import keras
 import numpy as np
 import tensorflow as tf
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, print_table, write_csv
 
 import tfdml
 
@@ -74,8 +74,7 @@ def main():
                 "ours_ms": 1e3 * seconds["ours"],
                 "softmax_ms": 1e3 * seconds["softmax"],
                 "ours_over_softmax": seconds["ours"] / seconds["softmax"],
-                "versions": versions("tensorflow", "keras"),
-                "hardware": hardware(),
+                **tfdml.environment("tensorflow", "keras"),
             }
         )
     write_csv(arguments.output, rows)

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, print_table, write_csv
 from search import make_vectors
 
 import tfdml
@@ -59,7 +59,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--output", default=RESULTS / "index.csv")
     options = parser.parse_args()
-    about = {"hardware": hardware(), "versions": versions("scann")}
+    about = tfdml.environment("scann")
     makes = (tfdml.search.Exact, tfdml.search.Scann)
     rows = [row | about for make in makes for row in rows_of(options, make)]
     print_table(rows, COLUMNS)

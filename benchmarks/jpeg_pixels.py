@@ -9,16 +9,16 @@ of the process counts, so that other programs on the machine matter little.
 """
 
 import argparse
-import datetime
 import io
 import statistics
 import time
 
 import numpy as np
 import tensorflow as tf
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, print_table, today, write_csv
 from PIL import Image
 
+import tfdml
 from tfdml.datasets import Preprocessing
 
 HEIGHT, WIDTH, SIZE = 375, 500, 224
@@ -84,11 +84,7 @@ def main():
     arguments = parser.parse_args()
     contents = list(photos(3 if arguments.quick else 60))
     ms = milliseconds(ways(), contents, 1 if arguments.quick else 15)
-    about = {
-        "hardware": hardware(),
-        "versions": versions("numpy", "tensorflow", "pillow"),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-    }
+    about = {**tfdml.environment("numpy", "tensorflow", "pillow"), "date": today()}
     rows = [
         {
             "way": f"{way}, {method}" if "Pillow" not in way else way,

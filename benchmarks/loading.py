@@ -9,7 +9,6 @@ by `tf.data` alone. Passes take turns, and the median counts.
 """
 
 import argparse
-import datetime
 import statistics
 import tempfile
 import time
@@ -18,8 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, print_table, today, write_csv
 
+import tfdml
 from tfdml.samplers import GroupSampler
 
 SIDE = 64
@@ -86,11 +86,7 @@ def main():
     parser.add_argument("--output")
     arguments = parser.parse_args()
     size = QUICK if arguments.quick else FULL
-    about = {
-        "hardware": hardware(),
-        "versions": versions("numpy", "tensorflow"),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-    }
+    about = {**tfdml.environment("numpy", "tensorflow"), "date": today()}
     with tempfile.TemporaryDirectory() as folder:
         files = make_files(Path(folder), size["files"], size["classes"])
         found = measure(ways(*files), steps=size["steps"], rounds=size["rounds"])

@@ -8,7 +8,7 @@ import argparse
 
 import keras
 import keras_hub
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, print_table, write_csv
 
 import tfdml
 
@@ -34,7 +34,7 @@ def row(name, build):
     factors = tfdml.networks.add_lora(network, rank=1)  # of rank r: r times as many
     rank = int(0.02 * weights // factors)
     counts = {"weights": weights, "rank_1_percent": 100 * factors / weights, "largest_rank": rank}
-    about = {"hardware": hardware(), "versions": versions("keras", "tensorflow", "keras-hub")}
+    about = tfdml.environment("keras", "tensorflow", "keras-hub")
     return {"network": name, **counts, "largest_rank_percent": 100 * rank * factors / weights, **about}
 
 

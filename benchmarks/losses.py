@@ -19,7 +19,9 @@ import tempfile
 from pathlib import Path
 
 from _peers import NOTES, OF_ADDONS, PEER_PACKAGES, arguments_of, check, ours
-from _report import hardware, print_table, ratio, today, versions, write_csv
+from _report import print_table, ratio, today, write_csv
+
+import tfdml
 
 WORKER = Path(__file__).with_name("_loss_worker.py")
 # A call that takes longer than this many seconds, and its way is left out of that size and of larger ones.
@@ -119,11 +121,7 @@ def main():
     """Measure every loss at every size and write the table."""
     options = arguments_of(__doc__, "losses.csv")
     names = options.losses or (["multi-similarity"] if options.quick else list(ours()))
-    about = {
-        "measured": today(),
-        "versions": versions(*(PEER_PACKAGES if options.peers else [])),
-        "hardware": hardware(),
-    }
+    about = {"measured": today(), **tfdml.environment(*(PEER_PACKAGES if options.peers else []))}
     rows = []
     for name in names:
         peer = "tensorflow_addons" if name in OF_ADDONS else "pytorch_metric_learning"

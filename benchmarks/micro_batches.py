@@ -9,7 +9,9 @@ import json
 import subprocess
 import sys
 
-from _report import RESULTS, hardware, measured_steps, print_table, versions, write_csv
+from _report import RESULTS, measured_steps, print_table, write_csv
+
+import tfdml
 
 
 def measured(batch_size, micro_batch_size, anchors_per_block, size, steps):
@@ -36,7 +38,7 @@ def row(case):
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     columns = dict(zip(["batch", "micro_batch", "anchors_per_block", "pixels"], case, strict=False))
     columns = {name: value or "-" for name, value in columns.items()}
-    environment = {"hardware": hardware(), "versions": versions("keras", "tensorflow")}
+    environment = tfdml.environment("keras", "tensorflow")
     return columns | json.loads(done.stdout.splitlines()[-1]) | environment
 
 

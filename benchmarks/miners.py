@@ -11,8 +11,9 @@ turns in one process, then the peer's do.
 import warnings
 
 from _peers import arguments_of, batch, value_and_gradient
-from _report import hardware, median_seconds, print_table, versions, write_csv
+from _report import median_seconds, print_table, write_csv
 
+import tfdml
 from tfdml import losses, miners
 
 MARGIN, SIMILARITY, TRIPLET = "margin", "multi-similarity", "triplet, semi-hard"
@@ -123,10 +124,7 @@ def measure(name, plain, mined, peer, size, dim, *, repeats):
 def main():
     """Measure and write the table."""
     options = arguments_of(__doc__, "miners.csv")
-    about = {
-        "versions": versions(*(["torch", "pytorch-metric-learning"] if options.peers else [])),
-        "hardware": hardware(),
-    }
+    about = tfdml.environment(*(["torch", "pytorch-metric-learning"] if options.peers else []))
     their_ways, rows = peers() if options.peers else {}, []
     for size, dim in [(64, 16)] if options.quick else [(1024, 128)]:
         for name, (plain, mined) in list(rows_of(size).items())[: 1 if options.quick else None]:

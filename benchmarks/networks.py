@@ -10,7 +10,7 @@ import time
 import keras
 import numpy as np
 import tensorflow as tf
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, print_table, write_csv
 
 import tfdml
 
@@ -86,8 +86,7 @@ def row(arguments, seconds):
         "softmax_cpu_s": float(softmax_s[1]),
         "cpu_ours_over_softmax": float(processor[1]),
         "cpu_quartiles": f"{processor[0]:.3f} to {processor[2]:.3f}",
-        "versions": versions("tensorflow", "keras"),
-        "hardware": hardware(),
+        **tfdml.environment("tensorflow", "keras"),
     }
 
 

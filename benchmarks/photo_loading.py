@@ -10,7 +10,6 @@ quotient of two passes that follow one another, so that the load of the machine 
 """
 
 import argparse
-import datetime
 import statistics
 import struct
 import tempfile
@@ -20,8 +19,9 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, print_table, today, write_csv
 
+import tfdml
 from tfdml.datasets import Preprocessing, RandomCrop
 from tfdml.samplers import GroupSampler
 
@@ -148,11 +148,7 @@ def main():
     parser.add_argument("--output")
     arguments = parser.parse_args()
     size = QUICK if arguments.quick else FULL
-    about = {
-        "hardware": hardware(),
-        "versions": versions("numpy", "tensorflow"),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-    }
+    about = {**tfdml.environment("numpy", "tensorflow"), "date": today()}
     with tempfile.TemporaryDirectory() as folder:
         paths, with_exif = make_files(Path(folder), size["files"])
         check_same_pixels(paths[0])

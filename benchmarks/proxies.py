@@ -10,8 +10,10 @@ proxies has to do. Each way runs in its own process, and they take turns.
 from pathlib import Path
 
 from _peers import arguments_of
-from _report import hardware, print_table, versions, write_csv
+from _report import print_table, write_csv
 from losses import PATIENCE, Way, ratio, seconds_of
+
+import tfdml
 
 WORKER = Path(__file__).with_name("_proxy_worker.py")
 OURS = ["eager", "graph", "xla"]
@@ -90,8 +92,7 @@ def measured(rows, about):
 def main():
     """Measure and write both tables."""
     options = arguments_of(__doc__, "proxies.csv", peers=("torch", PEER))
-    about = {"versions": versions(*(["torch", "pytorch-metric-learning"] if options.peers else []))}
-    about["hardware"] = hardware()
+    about = tfdml.environment(*(["torch", "pytorch-metric-learning"] if options.peers else []))
     ways = started([*OURS, *sorted(set(PRODUCTS.values())), *([PEER] if options.peers else [])])
     size = {"batch": 64, "dim": 16, "classes": 100} if options.quick else {"batch": 256, "dim": 512, "classes": 10_000}
     write_csv(options.output, measured(against_the_peer(ways, size), about))

@@ -14,7 +14,7 @@ import warnings
 
 import keras
 import numpy as np
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, print_table, write_csv
 
 import tfdml
 
@@ -75,8 +75,7 @@ def comparison(name, test):
                 "recall@1": 100 * float(np.nanmean(values)),
                 "lost": 100 * difference.difference,
                 "interval": f"{100 * difference.low:.2f} to {100 * difference.high:.2f}",
-                "hardware": hardware(),
-                "versions": versions(),
+                **tfdml.environment(),
             }
         )
     return rows

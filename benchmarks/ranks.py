@@ -7,12 +7,12 @@ All ways return the same values, to the bit; the program stops where they do not
 """
 
 import argparse
-import datetime
 import time
 
 import numpy as np
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, print_table, today, write_csv
 
+import tfdml
 from tfdml.metrics import retrieval
 from tfdml.metrics.retrieval import ranks
 
@@ -68,11 +68,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", default=RESULTS / "ranks.csv")
     options = parser.parse_args()
-    about = {
-        "hardware": hardware(),
-        "versions": versions(),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-    }
+    about = {**tfdml.environment(), "date": today()}
     rows = []
     for case in QUICK if options.quick else CASES:
         rows += [{**row, **about} for row in rows_of(case, 1 if options.quick else options.repeats)]

@@ -12,7 +12,6 @@ scores are symmetric, so that half of the product of all rows with all rows is e
 
 import argparse
 import csv
-import datetime
 import json
 import statistics
 import subprocess
@@ -20,7 +19,9 @@ import sys
 import time
 from pathlib import Path
 
-from _report import RESULTS, hardware, peak_mib, print_table, require_peers, versions, write_csv
+from _report import RESULTS, peak_mib, print_table, require_peers, today, write_csv
+
+import tfdml
 
 DATA = {
     "many small classes": {"rows": 60_000, "dim": 128, "classes": 11_316},
@@ -174,11 +175,7 @@ def main():
     if options.peers:
         require_peers(*PEERS)
     ways = [way for way in options.ways if options.peers or way != "pytorch-metric-learning"]
-    about = {
-        "hardware": hardware(),
-        "versions": versions("scann", *(PEER_PACKAGES if options.peers else ())),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-    }
+    about = {**tfdml.environment("scann", *(PEER_PACKAGES if options.peers else ())), "date": today()}
     rows = []
     for name, data in QUICK.items() if options.quick else ((name, DATA[name]) for name in options.data):
         runs = {way: [] for way in ways}

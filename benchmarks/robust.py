@@ -11,9 +11,10 @@ import argparse
 from pathlib import Path
 
 from _peers import batch, value_and_gradient
-from _report import RESULTS, hardware, median_seconds, print_table, versions, write_csv
+from _report import RESULTS, median_seconds, print_table, write_csv
 from miners import SIMILARITIES
 
+import tfdml
 from tfdml import losses, miners
 
 SIZES = (80, 160, 320, 480, 640, 1280, 2560, 4095)
@@ -66,7 +67,7 @@ def main():
     parser.add_argument("--output", type=Path, default=RESULTS / "robust.csv")
     parser.add_argument("--picture", type=Path, default=None, help="beside the table by default")
     options = parser.parse_args()
-    about, rows = {"versions": versions(), "hardware": hardware()}, []
+    about, rows = tfdml.environment(), []
     for size in SIZES[:1] if options.quick else SIZES:
         names = list(methods(size))[: 2 if options.quick else None]
         labels, x = batch(size, DIM, examples_per_class=5)

@@ -28,7 +28,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
-from _report import RESULTS, hardware, median_seconds, print_table, versions, write_csv
+from _report import RESULTS, median_seconds, print_table, write_csv
 
 import tfdml
 
@@ -195,7 +195,7 @@ def boxes_table(options):
             values |= {"same boxes": float((difference == 0).all(axis=1).mean())}
             values |= {"largest difference": float(difference.max())}
             seconds = median_seconds({"ours": lambda run=run: run(boxes[:1])}, repeats=11)["ours"]
-            rows.append({**values, "ms": 1e3 * seconds, "hardware": hardware(), "versions": versions(*PACKAGES)})
+            rows.append({**values, "ms": 1e3 * seconds, **tfdml.environment(*PACKAGES)})
     print_table(rows, list(rows[0])[:6])
     write_csv(options.output or RESULTS / "runtimes_boxes.csv", rows)
 
@@ -225,7 +225,7 @@ def main():
     embeddings = options.model.predict(queries, batch_size=BATCH, verbose=0)
     ids, scores = options.index.search(embeddings, k=K, items=options.items)
     expected = {"embedding": embeddings, "ids": ids, "scores": scores}
-    about = {"hardware": hardware(), "versions": versions(*PACKAGES)}
+    about = tfdml.environment(*PACKAGES)
     rows = []
     for dtype in ("float32",) if options.items else ("float32", "int8"):
         for name in RUNTIMES:

@@ -9,7 +9,6 @@ happens in each pass. PyTorch runs in its own process. Passes take turns, and th
 """
 
 import argparse
-import datetime
 import json
 import statistics
 import subprocess
@@ -150,15 +149,13 @@ def main():
         print(json.dumps(measure(torch_ways(*data, options["steps"]), **options)))
         return
 
-    from _report import RESULTS, hardware, print_table, require_peers, versions, write_csv
+    from _report import RESULTS, print_table, require_peers, today, write_csv
+
+    import tfdml
 
     if arguments.peers:
         require_peers("torch", "pytorch_metric_learning")
-    about = {
-        "hardware": hardware(),
-        "versions": versions(*PACKAGES, *(PEER_PACKAGES if arguments.peers else ())),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-    }
+    about = {**tfdml.environment(*PACKAGES, *(PEER_PACKAGES if arguments.peers else ())), "date": today()}
     options = {"steps": 10, "rounds": 1} if arguments.quick else {"steps": 100_000 // BATCH, "rounds": 5}
     rows = []
     for data in QUICK if arguments.quick else DATA:

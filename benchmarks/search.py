@@ -13,7 +13,7 @@ import argparse
 import time
 
 import numpy as np
-from _report import RESULTS, hardware, median_seconds, print_table, versions, write_csv
+from _report import RESULTS, median_seconds, print_table, write_csv
 
 import tfdml
 
@@ -74,7 +74,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", default=RESULTS / "search.csv")
     options = parser.parse_args()
-    about = {"hardware": hardware(), "versions": versions("scann")}
+    about = tfdml.environment("scann")
     rows = [row | about for row in rows_of(options)]
     print_table(rows, COLUMNS)
     write_csv(options.output, rows)

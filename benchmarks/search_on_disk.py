@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _report import RESULTS, hardware, peak_mib, print_table, versions, write_csv
+from _report import RESULTS, peak_mib, print_table, write_csv
 from threadpoolctl import threadpool_limits
 
 import tfdml
@@ -70,7 +70,7 @@ def main():
     size = {"rows": rows, "dim": options.dim, "dtype": options.dtype, "queries": options.queries, "k": options.k}
     memory = {"start_mib": start, "peak_mib": peak_mib()}
     times = {"seconds": wall, "cpu_seconds": cpu, "product_s": product_seconds(queries, rows)}
-    rows = [{**size, **times, **memory, "hardware": hardware(), "versions": versions()}]
+    rows = [{**size, **times, **memory, **tfdml.environment()}]
     print_table(rows, COLUMNS)
     write_csv(options.output, rows)
 

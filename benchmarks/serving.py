@@ -34,7 +34,7 @@ import aiohttp
 import keras
 import numpy as np
 import psutil
-from _report import RESULTS, hardware, print_table, today, versions, write_csv
+from _report import RESULTS, print_table, today, write_csv
 from PIL import Image
 
 import tfdml
@@ -401,11 +401,7 @@ def main():
     parser.add_argument("--output", type=Path, default=RESULTS / "serving.csv")
     options = parser.parse_args()
     settings = QUICK if options.quick else FULL
-    about = {
-        "hardware": hardware(),
-        "versions": versions("tensorflow", "keras", "aiohttp", "onnxruntime"),
-        "date": today(),
-    }
+    about = {**tfdml.environment("tensorflow", "keras", "aiohttp", "onnxruntime"), "date": today()}
     rows = rows_of(options.output)
     for row in measure(settings, options.servers, options.work, options.clients or settings["clients"]):
         rows[key_of(row)] = {**row, **about}

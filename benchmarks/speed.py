@@ -1,10 +1,11 @@
 """One page of the speed of losses: ours to the limit, ours to the peer, and pictures of time over batch size.
 
     python benchmarks/speed.py             # from results/losses.csv, and results/gpu_losses.csv where it is there
-    python benchmarks/speed.py --page FILE --pictures FOLDER
+    python benchmarks/speed.py --pictures FOLDER
 
-It writes results/speed.csv, a picture for each family of losses, and the table of docs/speed.md, in seconds. The limit
-are the three products that any loss over pairs needs. Numbers of a GPU that are older than those of the CPU are marked.
+It writes results/speed.csv, of which `python -m studies.tables` makes the table of docs/speed.md, and a picture for
+each family of losses, in seconds. The limit are the three products that any loss over pairs needs. Numbers of a GPU
+that are older than those of the CPU are marked.
 """
 
 import argparse
@@ -18,7 +19,6 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from _peers import ours
 from _report import RESULTS, write_csv
-from tables import filled
 
 DOCS = Path(__file__).parents[1] / "docs"
 DIM = 512
@@ -102,10 +102,9 @@ def picture(names, cpu, path):
 
 
 def main():
-    """Write the table, the pictures and the page."""
+    """Write the rows and the pictures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of losses.csv and gpu_losses.csv")
-    parser.add_argument("--page", type=Path, default=DOCS / "speed.md", help="the page whose table is filled")
     parser.add_argument("--pictures", type=Path, default=DOCS / "images", help="folder of the pictures")
     options = parser.parse_args()
     cpu, gpu = (measured(options.results / f"{name}.csv") for name in ("losses", "gpu_losses"))
@@ -114,7 +113,6 @@ def main():
     for group in sorted({family(name) for name in names}):
         members = [name for name in names if family(name) == group]
         picture(members, cpu, options.pictures / f"speed-{group}.png")
-    options.page.write_text(filled(options.page.read_text()))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,9 @@ import sys
 import time
 from pathlib import Path
 
-from _report import RESULTS, hardware, print_table, today, versions, write_csv
+from _report import RESULTS, print_table, today, write_csv
+
+import tfdml
 
 ROOT = Path(__file__).parents[1]
 COLUMNS = ["what", "processor_s", "wall_s", "repeats"]
@@ -85,7 +87,7 @@ def main():
     for _ in range(repeats):
         for what, measure in functions.items():
             seconds[what].append(measure())
-    machine = {"versions": versions(), "hardware": hardware(), "date": today()}
+    machine = {**tfdml.environment(), "date": today()}
     medians = {what: [statistics.median(each) for each in zip(*pairs, strict=True)] for what, pairs in seconds.items()}
     rows = [dict(zip(COLUMNS, (what, *values, repeats), strict=True)) | machine for what, values in medians.items()]
     print_table(rows, COLUMNS)

@@ -10,7 +10,9 @@ import os
 import subprocess
 import sys
 
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, print_table, write_csv
+
+import tfdml
 
 COUNTS = (1, 8)
 
@@ -46,7 +48,7 @@ def main():
         return
     sizes, backends = ([8], ["tensorflow"]) if options.quick else ([8, 64], ["tensorflow", "jax"])
     found = [row(backend, batch, quick=options.quick) for backend in backends for batch in sizes]
-    about = {"versions": versions("jax"), "hardware": hardware()}
+    about = tfdml.environment("jax")
     write_csv(options.output, [one | about for one in found])
     print_table(found, list(found[0]))
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from _report import RESULTS, hardware, median_seconds, print_table, versions, write_csv
+from _report import RESULTS, median_seconds, print_table, write_csv
 
 import tfdml
 
@@ -74,8 +74,7 @@ def main():
         repeats=1 if options.quick else 5,
     )
     exact = is_correct(tfdml.search.Exact(vectors), queries, labels, gallery_labels)
-    facts = {"vectors": len(vectors), "dim": vectors.shape[1], "hardware": hardware()}
-    facts |= {"versions": versions("faiss-cpu", "tensorflow")}
+    facts = {"vectors": len(vectors), "dim": vectors.shape[1], **tfdml.environment("faiss-cpu", "tensorflow")}
     rows = []
     for case, (index, size) in indexes.items():
         correct = is_correct(index, queries, labels, gallery_labels)

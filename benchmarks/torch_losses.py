@@ -14,7 +14,9 @@ import time
 import numpy as np
 import torch
 from _peers import NOTES, batch, check, ours, pytorch_metric_learning, size
-from _report import RESULTS, hardware, print_table, require_peers, versions, write_csv
+from _report import RESULTS, print_table, require_peers, write_csv
+
+import tfdml
 
 SIZES = [(64, 128), (256, 128), (1024, 512), (4096, 512)]
 LOSSES = (
@@ -107,10 +109,8 @@ def main():
     options = parser.parse_args()
     require_peers("torch", "pytorch_metric_learning")
     torch.set_num_threads(1)
-    about = {
-        "versions": versions("keras", "torch", "pytorch-metric-learning", "numpy"),
-        "hardware": f"{hardware()}, one thread",
-    }
+    about = tfdml.environment("keras", "torch", "pytorch-metric-learning", "numpy")
+    about["hardware"] += ", one thread"
     rows = []
     for rows_of_batch, dim in options.sizes:
         for name in (x for x in options.losses if rows_of_batch <= LARGEST_BATCH.get(x, rows_of_batch)):

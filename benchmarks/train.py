@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, print_table, write_csv
 
 import tfdml
 
@@ -82,7 +82,7 @@ def main():
         write_photos(Path(folder) / "photos", classes, photos_per_class, 160, 213)
         limit = {} if arguments.max_minutes is None else {"max_minutes": arguments.max_minutes}
         row = measured(Path(folder), {**(QUICK if arguments.quick else {}), **limit})
-    machine = {"hardware": hardware(), "versions": versions("keras", "tensorflow")}
+    machine = tfdml.environment("keras", "tensorflow")
     rows = [{"photos": classes * photos_per_class, "classes": classes, **row, **machine}]
     print_table(rows, list(rows[0])[:-2])
     write_csv(arguments.output, rows)

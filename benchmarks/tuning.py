@@ -10,7 +10,9 @@ import math
 import subprocess
 import sys
 
-from _report import RESULTS, hardware, measured_steps, print_table, versions, write_csv
+from _report import RESULTS, measured_steps, print_table, write_csv
+
+import tfdml
 
 
 def measured(how, rank, batch_size, size, steps):
@@ -46,7 +48,7 @@ def row(how, rank, batch_size, size, steps):
     command = [sys.executable, __file__, "--case", json.dumps([how, rank, batch_size, size, steps])]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
-    about = {"hardware": hardware(), "versions": versions("keras", "tensorflow")}
+    about = tfdml.environment("keras", "tensorflow")
     return {"tuned": how, "rank": rank or "-", "batch": batch_size, "pixels": size, **found, **about}
 
 

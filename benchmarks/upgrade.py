@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import keras
 import numpy as np
-from _report import RESULTS, hardware, print_table, versions, write_csv
+from _report import RESULTS, print_table, write_csv
 
 import tfdml
 from tfdml.search import LinearAdapter, MLPAdapter
@@ -128,7 +128,7 @@ def rows_of(name, parts, steps):
     galleries += [("compatible", "old", test["old"], "-"), ("compatible", "embedded again", test["compatible"], "-")]
     scores = [recalls(test[queries], gallery, labels) for queries, _, gallery, _ in galleries]
     last = [queries for queries, *_ in galleries].index("new") + len(adapters)
-    about = {"hardware": hardware(), "versions": versions("keras", "tensorflow"), "command": "benchmarks/upgrade.py"}
+    about = {**tfdml.environment("keras", "tensorflow"), "command": "benchmarks/upgrade.py"}
     rows = []
     for (queries, gallery, vectors, settings), values in zip(galleries, scores, strict=True):
         numbers = intervals(values, scores[0], scores[last], labels)

@@ -90,9 +90,7 @@ def main(arguments=None):
     if parser.parse_args(arguments).quick:
         return print(*rows_of("glyphs", 0, composites=20), sep="\n")
     runner.write_rows(ROWS, [row for name in SETS for seed in SEEDS for row in rows_of(name, seed, COMPOSITES)])
-    rows = runner.read_rows(ROWS)
-    draw(pages.IMAGES / "boxes.png")
-    return PAGE.write_text(pages.filled(PAGE.read_text(), {"boxes": table(rows)}, "studies/boxes", rows))
+    return draw(pages.IMAGES / "boxes.png")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The tables of docs/ensembles.md and docs/compact.md: ensembles and trees, and embeddings in fewer bytes.
 
     python -m studies.ensembles                  # ten minutes on one core
-    python -m studies.ensembles --only-tables    # from the kept rows
 
 Glyphs, the same network up to its last layers, batches, optimizer and steps for all runs. Nothing is tuned, and the
 score is that of the validation classes: the tables show that the losses train, not which one is the best.
@@ -138,7 +137,7 @@ def compact_rows(options, train, validation):
 def table(rows):
     """Recall@1 and MAP@R of each run, as a Markdown table."""
     body = [[row["run"], *(f"{100 * row[key]:.1f}" for key in ("recall@1", "map@r"))] for row in rows]
-    return runner.markdown(["run", "Recall@1", "MAP@R"], body, ["---", "---:", "---:"])
+    return runner.markdown(["run", "Recall@1", "MAP@R"], body, texts=(0,))
 
 
 def compact_table(rows):
@@ -148,36 +147,30 @@ def compact_table(rows):
         for precision in ("float32", "int8", "binary"):
             some = runner.where(rows, dim=dim, precision=precision)
             body.append([dim, precision, int(some[0]["bytes"]), *(f"{100 * row['recall@1']:.1f}" for row in some)])
-    rules = ["---:", "---", *["---:"] * (1 + len(NESTED))]
-    return runner.markdown(["dim", "precision", "bytes", *NESTED], body, rules)
+    return runner.markdown(["dim", "precision", "bytes", *NESTED], body, texts=(1,))
 
 
-PAGES = {
-    pages.ROOT / "docs" / "ensembles.md": (ROWS, table),
-    pages.ROOT / "docs" / "compact.md": (COMPACT_ROWS, compact_table),
+def filled(file, make, text):
+    """The text of a page with its table, which a function makes of the rows of a file."""
+    kept = runner.read_rows(file)
+    return pages.filled(text, {"table": make(kept)}, "studies/ensembles", kept)
+
+
+FILLED = {
+    pages.ROOT / "docs" / "ensembles.md": functools.partial(filled, ROWS, table),
+    pages.ROOT / "docs" / "compact.md": functools.partial(filled, COMPACT_ROWS, compact_table),
 }
 
 
-def filled(page):
-    """The text of a page with its table."""
-    file, make = PAGES[page]
-    kept = runner.read_rows(file)
-    return pages.filled(page.read_text(), {"table": make(kept)}, "studies/ensembles", kept)
-
-
 def main():
-    """Train, write the rows and the tables."""
+    """Train and write the rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=STEPS)
-    parser.add_argument("--only-tables", action="store_true", help="train nothing")
     options = parser.parse_args()
-    if not options.only_tables:
-        train, validation, _ = tfdml.datasets.glyphs(validation=True)
-        runner.write_rows(COMPACT_ROWS, list(compact_rows(options, train, validation)))
-        runner.write_rows(ROWS, list(rows(options, train, validation)))
-    for page in PAGES:
-        page.write_text(filled(page))
+    train, validation, _ = tfdml.datasets.glyphs(validation=True)
+    runner.write_rows(COMPACT_ROWS, list(compact_rows(options, train, validation)))
+    runner.write_rows(ROWS, list(rows(options, train, validation)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Fashion-MNIST, a set that others know: ten losses on unseen classes, and as classifiers beside published ones.
 
     python -m studies.fashion --data /usr/share/datasets/fashion-mnist   # an hour of two cores; resumes
-    python -m studies.fashion --only-tables                              # the tables, from the kept rows
     python -m studies.fashion --quick                                    # a smoke test on drawn images
 
 The package `dataset-fashion-mnist` of Debian has the files. Unseen classes: five classes are trained, and the images of
@@ -249,7 +248,6 @@ def main(arguments=None):
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m studies.fashion", description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="the folder of the four files")
-    parser.add_argument("--only-tables", action="store_true", help="train nothing")
     parser.add_argument("--quick", action="store_true", help="ten steps on drawn images; writes nothing")
     parser.add_argument("--workers", type=int, default=2, help="runs at the same time, one thread each")
     given = parser.parse_args(arguments)
@@ -260,13 +258,10 @@ def main(arguments=None):
         )
         print(len(rows(made, losses=("contrastive",), halves=("first", ALL))), "rows")
         return
-    if not given.only_tables:
-        if given.data is None:
-            parser.error("--data is missing: the folder of the four files of Fashion-MNIST.")
-        made = functools.partial(train, read=functools.partial(read, given.data))
-        runner.write_rows(ROWS, rows(runner.Options(base, made, FOLDER, seeds=SEEDS, workers=given.workers)))
-    found = runner.read_rows(ROWS)
-    PAGE.write_text(pages.filled(PAGE.read_text(), tables(found), "studies/fashion", found))
+    if given.data is None:
+        parser.error("--data is missing: the folder of the four files of Fashion-MNIST.")
+    made = functools.partial(train, read=functools.partial(read, given.data))
+    runner.write_rows(ROWS, rows(runner.Options(base, made, FOLDER, seeds=SEEDS, workers=given.workers)))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
 """Few-shot training on glyphs: five seeds of recipes/few_shot.py, and the table of docs/few-shot.md.
 
-    python -m studies.few_shot                # trains, measures the test classes, writes rows and table
-    python -m studies.few_shot --only-table   # the table, from the kept rows
+    python -m studies.few_shot                # trains, measures the test classes, writes the rows
 
 It also measures models of the zoo untouched, and three of them with trained last layers, which the recipe leaves out.
 The learning rates of the recipe are the best of 0.001, 0.003 and 0.01 on validation classes, seed 0; those of the heads
 were chosen on half of the validation classes, after training with the other half.
 """
 
-import argparse
 import statistics
 import time
 
@@ -121,7 +119,7 @@ def table(results):
         seconds = statistics.mean(result["seconds"] for result in chosen)
         body.append([kind, len(chosen), *(cell(chosen, name) for name in SETTINGS.tasks), f"{seconds:.0f}"])
     head = ["", "seeds", *SETTINGS.tasks, "seconds"]
-    return runner.markdown(head, body, ["---", *["---:"] * (len(head) - 1)])
+    return runner.markdown(head, body, texts=(0,))
 
 
 def gains_table(results):
@@ -132,7 +130,7 @@ def gains_table(results):
         episodes = 100 * statistics.mean(result["interval"] for result in chosen)
         gain, *over_seeds = cell(chosen, "gain", digits=2).split(" ± ")
         body.append([f"{kind} against {against}", gain, *(over_seeds or [""]), f"{episodes:.2f}"])
-    return runner.markdown(["", "gain", "± over seeds", "± over episodes"], body, ["---", *["---:"] * 3])
+    return runner.markdown(["", "gain", "± over seeds", "± over episodes"], body, texts=(0,))
 
 
 def cell(chosen, name, digits=1):
@@ -144,22 +142,18 @@ def cell(chosen, name, digits=1):
     return f"{statistics.mean(values):.{digits}f} ± {(high - low) / 2:.{digits}f}"
 
 
-def filled(page=PAGE):
+def filled(text):
     """The text of the page with its tables."""
-    text = pages.replaced(page.read_text(), MARK, table(runner.read_rows(ROWS)))
+    text = pages.replaced(text, MARK, table(runner.read_rows(ROWS)))
     return pages.replaced(text, GAINS_MARK, gains_table(runner.read_rows(GAINS)))
 
 
 def main():
-    """Train, write the rows and the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only-table", action="store_true", help="train nothing")
-    if not parser.parse_args().only_table:
-        parts = [recipe.splittable(each) for each in tfdml.datasets.glyphs(validation=True)]
-        measured = list(runs(*parts))
-        runner.write_rows(ROWS, [row(*run, parts[-1]) for run in measured])
-        runner.write_rows(GAINS, list(gains(measured, parts[-1])))
-    PAGE.write_text(filled())
+    """Train and write the rows."""
+    parts = [recipe.splittable(each) for each in tfdml.datasets.glyphs(validation=True)]
+    measured = list(runs(*parts))
+    runner.write_rows(ROWS, [row(*run, parts[-1]) for run in measured])
+    runner.write_rows(GAINS, list(gains(measured, parts[-1])))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The table of docs/fixed-features.md: linear metrics on the bundled sets of scikit-learn.
 
     python -m studies.fixed_features                 # half a minute of one core
-    python -m studies.fixed_features --only-table    # from the kept rows
 
 Five splits into 70% and 30%, stratified, of a seed each. Features are centered and divided by their deviation on the
 training part; a metric is learned on the training part, and 3 nearest neighbors of it classify the test part. The rate
@@ -124,9 +123,7 @@ def table(rows):
             cells.append(f"{errors.mean():.1f} ± {half_width(errors):.1f}")
             cells.append("" if name == "euclidean" else signed(errors - baseline))
         body.append([name, *cells])
-    return runner.markdown(
-        ["metric", *itertools.chain(*([data, "difference"] for data in sets))], body, ["---", *["---:"] * 2 * len(sets)]
-    )
+    return runner.markdown(["metric", *itertools.chain(*([data, "difference"] for data in sets))], body, texts=(0,))
 
 
 def errors_of(rows, data, name):
@@ -145,26 +142,18 @@ def signed(differences):
     return f"{differences.mean():+.1f} ± {half_width(differences):.1f}".replace("-", "\N{MINUS SIGN}")
 
 
-def filled(text, rows):
-    """The page with its table rebuilt."""
-    return pages.filled(text, {"table": table(rows)}, "studies/fixed_features", rows)
-
-
 def main():
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only-table", action="store_true", help="train nothing")
     parser.add_argument("--choose", action="store_true", help="print errors on splits of training parts")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), help="all of them by default")
     options = parser.parse_args()
     if options.choose:
         choices()
         return
-    if not options.only_table:
-        kept = runner.read_rows(ROWS) if ROWS.exists() else []
-        others = [each for each in kept if each["data"] not in options.sets]
-        runner.write_rows(ROWS, others + [row(*run) for run in itertools.product(options.sets, METRICS, SEEDS)])
-    PAGE.write_text(filled(PAGE.read_text(), runner.read_rows(ROWS)))
+    kept = runner.read_rows(ROWS) if ROWS.exists() else []
+    others = [each for each in kept if each["data"] not in options.sets]
+    runner.write_rows(ROWS, others + [row(*run) for run in itertools.product(options.sets, METRICS, SEEDS)])
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
     python -m studies.glyphs                # 20 minutes on two cores; resumes where it was stopped
     python -m studies.glyphs --choose       # the trials of studies/glyphs_choice.py, half an hour on one core
-    python -m studies.glyphs --only-table   # both tables from the kept rows
 
 Runs are kept under `runs/glyphs-SEED`; delete them to train again. Seed 0 draws the pictures of the README.
 """
@@ -18,7 +17,7 @@ from pathlib import Path
 from studies import glyphs_choice, pages, runner
 
 ROWS = pages.RESULTS / "glyphs.csv"
-MARK = "<!-- table of studies/glyphs -->"
+PAGE, MARK = pages.ROOT / "README.md", "<!-- table of studies/glyphs -->"
 KEYS = ["recall@1", "recall@2", "recall@4", "recall@8", "map@r"]
 SUMMARIES = {"mean": statistics.mean, "standard deviation": statistics.stdev}
 
@@ -63,36 +62,33 @@ def table(rows):
     for row in runner.where(rows, seed="mean"):
         (spread,) = runner.where(rows, seed="standard deviation", method=row["method"])
         body.append([row["method"], *(_cell(100 * row[key], 100 * spread[key]) for key in KEYS)])
-    return runner.markdown(["", "Recall@1", "@2", "@4", "@8", "MAP@R"], body, rules=["---", *["---:"] * len(KEYS)])
+    return runner.markdown(["", "Recall@1", "@2", "@4", "@8", "MAP@R"], body, texts=(0,))
 
 
 def _cell(mean, deviation):
     return f"{mean:.1f} ± {deviation:.1f}" if deviation else f"{mean:.1f}"
 
 
-def write_table(page, mark, table):
-    """Replace a table of a page."""
-    page.write_text(pages.replaced(page.read_text(), mark, table))
+def filled(text):
+    """The text of the page with its table."""
+    return pages.replaced(text, MARK, table(runner.read_rows(ROWS)))
 
 
 def main():
-    """Train what is missing and write the rows, the pictures and the tables."""
+    """Train what is missing and write the rows and the pictures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--runs", type=Path, default=pages.ROOT / "runs")
     parser.add_argument("--choose", action="store_true", help="only the trials that chose the settings of the recipe")
-    parser.add_argument("--only-table", action="store_true", help="train nothing")
     options = parser.parse_args()
     if options.choose:
         runner.write_rows(
             glyphs_choice.ROWS, glyphs_choice.rows_of(glyphs_choice.choose(options.runs / "glyphs-choice"))
         )
-    elif not options.only_table:
+    else:
         runner.write_rows(ROWS, rows_of([results_of(seed, options.runs.absolute()) for seed in range(options.seeds)]))
-        for picture in ("before", "after", "training"):
+        for picture in ("before", "after"):
             shutil.copy(options.runs / "glyphs-0" / f"{picture}.png", pages.IMAGES)
-    write_table(pages.ROOT / "README.md", MARK, table(runner.read_rows(ROWS)))
-    write_table(glyphs_choice.PAGE, glyphs_choice.MARK, glyphs_choice.table(runner.read_rows(glyphs_choice.ROWS)))
 
 
 if __name__ == "__main__":

@@ -151,7 +151,7 @@ def table(rows):
         [_changes(trial), len(group), *(f"{runner.mean_of(group, key):.1f}" for key in ("recall@1", "map@r"))]
         for trial, group in _trials(rows).items()
     ]
-    return runner.markdown(["", "seeds", "Recall@1", "MAP@R"], body, rules=["---", *["---:"] * 3])
+    return runner.markdown(["", "seeds", "Recall@1", "MAP@R"], body, texts=(0,))
 
 
 def _trials(rows):
@@ -172,3 +172,8 @@ def _changes(trial):
     base = asdict(Trial())
     changed = {name: value for name, value in asdict(trial).items() if value != base[name]}
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in changed.items()) or "nothing changed"
+
+
+def filled(text):
+    """The text of the page with its table."""
+    return pages.replaced(text, MARK, table(runner.read_rows(ROWS)))

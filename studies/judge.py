@@ -2,7 +2,6 @@
 
     python -m studies.judge                  # eight minutes of one core; resumes
     python -m studies.judge --spread         # how scores vary, measured again with models of the zoo: two minutes
-    python -m studies.judge --only-tables    # the tables, from the kept rows
     python -m studies.judge --quick          # a smoke test on a few sets
 
 A set has classes, models, and a value per query and model: Recall@1, which is 0 or 1, or MAP@R. A query of a class has
@@ -297,7 +296,6 @@ def main(arguments=None):
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m studies.judge", description=__doc__.splitlines()[0])
     parser.add_argument("--spread", action="store_true", help="measure how scores vary, again")
-    parser.add_argument("--only-tables", action="store_true", help="simulate nothing")
     parser.add_argument("--quick", action="store_true", help="a few sets; writes nothing")
     given = parser.parse_args(arguments)
     if given.quick:
@@ -305,10 +303,7 @@ def main(arguments=None):
         return
     if given.spread:
         runner.write_rows(SPREAD, spread_rows())
-    if not given.only_tables:
-        simulate()
-    found = runner.read_rows(ROWS)
-    PAGE.write_text(pages.filled(PAGE.read_text(), tables(found), "studies/judge", found))
+    simulate()
 
 
 def simulate():

@@ -1,15 +1,13 @@
 """The tables of docs/keras-examples.md: its blocks of code, run as they stand, with several seeds.
 
 python -m studies.keras_examples                # three seeds, about six minutes of a core
-python -m studies.keras_examples --only-table   # the tables from the kept results
 """
 
-import argparse
 import json
 import re
 
 import tfdml
-from studies import pages
+from studies import pages, runner
 from studies.leaderboard.setting import interval
 
 PAGE = pages.ROOT / "docs" / "keras-examples.md"
@@ -43,11 +41,8 @@ def run(seed):
 def table(runs, name):
     """Means over seeds, times 100, with halves of 95% intervals."""
     keys = list(next(iter(runs[0][name].values())))
-    lines = ["| | " + " | ".join(keys) + " |", "| --- |" + " ---: |" * len(keys)]
-    for method in runs[0][name]:
-        cells = (_cell([one[name][method][key] for one in runs]) for key in keys)
-        lines.append(f"| {method} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    body = [[method, *(_cell([one[name][method][key] for one in runs]) for key in keys)] for method in runs[0][name]]
+    return runner.markdown(["", *keys], body, texts=(0,))
 
 
 def _cell(values):
@@ -67,11 +62,7 @@ def filled(text):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only-table", action="store_true")
-    if not parser.parse_args().only_table:
-        record = {"runs": [], **tfdml.environment()}
-        for seed in SEEDS:
-            record["runs"].append(run(seed))
-            ROWS.write_text(json.dumps(record, indent=1) + "\n")
-    PAGE.write_text(filled(PAGE.read_text()))
+    record = {"runs": [], **tfdml.environment()}
+    for seed in SEEDS:
+        record["runs"].append(run(seed))
+        ROWS.write_text(json.dumps(record, indent=1) + "\n")

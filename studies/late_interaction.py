@@ -97,5 +97,3 @@ def table(rows):
 
 if __name__ == "__main__":
     runner.write_rows(ROWS, [row for name in READ for row in rows_of(name)])
-    rows = runner.read_rows(ROWS)
-    PAGE.write_text(pages.filled(PAGE.read_text(), {"gains": table(rows)}, "studies/late_interaction", rows))

@@ -1,7 +1,6 @@
 """The networks of recipes/patches with several seeds: descriptor, 2-channel, dense stereo.
 
-    python -m studies.patches                # the seeds that are missing, then the tables and the picture of the page
-    python -m studies.patches --only-table   # the tables of the page, from the kept rows
+    python -m studies.patches                # the seeds that are missing, then the picture of the page
     python -m studies.patches --quick        # smoke test, in runs/quick
 
 Each row is tested once, with its last step; a stopped command resumes. The settings are those of the recipes.
@@ -153,7 +152,7 @@ def networks_table(rows):
         if found
     ]
     head = ["", "validation photographs", "test photographs", "seeds", "steps", "core seconds"]
-    return runner.markdown(head, body, rules=["---", *["---:"] * 5])
+    return runner.markdown(head, body, texts=(0,))
 
 
 def interval_of(values):
@@ -174,7 +173,7 @@ def stereo_table(rows):
     if len(seeds) > 1:
         body.append(["network, mean of the seeds", *interval_of([row["bad"] for row in seeds]).split(" ", 1), ""])
     head = ["", "bad pixels", "95% interval", "difference to the best window"]
-    return runner.markdown(head, body, rules=["---", *["---:"] * 3])
+    return runner.markdown(head, body, texts=(0,))
 
 
 def _cells(row):
@@ -193,19 +192,14 @@ def filled(text):
 def main(arguments=None):
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m studies.patches", description=__doc__.splitlines()[0])
-    mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--only-table", action="store_true", help="train nothing and test nothing")
-    mode.add_argument("--quick", action="store_true", help="few places, few steps, one seed; the page stays as it is")
+    parser.add_argument("--quick", action="store_true", help="few places, few steps, one seed")
     parser.add_argument("--output", type=Path, default=pages.ROOT / "runs" / "quick" / "patches", help="with --quick")
     options = parser.parse_args(arguments)
     files = (options.output / path.name for path in (ROWS, STEREO, PICTURE))
     at = Setting(*files, seeds=SEEDS[:1], quick=True) if options.quick else Setting()
     at.rows.parent.mkdir(parents=True, exist_ok=True)
-    if not options.only_table:
-        train_networks(at)
-        train_stereo(at)
-    if not options.quick:
-        PAGE.write_text(filled(PAGE.read_text()))
+    train_networks(at)
+    train_stereo(at)
 
 
 if __name__ == "__main__":

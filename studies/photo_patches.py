@@ -3,7 +3,6 @@
     python -m studies.photo_patches --choose       # the trials of the choice, on validation photographs
     python -m studies.photo_patches --train        # the seeds, on validation photographs
     python -m studies.photo_patches                # the seeds, then the test photographs and the stereo pair
-    python -m studies.photo_patches --only-table   # the tables of the pages, from the kept rows
     python -m studies.photo_patches --quick        # smoke test of all this: 16 places, 2 steps, in runs/quick
 
 Results and networks are kept under `runs/photo_patches`; delete them to train again.
@@ -245,7 +244,7 @@ def _methods(rows, methods, columns):
     """Columns of the methods, with the mean and the standard deviation over seeds."""
     seeds = {method: [row for row in runner.where(rows, method=method) if not _summary(row)] for method in methods}
     body = [[method, *(_cell(found, key) for key in columns)] for method, found in seeds.items()]
-    return runner.markdown(["", *columns.values()], body, rules=["---", *["---:"] * len(columns)])
+    return runner.markdown(["", *columns.values()], body, texts=(0,))
 
 
 def _summary(row):
@@ -260,7 +259,7 @@ def _choice(rows):
     """The trials: settings, scores, time."""
     body = [[_settings(row), *(_cell([row], key) for key in COLUMNS), f"{row['core_seconds']:.0f}"] for row in rows]
     head = ["", *COLUMNS.values(), "core seconds"]
-    return runner.markdown(head, body, rules=["---", *["---:"] * (len(head) - 1)])
+    return runner.markdown(head, body, texts=(0,))
 
 
 def _settings(row):
@@ -320,11 +319,9 @@ def main(arguments=None):
         choose(at)
     elif options.train:
         finished(train, at.runs, at)
-    elif not options.only_table:
+    else:
         test_seeds(at)
         match_seeds(at)
-    if not options.choose and not options.train:
-        PAGE.write_text(filled(PAGE.read_text()))
 
 
 def parsed(arguments):
@@ -333,8 +330,7 @@ def parsed(arguments):
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--choose", action="store_true", help="the trials of the choice, on validation photographs")
     mode.add_argument("--train", action="store_true", help="the seeds, on validation photographs")
-    mode.add_argument("--only-table", action="store_true", help="train nothing and test nothing")
-    mode.add_argument("--quick", action="store_true", help="few places, few steps; pages stay as they are")
+    mode.add_argument("--quick", action="store_true", help="few places, few steps")
     parser.add_argument("--workers", type=int, default=2, help="runs at the same time, one thread each")
     parser.add_argument("--output", type=Path, help="folder of results and networks; runs/photo_patches by default")
     return parser.parse_args(arguments)

@@ -1,8 +1,7 @@
 """Photo patches from the weights of ImageNet, and from random ones in about the same processor time.
 
     python -m studies.photo_starts --choose       # the trials of the choice, on validation photographs
-    python -m studies.photo_starts                # the seeds of both, then the test photographs, then the tables
-    python -m studies.photo_starts --only-table   # the tables of the page, from the kept rows
+    python -m studies.photo_starts                # the seeds of both, then the test photographs
     python -m studies.photo_starts --quick        # smoke test: 16 places, 2 steps, in runs/quick
 
 Results and networks are kept under `runs/photo_starts`, a file per run, so that a stopped command resumes; delete them
@@ -238,13 +237,13 @@ def tables():
 
 def frozen_table(rows):
     """Scores of features without training, on the validation photographs."""
-    return _markdown(["", *COLUMNS.values()], [[row["features"], *_cells([row])] for row in rows], texts=1)
+    return runner.markdown(["", *COLUMNS.values()], [[row["features"], *_cells([row])] for row in rows], texts=(0,))
 
 
 def selection_table(rows):
     """The trials: their settings, their scores on the validation photographs, their time."""
     body = [[_settings(row), *_cells([row]), f"{row['core_seconds']:.0f}"] for row in rows]
-    return _markdown(["", *COLUMNS.values(), "core seconds"], body, texts=1)
+    return runner.markdown(["", *COLUMNS.values(), "core seconds"], body, texts=(0,))
 
 
 def starts_table(rows, earlier):
@@ -260,7 +259,7 @@ def starts_table(rows, earlier):
     trained = runner.where(earlier, method=photo_patches.TRAINED)
     trained = [row | {"steps": photo_patches.Run().steps} for row in trained if isinstance(row["seed"], float)]
     body.append(["test", "random, the table above", *_cells(trained), *_effort(trained)])
-    return _markdown(["photographs", "start", *COLUMNS.values(), "steps", "core seconds"], body, texts=2)
+    return runner.markdown(["photographs", "start", *COLUMNS.values(), "steps", "core seconds"], body, texts=(0, 1))
 
 
 def _effort(seeds):
@@ -275,17 +274,13 @@ def precision_table(rows):
             seeds = runner.where(rows, start=start, precision=precision)
             megabytes, milliseconds = (statistics.mean(row[key] for row in seeds) for key in ("bytes", "milliseconds"))
             body.append([start, precision, *_cells(seeds), f"{megabytes / 1e6:.2f}", f"{milliseconds:.2f}"])
-    return _markdown(["start", "vectors", *COLUMNS.values(), "MB", "ms"], body, texts=2)
+    return runner.markdown(["start", "vectors", *COLUMNS.values(), "MB", "ms"], body, texts=(0, 1))
 
 
 def _cells(rows, prefix=""):
     """Scores in percent, with the standard deviation of several seeds."""
     one = runner.mean_of if len(rows) == 1 else runner.share
     return [f"{one(rows, f'{prefix}{key}'):.1f}" if len(rows) == 1 else one(rows, f"{prefix}{key}") for key in COLUMNS]
-
-
-def _markdown(head, body, *, texts):
-    return runner.markdown(head, body, rules=["---"] * texts + ["---:"] * (len(head) - texts))
 
 
 def _settings(row):
@@ -323,10 +318,8 @@ def main(arguments=None):
     at = Setting(options.output or pages.ROOT / "runs" / "photo_starts", workers=options.workers)
     if options.choose:
         choose(at)
-        return
-    if not options.only_table:
+    else:
         test_seeds(at)
-    PAGE.write_text(filled(PAGE.read_text()))
 
 
 def parsed(arguments):
@@ -334,8 +327,7 @@ def parsed(arguments):
     parser = argparse.ArgumentParser(prog="python -m studies.photo_starts", description=__doc__.splitlines()[0])
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--choose", action="store_true", help="the trials of the choice, on validation photographs")
-    mode.add_argument("--only-table", action="store_true", help="train nothing and test nothing")
-    mode.add_argument("--quick", action="store_true", help="few places, few steps; the page stays as it is")
+    mode.add_argument("--quick", action="store_true", help="few places, few steps")
     parser.add_argument("--workers", type=int, default=2, help="runs at the same time, one thread each")
     parser.add_argument("--output", type=Path, help="folder of results and networks; runs/photo_starts by default")
     return parser.parse_args(arguments)

@@ -1,7 +1,6 @@
 """The table of docs/jax-and-gpus.md on precision: retrieval after training in float32 and in half precision.
 
     KERAS_BACKEND=jax python -m studies.precision                 # ten minutes on one core
-    KERAS_BACKEND=jax python -m studies.precision --only-table    # from the kept rows
 
 The same network, batches, loss and learning rate for all precisions and seeds. The score is that of the validation
 classes; nothing is tuned.
@@ -70,26 +69,24 @@ def table(rows):
     for precision in dict.fromkeys(row["precision"] for row in rows):
         some = runner.where(rows, precision=precision)
         body.append([f"`{precision}`", *(runner.share(some, key) for key in ("recall@1", "map@r"))])
-    return runner.markdown(["precision", "Recall@1", "MAP@R"], body, ["---", "---:", "---:"])
+    return runner.markdown(["precision", "Recall@1", "MAP@R"], body, texts=(0,))
 
 
-def section(rows):
-    """The table, and the machine and versions of its rows."""
-    return f"{table(rows)}\n\n{rows[0]['hardware']}; {rows[0]['versions']}."
+def filled(text):
+    """The text of the page with the table, and the machine and versions of its rows."""
+    rows = runner.read_rows(ROWS)
+    return pages.replaced(text, MARK, f"{table(rows)}\n\n{rows[0]['hardware']}; {rows[0]['versions']}.")
 
 
 def main():
-    """Train, write the rows and the table."""
+    """Train and write the rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=STEPS)
-    parser.add_argument("--only-table", action="store_true", help="train nothing")
     options = parser.parse_args()
-    if not options.only_table:
-        train, validation, _ = tfdml.datasets.glyphs(validation=True)
-        runs = [(precision, seed) for seed in range(options.seeds) for precision in PRECISIONS]
-        runner.write_rows(ROWS, [row(*run, options.steps, train, validation) for run in runs])
-    PAGE.write_text(pages.replaced(PAGE.read_text(), MARK, section(runner.read_rows(ROWS))))
+    train, validation, _ = tfdml.datasets.glyphs(validation=True)
+    runs = [(precision, seed) for seed in range(options.seeds) for precision in PRECISIONS]
+    runner.write_rows(ROWS, [row(*run, options.steps, train, validation) for run in runs])
 
 
 if __name__ == "__main__":

@@ -4,15 +4,16 @@ python -m recipes.product_search --output results/product_search
 python -m recipes.localization --output results/localization
 python recipes/reranking.py --output results/reranking
 python -m recipes.faces --seeds 5 --output results/faces
-python -m studies.recipe_tables
+python -m studies.tables
 """
 
+import functools
 import json
 
 import numpy as np
 
 import tfdml
-from studies import pages
+from studies import pages, runner
 
 NAMES = {
     "A": "A: classifier of categories, its features",
@@ -43,9 +44,7 @@ def seeds_table(record):
     keys = list(next(iter(runs.values()))[0])
     columns = {key: {name: [run[key] for run in values] for name, values in runs.items()} for key in keys}
     (difference,) = (key for key in record if " - " in key)
-    return "\n".join(
-        [*lines(columns), "", f"Difference {difference}: {interval(*record[difference])}. {source(record)}"]
-    )
+    return f"{table(columns)}\n\nDifference {difference}: {interval(*record[difference])}. {source(record)}"
 
 
 def reranking_table(record):
@@ -53,8 +52,7 @@ def reranking_table(record):
     gains = "; ".join(
         f"{NAMES[name]}: {interval(gain['mean'], *gain['over classes'])}" for name, gain in record["gains"].items()
     )
-    table = lines({"Recall@1": record["recall@1"]})
-    return "\n".join([*table, "", f"Gain over the search: {gains}. {source(record)}"])
+    return f"{table({'Recall@1': record['recall@1']})}\n\nGain over the search: {gains}. {source(record)}"
 
 
 def verification_table(record):
@@ -63,20 +61,16 @@ def verification_table(record):
     body = []
     for name, values in runs.items():
         accuracy, error, eer = ([run[key] for run in values] for key in ("accuracy", "accuracy_se", "eer"))
-        row = [NAMES[name], cell(accuracy, 2), f"{100 * np.mean(error):.2f}", cell(eer, 2)]
-        body.append(f"| {' | '.join(row)} |")
-    head = ["| | accuracy | error over folds | EER |", "| --- | ---: | ---: | ---: |"]
-    return "\n".join([*head, *body, "", source(record)])
+        body.append([NAMES[name], cell(accuracy, 2), f"{100 * np.mean(error):.2f}", cell(eer, 2)])
+    return f"{runner.markdown(['', 'accuracy', 'error over folds', 'EER'], body, texts=(0,))}\n\n{source(record)}"
 
 
-def lines(columns):
+def table(columns):
     """A Markdown table of columns, each a dict of row name to the values of its seeds."""
-    head = ["| | " + " | ".join(columns) + " |", "| --- |" + " ---: |" * len(columns)]
-    names = next(iter(columns.values()))
-    return [
-        *head,
-        *(f"| {NAMES[x]} | " + " | ".join(cell(column[x]) for column in columns.values()) + " |" for x in names),
+    body = [
+        [NAMES[name], *(cell(column[name]) for column in columns.values())] for name in next(iter(columns.values()))
     ]
+    return runner.markdown(["", *columns], body, texts=(0,))
 
 
 def cell(values, digits=1):
@@ -98,25 +92,17 @@ def source(record):
     return f"Protocol `{record['protocol']}`; {seconds}, {record['hardware']}."
 
 
+def filled(recipe, table, text):
+    """The text of a page with the table of a recipe."""
+    return pages.replaced(text, f"<!-- {recipe} -->", table(results(recipe)))
+
+
 TABLES = {
     "product_search": ("recipes/product_search/README.md", seeds_table),
     "localization": ("recipes/localization/README.md", seeds_table),
     "reranking": ("docs/pair-models.md", reranking_table),
     "faces": ("docs/verification.md", verification_table),
 }
-
-
-def filled(page):
-    """The text of a page with its tables."""
-    text = page.read_text()
-    for recipe, (name, table) in TABLES.items():
-        if page == pages.ROOT / name:
-            text = pages.replaced(text, f"<!-- {recipe} -->", table(results(recipe)))
-    return text
-
-
-PAGES = [pages.ROOT / name for name in dict.fromkeys(name for name, _ in TABLES.values())]
-
-if __name__ == "__main__":
-    for page in PAGES:
-        page.write_text(filled(page))
+FILLED = {
+    recipe: (pages.ROOT / page, functools.partial(filled, recipe, table)) for recipe, (page, table) in TABLES.items()
+}

@@ -170,9 +170,10 @@ def recalls(rows, *, by, keys=("recall@1", "recall@10", "recall@100", "map@r")):
     return markdown([column, *(key.capitalize().replace("Map@r", "MAP@R") for key in keys)], body)
 
 
-def markdown(head, body, rules=None):
-    """Lists of cells as a Markdown table; `rules` are the cells of its second line, which align the columns."""
-    lines = [head, rules or ["---"] * len(head), *body]
+def markdown(head, body, texts=None):
+    """Lists of cells as a Markdown table; all columns but those at the places `texts` are aligned to the right."""
+    rules = ["---" if texts is None or place in texts else "---:" for place in range(len(head))]
+    lines = [head, rules, *body]
     return "\n".join("|" + "".join(f"{f' {cell}'.rstrip()} |" for cell in line) for line in lines)
 
 

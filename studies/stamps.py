@@ -1,7 +1,6 @@
 """Objects that nobody trained on: three sizes of EfficientNet-Lite as they are, and tuned in three ways.
 
     python -m studies.stamps --data /usr/share/tuxpaint/stamps   # an hour of two cores; resumes
-    python -m studies.stamps --only-tables                       # the table, from the kept rows
     python -m studies.stamps --quick                             # a smoke test: drawn objects, two steps
 
 The package `tuxpaint-stamps-default` of Debian (GPL) has the objects, and is not shipped: photographs of animals, food,
@@ -236,7 +235,6 @@ def main(arguments=None):
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m studies.stamps", description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="the folder stamps of the package")
-    parser.add_argument("--only-tables", action="store_true", help="train nothing")
     parser.add_argument("--quick", action="store_true", help="two steps of a tiny network; writes nothing")
     parser.add_argument("--workers", type=int, default=2, help="runs at the same time, one thread each")
     given = parser.parse_args(arguments)
@@ -245,13 +243,10 @@ def main(arguments=None):
         small = runner.Options(Run(steps=2, quick=True), made, FOLDER / "quick", seeds=(1,), workers=1)
         print(len(rows(small, NETWORKS[:1])), "rows")
         return
-    if not given.only_tables:
-        if given.data is None:
-            parser.error("--data is missing: the folder stamps of the package tuxpaint-stamps-default.")
-        made = functools.partial(train, read=functools.partial(parts, given.data))
-        runner.write_rows(ROWS, rows(runner.Options(Run(), made, FOLDER, seeds=SEEDS, workers=given.workers)))
-    found = runner.read_rows(ROWS)
-    PAGE.write_text(pages.filled(PAGE.read_text(), tables(found), "studies/stamps", found))
+    if given.data is None:
+        parser.error("--data is missing: the folder stamps of the package tuxpaint-stamps-default.")
+    made = functools.partial(train, read=functools.partial(parts, given.data))
+    runner.write_rows(ROWS, rows(runner.Options(Run(), made, FOLDER, seeds=SEEDS, workers=given.workers)))
 
 
 if __name__ == "__main__":

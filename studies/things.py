@@ -1,8 +1,7 @@
 """Ways to tune a pretrained network on few photos: the table of docs/tuning.md.
 
     python -m studies.things --choose       # learning rates, on the validation part
-    python -m studies.things                # three seeds of each way, then the test part and the table
-    python -m studies.things --only-table   # the table, from the kept rows
+    python -m studies.things                # three seeds of each way, then the test part
     python -m studies.things --quick        # smoke test of all this: a tiny network, two steps, in runs/quick
 
 The photos and the training of a network are those of `recipes/things.py`. Results and networks are kept under
@@ -23,7 +22,7 @@ from recipes import things
 from studies import pages, runner
 
 CHOICE, ROWS = pages.RESULTS / "things_choice.csv", pages.RESULTS / "things.csv"
-PAGE, SOURCE = pages.ROOT / "docs" / "tuning.md", "studies/things"
+PAGE = pages.ROOT / "docs" / "tuning.md"
 UNTRAINED = "as it is"
 RATES = {
     "linear head": (1e-3, 3e-3, 1e-2, 3e-2),
@@ -186,7 +185,7 @@ def table(rows):
     means = [row for row in rows if row["seed"] in ("none", "mean")]
     body = [line(row, [seed for seed in rows if same_run(seed, row)]) for row in means]
     head = ["photos", "trained", "of the backbone, %", "with the head, %", "rate", *HEAD, "core seconds"]
-    return runner.markdown(head, body, ["---:", "---", *["---:"] * (len(head) - 2)])
+    return runner.markdown(head, body, texts=(1,))
 
 
 def same_run(row, mean):
@@ -204,29 +203,20 @@ def line(row, seeds):
     return [*first, *scores, f"{row['core_seconds']:.0f}"]
 
 
-def filled(text):
-    """The page with its table."""
-    rows = runner.read_rows(ROWS)
-    return pages.filled(text, {"table": table(rows)}, SOURCE, rows)
-
-
 def main(arguments=None):
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m studies.things", description=__doc__.splitlines()[0])
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--choose", action="store_true", help="the trials of the choice, on the validation part")
-    mode.add_argument("--only-table", action="store_true", help="train nothing and test nothing")
-    mode.add_argument("--quick", action="store_true", help="eight things, a tiny network, two steps; the page stays")
+    mode.add_argument("--quick", action="store_true", help="eight things, a tiny network, two steps")
     parser.add_argument("--output", type=Path, help="folder of results and networks; runs/things by default")
     options = parser.parse_args(arguments)
     folder = pages.ROOT / "runs" / ("quick/things" if options.quick else "things")
     at = (quick if options.quick else Setting)(options.output or folder)
     if options.choose:
         choose(at)
-    elif not options.only_table:
+    else:
         test_seeds(at)
-    if not options.choose and not options.quick:
-        PAGE.write_text(filled(PAGE.read_text()))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The entry `things` of the zoo: EfficientNetLite0 with all weights tuned on photos of things.
 
-    python -m studies.things_entry --stamps FOLDER   # three seeds, both tests, the entry and the table of docs/zoo.md
-    python -m studies.things_entry --only-table      # the table, from the kept rows
+    python -m studies.things_entry --stamps FOLDER   # three seeds, both tests, and the entry
     python -m studies.things_entry --quick           # smoke test: tiny networks, two steps, in runs/quick
 
 The runs are a row of `studies/things.py`, which chose their settings and keeps their networks. Their weights are
@@ -123,7 +122,6 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m studies.things_entry", description=__doc__.splitlines()[0])
     mode = parser.add_mutually_exclusive_group(required=True)
     mode.add_argument("--stamps", type=Path, metavar="FOLDER", help="the folder stamps of tuxpaint-stamps-default")
-    mode.add_argument("--only-table", action="store_true", help="train nothing and test nothing")
     mode.add_argument("--quick", action="store_true", help="tiny networks, two steps; prints the table")
     given = parser.parse_args(arguments)
     if given.quick:
@@ -131,12 +129,9 @@ def main(arguments=None):
         parts = {"things": at.data("test"), "stamps": stamps.part(stamps.shapes(), "test")}
         print(table(made(replace(RUN, steps=at.steps), at, parts, at.output / "savedmodels")))
         return
-    if given.stamps is not None:
-        at = things.Setting(pages.ROOT / "runs" / "things")
-        parts = {"things": at.data("test"), "stamps": stamps.parts(given.stamps)["test"]}
-        runner.write_rows(ROWS, made(RUN, at, parts, pages.ROOT / "savedmodels"))
-    rows = runner.read_rows(ROWS)
-    PAGE.write_text(pages.filled(PAGE.read_text(), {"things": table(rows)}, "studies/things_entry", rows))
+    at = things.Setting(pages.ROOT / "runs" / "things")
+    parts = {"things": at.data("test"), "stamps": stamps.parts(given.stamps)["test"]}
+    runner.write_rows(ROWS, made(RUN, at, parts, pages.ROOT / "savedmodels"))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,9 @@
 
 python -m recipes.tracking --choose --output runs/tracking_choose
 python -m recipes.tracking --seeds 5 --output runs/tracking
-python -m studies.tracking                 # keeps the results that are there, and writes tables and picture
-python -m studies.tracking --only-table    # the tables, from the kept results
+python -m studies.tracking                 # keeps the results that are there, and the picture
 """
 
-import argparse
 import json
 import re
 import shutil
@@ -14,7 +12,7 @@ import shutil
 import numpy as np
 from PIL import Image, ImageSequence
 
-from studies import pages
+from studies import pages, runner
 
 FOLDER = pages.RESULTS / "tracking"
 PAGE = pages.ROOT / "recipes" / "tracking" / "README.md"
@@ -29,15 +27,11 @@ COLUMNS = {
 
 
 def main():
-    """Keep the results, unless only the tables are asked for, and write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only-table", action="store_true")
-    if not parser.parse_args().only_table:
-        runs = pages.ROOT / "runs"
-        keep(runs / "tracking_choose" / "results.json", FOLDER / "validation.json")
-        keep(runs / "tracking" / "results.json", FOLDER / "test.json")
-        reduced(runs / "tracking" / "tracks.gif", pages.IMAGES / "tracking.gif")
-    PAGE.write_text(filled())
+    """Keep the results."""
+    runs = pages.ROOT / "runs"
+    keep(runs / "tracking_choose" / "results.json", FOLDER / "validation.json")
+    keep(runs / "tracking" / "results.json", FOLDER / "test.json")
+    reduced(runs / "tracking" / "tracks.gif", pages.IMAGES / "tracking.gif")
 
 
 def keep(source, target):
@@ -57,9 +51,8 @@ def reduced(source, target, colors=32):
     frames[0].save(target, save_all=True, append_images=frames[1:], duration=duration, loop=0, optimize=True)
 
 
-def filled():
+def filled(text):
     """The page with its tables."""
-    text = PAGE.read_text()
     for name, mark in MARKS.items():
         file = FOLDER / f"{name}.json"
         table = section(json.loads(file.read_text())) if file.exists() else "Not measured."
@@ -71,13 +64,15 @@ def section(results):
     """A table of runs, and the difference below it."""
     speeds = results.get("frames_per_second", {})
     heads = [*COLUMNS.values(), *(["frames per second"] if speeds else [])]
-    lines = ["| | " + " | ".join(heads) + " |", "| --- |" + " ---: |" * len(heads)]
+    body = []
     for name, runs in results["runs"].items():
         cells = [cell(100 * np.array([run[key] for run in runs])) for key in COLUMNS]
         cells += [f"{speeds[name]:.0f}"] if speeds else []
-        lines.append(f"| {readable(name)} | " + " | ".join(cells) + " |")
+        body.append([readable(name), *cells])
     difference = [difference_text(results["difference"])] if "difference" in results else []
-    return "\n\n".join(["\n".join(lines), *difference, f"{results['hardware']}; {results['versions']}."])
+    return "\n\n".join(
+        [runner.markdown(["", *heads], body, texts=(0,)), *difference, f"{results['hardware']}; {results['versions']}."]
+    )
 
 
 def readable(name):

@@ -1,7 +1,6 @@
 """Photographs that nobody trained on, found by words: a sentence encoder that has read, random words and class names.
 
     python -m studies.words --stamps FOLDER --encoder FOLDER   # four minutes of one core
-    python -m studies.words --only-table                       # from the kept rows
     python -m studies.words --quick                            # a smoke test: drawn objects, random texts, two steps
 
 `studies.stamps` has the objects, their photographs and the split. Each object of the package has a description,
@@ -163,7 +162,6 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m studies.words", description=__doc__.splitlines()[0])
     parser.add_argument("--stamps", type=Path, help="the folder stamps of tuxpaint-stamps-default")
     parser.add_argument("--encoder", type=Path, help="the folder of all-MiniLM-L6-v2")
-    parser.add_argument("--only-table", action="store_true", help="train nothing")
     parser.add_argument("--quick", action="store_true", help="drawn objects, random words, two steps; writes nothing")
     given = parser.parse_args(arguments)
     if given.quick:
@@ -172,12 +170,9 @@ def main(arguments=None):
         data = parts(images, vectors_of(texts, random_vectors))
         print(measured(trained(data, 1e-3, 2, 0), data["test"]))
         return
-    if not given.only_table:
-        if None in (given.stamps, given.encoder):
-            parser.error("--stamps or --encoder is missing.")
-        runner.write_rows(ROWS, rows(kinds_of_stamps(given.stamps, given.encoder)))
-    found = runner.read_rows(ROWS)
-    PAGE.write_text(pages.filled(PAGE.read_text(), {"words": table(found)}, "studies/words", found))
+    if None in (given.stamps, given.encoder):
+        parser.error("--stamps or --encoder is missing.")
+    runner.write_rows(ROWS, rows(kinds_of_stamps(given.stamps, given.encoder)))
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def designs(rows):
         runs = where(rows, negatives=negatives, design=design, delta=delta)
         body.append([f"{negatives:g}", title(design), yes(delta), f"{rate:g}", *(share(runs, key) for key in KEYS)])
     head = ["lambda", "batches", "weights", "learning rate", "Recall@1", "@2", "@8", "MAP@R"]
-    return runner.markdown(head, body, rules=["---:", "---", "---", *["---:"] * 5])
+    return runner.markdown(head, body, texts=(1, 2))
 
 
 def spreads(rows):
@@ -65,7 +65,7 @@ def spreads(rows):
         numbers = (max(levels), min(levels), max(levels) - min(levels))
         body.append([f"{negatives:g}", batches, yes(delta), *(f"{number:.1f}" for number in numbers)])
     head = ["lambda", "batches", "weights", "best", "worst", "spread"]
-    return runner.markdown(head, body, rules=["---:", "---", "---", *["---:"] * 3])
+    return runner.markdown(head, body, texts=(1, 2))
 
 
 def spreads_at_one_rate(rows):
@@ -77,7 +77,7 @@ def spreads_at_one_rate(rows):
         levels = [[100 * row["recall@1"] for row in where(same, delta=delta)] for delta in (0.0, 1.0)]
         body.append([f"{negatives:g}", f"{rate:g}", *(f"{max(level) - min(level):.1f}" for level in levels)])
     head = ["lambda", "learning rate", "spread without weights", "with weights"]
-    return runner.markdown(head, body, rules=["---:"] * 4)
+    return runner.markdown(head, body, texts=())
 
 
 def kind(row):

@@ -157,7 +157,7 @@ def trained(rows):
         for delta in (0.0, 1.0)
     ]
     head = ["lambda", "weights", *map(title, _designs(rows))]
-    return runner.markdown(head, body, rules=["---:", "---", *["---:"] * len(_designs(rows))])
+    return runner.markdown(head, body, texts=(1,))
 
 
 def spreads(rows):
@@ -168,7 +168,7 @@ def spreads(rows):
         ratios = [b / a if a else 0.0 for a, b in zip(without, weighted, strict=True)]
         cells = (_interval(without, 100, 1), _interval(weighted, 100, 1), _interval(ratios, 1, 2))
         body.append([f"{negatives:g}", *cells])
-    return runner.markdown(["lambda", "without weights", "with weights", "ratio"], body, rules=["---:"] * 4)
+    return runner.markdown(["lambda", "without weights", "with weights", "ratio"], body, texts=())
 
 
 def _spreads(rows, negatives, delta):

@@ -76,7 +76,7 @@ def _table(rows, variants, losses):
         for name in variants
     ]
     head = ["", *(f"{data}, {loss}" for data, loss in columns)]
-    return runner.markdown(head, body, rules=["---", *["---:"] * len(columns)])
+    return runner.markdown(head, body, texts=(0,))
 
 
 def _percent(rows):

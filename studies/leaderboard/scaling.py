@@ -175,7 +175,7 @@ def tables(rows):
     """Recall@1 at both ends of each axis, as a Markdown table."""
     body = [[loss, *(_ends(runner.where(rows, axis=axis, loss=loss), axis) for axis in AXES)] for loss in _losses(rows)]
     head = ["Recall@1", *LABELS.values()]
-    return {"scaling": f"{FIGURE}\n\n{runner.markdown(head, body, rules=['---', *['---:'] * len(AXES)])}"}
+    return {"scaling": f"{FIGURE}\n\n{runner.markdown(head, body, texts=(0,))}"}
 
 
 def _ends(rows, axis):

@@ -107,7 +107,7 @@ def board_table(rows, order, places):
         for loss in order
     ]
     head = ["", "family", *(f"{data}, {start}" for data, start in setting.BOARDS), "mean place", "ms", "MiB"]
-    return runner.markdown(head, body, rules=["---", "---", *["---:"] * (len(head) - 2)])
+    return runner.markdown(head, body, texts=(0, 1))
 
 
 def _marked(row):

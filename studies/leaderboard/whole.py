@@ -447,7 +447,7 @@ def board(rows):
         for loss, runs in ordered
     ]
     head = ["photo patches, whole network", "learning rate", "settings", *SCORES.values()]
-    return runner.markdown(head, body, rules=["---", "---:", "---", *["---:"] * len(SCORES)])
+    return runner.markdown(head, body, texts=(0, 2))
 
 
 def _share(rows, key):
@@ -463,7 +463,7 @@ def comparisons(rows):
         pair = [runner.where(tested, loss=loss) for loss in (one, other)]
         if all(pair):
             body.append([f"{one}, minus {other}", *(difference(*pair, key) for key in SCORES)])
-    return runner.markdown(["comparison", *SCORES.values()], body, rules=["---", *["---:"] * len(SCORES)])
+    return runner.markdown(["comparison", *SCORES.values()], body, texts=(0,))
 
 
 def difference(rows, others, key):

@@ -42,7 +42,7 @@ def tables(rows):
             score = f"{100 * max(row['map'] for row in trials):.1f}"
             body.append([method, name, text_of(settings[name]) or f"learning rate {rate:g}", len(trials), score])
     head = ["features", "refinement", "chosen", "trials", "mAP, validation"]
-    return {"choice": runner.markdown(head, body, rules=["---", "---", "---", "---:", "---:"])}
+    return {"choice": runner.markdown(head, body, texts=(0, 1, 2))}
 
 
 def text_of(settings):

@@ -30,4 +30,4 @@ def tables(rows):
             gain = "" if name == "plain" else setting.share(gains, "map")
             body.append([method, name, *(setting.share(seeds, key) for key in COLUMNS), gain])
     head = ["features", "search", *COLUMNS.values(), "mAP above plain"]
-    return {"refinements": runner.markdown(head, body, rules=["---"] * 2 + ["---:"] * (len(head) - 2))}
+    return {"refinements": runner.markdown(head, body, texts=(0, 1))}

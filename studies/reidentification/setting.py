@@ -22,13 +22,38 @@ GRID = {
     "k-reciprocal": [{"rerank": {"k1": k1, "k2": k2}} for k1 in (8, 12, 20) for k2 in (2, 4)],
 }
 
+OFFLINE = "triplet, mined offline"  # OHM of the slides: batches are triplets of the hardest pairs of the training set
+EUCLIDEAN = {"distance": "euclidean"}
+
+
+def _random(run, **options):
+    return tfdml.losses.TripletLoss(negatives=tfdml.miners.RandomNegatives(seed=run.seed), **EUCLIDEAN, **options)
+
+
+def _of_rows(run, **options):
+    return tfdml.losses.TripletLoss(pairing=tfdml.pairs.triplet_rows, **EUCLIDEAN, **options)
+
+
+LOSSES = {
+    "triplet": _random,
+    OFFLINE: _of_rows,
+    "batch hard": lambda run, **options: tfdml.losses.BatchHardTripletLoss(**options),
+    "batch hard, nonzero": lambda run, **options: tfdml.losses.BatchHardTripletLoss(normalize="active", **options),
+    "batch all": lambda run, **options: tfdml.losses.TripletLoss(**EUCLIDEAN, **options),
+    "batch all, nonzero": lambda run, **options: tfdml.losses.TripletLoss(normalize="active", **EUCLIDEAN, **options),
+    "lifted, all positives": lambda run, **options: tfdml.losses.GeneralizedLiftedLoss(**options),
+    "lifted, one positive": lambda run, **options: tfdml.losses.LiftedStructureLoss(squared=False, **options),
+}
+# Elsewhere, all terms are above 0, or the margin is soft already.
+SOFT = ("triplet", OFFLINE, "batch hard", "batch all")
+
 
 @dataclass(frozen=True)
 class Run:
     """The settings of one training run.
 
     Attributes:
-        loss: "softmax", or a key of `triplets.LOSSES`.
+        loss: "softmax", or a key of `LOSSES`.
         margin: margin of the loss as text, or "soft".
         learning_rate: highest learning rate of Adam.
         seed: seed of the network and the batches.
@@ -59,8 +84,6 @@ def options(folder, *, quick=False, workers=2):
 
 def train(run):
     """Train one run and return its results on the part that it measures, by refinement."""
-    from studies.reidentification.triplets import loss_of, mined_for
-
     begin = time.process_time()
     keras.backend.clear_session()
     training, measured = (characters.first_classes(_glyphs()[name], run.classes) for name in ("train", run.part))
@@ -80,6 +103,18 @@ def train(run):
         "protocol": sides[0].protocol,
         **tfdml.environment("pillow", "matplotlib", "scipy"),
     }
+
+
+def loss_of(run):
+    """The loss of a run."""
+    return LOSSES[run.loss](run, **({"soft": True} if run.margin == "soft" else {"margin": float(run.margin)}))
+
+
+def mined_for(run, labels):
+    """The pairs from which the triplets of a run are drawn; None for triplets of the batch."""
+    if run.loss != OFFLINE:
+        return None
+    return tfdml.samplers.MinedPairs(labels, metric="euclidean", seed=run.seed)
 
 
 def measurements(run):

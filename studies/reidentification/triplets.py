@@ -2,48 +2,12 @@
 
 from dataclasses import replace
 
-import tfdml
 from studies import runner
 from studies.reidentification import setting
+from studies.reidentification.setting import LOSSES, SOFT
 
 MARGINS = ("0.1", "0.2", "0.5", "1.0", "soft")
-OFFLINE = "triplet, mined offline"  # OHM of the slides: batches are triplets of the hardest pairs of the training set
 RATES = (1e-3, 3e-3)
-EUCLIDEAN = {"distance": "euclidean"}
-
-
-def _random(run, **options):
-    return tfdml.losses.TripletLoss(negatives=tfdml.miners.RandomNegatives(seed=run.seed), **EUCLIDEAN, **options)
-
-
-def _of_rows(run, **options):
-    return tfdml.losses.TripletLoss(pairing=tfdml.pairs.triplet_rows, **EUCLIDEAN, **options)
-
-
-LOSSES = {
-    "triplet": _random,
-    OFFLINE: _of_rows,
-    "batch hard": lambda run, **options: tfdml.losses.BatchHardTripletLoss(**options),
-    "batch hard, nonzero": lambda run, **options: tfdml.losses.BatchHardTripletLoss(normalize="active", **options),
-    "batch all": lambda run, **options: tfdml.losses.TripletLoss(**EUCLIDEAN, **options),
-    "batch all, nonzero": lambda run, **options: tfdml.losses.TripletLoss(normalize="active", **EUCLIDEAN, **options),
-    "lifted, all positives": lambda run, **options: tfdml.losses.GeneralizedLiftedLoss(**options),
-    "lifted, one positive": lambda run, **options: tfdml.losses.LiftedStructureLoss(squared=False, **options),
-}
-# Elsewhere, all terms are above 0, or the margin is soft already.
-SOFT = ("triplet", OFFLINE, "batch hard", "batch all")
-
-
-def loss_of(run):
-    """The loss of a run."""
-    return LOSSES[run.loss](run, **({"soft": True} if run.margin == "soft" else {"margin": float(run.margin)}))
-
-
-def mined_for(run, labels):
-    """The pairs from which the triplets of a run are drawn; None for triplets of the batch."""
-    if run.loss != OFFLINE:
-        return None
-    return tfdml.samplers.MinedPairs(labels, metric="euclidean", seed=run.seed)
 
 
 def rows(options):
@@ -81,7 +45,7 @@ def tables(rows):
         shares = [[setting.share(each, key) if each else "" for each in cells] for key in ("map", "cmc@1")]
         body.append([loss, f"{runs[0]['learning_rate']:g}", *shares[0], *shares[1]])
     head = ["", "learning rate", *(f"{key}, {margin_of(margin)}" for key in ("mAP", "rank-1") for margin in margins)]
-    return {"triplets": runner.markdown(head, body, rules=["---"] + ["---:"] * (len(head) - 1))}
+    return {"triplets": runner.markdown(head, body, texts=(0,))}
 
 
 def margin_of(margin):

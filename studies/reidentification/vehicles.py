@@ -140,8 +140,7 @@ def tables(rows):
     ]
     gains = [setting.share(_less(better, worse), KEY) for better, worse in zip(two, one, strict=True)]
     head = ["CMC@1", *LOSSES, "clusters above triplets"]
-    rules = ["---", "---:", "---:", "---:"]
-    return {"vehicles": runner.markdown(head, [*body, ["two above one", *gains, ""]], rules)}
+    return {"vehicles": runner.markdown(head, [*body, ["two above one", *gains, ""]], texts=(0,))}
 
 
 def _less(better, worse):

@@ -59,7 +59,6 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("runtimes", ["items", "--repeats", "1"], {"runtime", "ms", "same_ten", "recall@10"}),
         ("runtimes", ["boxes"], {"runtime", "boxes", "same values", "same boxes", "largest difference", "ms"}),
         ("quantized_weights", [], {"weights", "share", "error", "lost", "interval"}),
-        ("gpu_retrieval", [], {"device", "seconds", "over_product", "recall@1000"}),
         ("blocks", [], {"anchors_per_block", "peak_mib", "step_s"}),
         ("micro_batches", [], {"peak_mib", "step_s"}),
         ("tuning", [], {"trained", "trained_percent", "optimizer_mib", "peak_mib", "step_s"}),
@@ -168,13 +167,6 @@ def test_approximate_search_is_timed_at_a_recall_that_is_measured(tmp_path, monk
     assert int(scann["leaves_to_search"]) > 0
 
 
-def test_a_missing_peer_is_named_with_the_command_that_installs_it(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    report = importlib.import_module("_report")
-    with pytest.raises(SystemExit, match="Missing no_such_peer"):
-        report.require_peers("numpy", "no_such_peer")
-
-
 def test_everything_on_a_gpu_runs_small_on_a_cpu_and_resumes(tmp_path):
     command = ["bash", str(BENCHMARKS.parent / "tools" / "gpu.sh"), "--quick", "--minutes", "10", "--no-peers"]
     parts = ["--parts", "losses", "retrieval", "network", "--out", str(tmp_path)]
@@ -192,60 +184,6 @@ def test_everything_on_a_gpu_runs_small_on_a_cpu_and_resumes(tmp_path):
     assert all(float(row["value"]) > 0 and row["device"] and "cores" in row["hardware"] for row in steps)
 
 
-STEPS_WITHOUT_TENSORFLOW = """
-import sys
-
-sys.modules["tensorflow"] = None
-import _report
-
-_report.require_peers = lambda *packages: None
-_report.versions = lambda *packages: ", ".join(packages)
-import gpu_fit
-
-def of_torch(size, precision, *, compiled):
-    def train(steps):
-        if compiled:
-            raise RuntimeError("CUDA out of memory. Tried to allocate 64.00 GiB")
-    return train
-
-gpu_fit.of_torch = of_torch
-gpu_fit.PRECISIONS = {"bfloat16": "mixed_bfloat16"}
-sys.argv = ["gpu_fit.py", "--quick", "--output", sys.argv[1]]
-gpu_fit.main()
-"""
-
-
-def test_training_steps_are_timed_without_tensorflow_and_beside_a_peer_that_runs_out_of_memory(tmp_path):
-    command = [sys.executable, "-c", STEPS_WITHOUT_TENSORFLOW, str(tmp_path / "table.csv")]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        cwd=BENCHMARKS,
-        env={**os.environ, **FEW_OPTIMIZATIONS, "KERAS_BACKEND": "jax"},
-    )
-    assert done.returncode == 0, done.stderr
-    (row,) = csv.DictReader((tmp_path / "table.csv").read_text().splitlines())
-    assert (row["precision"], row["batch"]) == ("bfloat16", "16")
-    assert float(row["ours_ms"]) > float(row["torch_ms"]) > 0
-    assert row["torch_compiled_ms"] == "out of memory"
-    assert float(row["peer_over_ours"]) < 1
-    assert row["device"]
-    assert "jax" in row["versions"]
-
-
-def test_training_steps_need_pytorch_unless_it_is_left_out():
-    command = [
-        sys.executable,
-        "-c",
-        "import _report; _report.importlib.util.find_spec = lambda name: None; import gpu_fit; gpu_fit.main()",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=BENCHMARKS)
-    assert done.returncode == 1
-    assert "Missing torch" in done.stderr
-    assert "pip install" in done.stderr
-
-
 def test_the_page_of_speed_has_a_row_a_loss_and_marks_older_numbers_of_a_gpu(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     speed = importlib.import_module("speed")
@@ -260,8 +198,7 @@ def test_the_page_of_speed_has_a_row_a_loss_and_marks_older_numbers_of_a_gpu(tmp
             for batch in (64, 256, 1024, 4096, 16384)
         ]
         speed.write_csv(tmp_path / f"{name}.csv", rows)
-    (tmp_path / "page.md").write_text("text")
-    options = ["--results", str(tmp_path), "--page", str(tmp_path / "page.md"), "--pictures", str(tmp_path)]
+    options = ["--results", str(tmp_path), "--pictures", str(tmp_path)]
     monkeypatch.setattr("sys.argv", ["speed", *options])
     speed.main()
     batch_hard, fast_ap = csv.DictReader((tmp_path / "speed.csv").read_text().splitlines())

@@ -2,7 +2,6 @@
 
 import numpy as np
 import tensorflow as tf
-from scipy.io import savemat
 
 
 def photo(path, number, row):
@@ -33,29 +32,6 @@ def cub(root):
     for i, number, file in listed:
         photo(root / "images" / file, number, i)
     return "cub200-2011", {"train": (12, 4), "test": (6, 2)}
-
-
-def cars(root):
-    listed = [(f"car_ims/{i:06}.jpg", 4, 2, 34, 38, number, 0) for i, number in rows([1, 2, 3, 98, 99, 100])]
-    fields = ("relative_im_path", "bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "test")
-    cells = [tuple(np.array([[cell]]) if not isinstance(cell, str) else cell for cell in row) for row in listed]
-    annotations = np.array(cells, dtype=[(field, object) for field in fields])
-    names = np.array([f"Car {number}" for number in range(1, 197)], dtype=object)
-    root.mkdir(parents=True, exist_ok=True)
-    savemat(root / "cars_annos.mat", {"annotations": annotations[None], "class_names": names[None]})
-    for i, (file, *_, number, _) in enumerate(listed):
-        photo(root / file, number, i)
-    return "cars196", {"train": (12, 4), "test": (6, 2)}
-
-
-def sop(root):
-    for name, classes in (("train", [1, 2, 3, 4]), ("test", [11319, 11320])):
-        listed = [(i, number, f"{name}_final/{i}.JPG") for i, number in rows(classes)]
-        header = "image_id class_id super_class_id path"
-        write(root / f"Ebay_{name}.txt", [header, *(f"{i} {number} 1 {file}" for i, number, file in listed)])
-        for i, number, file in listed:
-            photo(root / file, number, i)
-    return "sop", {"train": (12, 4), "test": (6, 2)}
 
 
 def in_shop(root):

@@ -15,8 +15,6 @@ from tests.recipes import miniature
 
 PROTOCOLS = {
     "cub": "cub200-2011/100-100/bbox-crop/v1",
-    "cars": "cars196/98-98/full-image/v1",
-    "sop": "sop/11318-11316/full-image/v1",
     "in_shop": "in-shop/3997-3985/query-gallery/v1",
 }
 
@@ -40,8 +38,6 @@ def results_of(folder):
     ("dataset", "method", "flags", "published"),
     [
         ("cub", "margin", ["--boxes"], 63.9),
-        ("cars", "balanced", [], 69.18),
-        ("sop", "sm-triplet-dw", [], 54.5),
         ("in_shop", "dro-topk", [], 91.0),
     ],
 )
@@ -104,34 +100,6 @@ def test_every_published_cell_has_its_method_and_every_method_a_number():
     ]
 
 
-def test_the_list_has_each_table_and_a_table_chooses_its_methods(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["benchmarks", "--list"])
-    recipe.main()
-    assert re.search(r"weighted-contrastive-2, cub\n  triplet +50\.98\n", capsys.readouterr().out)
-    words = ["benchmarks", "--dataset", "sop", "--data", "x", "--table"]
-    monkeypatch.setattr("sys.argv", [*words, "sampling-matters-3"])
-    assert recipe.arguments().methods == ["margin-0.8", "margin-1.0", "margin-1.2", "margin-1.4", "margin"]
-    monkeypatch.setattr("sys.argv", [*words, "sampling-matters-5"])
-    with pytest.raises(SystemExit):
-        recipe.arguments()
-    assert "expected one with sop: gradient-analysis-1, sampling-matters-1" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_queries_of_in_shop_are_searched_in_the_gallery(tmp_path, monkeypatch):
-    name, parts = miniature.in_shop(tmp_path)
-    monkeypatch.setitem(tfdml.datasets.public.retrieval.COUNTS, name, parts)
-    settings = recipe.smallest(recipe.METHODS["raw"]("in_shop"))
-    _, query, gallery = recipe.read("in_shop", tmp_path, settings)
-    images = keras.Input((32, 32, 3))
-    by_color = keras.Model(images, keras.layers.GlobalAveragePooling2D()(images))
-    found = recipe.scores_of(by_color, [query, gallery], (1, 10), "euclidean")
-    assert found == {
-        "recall@1": 100.0,
-        "map@r": 100.0,
-    }  # each item has its color, and there are no ten images in the gallery
-
-
 def test_the_settings_are_those_of_the_papers():
     batch = {
         (method, dataset): (settings.classes_per_batch * settings.examples_per_class, settings.dim, settings.size)
@@ -174,13 +142,6 @@ def gradient_of(loss, labels, embeddings):
     return tape.gradient(value, embeddings).numpy()
 
 
-def test_miners_and_batches_follow_the_seed():
-    settings = recipe.METHODS["sm-contrastive-dw"]("sop")
-    assert settings.loss(recipe.sampler_of(settings, 3), None).miner.seed == 3
-    pairs = recipe.sampler_of(recipe.METHODS["balanced-p0.9"]("cub"), 3)
-    assert (pairs.seed, pairs.positive_fraction, pairs.batch_size) == (3, 0.9, 4032)
-
-
 def test_what_a_paper_trains_from_scratch_has_a_hundred_epochs_and_the_rest_its_normalization():
     steps = {name: recipe.METHODS[name]("sop").steps for name in ("sm-triplet-dw-40", "sm-margin-dw", "margin")}
     assert steps == {"sm-triplet-dw-40": 148_800, "sm-margin-dw": 74_400, "margin": 8_000}
@@ -189,21 +150,3 @@ def test_what_a_paper_trains_from_scratch_has_a_hundred_epochs_and_the_rest_its_
     unit = {name for name in recipe.METHODS if recipe.METHODS[name]("cub").normalize}
     assert {"triplet", "cluster", "raw", "margin"} <= unit
     assert not unit & {"lifted", "n-pairs", "contrastive", "balanced"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["balanced", "margin", "raw-vthm"])
-def test_the_network_of_a_paper_is_built_with_its_size(method):
-    settings = recipe.METHODS[method]("cub")
-    model = recipe.compiled(settings, None, tfdml.losses.ContrastiveLoss())
-    assert model.input_shape == (None, settings.size, settings.size, 3)
-    assert model.output_shape == (None, settings.dim)
-
-
-def test_options_that_no_paper_has_are_refused(monkeypatch, capsys):
-    words = ["--dataset", "sop", "--data", "x", "--methods", "margin"]
-    for flags, reason in ((["--boxes"], "for cub and cars"), (["--quick", "--weights", "imagenet"], "random weights")):
-        monkeypatch.setattr("sys.argv", ["benchmarks", *words, *flags])
-        with pytest.raises(SystemExit):
-            recipe.arguments()
-        assert reason in capsys.readouterr().err

@@ -44,9 +44,3 @@ def test_it_has_the_size_of_the_published_network_and_is_a_backbone_for_images_o
     assert network.compute_output_shape((2, 224, 224, 3)) == (2, 7, 7, 1024)
     assert network.compute_output_shape((2, 227, 230, 3)) == (2, 7, 7, 1024)
     assert from_backbone(network, dim=512, freeze_batch_norm=True).output_shape == (None, 512)
-
-
-@pytest.mark.parametrize("shape", [(200, 224, 3), (224, 231, 3), (8, 8, 3), (224, 224, 1), (224, 224)])
-def test_sizes_that_do_not_fit_are_refused(shape):
-    with pytest.raises(ValueError, match=r"sizes from 32 k - 1 to 32 k \+ 6, such as 224 or 227"):
-        bn_inception(input_shape=shape)

@@ -33,13 +33,3 @@ def test_each_block_convolves_rectifies_and_halves():
     # An identity convolution leaves the largest positive pixel of the 16 x 16 that reach the one position.
     expected = np.maximum(images[:, :16, :16].max(axis=(1, 2)), 0) / (1 + 1e-5) ** 2
     np.testing.assert_allclose(model.predict(images, verbose=0), expected, rtol=1e-5)
-
-
-def test_whole_numbers_are_divided_by_255():
-    keras.utils.set_random_seed(0)
-    whole, scaled = network(16, 1, dtype="uint8"), network(16, 1)
-    scaled.set_weights(whole.get_weights())
-    images = np.random.default_rng(0).integers(0, 256, (2, 16, 16, 1), dtype=np.uint8)
-    np.testing.assert_allclose(
-        whole.predict(images, verbose=0), scaled.predict(images.astype("float32") / 255, verbose=0), atol=1e-6
-    )

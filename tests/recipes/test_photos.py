@@ -60,22 +60,3 @@ def test_photo_patches_are_the_photos_of_those_who_have_none_and_their_test_part
     assert opened == ["train", "validation"]
     assert results["protocol"] == "photo-patches/photograph-disjoint-validation/exact-cosine/v1"
     assert tell(monkeypatch, tmp_path, "--resume")["results"] == results["results"]  # nothing is left to train
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        (["--weights", "imagenet"], "for the network that --backbone names"),
-        (["--size", "96"], "photo patches have 64 pixels"),
-        (["--data", "a", "--table", "b"], "not allowed with"),
-    ],
-)
-def test_options_that_do_not_fit_together_are_refused(options, reason, tmp_path, monkeypatch, capsys):
-    with pytest.raises(SystemExit):
-        tell(monkeypatch, tmp_path, *options)
-    assert reason in capsys.readouterr().err
-
-
-def test_one_validation_class_is_refused(photos, tmp_path, monkeypatch):
-    with pytest.raises(SystemExit, match="One validation class: every neighbor is right"):
-        tell(monkeypatch, tmp_path, "--data", photos, "--validation", 0.05)

@@ -35,13 +35,6 @@ def test_the_trunk_of_the_paper_has_its_layer_shapes_and_numbers():
     assert trunk.output_shape == (None, 4096)
 
 
-def test_its_outputs_are_logits_of_models_and_unit_vectors_of_vehicles():
-    _, _, network = small()
-    found = network.predict(photos(), verbose=0)
-    assert (found["model"].shape, found["embedding"].shape) == ((12, 3), (12, 6))
-    np.testing.assert_allclose(np.linalg.norm(found["embedding"], axis=1), 1, rtol=1e-5)
-
-
 def test_each_branch_reaches_the_embedding_and_only_the_first_the_scores_of_models():
     _, _, network = small()
     before = network.predict(photos(), verbose=0)

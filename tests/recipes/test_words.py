@@ -2,7 +2,6 @@
 
 import json
 import runpy
-import shutil
 from pathlib import Path
 
 import pytest
@@ -39,11 +38,3 @@ def test_a_run_is_searched_by_words_and_only_with_its_own_text_model(tmp_path, m
     found = json.loads(capsys.readouterr().out)
     ids, _ = index.search(texts(["glyph 3", "glyph 4"]), 2)
     assert [[neighbor["id"] for neighbor in each["neighbors"]] for each in found] == ids.tolist()
-
-    texts.fingerprint = "0" * 64
-    texts.save(run / "text")
-    assert (cli.main(words), "Received texts of model 000000000000" in capsys.readouterr().err) == (2, True)
-    shutil.rmtree(run / "text")
-    assert (cli.main(words), "a model without texts" in capsys.readouterr().err) == (2, True)
-    assert cli.main([*words, "--box", "0", "0", "8", "8"]) == 2
-    assert "Received a box in a text" in capsys.readouterr().err

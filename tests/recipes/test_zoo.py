@@ -28,18 +28,6 @@ def test_it_trains_models_and_writes_entries_that_load(tmp_path, monkeypatch, ca
     assert all((weight == weight.astype("float16")).all() for weight in model.get_weights())
 
 
-@pytest.mark.slow
-def test_trials_are_measured_on_validation_classes_and_replaced_when_repeated(tmp_path, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["zoo", "--quick", "--choose", "glyphs-2d", "--output", str(tmp_path)])
-    for _ in range(2):
-        recipe = runpy.run_path(RECIPE)
-        recipe["TRIALS"]["glyphs-2d"][1:] = []
-        recipe["main"]()
-    (row,) = csv.DictReader((tmp_path / "quick" / "zoo_choice.csv").read_text().splitlines())
-    assert "validation" in row["protocol"]
-    assert (row["model"], row["loss"], row["steps"]) == ("glyphs-2d", "NCA", "2")
-
-
 def test_the_settings_of_the_models_are_the_best_of_their_trials():
     recipe = runpy.run_path(RECIPE)
     rows = list(csv.DictReader(recipe["CHOICE"].read_text().splitlines()))

@@ -4,16 +4,10 @@ import numpy as np
 import pytest
 
 from studies import __main__ as command
-from studies.claims import __main__ as page
-from studies.claims import evidence, papers, relative
+from studies.claims import evidence, page, papers, relative
 
 CLAIMS = [claim for claims in papers.PAPERS.values() for claim in claims]
 EVIDENCE = [one for claim in CLAIMS for one in claim.evidence]
-
-
-def test_the_tables_of_the_page_are_those_of_the_committed_rows():
-    text = page.PAGE.read_text()
-    assert page.filled(text) == text
 
 
 def test_a_relative_improvement_is_the_mean_over_the_datasets_of_a_paper():
@@ -87,10 +81,6 @@ def test_a_sentence_of_a_page_states_the_verdict_of_the_rows(page_name, sentence
     assert found.evidence[0].verdict() == verdict
 
 
-def test_only_one_study_waits_for_a_larger_machine():
-    assert {one.command for one in EVIDENCE if one.verdict() == "not run"} == {"studies importance_sampling all_pairs"}
-
-
 @pytest.mark.parametrize(
     ("intervals", "equal", "expected"),
     [
@@ -122,9 +112,3 @@ def test_a_spread_is_over_the_rows_of_each_seed():
     rows = [{"method": name, "seed": seed, "recall@1": score} for (name, seed), score in scores.items()]
     both = ({"method": "a"}, {"method": "b"})
     assert evidence.scores_by_seed(rows, both, "recall@1") == pytest.approx({1: -0.3, 2: -0.1})
-
-
-def test_settings_that_leave_several_rows_of_a_seed_are_an_error():
-    rows = [{"method": "a", "seed": 0, "recall@1": 0.5}] * 2
-    with pytest.raises(ValueError, match="2 rows have"):
-        evidence.scores_by_seed(rows, {"method": "a"}, "recall@1")

@@ -1,7 +1,6 @@
 """Training in one compiled loop: the weights of `fit`, with and without a state, and files of row numbers."""
 
 import functools
-import sys
 
 import keras
 import numpy as np
@@ -57,50 +56,6 @@ def test_two_seeds_at_once_have_the_weights_of_two_calls_of_fit(kind):
         assert model.steps == alone.steps == STEPS
         for one, other in zip(model.weights, alone.weights, strict=True):
             np.testing.assert_allclose(*map(keras.ops.convert_to_numpy, (one, other)), rtol=1e-5, atol=1e-6)
-
-
-def test_callbacks_are_called_before_each_epoch():
-    class Epochs(keras.callbacks.Callback):
-        def __init__(self):
-            super().__init__()
-            self.steps = []
-
-        def on_epoch_begin(self, epoch, logs=None):
-            self.steps.append((epoch, self.model.steps))
-
-    callback = Epochs()
-    model = compiled_model(losses.MultiSimilarityLoss(), 0)
-    compiled.fit([model], X, LABELS, rows_of(0)[None], epochs=3, callbacks=[[callback]])
-    assert callback.steps == [(0, 0), (1, 4), (2, 8)]
-
-
-def test_rows_that_do_not_fit_the_models_or_the_epochs_are_an_error():
-    model = compiled_model(losses.MultiSimilarityLoss(), 0)
-    with pytest.raises(ValueError, match=r"\(1, 12, 16\) for 1 models and 5 epochs"):
-        compiled.fit([model], X, LABELS, rows_of(0)[None], epochs=5)
-    with pytest.raises(ValueError, match="for 2 models"):
-        compiled.fit([model, model], X, LABELS, rows_of(0)[None])
-
-
-def sampler():
-    return tfdml.samplers.GroupSampler(classes_per_batch=4, examples_per_class=2, seed=5)
-
-
-def test_drawn_rows_are_those_of_the_sampler_and_are_read_again_without_it(tmp_path):
-    path = tmp_path / "folder" / "rows.npy"
-    rows = compiled.drawn_rows(path, sampler, LABELS, 3)
-    expected = list(sampler().index_batches(LABELS).take(3).as_numpy_iterator())
-    np.testing.assert_array_equal(rows, expected)
-    assert [file.name for file in path.parent.iterdir()] == ["rows.npy"]
-    np.testing.assert_array_equal(compiled.drawn_rows(path, None, LABELS, 3), rows)
-    with pytest.raises(ValueError, match=r"with 3 batches, expected 4\. Delete it"):
-        compiled.drawn_rows(path, sampler, LABELS, 4)
-
-
-def test_a_machine_without_tensorflow_is_told_to_copy_the_rows(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorflow", None)
-    with pytest.raises(ImportError, match="copy the file"):
-        compiled.drawn_rows(tmp_path / "rows.npy", sampler, LABELS, 3)
 
 
 def test_the_cost_of_a_step_is_measured_by_the_compiler_of_jax(monkeypatch):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from studies import drift, pages, runner
+from studies import drift
 
 
 @pytest.mark.parametrize("level", drift.LEVELS)
@@ -16,11 +16,6 @@ def test_a_stream_has_its_shift_and_its_weekends(level):
     falls = before["score"][~is_weekend].mean() - before["score"][is_weekend].mean()
     assert falls == pytest.approx(drift.WEEKEND if level == "weekends" else 0, abs=0.003)
     np.testing.assert_array_equal(before["unknown"], before["score"] < -drift.UNKNOWN)
-
-
-def test_the_table_of_the_page_is_of_the_committed_rows():
-    rows, page = runner.read_rows(drift.ROWS), drift.PAGE.read_text()
-    assert pages.filled(page, {"alarms": drift.table(rows)}, "studies/drift", rows) == page
 
 
 def test_a_quick_run_prints_a_row(capsys):

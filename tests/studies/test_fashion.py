@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tfdml
-from studies import fashion, pages, runner
+from studies import fashion, runner
 
 PIXELS = np.arange(2000).reshape(-1, 1, 1, 1)
 DATA = tfdml.datasets.LabeledSet(images=PIXELS, labels=np.arange(2000) % 10, class_names=fashion.NAMES)
@@ -57,14 +57,6 @@ def test_the_trial_with_the_highest_map_at_r_is_repeated_with_every_seed(tmp_pat
         assert {(row["settings"], row["learning_rate"]) for row in tested} == {
             (best["settings"], best["learning_rate"])
         }
-
-
-def test_the_tables_of_the_page_are_those_of_the_committed_rows():
-    rows, page = runner.read_rows(fashion.ROWS), fashion.PAGE.read_text()
-    assert pages.filled(page, fashion.tables(rows), "studies/fashion", rows) == page
-    assert len(runner.where(rows, part="test")) == (len(fashion.HALVES) + 1) * len(fashion.COMPARED) * len(
-        fashion.SEEDS
-    )
 
 
 @pytest.mark.slow

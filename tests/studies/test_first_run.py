@@ -7,20 +7,6 @@ import pytest
 from studies import first_run
 
 
-@pytest.mark.parametrize(
-    ("line", "below"),
-    [
-        ("  split_by            class               the model is measured on " + "classes " * 5, 42),
-        ("Training helped: against the network before " + "training " * 6, 4),
-    ],
-)
-def test_a_long_line_goes_on_below_in_its_column(line, below):
-    first, second = first_run.in_columns(line)
-    assert len(first) <= first_run.COLUMNS
-    assert re.match(f" {{{below}}}\\S", second)
-    assert first_run.in_columns("") == [""]
-
-
 @pytest.mark.slow
 def test_each_thing_is_a_folder_of_photographs(tmp_path):
     first_run.write_photos(tmp_path, views=2, most=2)

@@ -3,7 +3,6 @@
 import numpy as np
 
 from studies import late_interaction as study
-from studies import pages, runner
 from tfdml import datasets, search
 
 
@@ -21,8 +20,3 @@ def test_candidates_are_other_images_and_are_put_in_the_order_of_the_score():
         row[search.maxsim(codes[[query]], codes[row]).argmax()] for query, row in zip(queries, neighbors, strict=True)
     ]
     assert study.recall(part, found, "MaxSim")[0] == (part.labels[best] == part.labels[queries]).mean()
-
-
-def test_the_table_of_the_page_is_of_the_committed_rows():
-    rows, page = runner.read_rows(study.ROWS), study.PAGE.read_text()
-    assert pages.filled(page, {"gains": study.table(rows)}, "studies/late_interaction", rows) == page

@@ -1,10 +1,7 @@
 """The leaderboard: what is trained, what is chosen, and the tables and the verdict that are made of it."""
 
 import csv
-import os
 import re
-import subprocess
-import sys
 import zlib
 from dataclasses import asdict, replace
 
@@ -15,8 +12,7 @@ from scipy import stats
 import tfdml
 from studies import __main__ as command
 from studies import leaderboard, pages, restored, runner
-from studies.leaderboard import __main__ as training
-from studies.leaderboard import family, methods, scaling, setting, starts, summary, whole
+from studies.leaderboard import methods, scaling, setting, starts, summary, whole
 
 FOLDER = pages.RESULTS / "leaderboard"
 PUBLISHED = sorted(path.stem for path in FOLDER.glob("*.csv") if path.stem != "costs")
@@ -60,56 +56,6 @@ def with_stand_in(options, train):
 
 def texts(name):
     return list(csv.DictReader((FOLDER / f"{name}.csv").read_text().splitlines()))
-
-
-@pytest.mark.parametrize("loss", methods.METHODS)
-def test_each_loss_is_made_for_each_of_its_four_trials_of_which_any_two_values_are_balanced(loss):
-    assert methods.METHODS[loss].sampler(RUN).batch_size == methods.IN_BATCH
-    trials = setting.trials(replace(RUN, loss=loss))
-    assert len(set(trials)) == 4
-    x = np.random.default_rng(0).standard_normal((128, 64)).astype("float32")
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    labels = np.arange(128) // 4
-    for trial in trials:
-        assert np.isfinite(float(setting.loss_of(trial, labels)(labels, x)))
-    made = methods.METHODS[loss].trials((1, 2))
-    columns = list(zip(*((rate, *settings.values()) for rate, settings in made), strict=True))
-    assert all(sorted(map(column.count, set(column))) == [2, 2] for column in columns)
-    assert all(len(set(zip(a, b, strict=True))) == 4 for i, a in enumerate(columns) for b in columns[:i])
-
-
-def test_the_best_trial_of_the_validation_classes_is_tested_with_other_seeds(tmp_path):
-    trained = []
-
-    def train(run):
-        trained.append(run)
-        return result(run, run.learning_rate + 0.1 * (run.settings == "temperature 0.2") + run.seed / 100)
-
-    options = with_stand_in(setting.options(tmp_path, workers=1), train)
-    rows = family.Family("some", ["NT-Xent"]).rows(options)
-    for data, start in setting.BOARDS:
-        of_board = runner.where(rows, data=data, start=start)
-        tested, best = runner.where(of_board, part="test"), (setting.RATES[start][1], "temperature 0.2")
-        assert [row["seed"] for row in tested] == [1, 2, 3, 4, 5]
-        assert {(row["learning_rate"], row["settings"]) for row in tested} == {best}
-        assert {row["seed"] for row in runner.where(of_board, part="validation")} == {0}
-    assert len(trained) == len(set(trained)) == len(rows) == 4 * (4 + 5)
-
-
-def test_seeds_are_trained_at_once_where_the_setting_can(tmp_path):
-    lists = []
-
-    def train_seeds(runs):
-        lists.append(runs)
-        return [invented(run) for run in runs]
-
-    options = replace(setting.options(tmp_path, workers=1), train_seeds=train_seeds)
-    runs = [replace(RUN, loss=loss, seed=seed) for seed in (1, 2) for loss in ("contrastive", "triplet")]
-    assert [found["run"]["seed"] for found in runner.finished(runs, options)] == [1, 1, 2, 2]
-    assert [[(run.loss, run.seed) for run in runs] for runs in lists] == [
-        [("contrastive", 1), ("contrastive", 2)],
-        [("triplet", 1), ("triplet", 2)],
-    ]
 
 
 def test_an_interval_is_that_of_students_t():
@@ -246,14 +192,6 @@ def test_all_methods_are_on_each_board_of_their_starts(published, board):
     assert len(on_board) >= 75
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("data", starts.SETS)
-def test_a_run_trains(data):
-    found = setting.train(of("CosFace", data=data, steps=4, classes=40))
-    assert 0.05 < found["scores"]["recall@1"] < 1
-    assert "first-40" in found["protocol"]
-
-
 def test_features_are_those_of_characters_that_their_network_has_not_seen():
     seen, used = (starts._every_other(starts._glyphs()["train"], start).class_names for start in (0, 1))
     assert len(seen) == len(used) == 338
@@ -271,58 +209,3 @@ def test_seeds_train_at_once_from_features(data, tmp_path, monkeypatch):
     assert "first-40" in one["protocol"]
     assert 0.02 < one["scores"]["nmi"] < 1
     assert (tmp_path / f"{data.replace(' ', '-')}-trained-4-32-40-0-10.npy").exists()
-
-
-def test_kept_features_are_read_again(tmp_path, monkeypatch):
-    part = starts._sources("glyphs")["validation"].select_classes(range(2))
-    calls = []
-
-    class Means:
-        def predict(self, images, **options):
-            calls.append(len(images))
-            return images.mean(axis=(1, 2))
-
-    monkeypatch.setattr(starts, "_network", lambda data, folder: Means())
-    kept = [starts._kept_features(part, tmp_path / "glyphs.npy", "glyphs", tmp_path) for _ in range(2)]
-    np.testing.assert_array_equal(kept[0].images, part.images.mean(axis=(1, 2)))
-    np.testing.assert_array_equal(kept[1].images, kept[0].images)
-    assert calls == [len(part)]
-    assert [file.name for file in tmp_path.iterdir()] == ["glyphs.npy"]
-
-
-WITHOUT_TENSORFLOW = """
-import sys
-sys.modules["tensorflow"] = None
-import numpy as np
-from studies import compiled
-from studies.leaderboard import methods, setting
-labels = np.repeat(np.arange(40), 4)
-for name, method in methods.METHODS.items():
-    try:
-        method.make(labels, **method.trials((1, 2))[0][1])
-    except ImportError:
-        print(name)
-"""
-
-
-@pytest.mark.slow
-def test_all_losses_without_importance_weights_are_made_where_tensorflow_is_not_installed():
-    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": str(pages.ROOT)}
-    command = [sys.executable, "-c", WITHOUT_TENSORFLOW]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    # Weights are those of a sampler, which needs TensorFlow.
-    assert done.stdout.splitlines() == ["balanced contrastive", "weighted contrastive"]
-
-
-def test_an_unknown_family_is_named_with_those_there_are(capsys):
-    with pytest.raises(SystemExit):
-        training.main(["trained", "pars"])
-    assert "Received the families ['pars'], expected some of ['batch', 'pairs'" in capsys.readouterr().err
-
-
-def test_the_batches_of_all_runs_are_drawn_before_training(tmp_path, monkeypatch):
-    monkeypatch.setattr(setting, "ROWS", tmp_path)
-    monkeypatch.setattr(setting, "BOARDS", [("glyphs", "random")])
-    setting.draw_all(["contrastive", "softmax, uniform"], setting.options(tmp_path, quick=True))
-    names = {f"glyphs-random-{per_class}-32-40-{seed}-20.npy" for per_class in (4, None) for seed in (0, 1, 2)}
-    assert {path.name for path in tmp_path.iterdir()} == names

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from studies import migration as study
-from studies import pages, runner
 
 
 def test_a_curve_has_the_hits_of_old_and_new_vectors_at_its_end():
@@ -30,8 +29,3 @@ def test_a_quick_run_prints_a_row_of_each_curve(capsys, monkeypatch):
         "mixed": len(lines) // 2,
         "classes": len(lines) // 2,
     }
-
-
-def test_the_table_of_the_page_is_of_the_committed_rows():
-    rows, page = runner.read_rows(study.ROWS), study.PAGE.read_text()
-    assert pages.filled(page, {"curves": study.table(rows)}, "studies/migration", rows) == page

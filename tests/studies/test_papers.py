@@ -66,44 +66,6 @@ def test_a_quick_run_leaves_rows_figures_and_a_page_of_tables(quick):
     assert f"| {some_share} ± 0.0 |" in page.read_text()
 
 
-@pytest.mark.slow
-def test_a_study_that_is_started_again_trains_only_what_is_missing(quick, capsys):
-    paper, names, output = quick
-    kept = {path: path.stat().st_mtime_ns for path in (output / "runs").glob("*.json")}
-    before = (output / f"{names[1]}.csv").read_text()
-    (lost, *_) = kept
-    lost.unlink()
-    capsys.readouterr()
-    run_quickly(paper, output)
-    assert capsys.readouterr().out == f"1 of 1 trained: {lost.stem}\n"
-    assert (output / f"{names[1]}.csv").read_text() == before
-    assert all(path.stat().st_mtime_ns == time for path, time in kept.items() if path != lost)
-
-
-@pytest.mark.parametrize("paper", PAPERS)
-def test_tables_alone_are_rebuilt_without_training(paper, tmp_path, monkeypatch, capsys):
-    module = PAPERS[paper]
-    page = tmp_path / module.PAGE
-    page.parent.mkdir()
-    text = (pages.ROOT / module.PAGE).read_text()
-    lines = [line.replace("±", "+/-") if line.startswith("|") else line for line in text.split("\n")]
-    page.write_text("\n".join(lines))
-    monkeypatch.setattr(pages, "ROOT", tmp_path)
-    for study in module.STUDIES.values():
-        monkeypatch.setattr(study, "rows", None)
-        monkeypatch.setattr(study, "draw", lambda path, rows: None, raising=False)
-    command.main([paper, "--only-tables"])
-    unrun = [name for name in module.STUDIES if not (pages.RESULTS / paper / f"{name}.csv").exists()]
-    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == unrun
-    assert page.read_text() == text != "\n".join(lines)
-
-
-def test_an_unknown_study_is_named_with_those_there_are(capsys):
-    with pytest.raises(SystemExit):
-        command.main(["mining", "weigths"])
-    assert "Received the studies ['weigths'], expected some of ['samplings', 'batch_sizes'" in capsys.readouterr().err
-
-
 def test_every_published_run_of_mining_has_a_loss():
     runs = {
         (row["loss"], row["mining"], row["boundary"]) for rows in standins.published("mining").values() for row in rows
@@ -116,20 +78,6 @@ def test_every_published_run_of_mining_has_a_loss():
         if boundary == mining_setting.OF_EXAMPLES:
             labels = np.stack([labels, np.arange(8)], axis=1)
         assert np.isfinite(float(mining_setting.loss_of(run, np.arange(4))(labels, np.eye(8, dtype="float32"))))
-
-
-@pytest.mark.parametrize("uncertainty", mining_setting.UNCERTAINTIES)
-@pytest.mark.parametrize("base", mining_setting.BASES)
-def test_every_base_has_a_robust_loss(base, uncertainty):
-    run = mining_setting.Run(base, uncertainty, k=8)
-    value = mining_setting.loss_of(run, None)(np.arange(8) // 2, np.eye(8, dtype="float32"))
-    assert 0 <= float(value) < np.inf
-
-
-def test_a_design_may_name_its_number_of_pairs():
-    for design, pairs in (("0.5-random", 126), ("0.1-random-2016", 2016)):
-        sampler = importance_setting.sampler_of(importance_setting.Run(design=design))
-        assert (sampler.pairs_per_batch, sampler.positive_fraction) == (pairs, float(design[:3]))
 
 
 def check_results(results, paper):

@@ -21,34 +21,6 @@ def test_the_2_channel_network_errs_more_often_than_the_descriptor():
     assert min(pair_network) > max(descriptor)
 
 
-def test_the_table_has_the_networks_that_have_rows():
-    rows = [row for row in runner.read_rows(patches.ROWS) if row["network"] in patches.NAMES]
-    further = [{**row, "network": "siam, mined pairs"} for row in runner.where(rows, network="2-channel")]
-    lines = patches.networks_table(rows + further).splitlines()
-    assert len(lines) == len(patches.networks_table(rows).splitlines()) + 1
-    assert lines[-1].startswith("| siam, mined pairs | 27.9 ")
-    assert {name.removesuffix(", mined pairs") for name in patches.OF_PAPER if "mined" in name} == {
-        "siam",
-        "siam-2stream",
-    }
-
-
-def test_finished_runs_are_kept(tmp_path):
-    made = []
-
-    def row_of(name, seed):
-        made.append((name, seed))
-        return {"network": name, "seed": seed}
-
-    def missing(rows):
-        return [run for run in [("a", 0), ("a", 1)] if not runner.where(rows, network=run[0], seed=run[1])]
-
-    patches.complete(tmp_path / "rows.csv", missing, row_of)
-    patches.complete(tmp_path / "rows.csv", missing, row_of)
-    assert made == [("a", 0), ("a", 1)]
-    assert runner.read_rows(tmp_path / "rows.csv") == [{"network": "a", "seed": 0.0}, {"network": "a", "seed": 1.0}]
-
-
 @pytest.mark.slow
 def test_the_study_is_told_with_few_places_and_steps(tmp_path):
     patches.main(["--quick", "--output", str(tmp_path)])

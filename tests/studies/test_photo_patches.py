@@ -50,14 +50,6 @@ def test_the_false_positive_rate_is_0_for_places_apart_and_1_where_views_of_a_pl
     assert photo_patches.baselines.fpr95(opposite, labels) == 1
 
 
-def test_batches_depend_on_the_seed_alone():
-    run = photo_patches.Run(classes_per_batch=4)
-    first, again = (next(iter(photo_patches.batches(run, random_part("train")))) for _ in range(2))
-    np.testing.assert_array_equal(first[0], again[0])
-    np.testing.assert_array_equal(first[1], again[1])
-    assert first[0].shape == (16, 64, 64, 3)
-
-
 @pytest.mark.slow
 def test_a_quick_run_leaves_rows_and_a_picture_and_trains_nothing_twice(random_data, tmp_path, capsys):
     arguments = ["--quick", "--workers", "1", "--output", str(tmp_path)]

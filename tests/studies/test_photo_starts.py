@@ -46,14 +46,6 @@ def test_a_quick_run_trains_both_starts_and_hands_a_network_over_and_trains_noth
     assert " trained: " not in capsys.readouterr().out
 
 
-def test_the_index_of_an_export_takes_one_byte_per_number_in_int8(monkeypatch):
-    monkeypatch.setattr(photo_starts, "REPETITIONS", 2)
-    found = photo_starts.searches((64, 64), k=1)
-    saved = found["float32"]["bytes"] - found["int8"]["bytes"]
-    assert saved == 3 * 64 * 64 - 4 * 64  # int8 has a step per vector
-    assert all(index["milliseconds"] > 0 for index in found.values())
-
-
 @pytest.mark.slow
 def test_a_network_of_imagenet_begins_with_its_weights_and_ignores_light_and_color():
     run = zoo.Run(layer="blocks.0.bn2", dim=4)
@@ -84,25 +76,6 @@ def test_the_published_networks_are_those_of_the_choice_with_about_the_same_proc
     }
     assert max(seconds.values()) < 1.15 * min(seconds.values())
     assert {"validation" in row["protocol"] for row in trials} == {True}
-
-
-def test_the_page_says_what_the_rows_say():
-    rows = runner.read_rows(photo_starts.ROWS)
-    random, imagenet = (runner.where(rows, start=start) for start in photo_starts.STARTS)
-    assert round(runner.mean_of(imagenet) - runner.mean_of(random)) == 14
-    assert runner.mean_of(imagenet, "fpr95") < runner.mean_of(random, "fpr95") / 2
-    assert runner.mean_of(imagenet, "core_seconds") <= runner.mean_of(random, "core_seconds")
-    precisions = runner.read_rows(photo_starts.PRECISION)
-    for start in photo_starts.STARTS:
-        exact, rounded = (
-            runner.where(precisions, start=start, precision=precision) for precision in photo_starts.PRECISIONS
-        )
-        assert all(
-            abs(runner.mean_of(exact, key) - runner.mean_of(rounded, key)) <= 0.1 for key in photo_starts.COLUMNS
-        )
-        assert rounded[0]["bytes"] / exact[0]["bytes"] == pytest.approx(0.26, abs=0.005)
-    average, positions = runner.read_rows(photo_starts.FROZEN)
-    assert average["recall@1"] < 0.384 < positions["recall@1"]  # SIFT, in the table of baselines
 
 
 def test_the_entry_of_the_zoo_is_the_network_of_the_first_seed():

@@ -20,8 +20,3 @@ def test_a_precision_trains_and_gives_embeddings_in_float32(name):
     row = precision.row(name, 0, 2, part(0), part(1))
     assert (row["precision"], row["steps"], row["skipped_steps"], row["embeddings"]) == (name, 2, 0, "float32")
     assert 0 < row["recall@1"] < 1
-
-
-def test_the_table_has_mean_and_deviation_of_the_seeds():
-    rows = [{"precision": "float32", "recall@1": recall, "map@r": 0.5} for recall in (0.6, 0.8)]
-    assert precision.table(rows).splitlines()[2] == "| `float32` | 70.0 ± 14.1 | 50.0 ± 0.0 |"

@@ -5,7 +5,6 @@ import json
 import zlib
 from dataclasses import asdict, replace
 
-import numpy as np
 import pytest
 
 from recipes import reidentification as recipe
@@ -39,35 +38,15 @@ def driven(run):
     return {"run": asdict(run), "scores": dict.fromkeys(["cmc@1", "cmc@5", "map"], number), **about}
 
 
-@pytest.mark.parametrize("loss", triplets.LOSSES)
-def test_each_way_of_mining_has_a_finite_loss_for_its_margins(loss):
-    x = np.random.default_rng(0).standard_normal((12, 4)).astype("float32")
-    for margin in triplets.MARGINS if loss in triplets.SOFT else triplets.MARGINS[:-1]:
-        value = float(triplets.loss_of(replace(RUN, loss=loss, margin=margin))(np.arange(12) // 2, x))
-        assert 0 < value < 20
-
-
 def test_the_rate_of_the_highest_map_of_the_validation_characters_is_tested_with_other_seeds(tmp_path):
     rows = triplets.rows(options(tmp_path))
-    for loss in triplets.LOSSES:
+    for loss in setting.LOSSES:
         trials, tested = (runner.where(rows, loss=loss, part=part) for part in ("validation", "test"))
         assert {row["seed"] for row in trials} == {0}
         best = max(trials, key=lambda row: row["map"])
         assert {row["learning_rate"] for row in tested} == {best["learning_rate"]}
-        assert len(tested) == 3 * (5 if loss in triplets.SOFT else 4)
+        assert len(tested) == 3 * (5 if loss in setting.SOFT else 4)
         assert 0 not in {row["seed"] for row in tested}
-
-
-def test_all_settings_are_tried_at_the_best_rate(tmp_path):
-    rows = choice.rows(options(tmp_path))
-    for method in recipe.RATES:
-        rate, settings = choice.chosen(rows, method)
-        grid = runner.where(rows, loss=method, refinements="grid")
-        assert {row["learning_rate"] for row in grid} == {rate}
-        assert len(grid) == 1 + sum(map(len, setting.GRID.values()))
-        for name in setting.GRID:
-            best = max(runner.where(grid, refinement=name), key=lambda row: row["map"])
-            assert settings[name] == json.loads(best["settings"])
 
 
 def test_a_gain_is_paired_by_seeds():
@@ -107,30 +86,6 @@ def score(row):
     return row["map"]
 
 
-def test_the_table_has_the_margins_and_the_losses_that_have_rows(tmp_path):
-    rows = triplets.rows(options(tmp_path))
-    few = [row for row in rows if row["loss"] != triplets.OFFLINE and row["margin"] != "0.5"]
-    head, _, *lines = triplets.tables(few)["triplets"].splitlines()
-    assert "margin 0.2" in head
-    assert "margin 0.5" not in head
-    assert len(lines) == len(triplets.LOSSES) - 1
-    assert len(triplets.tables(rows)["triplets"].splitlines()) == 2 + len(triplets.LOSSES)
-
-
-@pytest.mark.slow
-def test_triplets_that_are_mined_offline_are_refreshed_in_training(monkeypatch):
-    made = []
-
-    def noted(run, labels, mined_for=triplets.mined_for):
-        made.append(mined_for(run, labels))
-        return made[-1]
-
-    monkeypatch.setattr(triplets, "mined_for", noted)
-    run = replace(RUN, steps=4, classes=24, part="validation", loss=triplets.OFFLINE, margin="0.1")
-    assert 0 < setting.train(run)["scores"][0]["map"] <= 1
-    assert made[0].refreshes.numpy() == 4  # before training, and after three of four epochs
-
-
 @pytest.mark.slow
 def test_a_run_is_trained_and_measured_by_its_refinements():
     quick = replace(RUN, steps=2, classes=24, part="validation", loss="lifted, all positives", margin="1.0")
@@ -162,21 +117,6 @@ def test_vehicles_of_the_same_models_are_trained_chosen_and_tested():
         )
 
 
-def test_the_rate_of_the_highest_rank_1_of_the_validation_vehicles_is_tested_with_other_seeds(tmp_path, monkeypatch):
-    monkeypatch.setattr(vehicles, "train", driven)
-    rows = vehicles.rows(options(tmp_path))
-    for network in vehicles.NETWORKS:
-        for loss in vehicles.LOSSES:
-            trials, tested = (
-                runner.where(rows, network=network, loss=loss, part=part) for part in ("validation", "test")
-            )
-            assert [row["seed"] for row in trials] == [0] * 3
-            best = max(trials, key=lambda row: row["cmc@1"])
-            assert [(row["learning_rate"], row["seed"]) for row in tested] == [
-                (best["learning_rate"], seed) for seed in (1, 2, 3, 4, 5)
-            ]
-
-
 def test_networks_and_losses_are_compared_by_seeds():
     """Seeds differ by 10 points, clusters gain 2, the second branch 3."""
     rows = [
@@ -191,11 +131,3 @@ def test_networks_and_losses_are_compared_by_seeds():
         "| two branches | 23.0 ± 24.8 | 25.0 ± 24.8 | 2.0 ± 0.0 |",
         "| two above one | 3.0 ± 0.0 | 3.0 ± 0.0 | |",
     ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("network", vehicles.NETWORKS)
-def test_a_vehicle_network_learns(network):
-    few = vehicles.Run(network, learning_rate=0.01, steps=30, classes=30, part="validation")
-    untrained, trained = (vehicles.train(replace(few, steps=steps))["scores"]["cmc@1"] for steps in (1, 30))
-    assert trained > untrained + 0.05

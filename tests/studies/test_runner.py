@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from studies import pages, runner
+from studies import runner
 
 
 @dataclass(frozen=True)
@@ -56,30 +56,3 @@ def test_a_run_is_trained_once_and_kept_under_a_name_that_holds_its_settings(opt
     assert capsys.readouterr().out == f"1 of 1 trained: {kept.stem}\n"
     assert [result["run"]["loss"] for result in results] == ["another one", "a loss"]
     assert not list(options.folder.glob(".*"))
-
-
-def test_rows_come_back_from_their_file(tmp_path):
-    rows = [{"loss": "a, b", "seed": 3, "recall@1": 0.1 + 0.2}, {"loss": "", "seed": 4, "recall@1": 1.0}]
-    runner.write_rows(tmp_path / "new" / "rows.csv", rows)
-    assert runner.read_rows(tmp_path / "new" / "rows.csv") == rows
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["rows.csv"]
-
-
-def test_a_table_has_the_mean_and_the_deviation_over_seeds_in_percent():
-    rows = [{"loss": "a", "mining": "x", "recall@1": share, "map@r": 0.5} for share in (0.1, 0.2, 0.3)]
-    assert runner.table(rows, down=("loss", ["a", "b"]), across=("mining", ["x"]), label="loss of a run") == (
-        "| loss of a run | x |\n| --- | --- |\n| a | 20.0 ± 10.0 |\n| b | |"
-    )
-    assert runner.recalls(rows[:1], by=("loss", ["a"]), keys=("recall@1", "map@r")) == (
-        "| loss | Recall@1 | MAP@R |\n| --- | --- | --- |\n| a | 10.0 ± 0.0 | 50.0 ± 0.0 |"
-    )
-
-
-def test_a_page_without_the_mark_of_a_table_is_an_error():
-    text = "a\n<!-- one of studies/x -->\nold\n<!-- end of table -->\nb"
-    rows = [{"hardware": "2 cores", "versions": "keras 3.15.1"}]
-    assert pages.filled(text, {"one": "| \\1 |"}, "studies/x", rows) == text.replace(
-        "old", "| \\1 |\n\n2 cores; keras 3.15.1."
-    )
-    with pytest.raises(ValueError, match="0 tables marked <!-- two of studies/x -->, expected 1"):
-        pages.filled(text, {"two": ""}, "studies/x", rows)

@@ -1,84 +1,38 @@
 """The tables of every page are those of the committed rows."""
 
-import importlib
 import re
 
 import pytest
 
-from studies import __main__ as command
-from studies import (
-    cleaning,
-    ensembles,
-    few_shot,
-    fixed_features,
-    glyphs,
-    glyphs_choice,
-    keras_examples,
-    pages,
-    patches,
-    photo_patches,
-    photo_starts,
-    precision,
-    recipe_tables,
-    runner,
-    things,
-    tracking,
-)
+from studies import pages, photo_patches, tables
 
 README = pages.ROOT / "README.md"
 
 
-def with_table(page, mark, make, rows):
-    return pages.replaced(page.read_text(), mark, make(runner.read_rows(rows)))
+@pytest.mark.parametrize("source", tables.FILLED)
+def test_the_tables_of_a_page_are_those_of_the_rows(source):
+    page, filled = tables.FILLED[source]
+    text = page.read_text()
+    assert "| --- |" in text
+    assert filled(text) == text
+    assert filled(re.sub(r"^\| .*", "", text, flags=re.MULTILINE)).count("| ") > text.count("\n| --- |")
 
 
-def of_paper(paper):
-    """The page of a paper with all its tables."""
-    module = command.PAPERS[paper]
-    page = (pages.ROOT / module.PAGE).read_text()
-    return command.filled(page, paper, module.STUDIES, pages.RESULTS / paper)
+def test_every_table_of_rows_has_a_source_that_fills_it():
+    made = {}
+    for path in [*pages.ROOT.glob("docs/**/*.md"), *(pages.ROOT / "recipes").rglob("*.md"), README]:
+        made.update(dict.fromkeys(re.findall(r"<!-- [^>]* of (studies/\w+) -->", path.read_text()), path))
+    filled = {source.split(" of ")[0].replace(".", "/") for source in tables.FILLED}
+    assert set(made) - filled == {"studies/first_run"}  # what a command prints
 
 
-# Each page, and a function that makes its text again.
-PAGES = {
-    "glyphs": (README, lambda page: with_table(page, glyphs.MARK, glyphs.table, glyphs.ROWS)),
-    "glyphs_choice": (
-        glyphs_choice.PAGE,
-        lambda page: with_table(page, glyphs_choice.MARK, glyphs_choice.table, glyphs_choice.ROWS),
-    ),
-    "precision": (precision.PAGE, lambda page: with_table(page, precision.MARK, precision.section, precision.ROWS)),
-    "fixed_features": (
-        fixed_features.PAGE,
-        lambda page: fixed_features.filled(page.read_text(), runner.read_rows(fixed_features.ROWS)),
-    ),
-    "tracking": (tracking.PAGE, lambda page: tracking.filled()),
-    **{module.__name__: (module.PAGE, module.filled) for module in (cleaning, few_shot)},
-    **{
-        module.__name__: (module.PAGE, lambda page, module=module: module.filled(page.read_text()))
-        for module in (keras_examples, patches, photo_patches, photo_starts, things)
-    },
-    **{
-        paper: (pages.ROOT / module.PAGE, lambda page, paper=paper: of_paper(paper))
-        for paper, module in command.PAPERS.items()
-    },
-    **{str(page.relative_to(pages.ROOT)): (page, ensembles.filled) for page in ensembles.PAGES},
-    **{f"{page.relative_to(pages.ROOT)}, recipes": (page, recipe_tables.filled) for page in recipe_tables.PAGES},
-}
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_the_tables_of_a_page_are_those_of_the_rows(name):
-    page, filled = PAGES[name]
-    assert "| --- |" in page.read_text()
-    assert filled(page) == page.read_text()
-
-
-def test_the_tables_of_the_benchmarks_are_those_of_their_results(monkeypatch):
-    monkeypatch.syspath_prepend(str(pages.ROOT / "benchmarks"))
-    tables = importlib.import_module("tables")
-    for page in tables.PAGES:
-        assert "<!-- results/" in page.read_text()
-        assert tables.filled(page.read_text()) == page.read_text()
+def test_a_page_without_the_mark_of_a_table_is_an_error():
+    text = "a\n<!-- one of studies/x -->\nold\n<!-- end of table -->\nb"
+    rows = [{"hardware": "2 cores", "versions": "keras 3.15.1"}]
+    made = pages.filled(text, {"one": "| \\1 |"}, "studies/x", rows)
+    assert made == text.replace("old", "| \\1 |\n\n2 cores; keras 3.15.1.")
+    with pytest.raises(ValueError, match="0 tables marked <!-- two of studies/x -->, expected 1"):
+        pages.filled(text, {"two": ""}, "studies/x", rows)
 
 
 def test_the_readme_has_the_numbers_of_photo_patches():

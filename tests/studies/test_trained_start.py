@@ -1,7 +1,6 @@
 """The batch designs from a trained network: what is trained, and the ratio of the spreads with and without weights."""
 
 import csv
-import zlib
 from dataclasses import asdict, fields, replace
 
 import keras
@@ -69,23 +68,6 @@ def test_the_published_rows_have_equal_trials_and_are_those_that_the_study_makes
     assert len(kept) == RUNS[name]
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_a_quick_study_has_a_row_for_each_lambda_and_weighting(name, tmp_path, monkeypatch):
-    def invented(run):
-        score = (1 + zlib.crc32(runner.name_of(run).encode()) % 999) / 1000
-        return result(run, score, seconds=1.0, protocol="-", hardware="-", versions="-")
-
-    study = trained_by(name, monkeypatch, invented)
-    rows = study.rows(importance_sampling.options(tmp_path, quick=True))
-    lambdas, designs = (
-        ((256.0,), ("0.9-random-8", "0.1-random-8")) if name == "trained_pairs" else ((64.0, 256.0), ("2x32", "32x2"))
-    )
-    assert {(row["negatives"], row["delta"], row["design"]) for row in rows} == {
-        (negatives, delta, design) for negatives in lambdas for delta in (0.0, 1.0) for design in designs
-    }
-    assert len(study.tables(rows)) == 2
-
-
 def test_the_scale_and_the_averages_of_a_whole_network_stay_and_the_rest_is_trained():
     run = whole_network.Run(channels="4-8", classes=40)
     model = whole_network.network(run, None)
@@ -107,11 +89,3 @@ def test_two_seeds_of_a_quick_run_train(tmp_path, monkeypatch):
     assert "first-40" in one["protocol"]
     assert "euclidean" in one["protocol"]
     assert 0.05 < one["test"]["recall@1"] <= 1
-
-
-@pytest.mark.slow
-def test_a_quick_run_of_a_whole_network_trains_all_of_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(trained_start, "ROWS", tmp_path)
-    result = whole_network.train(whole_network.Run(design="32x2", steps=8, classes=40, channels="4-8"))
-    assert result["protocol"] == "glyphs/class-disjoint/exact-euclidean/v1/first-40"
-    assert 0.05 < result["test"]["recall@1"] <= 1

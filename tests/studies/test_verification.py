@@ -2,8 +2,8 @@
 
 import pytest
 
-from studies import pages, runner
-from studies.verification import curves, losses, setting, untouched
+from studies import runner
+from studies.verification import curves, losses, setting
 
 
 def result_of(run):
@@ -41,9 +41,3 @@ def test_a_run_measures_validation_and_test_pairs(loss):
     assert len(result["curve"]) == 10
     assert 0.5 < result["test"]["accuracy"] < 1
     assert 0 <= result["test"]["threshold"] <= 2
-
-
-def test_untouched_models_have_a_row_per_part():
-    rows = runner.read_rows(pages.RESULTS / "verification" / "untouched.csv")
-    assert [row["part"] for row in rows] == 4 * ["validation", "test"]
-    assert list(dict.fromkeys(row["model"] for row in rows)) == ["pixels", *untouched.MODELS]

@@ -61,16 +61,6 @@ def test_every_method_has_four_trials_then_five_seeds_of_the_best(options):
     assert len(Bench.waves) == 13
 
 
-def test_a_machine_with_little_time_leaves_out_whole_methods(options, monkeypatch):
-    monkeypatch.setattr(Bench, "time", 5)
-    rows = whole.trained(options, whole.base(options), 20, minutes=1)
-    assert {loss: len(runner.where(rows, loss=loss)) for loss in whole.LOSSES[:11]} == {
-        **dict.fromkeys(whole.LOSSES[:10], 9),
-        whole.LOSSES[10]: 0,
-    }
-    assert {row["steps"] for row in rows} == {80}
-
-
 def test_learning_rates_are_those_of_the_schedule_of_keras():
     run = replace(setting.Run(), steps=40, learning_rate=0.005)
     rate = keras.optimizers.schedules.CosineDecay(0.0, 36, warmup_target=0.005, warmup_steps=4)

@@ -5,19 +5,6 @@ import numpy as np
 from studies import stamps, words
 
 
-def test_texts_are_the_first_line_beside_a_picture_and_the_words_of_its_name(tmp_path):
-    (tmp_path / "red_kangaroo.txt").write_text("A red kangaroo.\nde.utf8=Ein Känguru.\n", encoding="utf-8")
-    assert words.description(tmp_path / "red_kangaroo.png") == "A red kangaroo."
-    assert words.description(tmp_path / "red_kangaroo_mirror.png") == "A red kangaroo."
-    assert words.class_name("animals/wild/red_kangaroo") == "red kangaroo"
-
-
-def test_texts_of_the_same_words_have_the_same_random_vector():
-    a, same, other = words.random_vectors(["A red car.", "a car red", "a blue car"])
-    np.testing.assert_allclose(a, same)
-    assert np.abs(a - other).max() > 0.1
-
-
 def test_parts_are_scaled_by_training_and_copies_of_a_text_have_one_number():
     rng = np.random.default_rng(0)
     texts = words.vectors_of({"train": ["a", "b"], "test": ["b", "c"]}, words.random_vectors)

@@ -33,23 +33,3 @@ def test_it_has_the_depth_and_the_size_of_the_paper():
     assert trained(model) == parameters_by_hand((64, 96, 192, 384, 768), (3, 4, 6, 3), 128) == 3_426_912
     assert model.layers[-3].input.shape[1:] == (7, 7, 768)
     assert model.output_shape == (None, 128)
-
-
-@pytest.fixture
-def small():
-    images = keras.Input((32, 32, 1), dtype="uint8")
-    return keras.Model(images, face_resnet(images, dim=8, widths=(4, 8, 8, 16), blocks=(1, 2, 1)))
-
-
-def test_raw_pixels_become_unit_vectors(small):
-    pixels = np.random.default_rng(0).integers(0, 256, (3, 32, 32, 1), "uint8")
-    embeddings = small.predict(pixels, verbose=0)
-    assert embeddings.dtype == "float32"
-    np.testing.assert_allclose(np.linalg.norm(embeddings, axis=1), 1, rtol=1e-5)
-    black = small.predict(np.zeros((1, 32, 32, 1), "uint8"), verbose=0)
-    assert np.isfinite(black).all()
-
-
-def test_every_stage_but_the_first_halves_the_resolution(small):
-    sums = [layer.output.shape[1:] for layer in small.layers if isinstance(layer, keras.layers.Add)]
-    assert sums == [(8, 8, 8), (4, 4, 8), (4, 4, 8), (2, 2, 16)]

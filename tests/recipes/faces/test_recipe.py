@@ -52,9 +52,3 @@ def test_faces_are_read_aligned_and_decided_from_the_original_files(tmp_path, mo
     assert set(record["results"]["margin loss"][0]) == {"accuracy", "accuracy_se", "auc", "eer"}
     assert set(record["thresholds"]) == {"0", "1"}
     assert (output / "faces.png").stat().st_size > 10_000
-
-
-def test_the_learning_rate_is_not_chosen_on_the_test_pairs(tmp_path, monkeypatch, capsys):
-    with pytest.raises(SystemExit):
-        run(monkeypatch, tmp_path, "--choose", "--data", tmp_path)
-    assert "View 1 of LFW" in capsys.readouterr().err

@@ -59,23 +59,7 @@ def test_the_motorcycle_has_the_documented_pixels_and_cross_correlation_its_erro
     assert len(errors.bad) == 308_397
     assert errors.bad.all()
     assert not dense_stereo_errors(pair, truth - 2.9).bad.any()
-    assert len(np.unique(errors.blocks)) == 149  # of 150 blocks, one is hidden
+    assert {*errors.blocks} == {*range(150)} - {135}  # 10 rows of 15 blocks; the lowest one at the left is hidden
     left, right = (image @ np.array([0.299, 0.587, 0.114]) for image in (pair.left, pair.right))
     errors = dense_stereo_errors(pair, match_windows(left, right, window=9))
     assert errors.bad.mean() == pytest.approx(0.0785, abs=5e-5)
-
-
-def test_maps_and_windows_that_do_not_fit_are_refused():
-    image = np.zeros((4, 9))
-    with pytest.raises(ValueError, match=r"disparities of shape \(4, 8\), expected \(4, 9\), one per left pixel"):
-        dense_stereo_errors(pair_of(image), image[:, 1:])
-    with pytest.raises(ValueError, match="block=0, expected a whole number of at least 1"):
-        dense_stereo_errors(pair_of(image), image, block=0)
-    with pytest.raises(ValueError, match="window=4, expected an odd number of pixels from 3"):
-        match_windows(image, image, window=4)
-    with pytest.raises(ValueError, match=r"right of shape \(4, 8\), expected the same shape of 2 axes"):
-        match_windows(image, image[:, 1:], window=3)
-    with pytest.raises(ValueError, match="the same shape of 3 axes"):
-        match_features(image, image)
-    with pytest.raises(ValueError, match="largest=-1, expected a whole number of at least 0"):
-        match_windows(image, image, window=3, largest=-1)

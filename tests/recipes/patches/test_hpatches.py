@@ -64,12 +64,6 @@ def test_columns_become_patches_and_places_classes(root):
         assert test.rows([sequence], [file], [test.numbers[row]]).tolist() == [row]
 
 
-def test_splits_without_training_sequences_have_an_empty_set_for_training(root):
-    train, test = hpatches(root, split="full")
-    assert (len(train), len(test)) == (0, 7 * 16)
-    assert test.protocol == "hpatches/split-full/matching/v1"
-
-
 def test_image_0_of_a_pair_is_the_reference_for_every_jitter(root):
     _, test = hpatches(root)
     for jitter, letter in (("easy", "e"), ("hard", "h"), ("tough", "t")):
@@ -154,66 +148,3 @@ def test_retrieval_leaves_out_distractors_of_the_sequence_of_the_query(embedded)
             d = (positives + others)[:pool]
             values.append(average_precision([-v for v in d], [1] * 5 + [0] * (len(d) - 5), 5))
         assert numbers[f"retrieval@{pool}@tough"] == pytest.approx(np.mean(values))
-
-
-def test_embeddings_that_are_equal_within_a_class_score_1(root):
-    _, test = hpatches(root)
-    x = np.eye(len(test.class_names), dtype=np.float32)[test.labels]
-    numbers = hpatches_scores(x, test)
-    assert set(numbers.values()) == {1.0}
-    assert len(numbers) == 4 * (1 + 2 + 7)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"tasks": ["matches"]}, r"tasks=\['matches'\], expected some of 'verification'"),
-        ({"pools": (5,)}, r"pools=\(5,\), expected numbers above 5"),
-    ],
-)
-def test_unknown_tasks_and_small_pools_are_refused(options, message, embedded):
-    test, x = embedded
-    with pytest.raises(ValueError, match=message):
-        hpatches_scores(x, test, **options)
-    with pytest.raises(ValueError, match="79 embeddings of 80 patches"):
-        hpatches_scores(x[1:], test)
-
-
-def test_missing_and_damaged_files_show_the_expected_tree(root):
-    (root / "v_tower" / "t5.png").unlink()
-    with pytest.raises(
-        ValueError, match=r"without v_tower/t5.png \(1 of 32 images are missing\)(.|\n)*hpatches-release/"
-    ):
-        hpatches(root)
-    Image.fromarray(np.zeros((65 * 2, 65), np.uint8)).save(root / "v_tower" / "t5.png")
-    with pytest.raises(ValueError, match=r"\['v_tower'\] whose files have different numbers of patches"):
-        hpatches(root)
-    Image.fromarray(np.zeros((64 * 3, 64), np.uint8)).save(root / "v_tower" / "t5.png")
-    with pytest.raises(ValueError, match=r"t5.png' of 64 x 192 pixels, expected a PNG file of 65 x 65 N pixels"):
-        hpatches(root)
-    with pytest.raises(ValueError, match=r"which has no splits/splits.json(.|\n)*splits/splits.json"):
-        hpatches(root, tasks=root)
-    with pytest.raises(ValueError, match=r"split='d', expected one of 'a', 'full'"):
-        hpatches(root, split="d")
-
-
-def test_lists_of_another_form_and_unknown_patches_are_refused(root):
-    _, test = hpatches(root)
-    (root.parent / "tasks" / "verif_pos_split-a.csv").unlink()
-    with pytest.raises(ValueError, match=r"has no verif_pos_split-a.csv"):
-        test.verification_pairs("easy", "intra")
-    with pytest.raises(ValueError, match="jitter='mild', expected one of 'easy', 'hard', 'tough'"):
-        test.verification_pairs("mild", "intra")
-    with pytest.raises(ValueError, match="negatives='both', expected 'intra' or 'inter'"):
-        test.verification_pairs("easy", "both")
-    write_csv(root.parent / "tasks" / "retr_queries_split-a.csv", "s,idx", [("v_tower", 3)])
-    with pytest.raises(ValueError, match=r"\('v_tower', 'ref', 3\)\] and 1 in all, expected patches of the set"):
-        test.retrieval_rows()
-    write_csv(root.parent / "tasks" / "retr_queries_split-a.csv", "s;idx", [("v_tower", 2)])
-    with pytest.raises(ValueError, match=r"retr_queries_split-a.csv that begins with \['s;idx', 'v_tower,2'\]"):
-        test.retrieval_rows()
-
-
-def test_a_root_that_does_not_exist_is_the_path_that_the_error_names():
-    with pytest.raises(ValueError, match="root='/nowhere/at/all', which is not a folder"):
-        hpatches("/nowhere/at/all")

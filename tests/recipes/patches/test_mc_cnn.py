@@ -2,7 +2,6 @@
 
 import keras
 import numpy as np
-import pytest
 
 from recipes.patches import mc_cnn
 
@@ -34,8 +33,3 @@ def test_it_has_the_counts_of_its_convolutions():
     network = mc_cnn(depth=5, width=64, dim=64)
     trained = sum(int(np.prod(weight.shape)) for weight in network.trainable_weights)
     assert trained == 9 * 64 + 4 * 9 * 64 * 64 + 5 * 2 * 64
-
-
-def test_no_layers_are_refused():
-    with pytest.raises(ValueError, match="depth=0, expected a whole number of at least 1"):
-        mc_cnn(depth=0)

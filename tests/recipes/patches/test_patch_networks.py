@@ -97,33 +97,3 @@ def test_the_penalty_is_half_of_lambda_times_the_squares_of_all_kernels():
     expected = 5e-4 / 2 * sum(np.sum(kernel.astype(float) ** 2) for kernel in kernels)
     assert float(sum(model.losses)) == pytest.approx(expected, rel=1e-4)
     assert not model_of("siam").losses
-
-
-def test_branches_of_siam_share_their_weights_and_those_of_pseudo_siam_do_not():
-    siam, pseudo = model_of("siam"), model_of("pseudo-siam")
-    assert siam.branches[0] is siam.branches[1]
-    assert len(pseudo.trainable_weights) == 2 * len(siam.trainable_weights) - 4
-
-
-@pytest.mark.slow
-def test_a_pair_model_of_two_channels_is_trained_saved_and_loaded(tmp_path):
-    keras.utils.set_random_seed(0)
-    rng = np.random.default_rng(0)
-    a = rng.integers(0, 256, (32, 64, 64, 1)).astype(np.float32)
-    b = np.concatenate([a[:16], rng.permutation(a[16:])])
-    y = np.repeat([1.0, -1.0], 16)
-    model = model_of("2ch", weight_decay=5e-4)
-    model.compile(keras.optimizers.Adam(1e-3), loss=tfdml.losses.PairHingeLoss(), jit_compile=False)
-    model.fit((a, b), y, epochs=8, batch_size=32, verbose=0)
-    scores = model.predict((a, b), verbose=0)
-    assert scores[:16].mean() > scores[16:].mean()
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_allclose(loaded.predict((a, b), verbose=0), scores, rtol=1e-5, atol=1e-6)
-
-
-def test_other_names_and_a_negative_penalty_are_refused():
-    with pytest.raises(ValueError, match=r"name='3ch', expected one of '2ch', '2ch-deep', "):
-        patch_networks("3ch")
-    with pytest.raises(ValueError, match="weight_decay=-1, expected 0 or more"):
-        patch_networks("siam", weight_decay=-1)

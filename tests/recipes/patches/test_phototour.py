@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import tfdml
 from recipes.patches import phototour
 from recipes.patches.data import phototour as reader
-from tests.recipes.patches.miniatures import PATCHES, PIXELS, pair_line, write_scene
+from tests.recipes.patches.miniatures import PATCHES, PIXELS, write_scene
 
 
 @pytest.fixture
@@ -51,51 +50,6 @@ def test_the_rates_of_the_protocol_come_from_the_rows_of_the_pairs(root):
     assert numbers["fpr95"] == np.mean(np.array(cosines[2:]) >= min(cosines[:2]))
 
 
-def test_a_sampler_draws_patches_of_one_point(root):
-    train, _ = read(root, load=lambda patch: patch[::2, ::2])
-    sampler = tfdml.samplers.GroupSampler(classes_per_batch=4, examples_per_class=2, short_classes="drop", seed=0)
-    images, labels = next(iter(sampler.batches(train)))
-    assert images.shape == (8, 32, 32, 1)
-    assert len(np.unique(labels)) == 4
-
-
-def test_all_scenes_have_their_published_numbers_of_patches():
-    assert reader.COUNTS == {
-        "liberty": 450_092,
-        "notredame": 468_159,
-        "yosemite": 633_587,
-        "liberty_harris": 379_587,
-        "notredame_harris": 325_295,
-        "yosemite_harris": 450_912,
-    }
-
-
-def test_the_protocol_of_the_papers_has_100_000_test_pairs(root):
-    (root / "notredame" / "m50_100000_100000_0.txt").write_text(
-        "\n".join([pair_line(0, 1), pair_line(1, 258)] * 50_000)
-    )
-    _, test = read(root, test_pairs=100_000)
-    assert test.protocol == "phototour/liberty-to-notredame/fpr95/v1"
-    assert test.pairs.same.mean() == 0.5
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"test": "paris"}, "the scene 'paris', expected one of 'liberty', "),
-        ({"test": "liberty"}, "train='liberty' and test='liberty', expected two scenes"),
-        (
-            {"test_pairs": 5},
-            r"has no notredame/m50_5_5_0.txt. Expected these files:\nphototour/\n    liberty/patches0000",
-        ),
-        ({"test": "yosemite"}, r"has no yosemite/info.txt. Expected these files:\nphototour/"),
-    ],
-)
-def test_other_scenes_and_missing_lists_are_errors_that_show_the_files(options, message, root):
-    with pytest.raises(ValueError, match=message):
-        read(root, **options)
-
-
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -112,19 +66,4 @@ def test_other_scenes_and_missing_lists_are_errors_that_show_the_files(options, 
 def test_damaged_lists_are_refused(name, text, message, root):
     (root / "notredame" / name).write_text(text)
     with pytest.raises(ValueError, match=message):
-        read(root)
-
-
-def test_a_missing_sheet_or_one_of_another_format_is_an_error(root):
-    Image.fromarray(np.zeros((1024, 1024, 3), np.uint8)).save(root / "notredame" / "patches0001.bmp")
-    _, test = read(root)
-    with pytest.raises(
-        ValueError, match=r"patches0001.bmp' of 1024 x 1024 pixels, 24 bits, compression 0, expected a BMP"
-    ):
-        test.source[258]
-    (root / "notredame" / "patches0001.bmp").write_bytes(b"PNG")
-    with pytest.raises(ValueError, match=r"patches0001.bmp' of 0 x 0 pixels"):
-        test.source[258]
-    (root / "notredame" / "patches0001.bmp").unlink()
-    with pytest.raises(ValueError, match=r"without notredame/patches0001.bmp \(1 of 2 images are missing\)"):
         read(root)

@@ -25,11 +25,6 @@ def test_tiles_are_their_boxes_and_cover_the_photograph():
     np.testing.assert_array_equal(whole, photograph[:20, :20])
 
 
-def test_a_photograph_smaller_than_a_tile_is_refused():
-    with pytest.raises(ValueError, match="side=65 for 100 x 64 pixels, expected at most 64"):
-        product_search.tiles(np.zeros((100, 64, 3)), side=65, stride=8)
-
-
 @pytest.mark.parametrize("shown", range(5))
 def test_one_of_five_pasted_objects_finds_the_other_four(shown):
     photograph = np.random.default_rng(0).integers(80, 120, (300, 400, 3)).astype("float32")

@@ -35,33 +35,6 @@ def test_otb_reads_every_form_of_its_files(otb_root):
     ]
 
 
-def test_the_list_of_2013_has_fifty_folders():
-    assert len(module._OTB_2013) == 50
-
-
-def test_an_incomplete_otb_is_an_error(otb_root):
-    (otb_root / "Board" / "img" / "00002.jpg").unlink()
-    with pytest.raises(ValueError, match="3 boxes and 2 frames of Board, expected one box per frame"):
-        otb(otb_root)
-    for path in (otb_root / "Board" / "img").iterdir():
-        path.unlink()
-    with pytest.raises(ValueError, match=r"without images in img, .* expected these files:"):
-        otb(otb_root)
-    (otb_root / "Board" / "groundtruth_rect.txt").write_text("1,2,3\n")
-    with pytest.raises(ValueError, match="other lines, expected x, y, width, height"):
-        otb(otb_root)
-    (otb_root / "Board" / "groundtruth_rect.txt").write_text("1,2,3,4\n1,2\n")
-    with pytest.raises(ValueError, match="with other lines"):
-        otb(otb_root)
-    (otb_root / "Board" / "groundtruth_rect.txt").write_text("")
-    with pytest.raises(ValueError, match="with empty truth files"):
-        otb(otb_root)
-    with pytest.raises(ValueError, match="with 0 tracks in place of 9"):
-        otb(otb_root / "Board")
-    with pytest.raises(ValueError, match="year=2014, expected 2013 or 2015"):
-        otb(otb_root, year=2014)
-
-
 @pytest.fixture
 def got_root(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "COUNTS", module.COUNTS | write_got10k(tmp_path))
@@ -85,40 +58,3 @@ def test_got10k_reads_boxes_flags_and_sizes(got_root):
     assert validation.protocol == "got10k/val/ao/v1"
     (test,) = got10k(got_root, "test")
     assert (len(test), test.boxes.shape, test.cover, test.size) == (3, (1, 4), None, None)
-
-
-def test_a_damaged_got10k_is_an_error(got_root):
-    folder = got_root / "val" / "GOT-10k_Val_000001"
-    (folder / "cover.label").write_text("8\n0\n")
-    with pytest.raises(ValueError, match="cover of another length, expected 3 values"):
-        got10k(got_root, "val")
-    (folder / "cover.label").write_text("8\nx\n3\n")
-    with pytest.raises(ValueError, match="invalid literal"):
-        got10k(got_root, "val")
-    (folder / "cover.label").unlink()
-    with pytest.raises(ValueError, match=r"without cover\.label"):
-        got10k(got_root, "val")
-    (folder / "groundtruth.txt").write_text("")
-    with pytest.raises(ValueError, match=r"without cover\.label|without a box"):
-        got10k(got_root, "val")
-    (folder / "groundtruth.txt").unlink()
-    with pytest.raises(ValueError, match=r"without groundtruth\.txt, .* expected these files:"):
-        got10k(got_root, "val")
-    for path in folder.glob("*.jpg"):
-        path.unlink()
-    with pytest.raises(ValueError, match="without images"):
-        got10k(got_root, "val")
-    (got_root / "val" / "list.txt").write_text("a\nb\n")
-    with pytest.raises(ValueError, match=r"2 sequences in val/list\.txt in place of 1"):
-        got10k(got_root, "val")
-    (got_root / "val" / "list.txt").unlink()
-    with pytest.raises(ValueError, match=r"without val/list\.txt, .* expected these files:"):
-        got10k(got_root, "val")
-    with pytest.raises(ValueError, match="split='dev', expected 'train', 'val' or 'test'"):
-        got10k(got_root, "dev")
-
-
-def test_an_empty_truth_of_got10k_is_a_clip_without_a_box(got_root):
-    (got_root / "test" / "GOT-10k_Test_000001" / "groundtruth.txt").write_text("")
-    with pytest.raises(ValueError, match="'GOT-10k_Test_000001' without a box, expected one per frame"):
-        got10k(got_root, "test")

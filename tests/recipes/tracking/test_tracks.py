@@ -1,7 +1,6 @@
 """Animations of tracked boxes."""
 
 import numpy as np
-import pytest
 from PIL import Image
 
 from recipes.tracking import Clip, tracks
@@ -19,10 +18,3 @@ def test_a_gif_shows_boxes_and_names(tmp_path):
     assert pixels[10, 4].tolist() == [255, 255, 255]
     assert abs(pixels[14, 8] - [230, 159, 0]).max() < 12
     assert abs(pixels[5, 50] - 40).max() < 12
-
-
-def test_wrong_boxes_are_named(tmp_path):
-    with pytest.raises(ValueError, match=r"boxes 'truth' of shape \(4, 4\), expected \(5, 4\)"):
-        tracks(tmp_path / "a.gif", CLIP, {"truth": CLIP.boxes[:4]})
-    with pytest.raises(ValueError, match="0 names of boxes, expected 1 to 4"):
-        tracks(tmp_path / "a.gif", CLIP, {})

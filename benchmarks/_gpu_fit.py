@@ -2,19 +2,11 @@
 
 Both train the small plain network of 32 x 32 images with Adam and the multi-similarity loss, on batches that NumPy
 draws for each step (4 images per class) and that travel to the card as uint8. PyTorch runs as it is and under
-`torch.compile`. Ways take turns, the first turn compiles and does not count, and a turn ends when its results are
-there. It needs JAX and PyTorch, and no TensorFlow. Where a way fails, its column says how and the run continues; the
-exit status is 1 if ours failed.
-
-    KERAS_BACKEND=jax python benchmarks/gpu_fit.py               # on a machine with a GPU
-    KERAS_BACKEND=jax python benchmarks/gpu_fit.py --quick --no-peers    # a smoke test: tiny batches, a few steps
+`torch.compile`. `gpu.py` measures it. It needs JAX and PyTorch, and no TensorFlow.
 """
 
-import argparse
 import contextlib
 import os
-import statistics
-import time
 
 os.environ["KERAS_BACKEND"] = "jax"
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the peer needs memory of the same card
@@ -22,13 +14,10 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the peer need
 import jax
 import keras
 import numpy as np
-from _report import RESULTS, format_cell, hardware, print_table, require_peers, versions, write_csv
 
 import tfdml
 
-PEERS = {"torch": "torch", "pytorch_metric_learning": "pytorch-metric-learning"}
 PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
-WAYS = ("ours", "torch", "torch_compiled")
 PER_CLASS, CLASSES = 4, 2048
 RATE, DIM, WIDTHS = 1e-3, 128, (32, 64, 128)
 
@@ -145,73 +134,3 @@ def way(name, size, precision):
     if name == "ours":
         return ours(size, precision)
     return of_torch(size, precision, compiled=name == "torch_compiled")
-
-
-def milliseconds(names, size, precision, *, steps, rounds):
-    """Milliseconds per step of each way, the median of its turns, or why it failed."""
-    ways, times, failed = {}, {name: [] for name in names}, {}
-    for _ in range(rounds + 1):
-        for name in (name for name in names if name not in failed):
-            try:
-                ways[name] = ways[name] if name in ways else way(name, size, precision)
-                times[name].append(milliseconds_of_turn(ways[name], steps))
-            except Exception as error:
-                failed[name] = reason(error)
-    return {name: failed.get(name) or statistics.median(times[name][1:]) for name in names}
-
-
-def milliseconds_of_turn(train, steps):
-    """Milliseconds per step of one turn."""
-    begin = time.perf_counter()
-    train(steps)
-    return 1e3 * (time.perf_counter() - begin) / steps
-
-
-def reason(error):
-    """Why a way failed, in a few words."""
-    text = f"{type(error).__name__}: {error}"
-    if any(sign in text for sign in ("MemoryError", "out of memory", "RESOURCE_EXHAUSTED", "OOM")):
-        return "out of memory"
-    return text.splitlines()[0][:100]
-
-
-def measure(size, precision, options):
-    """One row of the table."""
-    names = WAYS if options.peers else WAYS[:1]
-    steps, rounds = (2, 1) if options.quick else (50, 7)
-    found = milliseconds(names, size, precision, steps=steps, rounds=rounds)
-    row = {"precision": precision, "batch": size} | {f"{name}_ms": found.get(name, "") for name in WAYS}
-    theirs = [found[name] for name in WAYS[1:] if isinstance(found.get(name), float)]
-    both = theirs and isinstance(found["ours"], float)
-    return row | {"peer_over_ours": min(theirs) / found["ours"] if both else "", "device": jax.devices()[0].device_kind}
-
-
-def main():
-    """Measure every precision at every batch size and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--no-peers", dest="peers", action="store_false", help="leave PyTorch out")
-    parser.add_argument("--batches", nargs="+", type=int, default=None, help="multiples of 4, at most 8192")
-    parser.add_argument("--output", default=RESULTS / "gpu_fit.csv")
-    options = parser.parse_args()
-    if options.peers:
-        require_peers(*PEERS)
-    sizes = options.batches or ([16] if options.quick else [128, 512, 1024, 4096])
-    about = {"versions": versions("jax", *(PEERS.values() if options.peers else [])), "hardware": hardware()}
-    rows = []
-    for precision in PRECISIONS:
-        for size in sizes:
-            row = measure(size, precision, options)
-            rows.append(row | about)
-            print("  ".join(f"{key} {format_cell(value)}" for key, value in row.items()), flush=True)
-    write_csv(options.output, rows)
-    print_table(rows, list(rows[0])[:-2])
-    failed = [
-        f"{row['precision']} at {row['batch']}: {row['ours_ms']}" for row in rows if isinstance(row["ours_ms"], str)
-    ]
-    if failed:
-        raise SystemExit(f"Ours failed: {'; '.join(failed)}.")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,4 @@
-"""Write the tables of docs/claims.md from the committed rows.
-
-python -m studies.claims
-"""
+"""The tables of docs/claims.md, from the committed rows; `python -m studies.tables` writes them."""
 
 from studies import pages, runner
 from studies.claims import relative
@@ -81,7 +78,3 @@ def filled(page):
     for name, table in tables().items():
         page = pages.replaced(page, f"<!-- {name} -->", table)
     return page
-
-
-if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text()))
