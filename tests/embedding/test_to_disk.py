@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from pyarrow import parquet
 
-from tests.json_entries import flip
+from tests.damage import flip
 from tfdml import models
 from tfdml._core.checksums import write_checksums
 from tfdml.datasets import LabeledSet, Preprocessing, table

@@ -67,24 +67,6 @@ def test_items_are_in_the_order_of_the_mean_of_their_best_vectors(kind, metric, 
             np.testing.assert_allclose(values, means, rtol=1e-5, atol=1e-6)
 
 
-@every_kind
-def test_changes_and_folders_keep_the_items_of_vectors(tmp_path, kind):
-    ids = np.array([f"photo {i}" for i in range(500)])
-    first, added, gone = np.arange(300), np.arange(300, 500), np.arange(0, 500, 7)
-    index = build(kind, X[first], ids[first], metadata={"product": PRODUCTS[first]})
-    index.search(QUERIES, 3, items="product")
-    index.add(X[added], ids[added], metadata={"product": PRODUCTS[added]})
-    index.remove(ids[gone])
-    index.update(["photo 1"], metadata={"product": ["another"]})
-    index.save(tmp_path / "index")
-    held = np.append(np.setdiff1d(np.arange(500), [1, *gone]), 1)
-    products = np.append(PRODUCTS[held[:-1]], "another")
-    for same in (index, search.load(tmp_path / "index")):
-        rows, _ = nearest_items(QUERIES, X[held], products, 20, "cosine")
-        np.testing.assert_array_equal(same.search(QUERIES, 20, items="product")[0], ids[held][rows])
-        assert same.count(items="product") == len(set(products))
-
-
 @pytest.mark.parametrize("kind", ["faiss", "scann"])
 def test_approximate_search_of_cells_finds_most_items(kind):
     x, products = clustered(4000, seed=1), np.arange(4000) // 5

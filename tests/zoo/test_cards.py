@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.json_entries import changed, paths
+from tests.damage import changed, paths
 from tests.zoo.cards import CARD, write_entry
 from tfdml import cli, zoo
 from tfdml.zoo.card import write_card

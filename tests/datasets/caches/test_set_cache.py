@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.json_entries import flip
+from tests.damage import flip
 from tfdml import datasets, samplers
 from tfdml.datasets import LabeledSet
 

@@ -61,7 +61,7 @@ def read_index(folder: Path) -> Exact | Scann | Faiss | Lance:
     kind = read_kind(folder)
     if kind not in classes:
         read_manifest(folder)  # damaged
-    require(kind in classes, f"an index of kind {kind!r}", f"one of {', '.join(map(repr, classes))}")
+    require(kind in classes, f"path={str(folder)!r} of kind {kind!r}", f"one of {', '.join(map(repr, classes))}")
     return classes[kind].read(folder)
 
 
