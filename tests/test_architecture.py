@@ -95,7 +95,7 @@ PRODUCT = (
     "tfdml.embedding.to_disk",
     "tfdml.evaluation.protocol",
     "tfdml.search.on_disk",
-    "tfdml.search.refinement.migration",
+    "tfdml.search.upgrades.migration",
     "tfdml.serving",
     "tfdml.training",
 )

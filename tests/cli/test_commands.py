@@ -504,7 +504,7 @@ def test_migrate_embeds_the_images_of_an_index_again(migrating):
     before = [migrating(f"search {model} index {Path('photos/class-0/01.png')}")[0] for model in ("model", "rotated")]
     assert before == [0, 2]
     code, printed, errors = migrating("migrate index --to rotated --batch-size 10")
-    assert (code, printed) == (0, "24 items of index embedded again, 0 gone\n")
+    assert (code, printed) == (0, "24 items of index embedded again, 0 failed\n")
     assert "tfdml: 10 of 24 items embedded again, Recall@1 " in errors
     index = search.load("index", model="rotated")
     expected = search.Exact(Rotated().predict_on_batch(np.stack(sorted_photos())))
@@ -525,7 +525,7 @@ def test_migrate_keeps_adapted_vectors_of_images_that_are_gone(migrating):
     Path("photos/class-2/09.png").unlink()
     Path("photos/class-2/08.png").write_bytes(b"no image")
     code, printed, _ = migrating("migrate index --to rotated --batch-size 10 --json")
-    assert (code, json.loads(printed)) == (1, {"index": "index", "embedded": 22, "gone": 2})
+    assert (code, json.loads(printed)) == (1, {"index": "index", "embedded": 22, "failed": 2})
     found = search.load("index").metadata["vector"].to_pylist()
     assert [row for row, origin in enumerate(found) if origin == "adapted"] == [8, 9]
 

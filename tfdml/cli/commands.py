@@ -45,7 +45,7 @@ from tfdml.evaluation.record import plain
 from tfdml.export.serving_config import newest_version
 from tfdml.models.from_backbone import require_name
 from tfdml.search.index.tables import close_values
-from tfdml.search.refinement.migration import Progress
+from tfdml.search.upgrades.migration import Progress
 from tfdml.training.outputs import evaluation_of_part
 from tfdml.training.plan import plan_of
 from tfdml.training.settings import NAMES, is_training_run, require_options
@@ -228,7 +228,7 @@ def _mask(conditions, index):
 
 
 def run_migrate(options: argparse.Namespace) -> int:
-    """Print the progress on stderr, a line for each percent, and how many items are embedded or gone."""
+    """Print the progress on stderr, a line for each percent, and how many items are embedded, and how many are not."""
     model, preprocessing = inputs.open_model(options.model, options.preprocessing)
     with as_usage_error(f"INDEX={options.index!r}"):
         index = search.load(options.index)
@@ -249,9 +249,10 @@ def run_migrate(options: argparse.Namespace) -> int:
                 say(str(state))
     finally:
         say_problems(problems, "cannot be embedded")
-    record = {"index": options.index, "embedded": state.embedded, "gone": state.gone}
-    print_result(options, record, [f"{state.embedded:,} items of {options.index} embedded again, {state.gone:,} gone"])
-    return EXIT_FAILED if state.gone else EXIT_OK
+    record = {"index": options.index, "embedded": state.embedded, "failed": state.failed}
+    counts = f"{state.embedded:,} items of {options.index} embedded again, {state.failed:,} failed"
+    print_result(options, record, [counts])
+    return EXIT_FAILED if state.failed else EXIT_OK
 
 
 def run_serve(options: argparse.Namespace) -> int:

@@ -27,7 +27,7 @@ from tfdml.embedding.in_memory import embed_blocks, not_loaded
 from tfdml.export.serving_config import newest_version
 from tfdml.models import TextModel
 from tfdml.search.index.lance_items import is_lance_table
-from tfdml.search.refinement.loading import versions_of
+from tfdml.search.index.loading import versions_of
 from tfdml.training.settings import is_training_run, require_no_run
 from tfdml.typing import Embedder
 from tfdml.zoo.entries import MODEL, EntryRef, load_reference

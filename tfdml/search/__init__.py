@@ -2,22 +2,22 @@
 
 from tfdml.search.approximate.faiss import Faiss
 from tfdml.search.approximate.lance import Lance
+from tfdml.search.approximate.recall import neighbor_recall
 from tfdml.search.approximate.scann import Scann
 from tfdml.search.duplicates.groups import near_duplicates
 from tfdml.search.duplicates.pairs import pair_groups, similar_pairs
 from tfdml.search.exact import Exact
 from tfdml.search.hard_pairs import FalseNegativeGuard, hardest_pairs, hardest_triplets
+from tfdml.search.index.loading import load
 from tfdml.search.on_disk.search import search_on_disk
-from tfdml.search.recall import neighbor_recall
-from tfdml.search.refinement.adapters import LinearAdapter, MLPAdapter
 from tfdml.search.refinement.expansion import augment_database, expand_queries
 from tfdml.search.refinement.hubs import neighborhood_similarity
 from tfdml.search.refinement.late_interaction import maxsim
-from tfdml.search.refinement.loading import load
-from tfdml.search.refinement.migration import migrate
 from tfdml.search.refinement.rerank import rerank
-from tfdml.search.refinement.upgrade import upgrade
 from tfdml.search.refinement.whitening import Whitening
+from tfdml.search.upgrades.adapters import LinearAdapter, MLPAdapter
+from tfdml.search.upgrades.migration import migrate
+from tfdml.search.upgrades.upgrade import upgrade
 
 __all__ = [
     "Exact",

@@ -13,7 +13,7 @@ import pytest
 from tests.search.test_search import METRICS, clustered
 from tfdml import search
 from tfdml.search.index import lance_items
-from tfdml.search.refinement.loading import versions_of
+from tfdml.search.index.loading import versions_of
 
 X = clustered(2000, 16)
 CELLS = {"method": "partitioned", "leaves": 40, "leaves_to_search": 30}

@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import require, require_one_of, require_whole
+from tfdml.search.approximate.recall import neighbor_recall, smallest_sufficient
 from tfdml.search.blocks import slices
 from tfdml.search.exact import exact_neighbors
 from tfdml.search.index.base import Index
 from tfdml.search.index.files import checked
 from tfdml.search.index.segment_files import read_items
-from tfdml.search.recall import neighbor_recall, smallest_sufficient
 
 _NEIGHBORS = 2**23  # Neighbors per call of a searcher, likewise.
 

@@ -25,17 +25,17 @@ from tfdml.search.exact import Exact
 from tfdml.search.index.files import files_of_index
 from tfdml.search.index.ids import Ids
 from tfdml.search.index.lance_items import files_of_table, is_lance_table
+from tfdml.search.index.loading import index_version, is_of, migration_of, read_index
 from tfdml.search.index.shards import replaceable_files
-from tfdml.search.refinement.adapters import LinearAdapter
-from tfdml.search.refinement.loading import index_version, is_of, migration_of, read_index
-from tfdml.search.refinement.upgrade import rebuilt
+from tfdml.search.upgrades.adapters import LinearAdapter
+from tfdml.search.upgrades.upgrade import rebuilt
 from tfdml.typing import FilePath
 
 _RUN, _INDEX, _FORMAT = "run.json", "index", "tfdml.migration/1"
 _NEW = ".new"  # the first index, until it is whole
-_ORIGIN, _EMBEDDED, _ADAPTED = "vector", "embedded", "adapted"  # the column that says which vector an item has
-_COUNTS = "asked"
-_GROWTH = 1.25  # An index is put out each time when this many times as many items are embedded.
+_SOURCE, _EMBEDDED, _ADAPTED = "vector", "embedded", "adapted"  # the column that says which vector an item has
+_PRIORITY = "requests"
+_GROWTH = 1.25  # An index is published each time when this many times as many items are embedded.
 _HELD_BACK = 10  # Each tenth item is not used to learn the adapter.
 _MAX_QUERIES = 1_000
 _SECONDS_TO_LEAVE = 2.0  # for servers, which look each second, before the files of a table are removed
@@ -50,7 +50,7 @@ class Progress(NamedTuple):
     """
 
     embedded: int
-    gone: int
+    failed: int
     items: int
     recall: float
     seconds_left: float
@@ -58,9 +58,9 @@ class Progress(NamedTuple):
 
     def __str__(self) -> str:
         measured = "" if math.isnan(self.recall) else f", Recall@1 {self.recall:.1%} from {self.measured:,} items"
-        gone = f", {self.gone:,} cannot be embedded" if self.gone else ""
+        failed = f", {self.failed:,} cannot be embedded" if self.failed else ""
         left = time.strftime("%H:%M:%S", time.gmtime(self.seconds_left))
-        return f"{self.embedded:,} of {self.items:,} items embedded again{gone}{measured}, {left} left"
+        return f"{self.embedded:,} of {self.items:,} items embedded again{failed}{measured}, {left} left"
 
 
 def migrate(path: FilePath, embed: Embed, *, model: Any, batch_size: int = 256) -> Iterator[Progress]:
@@ -70,7 +70,7 @@ def migrate(path: FilePath, embed: Embed, *, model: Any, batch_size: int = 256) 
       again are mapped by a `LinearAdapter`, so that all vectors are in the space of the new model. Its column `vector`
       says "embedded" or "adapted". The adapter is learned again each time when a quarter more items are embedded.
       `load(path)`, and `load(path, model=old)`, return the old index, until the new one replaces it in one step.
-    * Items come in the order of the column `asked` of the metadata, if there is one, large numbers first, and then
+    * Items come in the order of the column `requests` of the metadata, if there is one, large numbers first, and then
       newest first.
     * What other writers add, update or remove in the index at `path` until the exchange is followed. A writer that read
       the old index and saves it after the exchange gets a ValueError.
@@ -101,7 +101,7 @@ def migrate(path: FilePath, embed: Embed, *, model: Any, batch_size: int = 256) 
         batch_size: number of items that are embedded and written at the same time.
 
     Returns:
-        An iterator of the progress after each batch: `embedded`, `gone` and `items` are numbers of items. `recall` is
+        An iterator of the progress after each batch: `embedded`, `failed` and `items` are numbers of items. `recall` is
         the estimated share of items that their own new vector finds first, among the items that are embedded and
         among the others: as many as of `measured` held-back items (each tenth, at most 1,000), on which no adapter is
         learned; NaN before it is measured. `seconds_left` is estimated. The migration ends with the iterator.
@@ -109,7 +109,7 @@ def migrate(path: FilePath, embed: Embed, *, model: Any, batch_size: int = 256) 
     Raises:
         BlockingIOError: another process migrates the index.
         FileNotFoundError: there is no index.
-        ValueError: an index of the new model; an unfinished migration to another model; a column `asked` without
+        ValueError: an index of the new model; an unfinished migration to another model; a column `requests` without
             numbers, or `vector` of your own; none of the first items can be embedded; embeddings of another shape,
             complex ones, or one embedding for all items.
     """
@@ -218,7 +218,7 @@ def _steps(path, work, embed, batch_size):
             version, index = index_version(path), read_whole(path, read_index)
             is_over = is_of(index, work.model)  # an earlier call was ended after the exchange
             if not is_over:
-                yield from _round(index, index.vectors, work, embed, batch_size)
+                yield from _embed_pending(index, index.vectors, work, embed, batch_size)
                 work.require_own_files()
                 is_over = _exchange(path, work.folder / _INDEX, version, index)
         work.remove()
@@ -249,17 +249,17 @@ def _link(source, target):
         shutil.copy2(source, target)
 
 
-def _round(index, old, work, embed, batch_size):
+def _embed_pending(index, old, work, embed, batch_size):
     """Embed all items of an index that have no new vector; at the end, the index of the work is that of all items."""
     new = work.vectors(index, old)
     pending = _order(index, np.arange(len(old)) if new is None else np.flatnonzero(~_is_known(new)))
-    began, put_out, measured = time.monotonic(), 0, (math.nan, 0)
+    began, published, measured = time.monotonic(), 0, (math.nan, 0)
     for start in range(0, max(1, len(pending)), batch_size):
         rows = pending[start : start + batch_size]
         new = _embedded_again(index, old, new, rows, embed, work) if len(rows) else new
         num_embedded, left = int(_is_known(new).sum()), len(pending) - start - len(rows)
-        if num_embedded >= _GROWTH * put_out or not left:
-            put_out, measured = num_embedded, _put_out(index, old, new, work, measured, is_last=not left)
+        if num_embedded >= _GROWTH * published or not left:
+            published, measured = num_embedded, _publish(index, old, new, work, measured, is_last=not left)
         seconds = (time.monotonic() - began) / max(1, start + len(rows)) * left
         recall, num_measured = measured
         yield Progress(num_embedded, len(old) - num_embedded - left, len(old), recall, seconds, num_measured)
@@ -269,8 +269,8 @@ def _order(index, rows):
     """Rows of an index, those that are asked for most first, then the newest."""
     table = index.metadata
     counts = np.zeros(len(rows))
-    if table is not None and _COUNTS in table.column_names:
-        counts = np.nan_to_num(table[_COUNTS].cast("double", safe=False).fill_null(0).to_numpy())[rows]
+    if table is not None and _PRIORITY in table.column_names:
+        counts = np.nan_to_num(table[_PRIORITY].cast("double", safe=False).fill_null(0).to_numpy())[rows]
     return rows[np.lexsort((-rows, -counts))]
 
 
@@ -306,7 +306,7 @@ def _require_distinct(old, new, rows, vectors, folder):
     require(is_alike, f"one new vector for all of the {earlier.sum() + len(rows):,} items so far", expected)
 
 
-def _put_out(index, old, new, work, measured, is_last):
+def _publish(index, old, new, work, measured, is_last):
     """Write the index that answers the new model; the recall with the number of items behind it, or the earlier ones.
 
     It is not written while too few items are embedded to learn an adapter.
@@ -315,7 +315,7 @@ def _put_out(index, old, new, work, measured, is_last):
     held_back = is_embedded & (np.arange(len(new)) % _HELD_BACK == 0)
     learned = is_embedded & ~held_back
     if is_embedded.all():
-        vectors, table = new, _with_origin(index.metadata, None)
+        vectors, table = new, _with_source(index.metadata, None)
         measured = _recall(new, new, new, np.arange(len(new)), index.metric)
     else:
         can_learn = learned.sum() > 1 and not are_all_the_same(old[learned])
@@ -324,7 +324,7 @@ def _put_out(index, old, new, work, measured, is_last):
         if not can_learn:
             return measured
         adapted = LinearAdapter.learn(old[learned], new[learned], metric=index.metric)(old)
-        vectors, table = np.where(is_embedded[:, None], new, adapted), _with_origin(index.metadata, is_embedded)
+        vectors, table = np.where(is_embedded[:, None], new, adapted), _with_source(index.metadata, is_embedded)
         share, _ = _recall(vectors, vectors, new, np.flatnonzero(is_embedded), index.metric)
         others, count = _recall(vectors, adapted, new, np.flatnonzero(held_back), index.metric)
         measured = float(is_embedded.mean() * share + (1 - is_embedded.mean()) * others), count
@@ -351,32 +351,32 @@ def _recall(vectors, there, new, rows, metric):
     return float(np.mean((gallery[ids[:, 0]] == gallery[rows]).all(axis=1))), len(rows)
 
 
-def _with_origin(table, is_embedded):
+def _with_source(table, is_embedded):
     """Metadata with a column that says which vectors are embedded, `(n,)` bool; None: without the column."""
-    if table is not None and _ORIGIN in table.column_names:
-        table = table.drop_columns(_ORIGIN)
+    if table is not None and _SOURCE in table.column_names:
+        table = table.drop_columns(_SOURCE)
     if is_embedded is None:
         return None if table is None or not table.column_names else table
     pyarrow = optional_import("pyarrow", feature="A migration", extra="tables")
     origin = pyarrow.array(np.where(is_embedded, _EMBEDDED, _ADAPTED))
-    return pyarrow.table({_ORIGIN: origin}) if table is None else table.append_column(_ORIGIN, origin)
+    return pyarrow.table({_SOURCE: origin}) if table is None else table.append_column(_SOURCE, origin)
 
 
 def _require_columns(table):
     """Raise an error for a column that a migration takes for its own."""
     fields = {} if table is None else {name: table[name].type for name in table.column_names}
-    if _ORIGIN in fields:
-        is_text = str(fields[_ORIGIN]) in ("string", "large_string")
-        is_own = is_text and set(table[_ORIGIN].unique().to_pylist()) <= {_EMBEDDED, _ADAPTED}
-        require(is_own, f"metadata with a column {_ORIGIN!r}", f"another name, since a migration adds {_ORIGIN!r}")
-    if _COUNTS in fields:
+    if _SOURCE in fields:
+        is_text = str(fields[_SOURCE]) in ("string", "large_string")
+        is_own = is_text and set(table[_SOURCE].unique().to_pylist()) <= {_EMBEDDED, _ADAPTED}
+        require(is_own, f"metadata with a column {_SOURCE!r}", f"another name, since a migration adds {_SOURCE!r}")
+    if _PRIORITY in fields:
         types = optional_import("pyarrow", feature="A migration", extra="tables").types
         are_numbers = any(
-            is_type(fields[_COUNTS]) for is_type in (types.is_integer, types.is_floating, types.is_decimal)
+            is_type(fields[_PRIORITY]) for is_type in (types.is_integer, types.is_floating, types.is_decimal)
         )
-        is_ordered = are_numbers or types.is_boolean(fields[_COUNTS]) or types.is_null(fields[_COUNTS])
+        is_ordered = are_numbers or types.is_boolean(fields[_PRIORITY]) or types.is_null(fields[_PRIORITY])
         expected = "numbers: the items that are asked for most are embedded first. Rename the column"
-        require(is_ordered, f"metadata with a column {_COUNTS!r} of type {fields[_COUNTS]}", expected)
+        require(is_ordered, f"metadata with a column {_PRIORITY!r} of type {fields[_PRIORITY]}", expected)
 
 
 def _is_known(new):

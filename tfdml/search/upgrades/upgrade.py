@@ -7,7 +7,7 @@ import numpy as np
 from tfdml._core.checks import require
 from tfdml._core.checksums import require_same_model
 from tfdml.search.index.base import Index
-from tfdml.search.refinement.adapters import Adapter
+from tfdml.search.upgrades.adapters import Adapter
 
 AnyIndex = TypeVar("AnyIndex", bound=Index)
 

@@ -15,8 +15,8 @@ from scipy.stats import special_ortho_group
 from tests.moments import copied_at_every_operation
 from tfdml import search
 from tfdml.search.approximate import lance
-from tfdml.search.refinement import migration
-from tfdml.search.refinement.migration import migrate
+from tfdml.search.upgrades import migration
+from tfdml.search.upgrades.migration import migrate
 
 RANDOM = np.random.default_rng(0)
 OLD = RANDOM.standard_normal((200, 6)).astype("float32")
@@ -56,7 +56,7 @@ def assert_migrated(path, rows=range(200), metric="cosine"):
     ],
 )
 def test_a_migrated_index_is_the_index_of_the_new_vectors(kind, options, tmp_path, monkeypatch):
-    monkeypatch.setattr("tfdml.search.refinement.migration._SECONDS_TO_LEAVE", 0)
+    monkeypatch.setattr("tfdml.search.upgrades.migration._SECONDS_TO_LEAVE", 0)
     saved(tmp_path / "index", kind=kind, **options)
     states = list(migrate(tmp_path / "index", new_of, model="new", batch_size=90))
     assert [(state.embedded, state.items) for state in states] == [(90, 200), (180, 200), (200, 200)]
@@ -99,8 +99,8 @@ def test_a_linear_change_is_answered_in_full_from_the_first_batch_on(tmp_path):
 
 
 def test_items_that_are_asked_for_come_first_and_then_the_newest(tmp_path):
-    asked = pyarrow.array([None, 5, 0, 7, 5, 0])
-    search.Exact(OLD[:6], metadata={"asked": asked}, model="old").save(tmp_path / "index")
+    requests = pyarrow.array([None, 5, 0, 7, 5, 0])
+    search.Exact(OLD[:6], metadata={"requests": requests}, model="old").save(tmp_path / "index")
     order = []
 
     def embed(ids, metadata):
@@ -276,7 +276,7 @@ def test_items_that_are_gone_keep_adapted_vectors(tmp_path):
         return vectors
 
     *_, last = migrate(tmp_path / "index", embed, model="new", batch_size=64)
-    assert (last.embedded, last.gone, last.items) == (197, 3, 200)
+    assert (last.embedded, last.failed, last.items) == (197, 3, 200)
     assert "197 of 200 items embedded again, 3 cannot be embedded" in str(last)
     index = search.load(tmp_path / "index", model="new")
     assert np.flatnonzero(index.mask(pyarrow.compute.field("vector") == "adapted")).tolist() == gone.tolist()
@@ -294,7 +294,7 @@ def test_items_that_were_gone_are_tried_again_by_the_next_call(tmp_path):
     next(states)
     states.close()
     some = migrate(tmp_path / "index", nothing, model="new", batch_size=64)
-    assert (next(some).embedded, next(some).gone) == (64, 128)
+    assert (next(some).embedded, next(some).failed) == (64, 128)
     some.close()
     list(migrate(tmp_path / "index", new_of, model="new", batch_size=64))
     assert_migrated(tmp_path / "index")
@@ -410,7 +410,7 @@ def test_files_of_others_stay(kind, tmp_path, monkeypatch):
 def test_a_migration_that_was_ended_after_the_exchange_is_cleaned_by_one_to_another_model(tmp_path, monkeypatch):
     saved(tmp_path / "index")
     with monkeypatch.context() as patch:
-        patch.setattr("tfdml.search.refinement.migration._Work.remove", lambda work: None)
+        patch.setattr("tfdml.search.upgrades.migration._Work.remove", lambda work: None)
         list(migrate(tmp_path / "index", new_of, model="new"))
     assert (tmp_path / "index.migrating" / "run.json").exists()
     for model in ("new", "old"):
@@ -442,17 +442,17 @@ def test_a_damaged_batch_is_named(damage, tmp_path):
 @pytest.mark.parametrize(
     ("name", "values", "expected"),
     [
-        ("asked", ["1", "2", "3"], None),
-        ("asked", [datetime.date(2024, 1, 1)] * 3, None),
-        ("asked", [[1]] * 3, None),
+        ("requests", ["1", "2", "3"], None),
+        ("requests", [datetime.date(2024, 1, 1)] * 3, None),
+        ("requests", [[1]] * 3, None),
         ("vector", [["embedded"]] * 3, None),
         ("vector", ["embedded", "mine", None], None),
         ("vector", [1, 2, 3], None),
-        ("asked", [None, None, None], [2, 1, 0]),
-        ("asked", [True, None, False], [0, 2, 1]),
-        ("asked", [0.5, float("nan"), -1.0], [0, 1, 2]),
-        ("asked", [2**60, 2**62, None], [1, 0, 2]),
-        ("asked", [Decimal("1.5"), Decimal("2.5"), None], [1, 0, 2]),
+        ("requests", [None, None, None], [2, 1, 0]),
+        ("requests", [True, None, False], [0, 2, 1]),
+        ("requests", [0.5, float("nan"), -1.0], [0, 1, 2]),
+        ("requests", [2**60, 2**62, None], [1, 0, 2]),
+        ("requests", [Decimal("1.5"), Decimal("2.5"), None], [1, 0, 2]),
     ],
     ids=str,
 )
