@@ -41,8 +41,8 @@ class Program:
         return [(self.id(number), *rest) for number, rest in zip(numbers, self.draw(count), strict=True)]
 
     def id(self, number):
-        """Text whose length grows, or whole numbers of any size."""
-        return f"{'ä' * (number // 9)}{number}" if self.is_text else int((-1) ** number * number * 10**15)
+        """Text that later ids begin with, or whole numbers of any size."""
+        return "ä" * int(number + 1) if self.is_text else int((-1) ** number * number * 10**15)
 
     @property
     def ids(self):
@@ -74,6 +74,9 @@ def remove(program):
     items = program.some(len(program.held) - 1)
     program.index.remove([item[0] for item in items])
     program.held = program.without(items)
+    for item in items[:2]:
+        with pytest.raises(ValueError, match="1 ids that are not in the index, such as"):
+            program.index.rows([item[0]])
 
 
 def update(program):

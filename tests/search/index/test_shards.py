@@ -65,7 +65,7 @@ def test_a_missing_damaged_or_other_shard_is_named(folder):
     with pytest.raises(ValueError, match="shard 1 of metric 'dot', ids 'int64'"):
         search.load(copy)
     search.Exact(VECTORS[:3], ["a", "b", "c"], metric="euclidean").save(copy / "part-1")
-    with pytest.raises(ValueError, match=re.escape("the shard 'part-1' with 3 vectors, expected 30")):
+    with pytest.raises(ValueError, match=re.escape("whose shard 'part-1' has 3 vectors, expected 30")):
         search.load(copy)
     search.Exact(VECTORS[:30], index_ids(20, 50), metric="euclidean", model="another").save(copy / "part-1")
     with pytest.raises(ValueError, match="shard 1 of model 'another'"):

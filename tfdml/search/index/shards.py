@@ -9,6 +9,7 @@ import numpy as np
 
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import require
+from tfdml._core.checksums import is_listable
 from tfdml._core.stored import read_json
 from tfdml.search.index.files import files_of_index, seen
 from tfdml.search.index.items import Items
@@ -65,7 +66,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     manifest = read_json(folder / MANIFEST)
     entries = manifest.get("shards")
     is_valid = manifest.get("format") == _FORMAT and isinstance(entries, list) and len(entries) > 0
-    is_valid = is_valid and all(isinstance(entry, dict) and {"name", "vectors"} <= set(entry) for entry in entries)
+    is_valid = is_valid and all(
+        isinstance(entry, dict) and "vectors" in entry and is_listable(str(entry.get("name", ""))) for entry in entries
+    )
     require(is_valid, f"{str(folder / MANIFEST)!r} of another form", f"the format {_FORMAT} with its shards")
     return manifest
 
@@ -96,6 +99,8 @@ def read_shard(folder: Path, entry: dict[str, Any], load: Callable[[Path], Any])
         raise FileNotFoundError(f"Received {str(folder)!r}, whose shard {path.name!r} is missing. {error}") from error
     except ValueError as error:
         raise ValueError(f"Received {str(folder)!r}, whose shard {path.name!r} is damaged. {error}") from error
-    received = f"the shard {path.name!r} with {len(index)} vectors"
-    require(len(index) == entry["vectors"], received, f"{entry['vectors']} as in {MANIFEST}. Build it again")
+    received = f"{str(folder)!r}, whose shard {path.name!r} has {len(index)} vectors"
+    require(
+        len(index) == entry["vectors"], received, f"{entry['vectors']} as in {str(folder / MANIFEST)!r}. Build it again"
+    )
     return index
