@@ -130,6 +130,20 @@ def damages(path):
         yield from (npy(form(np.load(path))) for form in FORMS)
     if path.suffix == ".npz":
         yield from of_npz(path)
+    if path.suffix == ".csv":
+        yield from of_csv(content)
+
+
+def of_csv(content):
+    """A table with a line fewer or twice, without the end of its last line, and with other cells in its first lines."""
+    lines = content.splitlines(keepends=True)
+    yield from (b"".join(lines[:-1]), content + lines[-1], content[:-2], content[:-3], content + b"3\r\n")
+    for number, line in enumerate(lines[:2]):
+        for cell in range(line.count(b",") + 1):
+            for other in (b"", b"a", b"-1", b"1e999", b'"', b"1.5", b"9" * 30):
+                cells = line.rstrip(b"\r\n").split(b",")
+                cells[cell] = other
+                yield b"".join([*lines[:number], b",".join(cells) + b"\r\n", *lines[number + 1 :]])
 
 
 def of_npz(path):
