@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.search.test_search import METRICS, build, clustered, every_folder, every_kind
+from tests.search.test_search import METRICS, build, clustered, every_folder
 from tfdml import search
 
 X = clustered(600, seed=5)
@@ -200,54 +200,6 @@ def test_settings_without_cells_and_in_duplicates_are_chosen_too():
 
 
 # Errors.
-
-
-def other(**options):
-    return {"price": [1, 2], "name": ["a", "b"]} | options
-
-
-@every_kind
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda i: i.add(X[:2, :5], ["p", "q"], metadata=other()), "vectors of dim 5, expected 12 as in the index"),
-        (lambda i: i.add(X[:2], ["p", "item 3"], metadata=other()), r"such as \['item 3'\], expected new ids"),
-        (lambda i: i.add(X[:2], ["p", "p"], metadata=other()), "repeat, such as p"),
-        (lambda i: i.add(X[:2], ["p"], metadata=other()), "one id per row"),
-        (lambda i: i.add(X[:2], None, metadata=other()), "ids=None, expected an id per vector"),
-        (lambda i: i.add(X[:2], [1, 2], metadata=other()), "ids of kind int64, expected text"),
-        (lambda i: i.add(X[:0], [], metadata=other()), "no vectors"),
-        (lambda i: i.add(X[:2] * np.nan, ["p", "q"], metadata=other()), "first in row 0"),
-        (lambda i: i.add(X[:2], ["p", "q"]), "no metadata, expected the columns"),
-        (lambda i: i.add(X[:2], ["p", "q"], metadata={"price": [1, 2]}), r"expected \['price', 'name'\]"),
-        (lambda i: i.add(X[:2], ["p", "q"], metadata=other(price=["x", "y"])), "does not fit the columns"),
-        (lambda i: i.add(X[:2], ["p", "q"], metadata=other(price=[1, 2, 3])), "not a table"),
-        (lambda i: i.add(X[:1], ["p"], metadata=other()), "metadata of 2 rows, expected 1"),
-        (lambda i: i.add(X[:1], ["p"], metadata=5), "not a table"),
-        (lambda i: i.remove(["item 3", "p"]), "1 ids that are not in the index, such as p"),
-        (lambda i: i.remove([3]), "kind int64, expected text"),
-        (lambda i: i.remove(["item 3", "item 3"]), "repeat, such as item 3"),
-        (lambda i: i.remove(WORDS[:20]), "all 20 ids of the index"),
-        (lambda i: i.update(["p"], X[:1]), "not in the index, such as p"),
-        (lambda i: i.update(["item 3"], X[:2]), "2 vectors for 1 ids"),
-        (lambda i: i.update(["item 3"], X[:1, :2]), "dim 2, expected 12"),
-        (lambda i: i.rows([["item 3", "p"]]), "such as p"),
-        (lambda i: i.search(X[:1], 1, where=np.ones(19, bool)), r"expected \(20,\) booleans"),
-        (lambda i: i.search(X[:1], 1, where=np.ones(20, int)), "int64, expected"),
-        (lambda i: i.search(X[:1], 1, where=pc.field("cost") < 3), "expression of the columns"),
-        (lambda i: i.search(X[:1], 1, where=pc.field("price") + 3), "type int64, expected one that is true or false"),
-        (lambda i: i.search(X[:1], 4, where=pc.field("price") == 0), "k=4, expected a whole number from 1 to 3"),
-        (lambda i: i.search(X[:1], 1, where=np.zeros(20, bool)), "no items, expected at least one"),
-    ],
-)
-def test_wrong_changes_and_filters_are_refused_and_change_nothing(kind, change, message):
-    index = build(kind, X[:20], WORDS[:20], metadata=table(np.arange(20)))
-    before = index.search(X[:9], 20)
-    with pytest.raises(ValueError, match=message):
-        change(index)
-    np.testing.assert_array_equal(index.ids, WORDS[:20])
-    for one, same in zip(before, index.search(X[:9], 20), strict=True):
-        np.testing.assert_array_equal(one, same)
 
 
 @pytest.mark.parametrize(
