@@ -239,11 +239,11 @@ def test_evaluate_searches_photographs_without_a_label_as_distractors(run, here)
     assert (code, errors) == (0, ""), errors
     record = json.loads(printed)
     assert record["queries"] == 24
-    assert record["metrics"]["recall@1"]["value"] == pytest.approx(np.mean(recalls))
-    assert record["metrics"]["map@r"]["value"] == pytest.approx(np.mean(precisions))
+    assert record["means"]["model"]["recall@1"]["value"] == pytest.approx(np.mean(recalls))
+    assert record["means"]["model"]["map@r"]["value"] == pytest.approx(np.mean(precisions))
     code, printed, errors = run("evaluate model photos --json")
     assert "3 images without a label are left out; --distractors searches them" in errors
-    assert json.loads(printed)["metrics"]["recall@1"]["value"] > np.mean(recalls)
+    assert json.loads(printed)["means"]["model"]["recall@1"]["value"] > np.mean(recalls)
 
 
 @pytest.mark.slow
