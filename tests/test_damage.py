@@ -70,6 +70,8 @@ def test_a_card(tmp_path):
 
     def assert_consistent(card):
         free = {"preprocessing": None, "training": None}  # of other forms
+        counts = (*card.input, *card.sizes.values(), card.timing.batch_size)
+        assert all(type(count) is int and 0 <= count < 2**63 for count in counts)
         assert str(card)
         assert card.as_dict() | free == json.loads((folder / "model.json").read_text()) | free
 
