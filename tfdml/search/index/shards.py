@@ -9,7 +9,6 @@ import numpy as np
 
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import require
-from tfdml._core.checksums import is_listable
 from tfdml._core.stored import read_json
 from tfdml.search.index.files import files_of_index, seen
 from tfdml.search.index.items import Items
@@ -66,9 +65,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     manifest = read_json(folder / MANIFEST)
     entries = manifest.get("shards")
     is_valid = manifest.get("format") == _FORMAT and isinstance(entries, list) and len(entries) > 0
-    is_valid = is_valid and all(
-        isinstance(entry, dict) and "vectors" in entry and is_listable(str(entry.get("name", ""))) for entry in entries
-    )
+    is_valid = is_valid and all(isinstance(entry, dict) and {"name", "vectors"} <= set(entry) for entry in entries)
+    is_valid = is_valid and all(entry["name"] not in ("", ".", "..") for entry in entries)  # not the folder itself
     require(is_valid, f"{str(folder / MANIFEST)!r} of another form", f"the format {_FORMAT} with its shards")
     return manifest
 
