@@ -98,7 +98,5 @@ def read_shard(folder: Path, entry: dict[str, Any], load: Callable[[Path], Any])
     except ValueError as error:
         raise ValueError(f"Received {str(folder)!r}, whose shard {path.name!r} is damaged. {error}") from error
     received = f"{str(folder)!r}, whose shard {path.name!r} has {len(index)} vectors"
-    require(
-        len(index) == entry["vectors"], received, f"{entry['vectors']} as in {str(folder / MANIFEST)!r}. Build it again"
-    )
+    require(len(index) == entry["vectors"], received, f"{entry['vectors']} as in {MANIFEST}. Build it again")
     return index
