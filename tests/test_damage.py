@@ -1,6 +1,7 @@
 """What tfdml stores and reads again is consistent or is refused, whichever file was damaged."""
 
 import json
+import os
 from dataclasses import asdict
 
 import numpy as np
@@ -11,6 +12,7 @@ from tests.search.index.test_damage import assert_consistent as assert_consisten
 from tests.training.test_settings import settings
 from tests.zoo.cards import write_entry
 from tfdml import datasets, models, search, zoo
+from tfdml._core.checksums import write_checksums
 from tfdml.search import LinearAdapter
 from tfdml.search.index.shards import write_manifest
 from tfdml.training.settings import FILE, read_settings, require_options, write_settings
@@ -49,6 +51,14 @@ def test_embeddings(folder):
     models.write_embeddings(Flat(), SET, folder)
     assert assert_consistent_or_refused(folder, models.read_embeddings) > 50
     assert assert_consistent_or_refused(folder, models.read_embeddings, assert_consistent_embeddings) > 50
+
+
+def test_a_table_of_embeddings_without_its_end_is_refused_though_its_checksum_fits(folder):
+    models.write_embeddings(Flat(), IMAGES, folder)
+    os.truncate(folder / "examples.csv", (folder / "examples.csv").stat().st_size - 3)  # row 11 reads as row 1
+    write_checksums(folder)
+    with pytest.raises(ValueError, match=r"examples\.csv whose last line has no end"):
+        models.read_embeddings(folder)
 
 
 def test_a_cache(folder):
