@@ -17,3 +17,12 @@ def scores_of(queries, gallery, metric="cosine"):
     if metric == "cosine":
         q, g = unit(q), unit(g)
     return np.einsum("qd,nd->qn", q, g)
+
+
+def item_scores(scores, items, best=1):
+    """Of each item, the score of its nearest vector, and the mean of its `best` scores: two dicts."""
+    ordered = {item: sorted(scores[items == item], reverse=True) for item in set(items)}
+    return (
+        {item: values[0] for item, values in ordered.items()},
+        {item: float(np.mean(values[:best])) for item, values in ordered.items()},
+    )

@@ -1,11 +1,15 @@
 """Every writer of a folder replaces its own earlier version and nothing else: no file of a user is lost."""
 
+import shutil
+
 import keras
 import numpy as np
 import pytest
 
+from tests.moments import copied_at_every_operation
 from tests.zoo.conftest import ABOUT, DATA, IMAGES, network
 from tfdml import callbacks, cleaning, datasets, export, models, search, zoo
+from tfdml._core.atomic import recovered
 from tfdml.cleaning.findings import Finding, Findings
 
 VECTORS = np.random.default_rng(0).normal(size=(20, 4)).astype("float32")
@@ -86,6 +90,20 @@ def test_a_user_s_file_beside_an_earlier_version_is_named_and_all_stays(written,
         write(model, folder)
     assert contents(folder) == before
     (folder / name).unlink()
+
+
+def test_a_writer_that_is_stopped_at_any_operation_leaves_the_old_or_the_new_version(written, model, tmp_path):
+    write, folder = written
+    home = shutil.copytree(folder.parent, tmp_path / "home") / "thing"
+    (old_mark := home / "new folder").mkdir()  # an empty folder may be replaced, and tells the versions apart
+    before = contents(home)
+    with copied_at_every_operation(home.parent, tmp_path / "copies") as copies:
+        write(model, home)
+    seen = [recovered(copy / "thing") for copy in copies]
+    assert all(contents(place) in (before, contents(home)) for place in seen)
+    is_old = [(place / old_mark.name).exists() for place in seen]
+    assert is_old == sorted(is_old, reverse=True)
+    assert write is WRITERS["cache"] or (is_old[0], is_old[-1]) == (True, False)
 
 
 @pytest.mark.parametrize("writer", [name for name in WRITERS if name != "cache"])

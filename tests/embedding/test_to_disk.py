@@ -1,6 +1,5 @@
 """Embeddings of a set on disk: their form, what is left out, and runs that were stopped."""
 
-import io
 import os
 from dataclasses import replace
 
@@ -10,9 +9,8 @@ import pytest
 import tensorflow as tf
 from pyarrow import parquet
 
-from tests.json_entries import flip
+from tests.damage import flip
 from tfdml import models
-from tfdml._core.checksums import write_checksums
 from tfdml.datasets import LabeledSet, Preprocessing, table
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 6, 5, 3), np.uint8)
@@ -293,37 +291,6 @@ def test_what_is_not_embeddings_is_not_read(tmp_path):
     (tmp_path / "text.parquet").write_text("hello")
     with pytest.raises(ValueError, match="is not a Parquet file"):
         models.read_embeddings(tmp_path / "text.parquet")
-
-
-def npy(array):
-    """The content of a file that holds an array."""
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
-
-
-DAMAGES = {
-    "the table is cut": ("examples.csv", lambda whole: whole[:-4]),
-    "the last digit of the last row is lost": ("examples.csv", lambda whole: whole[:-3]),
-    "a quote is open": ("examples.csv", lambda whole: b'row\n"0\n' + b"1\n" * len(PIXELS)),
-    "a row is no number": ("examples.csv", lambda whole: b"row\n" + b"a\n" * len(PIXELS)),
-    "a line of what was skipped is cut": ("skipped.csv", lambda whole: b"row,name,reason\n3\n"),
-    "the embeddings are cut": ("embeddings.npy", lambda whole: whole[:-4]),
-    "the embeddings are whole numbers": ("embeddings.npy", lambda whole: npy(np.zeros((len(PIXELS), 90), np.int32))),
-    "the embeddings are no matrix": ("embeddings.npy", lambda whole: npy(np.zeros(len(PIXELS), np.float32))),
-}
-
-
-@pytest.mark.parametrize("checksums_fit", [True, False], ids=["checksums that fit", "checksums that differ"])
-@pytest.mark.parametrize(("name", "damage"), DAMAGES.values(), ids=DAMAGES)
-def test_damaged_embeddings_are_an_error_that_names_the_folder(name, damage, checksums_fit, tmp_path):
-    models.write_embeddings(Flat(), PIXELS, tmp_path / "out")
-    file = tmp_path / "out" / name
-    file.write_bytes(damage(file.read_bytes()))
-    if checksums_fit:
-        write_checksums(tmp_path / "out")
-    with pytest.raises(ValueError, match=r"out'.* with files|out', in which" if checksums_fit else name):
-        models.read_embeddings(tmp_path / "out")
 
 
 def columns_of(path):

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
-from tests.search.test_search import METRICS, build, clustered, every_kind, neighbors_of
+from tests.search.test_search import build, clustered, every_kind, neighbors_of
 from tfdml import metrics, search
 
 X, QUERIES = clustered(500, seed=8), clustered(25, seed=9)
@@ -23,66 +22,6 @@ def nearest_items(queries, vectors, products, k, metric):
         found.append([row for row, _ in list(best.values())[:k]])
         values.append([score for _, score in list(best.values())[:k]])
     return np.array(found), np.array(values)
-
-
-@every_kind
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("where", [None, pc.field("price") < 2, PRICES == 3])
-def test_each_item_is_found_once_by_its_nearest_vector(kind, metric, where):
-    index = build(kind, X, metric=metric, metadata={"product": PRODUCTS, "price": PRICES})
-    allowed = np.flatnonzero(np.ones(500, bool) if where is None else index.mask(where))
-    for k in (1, 8, len(set(PRODUCTS[allowed]))):  # the last one reads on until the rarest item
-        found, scores = index.search(QUERIES, k, where=where, items="product")
-        rows, expected = nearest_items(QUERIES, X[allowed], PRODUCTS[allowed], k, metric)
-        np.testing.assert_array_equal(found, allowed[rows])
-        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
-    assert index.count(where, "product") == k
-    assert index.count(where) == len(allowed)
-
-
-def by_means(vectors, products, query, k, metric, best):
-    """The rows of the nearest vectors of the k products with the best mean scores, and these, product by product."""
-    (rows,), (scores,) = neighbors_of(vectors, query[None], len(vectors), metric)
-    best_scores, nearest = {}, {}
-    for row, score in zip(rows, scores, strict=True):
-        nearest.setdefault(products[row], row)
-        best_scores.setdefault(products[row], []).append(score)
-    means = {product: float(np.mean(values[:best])) for product, values in best_scores.items()}
-    order = sorted(means, key=lambda product: means[product] * (1 if metric == "euclidean" else -1))[:k]
-    return [nearest[product] for product in order], [means[product] for product in order]
-
-
-@every_kind
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("where", [None, PRICES < 2])
-@pytest.mark.parametrize("best", [2, 3, 700])
-def test_items_are_in_the_order_of_the_mean_of_their_best_vectors(kind, metric, where, best):
-    index = build(kind, X, metric=metric, metadata={"product": PRODUCTS}, max_bytes=2**22)
-    allowed = np.flatnonzero(np.ones(500, bool) if where is None else where)
-    for k in (1, 8, len(set(PRODUCTS[allowed]))):
-        found, scores = index.search(QUERIES, k, where=where, items="product", best=best)
-        for query, row, values in zip(QUERIES, found, scores, strict=True):
-            rows, means = by_means(X[allowed], PRODUCTS[allowed], query, k, metric, best)
-            np.testing.assert_array_equal(row, allowed[rows])
-            np.testing.assert_allclose(values, means, rtol=1e-5, atol=1e-6)
-
-
-@every_kind
-def test_changes_and_folders_keep_the_items_of_vectors(tmp_path, kind):
-    ids = np.array([f"photo {i}" for i in range(500)])
-    first, added, gone = np.arange(300), np.arange(300, 500), np.arange(0, 500, 7)
-    index = build(kind, X[first], ids[first], metadata={"product": PRODUCTS[first]})
-    index.search(QUERIES, 3, items="product")
-    index.add(X[added], ids[added], metadata={"product": PRODUCTS[added]})
-    index.remove(ids[gone])
-    index.update(["photo 1"], metadata={"product": ["another"]})
-    index.save(tmp_path / "index")
-    held = np.append(np.setdiff1d(np.arange(500), [1, *gone]), 1)
-    products = np.append(PRODUCTS[held[:-1]], "another")
-    for same in (index, search.load(tmp_path / "index")):
-        rows, _ = nearest_items(QUERIES, X[held], products, 20, "cosine")
-        np.testing.assert_array_equal(same.search(QUERIES, 20, items="product")[0], ids[held][rows])
-        assert same.count(items="product") == len(set(products))
 
 
 @pytest.mark.parametrize("kind", ["faiss", "scann"])

@@ -40,18 +40,6 @@ every_folder = pytest.mark.parametrize("kind", ["exact", "scann", "faiss"])  # w
 
 
 @every_kind
-@pytest.mark.parametrize("metric", METRICS)
-def test_small_indexes_are_exact(kind, metric):
-    x, q = clustered(), clustered(30, seed=1)
-    ids, scores = build(kind, x, metric=metric).search(q, 7)
-    expected_ids, expected_scores = neighbors_of(x, q, 7, metric)
-    np.testing.assert_array_equal(ids, expected_ids)
-    np.testing.assert_allclose(scores, expected_scores, rtol=1e-5, atol=1e-6)
-    assert ids.dtype == np.int64
-    assert scores.dtype == np.float32
-
-
-@every_kind
 def test_ids_may_be_any_int64(kind):
     x = clustered(50)
     ids = -(2**62) + np.random.default_rng(0).permutation(50)

@@ -1,72 +1,38 @@
 """Cards and lists of entries whose checksums are right, whatever their cards hold."""
 
 import json
-import random
 from dataclasses import replace
 
 import pytest
 
-from tests.json_entries import changed, paths
 from tests.zoo.cards import CARD, write_entry
 from tfdml import cli, zoo
 from tfdml.zoo.card import write_card
 
 DEEP = "[" * 100_000 + "]" * 100_000
-WRONG = {
-    "deep JSON": DEEP,
-    "deep JSON in a card": json.dumps(CARD).replace('"train.py"', DEEP),
-    "no JSON": "{",
-    "a list": "[]",
-    "a text": '"format"',
-    "no UTF-8": None,
-    **{
-        f"{name} = {json.dumps(value)}": json.dumps({**CARD, name: value})
-        for name, value in (
-            ("name", 3),
-            ("summary", None),
-            ("seed", "3"),
-            ("seed", 2**63),
-            ("training", []),
-            ("metric", "hamming"),
-            ("metrics", {}),
-            ("metrics", {"recall@1": 0.5, "map@r": 0.5}),
-            ("metrics", {**CARD["metrics"], "map@r": {"value": "x", "low": 0, "high": 0}}),
-            ("metrics", {**CARD["metrics"], "map@r": {"value": float("nan"), "low": 0, "high": 0}}),
-            ("metrics", {**CARD["metrics"], "map@r": {"value": 10**400, "low": 0, "high": 0}}),
-            ("metrics", {**CARD["metrics"], "map@r": {"value": None, "low": 0, "high": 0}}),
-            ("metrics", {**CARD["metrics"], "map@r": {"value": 0.5, "low": None, "high": 1}}),
-            ("queries", 1.5),
-            ("queries", True),
-            ("towers", ["query"]),
-            ("towers", "query"),
-            ("input", [8, 8]),
-            ("input", 8),
-            ("dimension", -1),
-            ("dimension", "4"),
-            ("preprocessing", {"size": 0}),
-            ("preprocessing", {"size": [8, 8], "code": 1}),
-            ("preprocessing", []),
-            ("sizes", {"model.keras": "big"}),
-            ("sizes", {"model.keras": 10**400}),
-            ("sizes", None),
-            ("timing", {"milliseconds": "fast", "batch_size": 1, "hardware": "x"}),
-            ("timing", 3),
-            ("timing", None),
-            ("format", 1),
-            ("format", 3),
-            ("more", 1),
-        )
-    },
-    **{f"no {name}": json.dumps({key: CARD[key] for key in CARD if key != name}) for name in CARD},
+MAP = CARD["metrics"]["map@r"]
+WRONG = {"deep JSON": DEEP, "deep JSON in a card": json.dumps(CARD).replace('"train.py"', DEEP)} | {
+    f"{name} = {str(value)[:40]}": json.dumps(CARD | {name: value})
+    for name, value in (
+        ("seed", 2**63),
+        ("metric", "hamming"),
+        ("metrics", {**CARD["metrics"], "map@r": {**MAP, "value": 10**400}}),
+        ("metrics", {**CARD["metrics"], "map@r": {"value": 0.5, "low": None, "high": 1}}),
+        ("towers", ["query"]),
+        ("input", [8, 8]),
+        ("preprocessing", {"size": 0}),
+        ("preprocessing", {"size": [8, 8], "code": 1}),
+        ("format", 1),
+        ("format", 3),
+        ("more", 1),
+    )
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_card_is_a_value_error_that_names_its_file_and_the_rest_is_listed(wrong, tmp_path):
     write_entry(tmp_path, "good")
-    folder = write_entry(tmp_path, "squares", WRONG[wrong] or "")
-    if WRONG[wrong] is None:
-        (folder / "model.json").write_bytes(b"\xff")
+    folder = write_entry(tmp_path, "squares", WRONG[wrong])
     found = zoo.list_models(tmp_path)
     assert found.names == ("good",)
     ((name, reason),) = found.unreadable
@@ -75,17 +41,6 @@ def test_a_wrong_card_is_a_value_error_that_names_its_file_and_the_rest_is_liste
     assert ("Update tfdml" in reason) == wrong.startswith("format")
     assert "good" in str(found)
     assert f"squares: {reason}" in str(found)
-
-
-def test_no_change_of_a_card_is_another_error(tmp_path):
-    """Values anywhere in a card, exchanged for values of other types."""
-    values = [None, True, -1, 0, 1e308, float("inf"), "", "\x1b", [], {}, [[]], {"": None}, 2**64]
-    draw = random.Random(0)
-    for number in range(300):
-        card = changed(CARD, draw.choice(list(paths(CARD))), draw.choice(values))
-        write_entry(tmp_path / str(number), "squares", json.dumps(card))
-        str(zoo.list_models(tmp_path / str(number)))
-        zoo.list_models(tmp_path / str(number)).markdown()
 
 
 def test_a_card_of_another_name_is_listed_as_damaged(tmp_path):

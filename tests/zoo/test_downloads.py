@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from tests.json_entries import flip
+from tests.damage import flip
 from tests.zoo.conftest import IMAGES
 from tfdml import zoo
 from tfdml.zoo import paths as places

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.json_entries import flip
+from tests.damage import flip
 from tests.zoo.conftest import ABOUT, DATA, IMAGES, LABELS, network
 from tfdml import evaluate, export, metrics, models, search, zoo
 from tfdml._core import checksums

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.json_entries import flip
+from tests.damage import flip
 from tests.zoo.cards import write_entry
 from tests.zoo.local_hub import LocalHub
 from tfdml import zoo

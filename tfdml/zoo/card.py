@@ -163,7 +163,7 @@ def _measured(value, low, high):
 
 def _numbers(mean):
     """The value and the bounds, which are NaN where there is no interval."""
-    return mean[:1] if math.isnan(mean.low) else mean
+    return mean[:1] if math.isnan(mean.low) and math.isnan(mean.high) else mean
 
 
 def _timing(timing):

@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from tests.json_entries import flip
+from tests.damage import flip
 from tfdml.datasets.caches.array_cache import cache_folder, cached
 
 ARRAYS = {"a": np.arange(1000), "b": np.ones((2, 3), np.float32)}

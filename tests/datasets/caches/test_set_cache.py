@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.json_entries import flip
 from tfdml import datasets, samplers
 from tfdml.datasets import LabeledSet
 
@@ -96,27 +95,11 @@ def test_a_stale_cache_is_replaced_with_a_warning(change, files, tmp_path):
     np.testing.assert_array_equal(old.examples(), IMAGES[:, :4, :4])
 
 
-def cut(path):
-    os.truncate(path, path.stat().st_size - 100)
-
-
-DAMAGES = {
-    "a bit of the header": lambda cache: flip(cache / "images.npy", 3),
-    **{f"pixel {row}": lambda cache, row=row: flip(cache / "images.npy", 8 * (128 + 90 * row)) for row in (1, 10)},
-    "the end of the images": lambda cache: cut(cache / "images.npy"),
-    "all images": lambda cache: os.truncate(cache / "images.npy", 0),
-    "no images": lambda cache: (cache / "images.npy").unlink(),
-    "the key": lambda cache: (cache / "cache.json").write_text('{"fil'),
-    "a checksum": lambda cache: flip(cache / "SHA256SUMS", 9),
-    "no checksums": lambda cache: (cache / "SHA256SUMS").unlink(),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_cache_is_written_again_with_a_warning(damage, tmp_path):
+@pytest.mark.parametrize("name", ["images.npy", "cache.json", "SHA256SUMS"])
+def test_a_damaged_cache_is_written_again_with_a_warning(name, tmp_path):
     part = LabeledSet(images=IMAGES, labels=LABELS, class_names=NAMES)
     part.cached(tmp_path / "cache")
-    DAMAGES[damage](tmp_path / "cache")
+    os.truncate(tmp_path / "cache" / name, 5)
     with pytest.warns(UserWarning, match=r"cache is damaged \(.*(npy|json|SUMS).*\)\. It is replaced\.") as warned:
         cached = part.cached(tmp_path / "cache")
     assert warned[0].filename == __file__

@@ -8,7 +8,7 @@ import optuna
 import pytest
 
 import tfdml
-from tests.json_entries import changed, paths, refusal
+from tests.damage import changed, paths, refusal
 from tests.oracles import unit
 from tfdml.datasets import LabeledSet
 from tfdml.evaluation import class_folds, cross_validate

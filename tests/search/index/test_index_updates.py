@@ -7,8 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.oracles import unit
-from tests.search.test_search import METRICS, build, clustered, every_folder, every_kind, neighbors_of
+from tests.search.test_search import METRICS, build, clustered, every_folder
 from tfdml import search
 
 X = clustered(600, seed=5)
@@ -18,73 +17,6 @@ PRICES = np.arange(600) % 7
 
 def table(rows):
     return {"price": PRICES[rows], "name": WORDS[rows]}
-
-
-def changed(kind, metric, text, steps=12):
-    """An index after random changes, and the list of (id, vector, price) that it should hold, in order."""
-    rng, names = np.random.default_rng(3), WORDS if text else np.arange(600) * 10**15
-    held = [(names[i], X[i], PRICES[i]) for i in range(100)]
-    index = build(kind, X[:100], names[:100], metric=metric, metadata=table(np.arange(100)))
-    for start in range(100, 100 + 9 * steps, 9):
-        rows = np.arange(start, start + 9)
-        index.add(X[rows], names[rows], metadata=table(rows))
-        held += [(names[i], X[i], PRICES[i]) for i in rows]
-        gone = rng.choice(len(held), 5, replace=False)
-        index.remove([held[i][0] for i in gone])
-        held = [one for i, one in enumerate(held) if i not in gone]
-        moved = rng.choice(len(held), 4, replace=False)
-        vectors = rng.normal(size=(4, 12)).astype("float32")
-        index.update([held[i][0] for i in moved], vectors, metadata={"price": [9] * 4, "name": ["new"] * 4})
-        updated = [(held[i][0], vector, 9) for i, vector in zip(moved, vectors, strict=True)]
-        held = [one for i, one in enumerate(held) if i not in moved] + updated
-    return index, held
-
-
-def columns(held):
-    return tuple(map(np.array, zip(*held, strict=True)))
-
-
-def assert_holds(index, held, metric, k=7):
-    """The index holds and finds what a loop over the list finds."""
-    ids, vectors, prices = columns(held)
-    assert len(index) == len(held)
-    np.testing.assert_array_equal(index.ids, ids)
-    np.testing.assert_array_equal(index.metadata["price"].to_numpy(), prices)
-    np.testing.assert_array_equal(index.rows(ids[::-1]), np.arange(len(ids))[::-1])
-    expected = unit(vectors) if metric == "cosine" else vectors
-    np.testing.assert_allclose(index.vectors, expected, rtol=1e-5, atol=1e-6)
-    for where, mask in (
-        (None, np.full(len(ids), True)),
-        (prices > 3, prices > 3),
-        (pc.field("price") == 9, prices == 9),
-    ):
-        found, scores = index.search(X[:20], k, where=where)
-        rows, expected = neighbors_of(vectors[mask], X[:20], k, metric)
-        np.testing.assert_array_equal(found, ids[mask][rows])
-        np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
-
-
-@every_kind
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("text", [False, True])
-def test_an_index_that_changed_finds_what_it_holds_and_so_does_its_folder(tmp_path, kind, metric, text):
-    index, held = changed(kind, metric, text)
-    assert_holds(index, held, metric)
-    index.save(tmp_path / "index")
-    loaded = search.load(tmp_path / "index")
-    assert_holds(loaded, held, metric)
-    loaded.rebuild()
-    assert len(loaded._items.segments) == 1
-    assert_holds(loaded, held, metric)
-
-
-@pytest.mark.parametrize("metric", ["cosine", "dot"])
-def test_an_index_that_changed_scores_to_the_last_bit_as_one_built_at_once(metric):
-    index, held = changed("exact", metric, text=False)
-    ids, vectors, _ = columns(held)
-    whole = search.Exact(vectors, ids, metric=metric)
-    for before, after in zip(whole.search(X[:50], 30), index.search(X[:50], 30), strict=True):
-        np.testing.assert_array_equal(before, after)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -146,59 +78,6 @@ def test_many_small_additions_leave_few_segments():
     np.testing.assert_array_equal(index.ids, np.arange(200))
     index.remove(np.arange(150))
     assert sum(len(segment.ids) for segment in index._items.segments) <= 100
-
-
-def test_updates_of_one_kind_leave_the_other_as_it_was():
-    index = search.Exact(X[:20], WORDS[:20], metadata=table(np.arange(20)))
-    index.update(WORDS[[4, 2]], metadata={"name": ["four", "two"], "price": [40, 20]})
-    index.update(WORDS[[7]], -X[[7]])
-    np.testing.assert_array_equal(index.ids[-3:], WORDS[[4, 2, 7]])
-    assert index.metadata.slice(17).to_pydict() == {"price": [40, 20, 0], "name": ["four", "two", "item 7"]}
-    ids, scores = index.search(np.stack([X[2], -X[7]]), 1)
-    assert ids.tolist() == [["item 2"], ["item 7"]]
-    np.testing.assert_allclose(scores, 1, rtol=1e-6)
-
-
-def test_every_vector_may_be_updated_at_once():
-    index = search.Exact(X[:5], metric="euclidean")
-    index.update(np.arange(5), X[5:10])
-    np.testing.assert_allclose(index.search(X[5:10], 1)[1], 0)
-
-
-@every_kind
-def test_what_was_removed_is_gone_and_may_be_added_again(tmp_path, kind):
-    index = build(kind, X[:20])
-    for gone in (3, 5):
-        index.remove([gone])
-        index.save(tmp_path / "index")
-        for one in (index, search.load(tmp_path / "index")):
-            assert gone not in one.ids
-            for refused in (one.remove, one.rows):
-                with pytest.raises(ValueError, match=f"not in the index, such as {gone}"):
-                    refused([gone])
-    index.add(X[30:31], [3])
-    assert index.search(X[30:31], 1)[0] == 3
-
-
-@every_kind
-@pytest.mark.parametrize(("first", "later"), [(0, 1e6), (1e6, 0)])
-def test_a_euclidean_index_is_right_however_far_its_first_vectors_lie_from_later_ones(tmp_path, kind, first, later):
-    x = np.concatenate([X[:30] + np.float32(first), X[30:90] + np.float32(later)])
-    queries = np.concatenate([x[:5], x[-5:]]) + np.float32(0.25)
-    index = build(kind, x[:30], metric="euclidean")
-    index.add(x[30:], np.arange(30, 90))
-    index.save(tmp_path / "index")
-    for found in (index, search.load(tmp_path / "index")):
-        np.testing.assert_array_equal(found.vectors, x)
-        expected, distances = neighbors_of(x, queries, 9, "euclidean")
-        ids, scores = found.search(queries, 9)
-        np.testing.assert_array_equal(ids, expected)
-        np.testing.assert_allclose(scores, distances, rtol=1e-7)
-        found.remove(np.arange(30))
-        found.rebuild()
-        assert found._items.segments[0].gallery.take(np.arange(60)).length < 20
-        np.testing.assert_array_equal(found.vectors, x[30:])
-        np.testing.assert_allclose(found.search(queries[5:], 9)[1], distances[5:], rtol=1e-7)
 
 
 def test_null_does_not_pass_a_filter():
@@ -321,54 +200,6 @@ def test_settings_without_cells_and_in_duplicates_are_chosen_too():
 
 
 # Errors.
-
-
-def other(**options):
-    return {"price": [1, 2], "name": ["a", "b"]} | options
-
-
-@every_kind
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda i: i.add(X[:2, :5], ["p", "q"], metadata=other()), "vectors of dim 5, expected 12 as in the index"),
-        (lambda i: i.add(X[:2], ["p", "item 3"], metadata=other()), r"such as \['item 3'\], expected new ids"),
-        (lambda i: i.add(X[:2], ["p", "p"], metadata=other()), "repeat, such as p"),
-        (lambda i: i.add(X[:2], ["p"], metadata=other()), "one id per row"),
-        (lambda i: i.add(X[:2], None, metadata=other()), "ids=None, expected an id per vector"),
-        (lambda i: i.add(X[:2], [1, 2], metadata=other()), "ids of kind int64, expected text"),
-        (lambda i: i.add(X[:0], [], metadata=other()), "no vectors"),
-        (lambda i: i.add(X[:2] * np.nan, ["p", "q"], metadata=other()), "first in row 0"),
-        (lambda i: i.add(X[:2], ["p", "q"]), "no metadata, expected the columns"),
-        (lambda i: i.add(X[:2], ["p", "q"], metadata={"price": [1, 2]}), r"expected \['price', 'name'\]"),
-        (lambda i: i.add(X[:2], ["p", "q"], metadata=other(price=["x", "y"])), "does not fit the columns"),
-        (lambda i: i.add(X[:2], ["p", "q"], metadata=other(price=[1, 2, 3])), "not a table"),
-        (lambda i: i.add(X[:1], ["p"], metadata=other()), "metadata of 2 rows, expected 1"),
-        (lambda i: i.add(X[:1], ["p"], metadata=5), "not a table"),
-        (lambda i: i.remove(["item 3", "p"]), "1 ids that are not in the index, such as p"),
-        (lambda i: i.remove([3]), "kind int64, expected text"),
-        (lambda i: i.remove(["item 3", "item 3"]), "repeat, such as item 3"),
-        (lambda i: i.remove(WORDS[:20]), "all 20 ids of the index"),
-        (lambda i: i.update(["p"], X[:1]), "not in the index, such as p"),
-        (lambda i: i.update(["item 3"], X[:2]), "2 vectors for 1 ids"),
-        (lambda i: i.update(["item 3"], X[:1, :2]), "dim 2, expected 12"),
-        (lambda i: i.rows([["item 3", "p"]]), "such as p"),
-        (lambda i: i.search(X[:1], 1, where=np.ones(19, bool)), r"expected \(20,\) booleans"),
-        (lambda i: i.search(X[:1], 1, where=np.ones(20, int)), "int64, expected"),
-        (lambda i: i.search(X[:1], 1, where=pc.field("cost") < 3), "expression of the columns"),
-        (lambda i: i.search(X[:1], 1, where=pc.field("price") + 3), "type int64, expected one that is true or false"),
-        (lambda i: i.search(X[:1], 4, where=pc.field("price") == 0), "k=4, expected a whole number from 1 to 3"),
-        (lambda i: i.search(X[:1], 1, where=np.zeros(20, bool)), "no items, expected at least one"),
-    ],
-)
-def test_wrong_changes_and_filters_are_refused_and_change_nothing(kind, change, message):
-    index = build(kind, X[:20], WORDS[:20], metadata=table(np.arange(20)))
-    before = index.search(X[:9], 20)
-    with pytest.raises(ValueError, match=message):
-        change(index)
-    np.testing.assert_array_equal(index.ids, WORDS[:20])
-    for one, same in zip(before, index.search(X[:9], 20), strict=True):
-        np.testing.assert_array_equal(one, same)
 
 
 @pytest.mark.parametrize(

@@ -210,4 +210,4 @@ def table_of(segment: Segment, settings: dict[str, Any] | None = None) -> Any:
 def _among(ids):
     """The SQL text of a filter for these ids."""
     texts = ["'" + text.replace("'", "''") + "'" for text in ids.tolist()] if ids.dtype.kind == "U" else ids.astype(str)
-    return f"{ID} IN ({', '.join(texts)})"
+    return f"{ID} IN ({', '.join(texts)})" if len(texts) else "false"

@@ -12,7 +12,7 @@ from tfdml.search.approximate.lance import Lance
 from tfdml.search.approximate.scann import Scann
 from tfdml.search.exact import Exact
 from tfdml.search.index import shards
-from tfdml.search.index.files import read_kind, read_manifest
+from tfdml.search.index.files import read_kind
 from tfdml.search.index.lance_items import VERSIONS, is_lance_table, open_table
 from tfdml.typing import FilePath
 
@@ -59,9 +59,7 @@ def read_index(folder: Path) -> Exact | Scann | Faiss | Lance:
         return shards.read_shards(folder, read_index)
     classes: dict[str, type[Exact] | type[Scann] | type[Faiss]] = {"exact": Exact, "scann": Scann, "faiss": Faiss}
     kind = read_kind(folder)
-    if kind not in classes:
-        read_manifest(folder)  # damaged
-    require(kind in classes, f"an index of kind {kind!r}", f"one of {', '.join(map(repr, classes))}")
+    require(kind in classes, f"path={str(folder)!r} of kind {kind!r}", f"one of {', '.join(map(repr, classes))}")
     return classes[kind].read(folder)
 
 

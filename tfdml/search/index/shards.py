@@ -66,6 +66,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     entries = manifest.get("shards")
     is_valid = manifest.get("format") == _FORMAT and isinstance(entries, list) and len(entries) > 0
     is_valid = is_valid and all(isinstance(entry, dict) and {"name", "vectors"} <= set(entry) for entry in entries)
+    is_valid = is_valid and all(entry["name"] not in ("", ".", "..") for entry in entries)  # not the folder itself
     require(is_valid, f"{str(folder / MANIFEST)!r} of another form", f"the format {_FORMAT} with its shards")
     return manifest
 
@@ -96,6 +97,6 @@ def read_shard(folder: Path, entry: dict[str, Any], load: Callable[[Path], Any])
         raise FileNotFoundError(f"Received {str(folder)!r}, whose shard {path.name!r} is missing. {error}") from error
     except ValueError as error:
         raise ValueError(f"Received {str(folder)!r}, whose shard {path.name!r} is damaged. {error}") from error
-    received = f"the shard {path.name!r} with {len(index)} vectors"
+    received = f"{str(folder)!r}, whose shard {path.name!r} has {len(index)} vectors"
     require(len(index) == entry["vectors"], received, f"{entry['vectors']} as in {MANIFEST}. Build it again")
     return index

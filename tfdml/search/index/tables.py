@@ -294,7 +294,8 @@ def read_table(path: FilePath) -> "pyarrow.Table":
     """Read a table that `write_table` wrote."""
     parquet = _pyarrow(".parquet")
     try:
-        return parquet.read_table(path, partitioning=None)
+        (table := parquet.read_table(path, partitioning=None)).validate(full=True)  # text is UTF-8
+        return table
     except Exception as error:  # Each damage fails in its own way.
         raise ValueError(f"{str(path)!r} is damaged: {error}. Save the index again.") from error
 

@@ -101,7 +101,7 @@ class Adapter:
             require(kind == cls.kind, f"an adapter of the kind {kind!r}", repr(cls.kind))
             adapter = cls(**settings, **entries)
             require_metric(adapter.metric)
-            adapter(np.zeros((1, adapter.old_dim)))
+            require(np.isfinite(adapter(np.ones((1, adapter.old_dim)))).all(), "numbers that are not finite", "others")
         except FileNotFoundError:
             raise
         except Exception as error:  # Each damage fails in its own way.
