@@ -181,7 +181,7 @@ def test_a_cut_out_is_served_on_the_background_of_its_training(model, photo, tmp
 BAD = {
     "half a file": (
         lambda file: file[: len(file) // 2],
-        "an image that cannot be decoded, expected a whole file. Send",
+        "an image that cannot be decoded, expected a whole file. Copy or send",
     ),
     "all but a byte": (lambda file: file[:-1], "an image that cannot be decoded"),
     "nothing": (lambda file: b"", "0 bytes that are not an image, expected a JPEG, PNG, GIF, BMP or WebP file."),

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
+from tests.damage import flip
 from tests.export.test_saved_model import png
 from tests.oracles import scores_of
-from tests.search.index.test_index_files import files_of, flipped
+from tests.search.index.test_index_files import files_of
 from tfdml import datasets, export, models
 
 NAMES = np.array([f"item-{row}" for row in range(30)])
@@ -144,9 +145,11 @@ def test_a_flipped_bit_in_any_file_of_a_model_is_found_before_it_is_parsed(folde
     load = tf.saved_model.load
     monkeypatch.setattr(tf.saved_model, "load", lambda *_: pytest.fail("parsed before it was checked"))
     for file in files_of(path):
-        for _ in flipped(file, [0, file.stat().st_size - 1]):
+        for bit in (0, 8 * file.stat().st_size - 1):
+            flip(file, bit)
             with pytest.raises(ValueError, match=r"SavedModel that cannot be read .*expected the files as they were"):
                 export.load(path)
+            flip(file, bit)
     monkeypatch.setattr(tf.saved_model, "load", load)
     (path / "README.md").write_text("more about the model")
     assert export.load(path).class_names == ("class 0", "class 1", "class 2")

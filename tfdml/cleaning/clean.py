@@ -315,5 +315,6 @@ def _neighbors(vectors, rows, is_telling, count):
     """The nearest telling neighbors of each vector, at most `count`, as rows, and their cosines."""
     gallery = rows[is_telling]
     count = min(count, len(gallery) - 1)
-    columns, cosines = Exact(vectors[is_telling]).search(vectors, count + 1)
+    index = Exact(vectors[is_telling], max_bytes=pixel_checks.SEARCH_BYTES)
+    columns, cosines = index.search(vectors, count + 1)
     return without_self(gallery[columns], cosines, rows)

@@ -21,6 +21,7 @@ from tfdml.typing import Embedder
 
 CANDIDATES = 10  # nearest neighbors that are verified
 OFTEN = 10  # times as often as the median image: a placeholder
+SEARCH_BYTES = 2**27  # of a search, beside images and embeddings
 _PREPARED = 64  # thumbnails that are prepared for registration at the same time, 0.5 MB each
 _ALIKE, _AGREEING = 0.98, 0.5  # correlation of 16 x 16 pixels, and agreement of details, of one picture saved again
 
@@ -133,7 +134,8 @@ def candidates(vectors: np.ndarray, floor: float, queries: np.ndarray, gallery: 
 
     Returns `(pairs, 2)` int64: each pair once, the smaller row first.
     """
-    columns, cosines = Exact(vectors[gallery]).search(vectors[queries], min(CANDIDATES + 1, len(gallery)))
+    index = Exact(vectors[gallery], max_bytes=SEARCH_BYTES)
+    columns, cosines = index.search(vectors[queries], min(CANDIDATES + 1, len(gallery)))
     query, column = np.nonzero(cosines >= floor)
     pairs = np.stack([queries[query], gallery[columns[query, column]]], axis=1).astype(np.int64)
     return np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
