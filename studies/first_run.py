@@ -23,8 +23,8 @@ PAGE, MARK = pages.ROOT / "docs" / "train.md", "<!-- output of studies/first_run
 OPTIONS = ["--size=96", "--max-minutes=3"]
 COLUMNS = 88  # of a block of code on the site
 REASONS = 42  # the column in which the reasons of settings begin
-TOP, BOTTOM = 1195, 2385  # pixels of the report: curves, and the two hardest queries
-ROW = 80  # whose neighbors the page of the server shows
+BOTTOM = 1190  # pixels of the report: its verdict, good and bad answers, and the metrics
+ITEM = 80  # whose neighbors the page of the server shows
 
 
 def write_photos(folder, *, views=8, most=12):
@@ -64,13 +64,13 @@ def in_columns(line):
     return textwrap.wrap(line, COLUMNS, subsequent_indent=" " * indent) or [""]
 
 
-def photograph_of(url, path, *, top=0, bottom=900, width=1000):
-    """A picture of a part of a page in Chromium, of few colors to be small."""
+def photograph_of(url, path, *, bottom=900, width=1000):
+    """A picture of the beginning of a page in Chromium, of few colors to be small."""
     browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))))
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=20000"]
     size = f"--window-size={width},{bottom}"
     subprocess.run([browser, *flags, size, f"--screenshot={path}", url], check=True, capture_output=True)
-    picture = Image.open(path).convert("RGB").crop((0, top, width, bottom))
+    picture = Image.open(path).convert("RGB").crop((0, 0, width, bottom))
     picture.quantize(256).save(path, optimize=True)
 
 
@@ -80,7 +80,7 @@ def serve_and_look(folder, path):
     with subprocess.Popen(words, cwd=folder, env=environment(), stdout=subprocess.PIPE, text=True) as server:
         try:
             page = json.loads(server.stdout.readline())["page"]
-            photograph_of(f"{page}#row={ROW}", path)
+            photograph_of(f"{page}#id={ITEM}", path)
         finally:
             server.terminate()
 
@@ -94,7 +94,7 @@ def main():
         PAGE.write_text(pages.replaced(PAGE.read_text(), MARK, f"```text\n{text}\n```"))
         serve_and_look(folder, pages.IMAGES / "server.png")
         report = (folder / "run" / "report.html").as_uri()
-        photograph_of(report, pages.IMAGES / "report.png", top=TOP, bottom=BOTTOM, width=1200)
+        photograph_of(report, pages.IMAGES / "report.png", bottom=BOTTOM, width=1200)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import base64
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -46,29 +47,26 @@ def _sentences(texts):
 
 def _examples(evaluation, pictures):
     """A row of the best answers and a row of the worst ones, each query beside its nearest item."""
-    answers = evaluation.neighbors.get(evaluation.best, {})
-    rows = [(rows, kind) for rows, kind in ((evaluation.good, "highest"), (evaluation.bad, "lowest")) if rows]
-    if not answers:
-        return ""
-    return "".join(
-        f"<p>The {kind} {escape(evaluation.main)} of three queries of other classes, and their nearest items:</p>\n"
-        + cards(
-            card
-            for row in listed_rows
-            for card in (
-                _value_card(evaluation, evaluation.best, row, pictures[0]),
-                *(neighbor_card(neighbor, pictures[1]) for neighbor in answers[row][:1]),
+    best, answers = evaluation.best, evaluation.neighbors.get(evaluation.best, {})
+    whose = f" by {best}" if len(evaluation.means) > 1 else ""
+    text = ""
+    for rows, kind in ((evaluation.good, "highest"), (evaluation.bad, "lowest")) if answers else ():
+        head = f"Queries of {len(rows)} classes with the {kind} {evaluation.main}{whose}, each beside its nearest item:"
+        pairs = [
+            (
+                _value_card(evaluation, best, row, pictures[0]),
+                *(neighbor_card(x, pictures[1]) for x in answers[row][:1]),
             )
-        )
-        for listed_rows, kind in rows
-    )
+            for row in rows
+        ]
+        text += f"<p>{escape(head)}</p>\n{cards(chain(*pairs))}"
+    return text
 
 
-def _value_card(evaluation, model, row, pictures):
-    """The card of a query, with the value of the main metric of a model."""
+def _value_card(evaluation, model, row, pictures, head=""):
+    """The card of a query, with the value of the main metric of a model, below a head of HTML."""
     value = f"{evaluation.scale * evaluation.per_query[model][evaluation.main][row]:.4g}"
     name = evaluation.query_names[row]
-    head = f"<b>{escape(model)}</b><br>" if len(evaluation.means) > 1 else ""
     caption = f"{head}{escape(evaluation.main)}: {value}"
     return Card(name, caption, image=pictures.get(row, ""), alt=name, kind="query")
 
@@ -100,7 +98,7 @@ def _answers(evaluation, pair, row, pictures):
     rows = []
     for model in pair.comparison.names:
         neighbors = evaluation.neighbors.get(model, {}).get(row, ())[:_SHOWN]
-        query = _value_card(evaluation, model, row, pictures[0])
+        query = _value_card(evaluation, model, row, pictures[0], f"<b>{escape(model)}</b><br>")
         rows.append(cards([query, *(neighbor_card(neighbor, pictures[1]) for neighbor in neighbors)]))
     return "".join(rows)
 
