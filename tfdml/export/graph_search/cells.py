@@ -4,7 +4,6 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
-from scipy.cluster.vq import kmeans2, vq
 
 _ROUNDS = 10
 
@@ -32,10 +31,12 @@ def k_means(vectors: np.ndarray, sample: np.ndarray, count: int) -> Cells:
 
     A cell may be empty.
     """
+    from scipy.cluster import vq
+
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="One of the clusters is empty")
-        centers, _ = kmeans2(sample, sample[:count], iter=_ROUNDS, minit="matrix")
-    nearest, _ = vq(vectors, centers)
+        centers, _ = vq.kmeans2(sample, sample[:count], iter=_ROUNDS, minit="matrix")
+    nearest, _ = vq.vq(vectors, centers)
     starts = np.concatenate([[0], np.cumsum(np.bincount(nearest, minlength=count))])
     return Cells(centers, np.argsort(nearest, kind="stable"), starts)
 
