@@ -127,7 +127,7 @@ def measured(
 ) -> Evaluation:
     """The evaluation of models by name, one after another, whose queries and gallery are `sides_of(name)`.
 
-    `details` makes those of queries, items and the reciprocal ranks of the queries.
+    `details` makes the `Details` of a model from queries, items and the reciprocal ranks of the queries.
     """
     values: dict[str, dict[str, np.ndarray]] = {}
     wholes: dict[str, dict[str, float]] = {}
@@ -194,7 +194,7 @@ def values_per_query(embeddings: npt.ArrayLike, labels: Labels, k: Any) -> dict[
 
 
 def _values(queries, items, names, metric):
-    """Metrics per query, dict of `(queries,)`, NaN for a query without a relevant item; and those of the whole set."""
+    """Metrics per query, dict of `(queries,)`, NaN without a relevant item; and metrics of the whole set."""
     sides = {} if queries is items else {"gallery": items.vectors, "gallery_labels": items.labels}
     ranks = [name.removeprefix("recall@") for name in names if name.startswith("recall@")]
     values = measures.retrieval(

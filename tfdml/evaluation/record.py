@@ -74,7 +74,7 @@ class Evaluation:
         confidence: confidence of the intervals.
         queries, skipped: numbers of queries with and without a value of the main metric.
         items: number of items in the gallery, or of all examples without a gallery; None for rankings and scores.
-        means: a record `value, low, high` by model and metric; `metrics` are those of the first model.
+        means: a record `value, low, high` by model and metric; `metrics` is the entry of the first model.
         pairs: for each pair of models `comparison`, a record as `tfdml.metrics.paired_comparison` returns, `corrected`,
             its p by `tfdml.metrics.holm_correction` over all pairs, `better`, a name or "", `queries`, the rows of the
             queries that differ most, and `detectable`, the smallest difference that is seen with 80% power.
@@ -91,7 +91,7 @@ class Evaluation:
         labels: classes of the queries, `(queries,)`; not saved.
         per_query: values `(queries,)` by model and metric, NaN for a query without a value; not saved.
         neighbors: nearest items of the listed queries by model and row; not saved.
-        sets: labeled sets of the queries and of the gallery, of which the page loads pictures, or None; not saved.
+        sets: labeled sets of the queries and of the gallery, for the pictures of the page, or None; not saved.
     """
 
     protocol: str = ""

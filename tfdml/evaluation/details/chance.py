@@ -15,7 +15,8 @@ def is_at_chance(evaluation: Evaluation, gallery_labels: np.ndarray | None = Non
     Of several models, all are. Without `gallery_labels`, queries are searched among themselves. False where the queries
     are too few to tell.
     """
-    assert evaluation.items is not None
+    if evaluation.items is None:
+        raise ValueError("Received an evaluation of rankings or scores, expected one of embeddings.")
     labels, is_own_gallery = evaluation.labels, int(gallery_labels is None)
     classes, counts = np.unique(labels if gallery_labels is None else gallery_labels, return_counts=True)
     chances = (counts[np.searchsorted(classes, labels)] - is_own_gallery) / (evaluation.items - is_own_gallery)

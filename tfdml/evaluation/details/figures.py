@@ -56,7 +56,7 @@ def draw_precision_recall(axes, details, theme):
 
 
 def draw_similarities(axes, details, theme, shared):
-    """Densities of the similarities of the pairs of one model; the axes are those of all `shared` details."""
+    """Densities of the similarities of the pairs of one model; all `shared` details have the same axes."""
     (first,) = details.values()
     edges = first.similarities.edges
     for kind, density, line in zip(("positive", "negative"), _densities(first), ("-", "--"), strict=True):

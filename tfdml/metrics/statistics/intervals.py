@@ -117,7 +117,7 @@ def require_confidence(confidence: float) -> None:
 def least_classes(confidence: float = 0.95) -> int:
     """The least number of classes C with an interval of this confidence: 2 / 2^C is at most 1 - confidence.
 
-    The median of all classes, of which C were drawn, lies outside the range of these C with probability 2 / 2^C.
+    The median of all classes lies outside the range of C drawn classes with probability 2 / 2^C.
     """
     return math.ceil(1 - math.log2(1 - confidence))
 
