@@ -83,9 +83,9 @@ def paired_comparison(
     """Compare two models by their values on the same queries, by Student's t over classes.
 
     With the mean difference m, its standard error se as in `class_interval`, and H = sum_c h_c^2 of the shares of the
-    queries, the interval is m - t se to m + t se, and p is the two-sided p-value of |m| / se. Both have 1 / H - 1 degrees
-    of freedom: differences vary by the query more than by the class. p is at least 2 / 2^C, the smallest that C classes allow where
-    a difference and its negative are as likely.
+    queries, the interval is m - t se to m + t se, and p is the two-sided p-value of |m| / se. Both have 1 / H - 1
+    degrees of freedom: differences vary by the query more than by the class. p is at least 2 / 2^C, the smallest that
+    C classes allow where a difference and its negative are as likely.
 
     Both cover another choice of test classes, not other training seeds: a comparison of methods needs several seeds of
     each, see `seed_interval`. With fewer than 6 classes there is no 95% interval. docs/compare.md has the measured
