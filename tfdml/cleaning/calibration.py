@@ -87,12 +87,14 @@ class CopyScores(NamedTuple):
         is_clear = is_like.sum(axis=1) <= (CANDIDATES if is_verified else is_like.shape[1])
         matched = {name: values[is_clear] for name, values in self.matched().items()}
         matched_scores = np.concatenate(list(matched.values()))
-        wrong = np.concatenate([each[is_clear][~is_like[is_clear]] for each in self.by_kind.values()])
+        is_wrong = is_clear[:, None] & ~is_like
         images, without = int(is_clear.sum()), ABOVE if is_verified else None
-        if not len(wrong):
+        if not is_wrong.any():
             problem = f"none of its {len(self.rows)} images differs from the others as from its own copies"
             return Calibration(images=len(self.rows), registration=without, problem=problem)
-        threshold = _least_similarity(matched_scores, wrong, precision, least=0.0 if is_verified else -np.inf)
+        least = 0.0 if is_verified else -np.inf  # images that are no candidates have the score -1: they decide nothing
+        wrong = np.concatenate([each[is_wrong & (each > least)] for each in self.by_kind.values()])
+        threshold = _least_similarity(matched_scores, wrong, precision, least)
         if threshold > 1:
             problem = f"no score has a precision of {precision:g}: other images are as alike as copies"
             return Calibration(images=images, registration=without, problem=problem)
