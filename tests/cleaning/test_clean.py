@@ -13,9 +13,10 @@ from tfdml import cleaning, cli, datasets
 from tfdml.cleaning import calibration
 from tfdml.cleaning.calibration import _halfway, _least_similarity, _precision
 from tfdml.cleaning.clean import _limits, remove_cache
-from tfdml.cleaning.pixel_checks import Described, split_descriptions
+from tfdml.cleaning.pixel_checks import description, split_descriptions
 from tfdml.cleaning.registration import gray_thumbnail
 from tfdml.cli import commands, inputs
+from tfdml.datasets.images.beside import Beside
 
 
 class Pixels:
@@ -458,7 +459,7 @@ def test_a_description_belongs_to_the_example_that_the_set_loads(load, tmp_path)
     data = saved(tmp_path, scenes(3, side=90))
     boxes = np.array([[0, 0, 90, 80], [5, 5, 60, 60], [1, 2, 30, 40]], float) if "boxes" in load else None
     data = dataclasses.replace(data, load=datasets.Preprocessing(**load), boxes=boxes)
-    described = dataclasses.replace(data, load=Described(data.load))
+    described = dataclasses.replace(data, load=Beside(data.load, description))
     (examples, descriptions), _ = next(iter(described.loadable(3)))
     np.testing.assert_array_equal(examples, data.examples())
     vectors, thumbnails, contents = split_descriptions(np.concatenate([np.eye(3), descriptions], axis=1))

@@ -16,6 +16,7 @@ from tfdml.cleaning import pixel_checks
 from tfdml.cleaning.calibration import ABOVE, Calibration, different, score_copies_of
 from tfdml.cleaning.findings import Finding, Findings
 from tfdml.datasets import LabeledSet
+from tfdml.datasets.images.beside import Beside
 from tfdml.embedding.in_memory import embed_loadable
 from tfdml.embedding.to_disk import embed_cached, remove_cached
 from tfdml.search import Exact, pair_groups, similar_pairs
@@ -194,7 +195,7 @@ class _Images:
         vectors, self.names, splits, labels, self.unreadable, self.subsets = [], [], [], [], [], []
         for number, (split, data) in enumerate(sets.items()):
             require(len(data) > 0, f"the set {split!r} without images", "at least one")
-            read = replace(data, load=pixel_checks.Described(data.load)) if is_verified else data
+            read = replace(data, load=Beside(data.load, pixel_checks.description)) if is_verified else data
             embedder = pixel_checks.Describing(model) if is_verified else model
             keep = embed_loadable if cache is None else partial(embed_cached, folder=Path(cache) / str(number))
             embeddings, rows, skipped = keep(embedder, read, batch_size=batch_size)

@@ -3,7 +3,6 @@
 import functools
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tfdml._core.optional import tf
 from tfdml._core.terminal import show_progress, show_stage
 from tfdml.cleaning.registration import SIDE, Prepared, Thumbnail, agreement, details, gray_thumbnail, registered
 from tfdml.datasets import LabeledSet, Preprocessing
+from tfdml.datasets.images.beside import read_and_resize
 from tfdml.embedding.in_memory import embed_batches
 from tfdml.search import Exact, near_duplicates
 from tfdml.search.duplicates.pairs import SimilarPairs
@@ -26,27 +26,14 @@ _PREPARED = 64  # thumbnails that are prepared for registration at the same time
 _ALIKE, _AGREEING = 0.98, 0.5  # correlation of 16 x 16 pixels, and agreement of details, of one picture saved again
 
 
-class Described:
-    """The `load` of a set, which also describes an image before it is resized; `__self__` leads to its settings."""
-
-    def __init__(self, load: Any) -> None:
-        self.__self__, self.boxes = load, getattr(load, "boxes", False)
-
-    def __call__(self, example: Any) -> tuple[Any, Any]:
-        """The example, and its gray thumbnail, sides and hash of the pixels, float32 `(64 * 64 + 2 + 8,)`."""
-        load = self.__self__
-        if isinstance(load, Preprocessing):
-            read, resize = _steps(load)
-            pixels = tf.ensure_shape(read(example), (None, None, 3))
-            example = resize(pixels)
-        else:
-            pixels = example = example if load is None else load(example)
-        columns = gray_thumbnail(pixels), tf.shape(pixels)[:2], tf.fingerprint(tf.reshape(pixels, (1, -1)))
-        return example, tf.concat([tf.reshape(tf.cast(column, tf.float32), [-1]) for column in columns], axis=0)
+def description(pixels: Any) -> "tf.Tensor":
+    """Gray thumbnail, sides and hash of the pixels of an image: float32 `(64 * 64 + 2 + 8,)`."""
+    columns = gray_thumbnail(pixels), tf.shape(pixels)[:2], tf.fingerprint(tf.reshape(pixels, (1, -1)))
+    return tf.concat([tf.reshape(tf.cast(column, tf.float32), [-1]) for column in columns], axis=0)
 
 
 class Describing:
-    """A model that appends to each embedding the description of its image, which `Described` made."""
+    """A model that appends to each embedding the description of its image, which `Beside` made."""
 
     def __init__(self, model: Embedder) -> None:
         self.model = model
@@ -155,17 +142,10 @@ def pixels_of(data: LabeledSet, row: int) -> tuple[np.ndarray, Any]:
     """An image before it is resized where its `load` can tell, and the function that gives a copy its size."""
     if isinstance(data.load, Preprocessing):
         key = tf.nest.map_structure(lambda column: tf.convert_to_tensor(column[row]), data.keys)
-        read, resize = _steps(data.load)
+        read, resize = read_and_resize(data.load)
         return np.asarray(read(key)), resize
     pixels = data.take([row]).examples()[0][..., :3]
     return np.broadcast_to(pixels, (*pixels.shape[:2], 3)), Preprocessing(size=pixels.shape[:2])
-
-
-@functools.lru_cache(maxsize=4)
-def _steps(load):
-    """A function that reads an image in color, cut to its box, and one that gives it its size."""
-    original = tf.function(replace(load, channels=3).original, reduce_retracing=True)
-    return original, replace(load, boxes=False, margin=0.0)
 
 
 def _checksum(data, row):

@@ -5,6 +5,7 @@ import functools
 import os
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from tfdml._core.checksums import CHECKSUM, FILE_TYPES, ROOT, fingerprint, requi
 from tfdml.cli import inputs
 from tfdml.cli.commands import _mask
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, as_usage_error, print_result, say_skipped
+from tfdml.datasets.images.beside import Beside
 from tfdml.datasets.readers.item_files import (
     BOX,
     CLASS,
@@ -27,9 +29,9 @@ from tfdml.datasets.readers.item_files import (
     item_table,
     without_owner,
 )
-from tfdml.embedding.in_memory import embed_blocks, not_loaded
+from tfdml.embedding.in_memory import embed_batches, embed_blocks, not_loaded
 from tfdml.training.settings import is_training_run
-from tfdml.visualize.thumbnails import change_thumbnails
+from tfdml.visualize.thumbnails import change_thumbnails, thumbnail_of
 
 _FILE = (PATH, *FILE_TYPES)
 
@@ -97,7 +99,8 @@ def _add(options, target):
         skipped = images.take(rows).unreadable_files() if len(rows) else ()
         loaded, vectors = np.delete(np.arange(len(rows)), [row for row, *_ in skipped]), None
     else:
-        vectors, loaded, skipped = _embedded(model, images.take(rows), options.batch_size)
+        is_shown = target.thumbnails is not None
+        vectors, jpegs, loaded, skipped = _embedded(model, images.take(rows), options.batch_size, is_shown)
     say_skipped(skipped)
     num_added = int((loaded < len(changes.added)).sum())
     counts = {"added": num_added, "updated": len(loaded) - num_added, "moved": len(changes.moved[0])}
@@ -105,16 +108,31 @@ def _add(options, target):
     total = len(index) + num_added
     if not options.dry_run and any(counts[name] for name in ("added", "updated", "moved")):
         ids = _write_items(index, items, changes, vectors, loaded)
-        _write(target, index, ids, images.take(rows[loaded]), items[CHECKSUM].take(rows[loaded]).to_pylist())
+        _write(target, index, ids, jpegs, items[CHECKSUM].take(rows[loaded]).to_pylist())
     return _print_counts(options, counts, total, as_records(skipped))
 
 
-def _embedded(model, images, batch_size):
-    """Vectors and rows of the images that can be loaded, which may be none, and the problems of the others."""
-    blocks = list(embed_blocks(model, images, batch_size)) if len(images) else []
+class _WithThumbnails:
+    """A model of images that come with their thumbnails from one decoding; `jpegs` are of those that it embedded."""
+
+    def __init__(self, model):
+        self.model, self.jpegs = model, []
+
+    def predict_on_batch(self, examples):
+        """Embeddings `(batch, dim)`."""
+        images, jpegs = examples
+        self.jpegs += np.asarray(jpegs).tolist()
+        return embed_batches(self.model, [(images, jpegs)])[0]
+
+
+def _embedded(model, images, batch_size, is_shown):
+    """Vectors, thumbnails and rows of the images that can be loaded, perhaps none, and the problems of the others."""
+    embedder = _WithThumbnails(model)
+    data = replace(images, load=Beside(images.load, thumbnail_of)) if is_shown else images
+    blocks = list(embed_blocks(embedder if is_shown else model, data, batch_size)) if len(images) else []
     loaded = np.concatenate([np.empty(0, np.int64), *(rows for _, rows in blocks)])
     vectors = np.concatenate([vectors for vectors, _ in blocks]) if blocks else np.empty((0, 0), np.float32)
-    return vectors, loaded, not_loaded(images, np.setdiff1d(np.arange(len(images)), loaded))
+    return vectors, embedder.jpegs, loaded, not_loaded(images, np.setdiff1d(np.arange(len(images)), loaded))
 
 
 def _items_of(images, current):
@@ -252,10 +270,10 @@ def _merged(old, items):
     return pyarrow.table(columns)
 
 
-def _write(target, index, ids=(), images=None, versions=()):
+def _write(target, index, ids=(), jpegs=(), versions=()):
     """Write an index, after the thumbnails of its items: with those of new ones, and without those that are gone."""
     if target.thumbnails is not None:
-        change_thumbnails(target.thumbnails, index.ids, ids, images, versions)
+        change_thumbnails(target.thumbnails, index.ids, ids, jpegs, versions)
     inputs.save_index(target.path, index)
 
 

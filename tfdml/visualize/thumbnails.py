@@ -69,15 +69,19 @@ def write_thumbnails(
 
 
 def change_thumbnails(
-    path: FilePath, item_ids: npt.ArrayLike, ids: npt.ArrayLike, data: Examples, versions: Iterable[str | None]
+    path: FilePath, item_ids: npt.ArrayLike, ids: npt.ArrayLike, jpegs: Iterable[bytes], versions: Iterable[str | None]
 ) -> None:
-    """Write a file again, in one step: with those of its thumbnails whose ids are `item_ids`, and with new ones."""
+    """Write a file again, in one step: with those of its thumbnails whose ids are `item_ids`, and with new JPEGs."""
     earlier, added = Thumbnails.load(path), np.asarray(ids).tolist()
     replaced = set(added)
     stay = [id for id in np.asarray(item_ids).tolist() if id in earlier and id not in replaced]
     texts = [*(earlier.versions.get(id, "") for id in stay), *(version or "" for version in versions)]
-    jpegs = itertools.chain((earlier[id] for id in stay), _jpegs(data, _SIZE) if added else ())
-    _write_jpegs(path, _as_ids([*stay, *added]), jpegs, texts)
+    _write_jpegs(path, _as_ids([*stay, *added]), itertools.chain((earlier[id] for id in stay), jpegs), texts)
+
+
+def thumbnail_of(pixels: "tf.Tensor") -> "tf.Tensor":
+    """The JPEG of a thumbnail, a string `()`, of pixels uint8 `(height, width, 3)`."""
+    return tf.io.encode_jpeg(_reduced(pixels, _SIZE), quality=_QUALITY)
 
 
 def _jpegs(data, size):
@@ -101,17 +105,22 @@ def _originals(images, size):
 
 
 class _Original:
-    """Loads an example before its preprocessing resizes it, reduced to `size` pixels of the longer edge."""
+    """Loads an example in color before its preprocessing resizes it, the longer edge reduced to `size` pixels."""
 
     def __init__(self, preprocessing, size):
-        self.boxes, self._original, self._size = preprocessing.boxes, preprocessing.original, size
+        self._original = dataclasses.replace(preprocessing, channels=3).original
+        self.boxes, self._size = preprocessing.boxes, size
 
     def __call__(self, example):
-        pixels = self._original(example)
-        sides = tf.cast(tf.shape(pixels)[:2], tf.float32)
-        sides *= tf.minimum(1.0, self._size / tf.reduce_max(sides))
-        small = tf.image.resize(pixels, tf.maximum(1, tf.cast(tf.round(sides), tf.int32)), antialias=True)
-        return tf.cast(tf.round(small), tf.uint8)
+        return _reduced(self._original(example), self._size)
+
+
+def _reduced(pixels, size):
+    """Pixels whose longer edge has at most `size` pixels, uint8."""
+    sides = tf.cast(tf.shape(pixels)[:2], tf.float32)
+    sides *= tf.minimum(1.0, size / tf.reduce_max(sides))
+    small = tf.image.resize(pixels, tf.maximum(1, tf.cast(tf.round(sides), tf.int32)), antialias=True)
+    return tf.cast(tf.round(small), tf.uint8)
 
 
 class Thumbnails(Mapping[Any, bytes]):
