@@ -104,6 +104,16 @@ def test_what_is_new_is_added_what_has_changed_is_updated_and_the_rest_stays(sho
     assert not list(Path("run").glob(".lock*"))
 
 
+def test_new_items_have_the_thumbnails_that_their_files_give(shop, monkeypatch):
+    view = datasets.Preprocessing(size=4, channels=1)
+    monkeypatch.setattr(inputs, "open_model", lambda path, preprocessing: (Blocks(), view))
+    photo("photos/d/9.png", 220)
+    assert changed(shop, "add run photos")[0]["added"] == 1
+    new = replace(folder(), load=view).take([6])
+    expected = Thumbnails.load(write_thumbnails("again.npz", [0], new))[0]
+    assert Thumbnails.load("run/thumbnails.npz")[by_path()["photos/d/9.png"][0]] == expected
+
+
 def test_files_that_cannot_be_read_alone_hold_nothing_up(shop):
     Path("photos/a/broken.png").write_bytes(b"no image")
     expected = NONE | {"skipped": ["photos/a/broken.png"]}
