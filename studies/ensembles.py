@@ -153,7 +153,7 @@ def compact_table(rows):
 def filled(file, make, text):
     """The text of a page with its table, which a function makes of the rows of a file."""
     kept = runner.read_rows(file)
-    return pages.filled(text, {"table": make(kept)}, "studies/ensembles", kept)
+    return pages.filled(text, {"table": make(kept)}, "studies/ensembles")
 
 
 FILLED = {

@@ -271,7 +271,7 @@ def _settings(row):
 def filled(text):
     """A page with the tables for which it has a mark."""
     marked = {name: table for name, table in tables().items() if f"<!-- {name} of {SOURCE} -->" in text}
-    return pages.filled(text, marked, SOURCE, runner.read_rows(ROWS))
+    return pages.filled(text, marked, SOURCE)
 
 
 def draw(path, part, found, near=6):

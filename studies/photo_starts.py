@@ -296,7 +296,7 @@ def _settings(row):
 
 def filled(text):
     """The page with its tables."""
-    return pages.filled(text, tables(), SOURCE, runner.read_rows(ROWS))
+    return pages.filled(text, tables(), SOURCE)
 
 
 def quick(output, workers):

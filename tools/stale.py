@@ -132,11 +132,12 @@ def changed_rooms(root, entry):
 
 def page(root, manifest):
     """The text of `docs/numbers.md`."""
-    lines = []
+    measured = {}
     for name in sorted(manifest):
         code = ", ".join(f"{room} {digits[:6]}" for room, digits in manifest[name]["code"].items())
-        lines.append(f"| `{name}` | `{command(root, name)}` | {manifest[name]['measured']} | {code} |")
-    return TEXT + "\n".join(lines) + "\n"
+        cells = f"`{command(root, name)}` | {manifest[name]['measured']} | {code} |"
+        measured.setdefault(cells, []).append(f"`{name}`")
+    return TEXT + "".join(f"| {', '.join(names)} | {cells}\n" for cells, names in measured.items())
 
 
 def main():
