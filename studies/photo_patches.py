@@ -234,7 +234,6 @@ def _summaries(seeds):
 def tables():
     """The tables of the pages, by the names of their marks."""
     return {
-        "selection": _choice(runner.read_rows(CHOICE)),
         "table": _methods(runner.read_rows(ROWS), [*UNTRAINED, TRAINED], COLUMNS),
         "stereo": _methods(runner.read_rows(PAIR), [CORRELATION, TRAINED], STEREO),
     }
@@ -253,19 +252,6 @@ def _summary(row):
 
 def _cell(rows, key):
     return runner.share(rows, key) if len(rows) > 1 else f"{runner.mean_of(rows, key):.1f}"
-
-
-def _choice(rows):
-    """The trials: settings, scores, time."""
-    body = [[_settings(row), *(_cell([row], key) for key in COLUMNS), f"{row['core_seconds']:.0f}"] for row in rows]
-    head = ["", *COLUMNS.values(), "core seconds"]
-    return runner.markdown(head, body, texts=(0,))
-
-
-def _settings(row):
-    """What differs between trials, in words."""
-    pixels = "gray" if row["gray"] == "True" else "color"
-    return f"{pixels}, {row['steps']:.0f} batches of {row['classes_per_batch']:.0f} places"
 
 
 def filled(text):

@@ -229,7 +229,6 @@ def tables():
     """The tables of the page, by the names of their marks."""
     return {
         "frozen": frozen_table(runner.read_rows(FROZEN)),
-        "selection": selection_table(runner.read_rows(CHOICE)),
         "table": starts_table(runner.read_rows(ROWS), runner.read_rows(photo_patches.ROWS)),
         "precision": precision_table(runner.read_rows(PRECISION)),
     }
@@ -238,12 +237,6 @@ def tables():
 def frozen_table(rows):
     """Scores of features without training, on the validation photographs."""
     return runner.markdown(["", *COLUMNS.values()], [[row["features"], *_cells([row])] for row in rows], texts=(0,))
-
-
-def selection_table(rows):
-    """The trials: their settings, their scores on the validation photographs, their time."""
-    body = [[_settings(row), *_cells([row]), f"{row['core_seconds']:.0f}"] for row in rows]
-    return runner.markdown(["", *COLUMNS.values(), "core seconds"], body, texts=(0,))
 
 
 def starts_table(rows, earlier):
@@ -281,17 +274,6 @@ def _cells(rows, prefix=""):
     """Scores in percent, with the standard deviation of several seeds."""
     one = runner.mean_of if len(rows) == 1 else runner.share
     return [f"{one(rows, f'{prefix}{key}'):.1f}" if len(rows) == 1 else one(rows, f"{prefix}{key}") for key in COLUMNS]
-
-
-def _settings(row):
-    """The settings of a trial that differ between trials, in words."""
-    words = [start_of(row)]
-    if row["layer"]:
-        words += [f"up to {row['layer'].removesuffix('.add')}", f"{row['side']:.0f} pixels"]
-        words += ["color"] * (row["color"] == "True")
-        words += ["frozen averages"] * (row["freeze_batch_norm"] == "True")
-        words += [f"decay {row['decay']:g}"] * (row["decay"] != 1)
-    return ", ".join([*words, f"rate {row['learning_rate']:g}", f"{row['steps']:.0f} steps"])
 
 
 def filled(text):
