@@ -226,17 +226,8 @@ def precision_rows(results, tested, search):
 
 
 def tables():
-    """The tables of the page, by the names of their marks."""
-    return {
-        "frozen": frozen_table(runner.read_rows(FROZEN)),
-        "table": starts_table(runner.read_rows(ROWS), runner.read_rows(photo_patches.ROWS)),
-        "precision": precision_table(runner.read_rows(PRECISION)),
-    }
-
-
-def frozen_table(rows):
-    """Scores of features without training, on the validation photographs."""
-    return runner.markdown(["", *COLUMNS.values()], [[row["features"], *_cells([row])] for row in rows], texts=(0,))
+    """The table of the page, by the name of its mark."""
+    return {"table": starts_table(runner.read_rows(ROWS), runner.read_rows(photo_patches.ROWS))}
 
 
 def starts_table(rows, earlier):
@@ -259,21 +250,9 @@ def _effort(seeds):
     return f"{seeds[0]['steps']:,.0f}", f"{statistics.mean(row['core_seconds'] for row in seeds):.0f}"
 
 
-def precision_table(rows):
-    """What int8 costs: scores on the test photographs, size and time of the search."""
-    body = []
-    for start in STARTS:
-        for precision in PRECISIONS:
-            seeds = runner.where(rows, start=start, precision=precision)
-            megabytes, milliseconds = (statistics.mean(row[key] for row in seeds) for key in ("bytes", "milliseconds"))
-            body.append([start, precision, *_cells(seeds), f"{megabytes / 1e6:.2f}", f"{milliseconds:.2f}"])
-    return runner.markdown(["start", "vectors", *COLUMNS.values(), "MB", "ms"], body, texts=(0, 1))
-
-
 def _cells(rows, prefix=""):
-    """Scores in percent, with the standard deviation of several seeds."""
-    one = runner.mean_of if len(rows) == 1 else runner.share
-    return [f"{one(rows, f'{prefix}{key}'):.1f}" if len(rows) == 1 else one(rows, f"{prefix}{key}") for key in COLUMNS]
+    """Scores in percent, with their standard deviation."""
+    return [runner.share(rows, f"{prefix}{key}") for key in COLUMNS]
 
 
 def filled(text):
