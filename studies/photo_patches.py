@@ -102,7 +102,7 @@ def batches(run, part):
     """Batches of four views of each place, all in the same orientation."""
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=run.classes_per_batch, examples_per_class=4, seed=run.seed)
     drawn = sampler.batches(part).enumerate()
-    turned = functools.partial(tfdml.datasets.turned_classes, examples_per_class=4)
+    turned = functools.partial(tfdml.datasets.rotated_classes, examples_per_class=4)
     return drawn.map(lambda step, batch: (turned(batch[0], (run.seed, step)), batch[1]))
 
 

@@ -3,8 +3,8 @@
 from tfdml.cleaning.augmented_copies import COPIES
 from tfdml.cleaning.calibration import score_copies
 from tfdml.cleaning.clean import clean
+from tfdml.cleaning.copy_network import copy_network
 from tfdml.cleaning.findings import write_report
-from tfdml.cleaning.network import copy_network
 
 __all__ = [
     "COPIES",

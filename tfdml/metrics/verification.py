@@ -29,7 +29,7 @@ class Roc(NamedTuple):
 
 
 class FoldDecisions(NamedTuple):
-    """Decisions on the pairs of each fold, see `verification_folds`."""
+    """Decisions on the pairs of each fold, see `fold_accuracy`."""
 
     folds: np.ndarray
     thresholds: np.ndarray
@@ -54,7 +54,7 @@ def verification(
     * tar@far=x: the largest tar of a threshold with far <= x.
     * fpr95: far at the highest threshold with tar >= 0.95.
 
-    See also: `verification_folds` for the thresholds and accuracies; `calibrated_threshold` for one to use.
+    See also: `fold_accuracy` for the thresholds and accuracies; `calibrated_threshold` for one to use.
 
     Example: of two matched pairs with scores 4 and 2, and two mismatched ones with 3 and 1, three of four comparisons
     are won.
@@ -83,7 +83,7 @@ def verification(
     Image Descriptors, PAMI 2011 (error at 95% recall).
     """
     values, is_same = _as_pairs(scores, same)
-    accuracies = verification_folds(values, is_same, folds).accuracies
+    accuracies = fold_accuracy(values, is_same, folds).accuracies
     rates = as_rates(far)
     curve = _roc(values, is_same)
     return {
@@ -96,12 +96,12 @@ def verification(
     }
 
 
-def verification_folds(scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.ArrayLike | None = None) -> FoldDecisions:
+def fold_accuracy(scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.ArrayLike | None = None) -> FoldDecisions:
     """The thresholds and accuracies behind `accuracy` of `verification`, fold by fold.
 
     Example: each fold is decided by the threshold halfway between the scores of the other one.
 
-        >>> decisions = tfdml.metrics.verification_folds([5, 1, 6, 4], [1, 0, 1, 0], [0, 0, 1, 1])
+        >>> decisions = tfdml.metrics.fold_accuracy([5, 1, 6, 4], [1, 0, 1, 0], [0, 0, 1, 1])
         >>> decisions.thresholds, decisions.accuracies
         (array([5., 3.]), array([1. , 0.5]))
 

@@ -145,18 +145,18 @@ def compose(*augmentations: Callable[..., Any]) -> Callable[..., Any]:
     return augment
 
 
-def turned_classes(images: "tf.Tensor", seed: "tf.Tensor", *, examples_per_class: int) -> "tf.Tensor":
+def rotated_classes(images: "tf.Tensor", seed: "tf.Tensor", *, examples_per_class: int) -> "tf.Tensor":
     """Each class of a batch in one of the eight flips and quarter turns of a square, the same for all its examples.
 
     A turned class is another class where orientation tells classes apart, as it does for patches of photographs.
 
-        batches = sampler.batches(train).enumerate()
-        batches = batches.map(lambda step, batch: (turned_classes(batch[0], (0, step), examples_per_class=4), batch[1]))
+        rotated = lambda step, batch: (rotated_classes(batch[0], (0, step), examples_per_class=4), batch[1])
+        batches = sampler.batches(train).enumerate().map(rotated)
 
     Example: two classes with two equal examples each.
 
         >>> images = np.tile(np.arange(4).reshape(1, 2, 2, 1), (4, 1, 1, 1))
-        >>> turned = tfdml.datasets.turned_classes(images, (0, 1), examples_per_class=2).numpy()[..., 0]
+        >>> turned = tfdml.datasets.rotated_classes(images, (0, 1), examples_per_class=2).numpy()[..., 0]
         >>> turned[0], turned[2]
         (array([[2, 3],
                [0, 1]]), array([[1, 3],

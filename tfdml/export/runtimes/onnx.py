@@ -8,7 +8,7 @@ import numpy as np
 
 from tfdml._core.checks import require, require_whole
 from tfdml._core.optional import optional_import
-from tfdml.export.runtimes.pixels import PixelModel, RuntimeOptions, pixel_model, runtime_folder
+from tfdml.export.runtimes.pixel_model import PixelModel, RuntimeOptions, pixel_model, runtime_folder
 from tfdml.typing import FilePath
 
 FILE = "model.onnx"

@@ -7,7 +7,7 @@ import keras
 
 from tfdml._core.optional import optional_import
 from tfdml.export.runtimes.onnx import OPSETS, onnx_bytes
-from tfdml.export.runtimes.pixels import RuntimeOptions, pixel_model, runtime_folder
+from tfdml.export.runtimes.pixel_model import RuntimeOptions, pixel_model, runtime_folder
 from tfdml.typing import FilePath
 
 FILE = "model.xml"

@@ -10,7 +10,7 @@ import keras
 from tfdml._core.checks import require
 from tfdml._core.pages import style_sheet
 from tfdml.export.runtimes.onnx import FILE, OPSETS, onnx_bytes
-from tfdml.export.runtimes.pixels import RuntimeOptions, pixel_model, runtime_folder
+from tfdml.export.runtimes.pixel_model import RuntimeOptions, pixel_model, runtime_folder
 from tfdml.typing import FilePath
 
 SCRIPTS = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import as_ids, is_labeled_set, require
-from tfdml.datasets.loading import on_host
+from tfdml.datasets.streams import on_host
 from tfdml.pairs import Pairs, even_against_odd, labeled_pairs, triplet_rows
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.random_access import part_of_batch
