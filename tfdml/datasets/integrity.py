@@ -151,7 +151,7 @@ def _examine(labeled_set, read_record, load, row):
 
 
 def _is_transparent(labeled_set, key):
-    """Whether `load` is a `Preprocessing` that drops the alpha of a file, or of pixels, which is not opaque."""
+    """Whether `load` is a `Preprocessing` that drops an alpha, of a file or of pixels, that is not opaque."""
     load = getattr(labeled_set.load, "__self__", labeled_set.load)
     if getattr(load, "background", 0) is not None:
         return False

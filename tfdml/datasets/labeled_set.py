@@ -156,7 +156,7 @@ class LabeledSet:
         return np.concatenate([np.asarray(examples) for examples, _ in self.batches()])
 
     def take(self, rows: np.ndarray | Sequence[int] | slice) -> Self:
-        """The set of some examples, with the same classes, without a protocol, which is for numbers of the whole set.
+        """The set of some examples, with the same classes and without a protocol: that is for numbers of the whole set.
 
         `rows` are row numbers, in the order of the new set, a slice, or `(n,)` bool.
         """
@@ -267,9 +267,9 @@ class LabeledSet:
         samplers and `batches` read the rows of a batch when they need them. Subsets and splits share it.
 
         A cache of this set is used if files, images, boxes and settings of `load` are the same, as in `fingerprint`,
-        some examples, loaded again, are equal, and its files have the checksums in `SHA256SUMS`, which only this call
-        compares. Any other cache, also a damaged one, is replaced, with a warning. The folder is written in one step,
-        also if several processes do it.
+        some examples, loaded again, are equal, and its files have the checksums in `SHA256SUMS`; only this call
+        compares them. Any other cache, also a damaged one, is replaced, with a warning. The folder is written in one
+        step, also if several processes do it.
 
         Args:
             path: a new folder, or one that holds a cache. Each part of a data set needs its own.
@@ -280,7 +280,7 @@ class LabeledSet:
             The set with a memory map as `images`, and without `paths`, `source`, `load` and `boxes`.
 
         Raises:
-            FileExistsError: a folder with other files, which are not changed; the first one is named.
+            FileExistsError: a folder with other files; they stay unchanged; the first one is named.
             ValueError: a set without examples, or examples that are not arrays of numbers.
             tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names; see `check_files`.
         """

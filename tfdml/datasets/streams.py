@@ -26,7 +26,7 @@ _BATCHES_AHEAD = 2  # of a set that is read in order
 
 
 def on_host(data: Any) -> Any:
-    """Arrays as tensors in main memory, which graphs refer to without a copy; nesting follows `tf.data`."""
+    """Arrays as tensors in main memory; graphs refer to them without a copy; nesting follows `tf.data`."""
     with tf.device("CPU:0"):
         return tf.data.Dataset.from_tensors(data).get_single_element()
 
@@ -39,7 +39,7 @@ def is_source(data: Any) -> bool:
 
 
 def arrays(data: Any, length: int) -> Any:
-    """`data` as tensors `(length, ...)`, which `gather` takes; memory maps as `OnDisk`."""
+    """`data` as tensors `(length, ...)` for `gather`; memory maps as `OnDisk`."""
     if is_on_disk(data):
         _require_rows(data.shape, length)
         return OnDisk(data)
@@ -336,7 +336,7 @@ def _shapes(example):
 
 
 class _Source:
-    """Records of a source, which have the structure of its first record, and its shapes if `fixed`, else its axes.
+    """Records of a source, with the structure of its first record, and its shapes if `fixed`, else its axes.
 
     A lock is held while the source is read: batches are loaded at the same time, and few sources are thread-safe.
     """

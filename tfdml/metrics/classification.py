@@ -91,7 +91,7 @@ def knn_accuracy(
     the gallery. Without `gallery`, every row is a query against all other rows (leave-one-out). Queries of a class
     without an item in their gallery are excluded and counted. With `k=1` the accuracy is the Recall@1 of `retrieval`.
 
-    Example: the three others of a query are one of its class and two of the other class, which outvote it.
+    Example: of the three others of a query, one has its class, and two of the other class outvote it.
 
         >>> x = np.array([[0.0], [1.0], [10.0], [11.0]])
         >>> [tfdml.metrics.knn_accuracy(x, [0, 0, 1, 1], k=k)["accuracy"] for k in (1, 2, 3)]

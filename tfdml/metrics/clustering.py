@@ -32,7 +32,7 @@ def clustering(
 ) -> dict[str, Any]:
     """`clustering_scores` of k-means with as many clusters as classes.
 
-    Example: k-means finds rows 0, 1 and rows 2, 3, which are the classes.
+    Example: k-means finds the classes, rows 0, 1 and rows 2, 3.
 
         >>> x = np.array([[1.0, 0.0], [0.96, 0.28], [0.0, 1.0], [0.28, 0.96]])
         >>> numbers = tfdml.metrics.clustering(x, [0, 0, 1, 1])
@@ -46,7 +46,7 @@ def clustering(
         restarts: number of runs of k-means from other starts; the one with the smallest inertia counts.
         mini_batch: True for mini-batch k-means, False for k-means; None: mini-batch above 2,000,000,000 examples times
             classes. Where classes are small, mini-batch k-means finds worse clusters: do not compare it with k-means.
-        metric: "cosine", which normalizes the embeddings, or "euclidean".
+        metric: "cosine" (normalizes the embeddings) or "euclidean".
 
     Returns:
         dict of floats `nmi`, `ami` and `f1`, and of the settings: integers `clusters`, `seed` and `restarts`, and

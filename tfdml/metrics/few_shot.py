@@ -37,8 +37,8 @@ def few_shot(
         interval = 1.96 * sample standard deviation over episodes / sqrt(episodes)
 
     With `groups`, support and queries of a class are apart: its support comes from one of its groups, drawn with equal
-    probabilities from those with K examples that leave Q examples outside, and its queries from its other groups. They
-    may have the group of the support of another class, which is the harder case.
+    probabilities from those with K examples that leave Q examples outside, and its queries from its other groups. The
+    harder case is allowed: a query may have the group of the support of another class.
 
     The interval covers the draw of episodes for one model. It does not cover the training seed or the choice of
     classes: report several seeds as well.
@@ -57,8 +57,8 @@ def few_shot(
         queries: Q, queries per class.
         episodes: number of episodes, at least 2.
         seed: seed of the draws, 0 or more; the same seed gives the same episodes.
-        groups: `(n,)` integers, such as typeface, writer, camera or session, which the support and the queries of a
-            class do not share; None for no such condition.
+        groups: `(n,)` integers, such as typeface, writer, camera or session; the support and the queries of a class
+            never share one; None for no such condition.
         metric: "euclidean", as in prototypical networks, or "cosine": embeddings are normalized here, and compared with
             the direction of the prototype.
         per_episode: return the accuracy of each episode instead of the mean. Models with the same labels, groups and

@@ -52,8 +52,9 @@ def reidentification(
         cameras: `(queries,)` integers.
         scores: `(queries, items)` floats of any model in place of embeddings, larger for nearer items. Equal ones are
             in the order of the gallery.
-        neighbors: whole rankings in place of embeddings, such as those of `tfdml.search.rerank`: `(queries, items)` row
-            numbers of the gallery, nearest first. A query that is an item of the gallery ignores itself.
+        neighbors: whole rankings in place of embeddings, such as the output of `tfdml.search.rerank`:
+            `(queries, items)` row numbers of the gallery, nearest first. A query that is an item of the gallery ignores
+            itself.
         gallery: `(items, dim)` floats to search in; None: every row is a query against all other rows.
         gallery_labels, gallery_cameras: `(items,)` integers, with `gallery`, `scores` or `neighbors`.
         k: ranks of cmc@k, an integer or several; None: 1, 5 and 10, as far as a query has candidates.

@@ -77,7 +77,7 @@ class KReciprocalReranking:
         Args:
             queries: `(queries, dim)` floats.
             gallery: `(items, dim)` floats; None: the queries are the gallery.
-            metric: "cosine", which normalizes the vectors, or "euclidean".
+            metric: "cosine" (normalizes the vectors) or "euclidean".
             max_bytes: about the bytes of the blocks, in addition to the sparse encodings.
 
         Yields:

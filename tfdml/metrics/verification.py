@@ -111,7 +111,7 @@ def fold_accuracy(scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.ArrayLi
     Returns:
         A record of arrays: `folds`, `(f,)` int64, the ids of the folds, rising; `thresholds`, `(f,)` float64, the best
         one on all other folds; `accuracies`, `(f,)` float64, the fraction of correct decisions; and `accepted`,
-        `(pairs,)` booleans, which is wrong where it differs from `same`.
+        `(pairs,)` booleans, wrong where they differ from `same`.
     """
     values, is_same = _as_pairs(scores, same)
     ids, fold_of_pair = np.unique(_as_folds(folds, is_same), return_inverse=True)
@@ -180,8 +180,8 @@ def calibrated_threshold(
 ) -> float:
     """The threshold that reaches a rate on validation pairs. Two examples match if their score is at least this.
 
-    * precision: the lowest threshold from which at least this share of the accepted pairs are matched. It depends on
-      the share of matched pairs, which must be the same in use.
+    * precision: the lowest threshold that leaves at least this share of matched pairs among the accepted ones. It
+      depends on the share of matched pairs: this must be the same in use.
     * far: the lowest threshold that accepts at most this share of the mismatched pairs.
     * frr: the highest threshold that rejects at most this share of the matched pairs.
 

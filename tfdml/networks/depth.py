@@ -13,7 +13,7 @@ _NORMALIZATIONS = (layers.BatchNormalization, layers.LayerNormalization, layers.
 
 
 def freeze(model: keras.Model, until: str | float = 1.0) -> None:
-    """Freeze the first layers of a network: their weights and averages stay as they are in training.
+    """Freeze the first layers of a network: training does not change their weights and averages.
 
     Depth is counted in steps. A step is a block, whose layers share a name up to its number, as in
     `keras.applications`, KerasHub and tfdml ("block1a_expand_conv", "transformer_block_1", "blocks.0.depthwise_conv"),
@@ -63,7 +63,7 @@ def unfreeze(model: keras.Model) -> None:
 
 
 def set_own_trainable(layer: keras.layers.Layer, trainable: bool) -> None:
-    """Train or freeze the variables of a layer, but not those of its inner layers."""
+    """Train or freeze the variables of a layer, but not of its inner layers."""
     for variable in layer._trainable_variables:
         variable.trainable = trainable
 

@@ -105,8 +105,8 @@ def add_lora(model: keras.Model, rank: int = 8, *, alpha: float | None = None) -
         [(6, 1), (1, 4)]
 
     Args:
-        model: the layer "backbone" of an `EmbeddingModel` of `from_backbone` is adapted, and the head is trained as it
-            is; of `TwoTowers`, the same in each tower; any other model is adapted as a whole. It is changed in place.
+        model: `add_lora` adapts the layer "backbone" of an `EmbeddingModel` of `from_backbone`; the head trains in
+            full; of `TwoTowers`, the same in each tower; any other model is adapted as a whole. It is changed in place.
         rank, alpha: rows of A and columns of B, and scale of the update; None for `rank`, a scale of 1.
 
     Returns:

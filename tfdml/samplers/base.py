@@ -210,9 +210,9 @@ class Sampler:
 
         Args:
             data: a labeled set of `tfdml.datasets`, with its labels and its way to load an example. Examples without a
-                label are left out, with a warning: row numbers are those of `data.labeled`. Or an array
-                `(examples, ...)`, or a tuple or dict of such arrays; with `load`, the keys of the examples. Or any
-                object with `len(source)` and `source[row]`, and perhaps `source.__getitems__(rows)`, that returns
+                label are left out, with a warning: row numbers refer to `data.labeled`. Or an array `(examples, ...)`,
+                or a tuple or dict of such arrays; with `load`, the keys of the examples. Or any object with
+                `len(source)` and `source[row]`, and perhaps `source.__getitems__(rows)`, that returns
                 records: arrays, numbers, text, or tuples and dicts of these, all of one structure.
             labels: `(examples,)` or `(examples, 1)` integer class ids; left out where `data` is a labeled set.
             load: a TensorFlow function of one key or record that returns one example, all of one shape. Rows are loaded

@@ -60,7 +60,7 @@ class IndexSource:
         return tf.nest.map_structure(lambda rows: rows[row][self._part], self._drawn(block))
 
     def step(self, t: int) -> int:
-        """The step of the sampler at which batch t is drawn."""
+        """The step of the sampler for batch t."""
         return (self.options["start"] + t) * self.options["num_shards"] + self.options["shard_index"]
 
     def _draw(self, block):
@@ -188,13 +188,13 @@ def _without_gpu(worker, workers):
 
 
 def _arrays(data, length):
-    """The data as arrays; the checks are those of `Sampler.batches`."""
+    """The data as arrays; with the checks of `Sampler.batches`."""
     streams.arrays(data, length)
     return tf.nest.map_structure(lambda array: array if isinstance(array, np.memmap) else np.asarray(array), data)
 
 
 def _by_file(array):
-    """A memory map as its file, type, offset and shape; any other array as it is."""
+    """A memory map as its file, type, offset and shape; any other array unchanged."""
     if isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap):
         return functools.partial(np.memmap, array.filename, array.dtype, "r", array.offset, array.shape)
     return array

@@ -50,8 +50,8 @@ def load(name: FilePath, *, root: FilePath | None = None) -> keras.Model:
             cache: `zoo` in `TFDML_CACHE`, else in `tfdml` in `XDG_CACHE_HOME` or `~/.cache`.
 
     Raises:
-        ValueError: there is no such entry, or several packages have one; a file of the entry, which the message names,
-            is changed, missing, not listed or unreadable.
+        ValueError: there is no such entry, or several packages have one; a file of the entry is changed, missing, not
+        listed or unreadable; the message names it.
     """
     return opened(undamaged_folder_of(name, root))[0]
 
@@ -80,8 +80,8 @@ def card(name: FilePath, *, root: FilePath | None = None) -> Card:
 def check(name: FilePath, *, root: FilePath | None = None) -> tuple[str, ...]:
     """Compare the files of an entry with its `SHA256SUMS`.
 
-    Checksums find damage; they do not prove who wrote an entry. The index of a run changes: it has its own checksums,
-    which `tfdml.search.load` compares.
+    Checksums find damage; they do not prove who wrote an entry. The index of a run changes: `tfdml.search.load`
+    compares its own checksums.
 
     Example: an entry with a changed file.
 

@@ -16,7 +16,7 @@ from tfdml.zoo.publishing import entry_files, entry_path
 
 
 def push(repo_id: str, *, root: FilePath | None = None, private: bool | None = None) -> str:
-    """Upload an entry to a repository of Hugging Face, which has its name.
+    """Upload an entry to a repository of Hugging Face of its name.
 
         tfdml.zoo.push("user/glyphs-small")
 
@@ -92,7 +92,7 @@ def _snapshot(download, repo_id, revision):
 
 
 def _copy_listed(source, target):
-    """Copy the checksums of an entry, and those of the files that they list which are there."""
+    """Copy the checksums of an entry, and the listed files that are there."""
     for name in (SUMS, *parsed((source / SUMS).read_bytes())):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         if (source / name).is_file():

@@ -77,7 +77,7 @@ def list_models(root: FilePath | None = None) -> Listing:
         is the card of another entry, and a name in several packages, are in `unreadable`, with the reason.
 
     Raises:
-        ValueError: there is no such folder, and no package with models; or a URL, which has no list.
+        ValueError: there is no such folder, and no package with models; or a URL, although it has no list.
     """
     require(not is_url(root), f"root={root!r}", "a folder with entries; a URL has no list")
     roots = roots_of(root)

@@ -54,7 +54,7 @@ def roots_of(root: FilePath | None) -> list[Path]:
 
 
 def _package_folder(entry_point):
-    """The folder of a package, which is not imported; None, with a warning, if there is no such package."""
+    """The folder of a package, without an import; None, with a warning, if there is no such package."""
     package, name = entry_point.value, entry_point.dist.name
     spec = importlib.util.find_spec(package) if package.isidentifier() else None  # a dot would import the package
     if spec is None or not spec.submodule_search_locations:
@@ -75,7 +75,7 @@ def entry_folders(roots: list[Path]) -> dict[str, list[Path]]:
 
 
 def folders_named(name: str, roots: list[Path]) -> list[Path]:
-    """Folders of the entries of a name: in the first root, else in the other roots, which are packages."""
+    """Folders of the entries of a name: in the first root, else in the other roots, the packages."""
     first, *others = [root / name for root in roots]
     return [first] if _is_entry(first) else [folder for folder in others if _is_entry(folder)]
 
@@ -135,7 +135,7 @@ def _download_to(folder, url):
 
 
 def require_undamaged(folder: Path, origin: str, advice: str) -> None:
-    """Raise a ValueError that names the origin of a download, unless its files are those of its checksums."""
+    """Raise a ValueError that names the origin of a download, unless its files match its checksums."""
     damage = damage_of(folder)
     require(not damage, f"{origin} with {'; '.join(damage)}", f"the files of its SHA256SUMS. {advice}")
 

@@ -52,7 +52,7 @@ def save(
     renamed, so `root/name` is a complete entry at all times. Then the table in `root/README.md` is written. If float16
     holds all weights exactly, `1` and `model.keras` store them so, and the network computes with float32 as before.
 
-    See also: `push`, which uploads an entry, and `tfdml.export.saved_model` for a model without a card.
+    See also: `push` to upload an entry, and `tfdml.export.saved_model` for a model without a card.
 
     Example: a network that averages the quarters of an image, on four images of two classes.
 
@@ -168,6 +168,6 @@ def bare(model: keras.Model) -> keras.Model:
 
 
 def file_sizes(folder: Path) -> dict[str, int]:
-    """Bytes of the files of a folder by relative name, without the index of a run, which changes."""
+    """Bytes of the files of a folder by relative name, without the index of a run, because it changes."""
     files = [file.relative_to(folder) for file in sorted(folder.rglob("*")) if file.is_file()]
     return {file.as_posix(): (folder / file).stat().st_size for file in files if file.parts[0] not in APART}

@@ -134,7 +134,7 @@ def compose(*augmentations: Callable[..., Any]) -> Callable[..., Any]:
         *augmentations: functions of an example and a seed.
 
     Returns:
-        Function of an example and a seed `(2,)`; without augmentations, the example as it is.
+        Function of an example and a seed `(2,)`; without augmentations, the example itself.
     """
 
     def augment(example: Any, seed: "tf.Tensor") -> Any:

@@ -230,7 +230,7 @@ def _ends_gray(image):
 def load_one(load: Callable[..., tuple[tf.Tensor, tf.Tensor]]) -> Callable[..., tuple[np.ndarray, str]]:
     """Function of the content of a file, and of a box `(4,)` or none, that returns pixels and a reason; no graph.
 
-    `load` is as in `load_batch`. Threads may call the function at the same time, which is faster than `load_batch`.
+    `load` is as in `load_batch`. Threads may call the function at the same time; this is faster than `load_batch`.
     """
     loaded = tf.function(load, autograph=False)
 

@@ -52,8 +52,8 @@ def cut(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The reason for no pixels, empty for none, and the pixels that a box `(4,)` touches, or the whole image.
 
-    The box of a query, which nobody has checked, may exceed the image by one pixel, and may not lie within the unit
-    square, where it would be shares of the image (`is_in_one_pixel`).
+    The box of a query is unchecked. It may exceed the image by one pixel, but may not lie within the unit square, where
+    it looks normalized (`is_in_one_pixel`).
     """
     sides = tf.cast(tf.shape(image)[:2], tf.float64)
     box = tf.cast(tf.ensure_shape(box, (4,)), tf.float64)

@@ -123,8 +123,8 @@ def jpeg_end(positions, codes):
 def _scans(data, frame):
     """Positions of the scans before the first end mark, and whether this is the one where decoders end.
 
-    An end mark inside a segment, which decoders skip, would hide the scans after it. Where the frame header is not
-    found, the scans of the whole file are counted.
+    Decoders skip segments: an end mark inside one would hide the scans after it. Where the frame header is not found,
+    the scans of the whole file are counted.
     """
     positions, codes = jpeg_markers(data, frame)
     end = tf.where(frame < 0, size_of(data), jpeg_end(positions, codes))
@@ -144,7 +144,7 @@ def _are_all(data, frame, scans):
 
 
 def gif(file, data):
-    """The size of the first frame, which is decoded without the surrounding screen.
+    """The size of the first frame: it is decoded without the surrounding screen.
 
     A single loop visits blocks and the smaller blocks of their chains, so that the number of its steps is bounded.
     """

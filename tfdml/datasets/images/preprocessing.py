@@ -36,7 +36,7 @@ class Preprocessing(Settings):
 
     Alpha is dropped unless there is a `background`; 16-bit samples are reduced to their upper 8 bits; palettes, gray
     and CMYK are converted to RGB; color profiles are ignored. Only the first frame of an animation is read. A truncated
-    file is an error, including a truncated JPEG to which an end mark was added, unless only its last block of pixels or
+    file is an error, including a truncated JPEG with an added end mark, unless only its last block of pixels or
     complete scans of a progressive file are missing. A JPEG of more than 32 scans is an error: a small file of
     thousands would take minutes.
 

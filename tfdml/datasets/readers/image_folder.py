@@ -61,9 +61,9 @@ def folder(
     Blanks around the name of a folder and its spelling in Unicode do not count: folders that differ in nothing else are
     one class. A warning names classes that differ in upper and lower case only.
 
-    Images beside the class folders, and those of a folder without subfolders, have no label: they come last, with the
-    label -1, as do those of the folders that `unlabelled` names. A folder whose subfolders are splits of classes, such
-    as train and test, needs `splits`.
+    Images beside the class folders, or in a folder without subfolders, have no label: they come last, with the label
+    -1, as do images of the folders that `unlabelled` names. A folder whose subfolders are splits of classes, such as
+    train and test, needs `splits`.
 
     Splits with a class in common have the same labels and the `class_names` of all their classes. A split that has
     no class in common with another has its own. `tfdml.datasets.require_disjoint` checks that there are none.

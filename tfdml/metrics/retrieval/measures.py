@@ -78,7 +78,7 @@ def last_of(cutoffs: Sequence[Cutoff]) -> int:
 
 
 def depth_of(cutoffs: Sequence[Cutoff]) -> int:
-    """The number of first places of which all relevant items are needed, at least 1; recall@k needs the best one."""
+    """The number of first places whose relevant items are all needed, at least 1; recall@k needs the best one."""
     return max((cutoff.k for cutoff in cutoffs if cutoff.measure != "recall"), default=1)
 
 

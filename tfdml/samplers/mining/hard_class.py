@@ -121,9 +121,9 @@ class HardClassSampler(ClassBalancedSampler):
 
     Args:
         classes_per_batch, examples_per_class, short_classes: as in `GroupSampler`.
-        centers: `ClassCenters`, which may contain more classes than the labels.
-        candidates: number of classes, including the first, from which a batch is selected: `classes_per_batch` gives
-            uniform classes, larger numbers give harder batches. By default 10 times as many, or all.
+        centers: `ClassCenters` of at least the classes of the labels.
+        candidates: number of candidate classes of a batch, including the first: `classes_per_batch` gives uniform
+            classes, larger numbers give harder batches. By default 10 times as many, or all.
 
     Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016, section 3.2.2. There
     a class is represented by one or two current examples; here by its center, refreshed periodically.

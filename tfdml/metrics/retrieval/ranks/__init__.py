@@ -52,7 +52,7 @@ def measure_ranks(measure, scores, relevance, depth, *, max_bytes, row_bytes, th
 
 
 def map_blocks(function, queries, columns, **needs):
-    """Yield the results of `for_blocks`, in the order in which threads finish the blocks."""
+    """Yield the results of `for_blocks`, as threads finish the blocks."""
     results = SimpleQueue()
     for _ in for_blocks(lambda rows, block: results.put(function(rows, block)), queries, columns, **needs):
         yield results.get()

@@ -32,7 +32,7 @@ def _list_scores(tile, offsets, low, is_dense, scratch):
 
 
 def _compare_list(score, row, column, offsets, low, high):
-    """`compare_tile` for listed scores, each of which is compared with all items of its row."""
+    """`compare_tile` for listed scores, each against all items of its row."""
     num_items = (offsets[1:] - offsets[:-1])[row]
     ends = np.cumsum(num_items)
     item = np.arange(num_items.sum()) + np.repeat(offsets[row] - ends + num_items, num_items)
