@@ -11,7 +11,7 @@ _DRAWS = 10_000
 def gradient_variance(
     distances: npt.ArrayLike, *, dim: int = 128, noise: npt.ArrayLike = 0.1, seed: int = 0
 ) -> np.ndarray:
-    """The variance of the direction in which a negative pair is pushed apart, with noise on the anchor.
+    """The variance of the direction that pushes a negative pair apart, with noise on the anchor.
 
     tr Cov[h' / |h'|] = 1 - |E[h' / |h'|]|^2, where h' = (a + z) / |a + z| - n and z ~ N(0, sigma^2 I)
 

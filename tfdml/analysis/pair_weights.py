@@ -170,7 +170,7 @@ def _with_embeddings(source, pairs):
 
 
 def _float64():
-    """A context with float64, which JAX supports only where it is enabled."""
+    """A context with float64: JAX has to enable it."""
     if keras.backend.backend() == "jax":
         import jax
 

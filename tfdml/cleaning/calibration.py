@@ -1,4 +1,4 @@
-"""The similarity from which images are near-duplicates, calibrated on copies of the images themselves."""
+"""The lowest similarity of near-duplicates, calibrated on copies of the images themselves."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -71,7 +71,7 @@ class CopyScores(NamedTuple):
         return {name: scores[is_other].reshape(len(self.rows), -1) for name, scores in self.by_kind.items()}
 
     def calibrated(self, precision: float) -> Calibration:
-        """Choose from which score on two images are near-duplicates.
+        """Choose the lowest score of two near-duplicates.
 
         The pair of a copy and its original is right, and every other pair is wrong. Images that are as similar to the
         original as the median copy, or register as 90% of the copies do, are duplicates that the set has already: they
@@ -232,7 +232,7 @@ def _between_originals(scores, thumbnail_of):
 
 
 def _alike(matched, is_verified):
-    """The score from which images are duplicates already; inf for none.
+    """The lowest score of images that are duplicates already; inf for none.
 
     Of verified ones, an original counts that half of its copies find: near-duplicates may hide it from the others.
     """

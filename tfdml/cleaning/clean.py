@@ -60,7 +60,7 @@ def clean(
 
     Embeddings are centered on their mean, but for outliers: without what all images have in common, each is far from
     the others. Near-duplicates are chosen among the nearest neighbors by a registration of their pixels (`register`);
-    with a similarity or without `verify`, by the cosine similarity alone. Each image is decoded once, those of the
+    with a similarity or without `verify`, by the cosine similarity alone. Each image is decoded once, an image of the
     calibration twice. Memory holds all embeddings and, for the registration, 16 kB per image. Where the calibration
     cannot tell copies from other images, the result says so, and only equal images are listed.
 
@@ -78,8 +78,8 @@ def clean(
     Args:
         model: model of the images, such as `copy_network()`; labels and outliers are judged by it, too.
         data: a labeled set, or labeled sets by name.
-        similarity: cosine similarity of near-duplicates, which are not verified then; None: calibrated on known copies,
-            see `score_copies`.
+        similarity: cosine similarity of near-duplicates, without verification; None: calibrated on known copies, see
+            `score_copies`.
         precision: of the pairs, for the calibration.
         sample: number of images that are copied for the calibration.
         verify: whether near-duplicates are verified by their pixels.
@@ -87,8 +87,8 @@ def clean(
             None: from 50,000 images on.
         seed: of the calibration and the search.
         batch_size: number of images embedded at the same time.
-        cache: folder to which embeddings are written every 16 batches, and from which the same call resumes. It stays.
-            Damaged embeddings, and those of other files, models or batch sizes, are replaced with a warning.
+        cache: folder for embeddings, written every 16 batches; the same call resumes from it. It stays. Damaged
+            embeddings, and embeddings of other files, models or batch sizes, are replaced with a warning.
 
     Returns:
         A record that prints as a summary: `listed`, findings with the fields `kind` ("leak", "duplicate", "label",
@@ -297,7 +297,7 @@ def _outliers(images, rows, is_telling):
 
 
 def _limits(distances, labels, is_telling):
-    """The limit of each image: that of the telling images of its class, or, where they are few, of all."""
+    """The limit of each image: the limit of the telling images of its class, or, where they are few, of all."""
     limits = np.full(len(distances), _limit(distances[is_telling]))
     for label in np.unique(labels):
         is_member = labels == label

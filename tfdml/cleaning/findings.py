@@ -48,7 +48,7 @@ class Finding(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """The result of `tfdml.cleaning.clean`, which describes it; it prints as a summary."""
+    """The result of `tfdml.cleaning.clean` (see there); it prints as a summary."""
 
     listed: tuple[Finding, ...]
     images: int

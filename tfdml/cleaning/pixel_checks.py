@@ -27,7 +27,7 @@ _ALIKE, _AGREEING = 0.98, 0.5  # correlation of 16 x 16 pixels, and agreement of
 
 
 class Described:
-    """The `load` of a set, which also describes an image before it is resized; `__self__` leads to its settings."""
+    """The `load` of a set that also describes an image before resizing; `__self__` leads to its settings."""
 
     def __init__(self, load: Any) -> None:
         self.__self__, self.boxes = load, getattr(load, "boxes", False)
@@ -46,7 +46,7 @@ class Described:
 
 
 class Describing:
-    """A model that appends to each embedding the description of its image, which `Described` made."""
+    """A model that appends to each embedding the description of its image by `Described`."""
 
     def __init__(self, model: Embedder) -> None:
         self.model = model
@@ -73,7 +73,7 @@ def split_descriptions(embeddings: np.ndarray) -> tuple[np.ndarray, list[Thumbna
 
 
 def checksums(sets: Sequence[LabeledSet]) -> list[bytes]:
-    """Checksum of each image as it is stored, file or pixels, and of its box; of records, their numbers."""
+    """Checksum of each stored image, file or pixels, and of its box; of records, their numbers."""
     count = sum(map(len, sets))
     if any(data.source is not None for data in sets):
         return [f"{row} ".encode() for row in range(count)]
@@ -100,7 +100,7 @@ def are_telling(thumbnails: Sequence[Thumbnail], is_ordinary: np.ndarray) -> np.
 
 
 def has_details(image: Thumbnail) -> bool:
-    """Whether an image has details by which a copy of it can be told from others."""
+    """Whether an image has details that tell a copy of it from others."""
     sharp = details(image.gray)
     return agreement(sharp, sharp) > 0
 

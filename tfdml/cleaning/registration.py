@@ -61,7 +61,7 @@ def thumbnail(pixels: np.ndarray) -> Thumbnail:
 
 
 def register(first: np.ndarray, second: np.ndarray) -> Registration:
-    """The place of one image in the other at which their details agree best.
+    """The place of one image in the other where their details agree best.
 
     Both become gray thumbnails of 64 x 64 pixels. Each slides over the other one at 8 scales from 0.5 to 1. It keeps
     its aspect; at the full size, it also takes the aspect of the other image. Both are high-passed and divided by their
@@ -123,7 +123,7 @@ class Templates:
 
 
 class Searched:
-    """An image `(height, width)` in which templates are searched, with what all of them share."""
+    """An image `(height, width)` to search for templates, with what all of them share."""
 
     def __init__(self, image: np.ndarray) -> None:
         self.shape, self.spectrum = image.shape, np.fft.rfft2(image)
@@ -151,7 +151,7 @@ class Searched:
 
 
 class Prepared:
-    """A thumbnail in which others are searched, and which is searched at some sides; the last ones are kept."""
+    """A thumbnail to search for others, and to be searched at some sides; the last ones are kept."""
 
     def __init__(self, image: Thumbnail) -> None:
         self.image, self.details = image, details(image.gray)

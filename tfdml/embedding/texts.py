@@ -37,7 +37,7 @@ class TextModel:
     Args:
         encoder: folder of a BERT that KerasHub reads, such as all-MiniLM-L6-v2: config.json, weights and vocabulary.
         head: a Keras model from these means to `(texts, dim)`; None for the means themselves.
-        fingerprint: of the network of images, which an index compares; None: unknown.
+        fingerprint: of the network of images, for an index to compare; None: unknown.
 
     Raises:
         ImportError: KerasHub is not installed.

@@ -42,7 +42,7 @@ class LoadedModel:
         signatures: its functions by name, such as `signatures["search"](images=images)`, from tensors to a dict of
             tensors; see `saved_model`.
         search: facts about its search, such as `{"vectors": 300, "k": 10, ...}`; None without an index.
-        threshold: similarity from which its signature `match` takes two images for the same; None without one.
+        threshold: lowest similarity of two images that its signature `match` takes for the same; None without one.
         version: number of its folder, such as 3 for "served/products/3"; 1 for a folder without a number.
     """
 

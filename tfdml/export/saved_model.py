@@ -68,7 +68,7 @@ def saved_model(
     `tf.saved_model.load` loads the folder even if neither tfdml nor Keras is installed. `path` holds a complete model
     at all times. Beside the settings named below, `assets.extra` holds the versions of the packages (`versions.json`),
     the `tfdml.models.fingerprint` of model and preprocessing (`fingerprint.json`), facts about the search
-    (`search.json`), a request per signature for a server that loads the model, and `SHA256SUMS`, which `load` checks.
+    (`search.json`), a request per signature for a server that loads the model, and `SHA256SUMS` for `load`.
 
     See also: `onnx`, `openvino`, `litert` and `web` for other runtimes, `next_version` for a server that is running.
 
@@ -93,14 +93,14 @@ def saved_model(
             evaluated with. None: `Preprocessing(size=(height, width), channels=channels)`. Its settings are written to
             `assets.extra/preprocessing.json`. Up to 8 files are decoded at the same time.
         class_names: names of the classes in the order of their labels, written to `assets.extra/class_names.json`.
-        threshold: similarity from which two embeddings match, see `tfdml.metrics.calibrated_threshold`, written to
+        threshold: lowest similarity of two embeddings that match, see `tfdml.metrics.calibrated_threshold`, written to
             `assets.extra/threshold.json`.
         index: a `tfdml.search` index of embeddings of this model, written into the SavedModel; None: no search.
         search: how the graph searches: `ExactSearch()`, `PartitionedSearch()` or `ScannSearch()`, with its settings, or
             by name "exact" (None), "partitioned" or "scann".
         on_error: "error": an invalid image fails its request; "skip": it is skipped and marked. A server that batches
             fails all requests of a batch together, so use "skip" there.
-        assets_extra: files to write into the folder `assets.extra`, which servers ignore: contents by relative name.
+        assets_extra: files to write into the folder `assets.extra`; servers ignore it: contents by relative name.
         other_model: whether to accept an index that states another model.
 
     Raises:
@@ -236,7 +236,7 @@ def _plain(value):
 
 
 def as_export_path(path: FilePath) -> Path:
-    """`path` as a `pathlib.Path` to which a SavedModel can be written without loss of other files."""
+    """`path` as a `pathlib.Path` where a SavedModel fits without loss of other files."""
     path = as_writable_path(path)
     require_replaceable(path, _listed_files)
     return path

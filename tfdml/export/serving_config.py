@@ -55,8 +55,8 @@ def newest_version(path: FilePath) -> Path:
 def write_serving_config(path: FilePath) -> str:
     """Write `models.config` and `batching.config` for TensorFlow Serving.
 
-    `models.config` lists all models `path/NAME/VERSION`. By `batching.config`, which you may edit, the server answers
-    up to 32 images together, of requests that arrive within two milliseconds.
+    `models.config` lists all models `path/NAME/VERSION`. By `batching.config` (you may edit it), the server answers up
+    to 32 images together, of requests that arrive within two milliseconds.
 
     Example:
 

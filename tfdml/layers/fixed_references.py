@@ -57,7 +57,7 @@ class FixedReferences(References):
         return cls(sums / np.bincount(rows)[:, None], classes, **options)
 
     def build(self, labels_shape: Any, embeddings_shape: Any) -> None:
-        """Do nothing: the constructor makes the variable of the references."""
+        """Make the variable of the references, unless the constructor did."""
         if self.vectors is None:
             shape = (len(self.labels), embeddings_shape[-1])
             self.vectors = self.add_weight(shape=shape, initializer="zeros", trainable=False, name="vectors")

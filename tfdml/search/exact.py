@@ -44,7 +44,7 @@ class Exact(Index):
     kind: ClassVar[str] = "exact"
 
     def rebuild(self) -> None:
-        """Join added vectors and drop removed ones, in one segment, which is searched faster than many."""
+        """Join added vectors and drop removed ones, in one segment: it is faster to search than many."""
         self._items = Items((joined(self._items.segments),))
 
     def _neighbors(self, segment, allowed, queries, k):

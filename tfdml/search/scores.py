@@ -28,7 +28,7 @@ def row_chunks(count, dim):
 
 
 def row_products(x, y):
-    """Dot product of each row of x with the same row of y: `(n,)` float64, which depends on these two rows alone.
+    """Dot product of each row of x with the same row of y: `(n,)` float64, depending on these two rows alone.
 
     `np.einsum` and the BLAS add in an order that depends on the position of the row.
     """
@@ -229,7 +229,7 @@ class Scores:
         """The scores of queries with the whole gallery, `(rows, n)` float32.
 
         They equal the scores of `exact` but come from float64 products. Two orders of summation round to the same
-        float32, except for the few sums near the midpoint of two float32 numbers, which `exact` computes.
+        float32, except for the few sums near the midpoint of two float32 numbers: `exact` computes these.
         """
         width = max(1, _TILE // max(self.queries.shape[1], len(out)))
         bounds = 8 * self._rounding(_UNIT64)[rows, None]  # of the float64 sums, squared for euclidean

@@ -50,7 +50,7 @@ def embedding_map(
         'twelve'
 
     Args:
-        embeddings: `(n, dim)`; two columns are drawn as they are.
+        embeddings: `(n, dim)`; two columns are drawn directly.
         data: labeled set or sequence of n examples; None, or examples that are not images: points.
         labels: `(n,)` integer class ids; None: the labels of a labeled set, or one color for all.
         method: "tsne" and "umap" keep neighbors together: sizes of clusters and distances between them mean little.

@@ -1,4 +1,4 @@
-"""Thumbnails of the items of an index: one file of small JPEGs, of which only those that are asked for are read."""
+"""Thumbnails of the items of an index: one file of small JPEGs, read one by one."""
 
 import dataclasses
 import itertools
@@ -71,7 +71,7 @@ def write_thumbnails(
 def change_thumbnails(
     path: FilePath, item_ids: npt.ArrayLike, ids: npt.ArrayLike, data: Examples, versions: Iterable[str | None]
 ) -> None:
-    """Write a file again, in one step: with those of its thumbnails whose ids are `item_ids`, and with new ones."""
+    """Write a file again, in one step: with its thumbnails of `item_ids`, and with new ones."""
     earlier, added = Thumbnails.load(path), np.asarray(ids).tolist()
     replaced = set(added)
     stay = [id for id in np.asarray(item_ids).tolist() if id in earlier and id not in replaced]
@@ -95,7 +95,7 @@ def _write_jpegs(path, ids, jpegs, versions):
 
 
 def _originals(images, size):
-    """A labeled set before its preprocessing, reduced as it is read; any other images."""
+    """A labeled set before its preprocessing, reduced while reading; any other images."""
     has_original = is_labeled_set(images) and hasattr(images.load, "original")
     return dataclasses.replace(images, load=_Original(images.load, size)) if has_original else images
 
@@ -115,7 +115,7 @@ class _Original:
 
 
 class Thumbnails(Mapping[Any, bytes]):
-    """Thumbnails by id: a mapping to the bytes of a JPEG, which are read from the file when they are asked for.
+    """Thumbnails by id: a mapping to the bytes of a JPEG, read from the file on demand.
 
     A file that is replaced or removed later stays readable here.
 

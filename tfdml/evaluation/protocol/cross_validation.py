@@ -63,7 +63,7 @@ class CrossValidation:
         return dict(self.best.settings)
 
     def open_test(self, test: Data, *, runs: int = 1, k: int | Sequence[int] | None = None) -> TestResult:
-        """Train with the best settings, and measure on the test classes, which counts as an opening.
+        """Train with the best settings, and measure on the test classes; this counts as an opening.
 
         1. Train a model for each run and fold, on the training classes of the fold, with a seed of its own. Models are
            saved in `path`; the next call loads them.
@@ -113,7 +113,7 @@ def cross_validate(
     after an interruption, the same call resumes with the next fold. Draws depend on the seed and the trials before, so
     an interrupted search suggests the same settings as an uninterrupted one. A call with more `trials` adds trials.
 
-    Example: a setting that turns the first feature, in which the classes differ, on or off.
+    Example: a setting that turns the first feature, where the classes differ, on or off.
 
         >>> def train(settings, data, seed):
         ...     inputs = keras.Input((2,))
@@ -142,7 +142,7 @@ def cross_validate(
             order; None: `measured_folds`, one after the other. `tfdml.distributed.cross_validate` trains them together.
 
     Raises:
-        BlockingIOError: another process searches in `path`, which the message names.
+        BlockingIOError: another process searches in `path`; the message names it.
         ValueError: a set that cannot be divided, or the folder of another search.
 
     Source: the protocol follows Musgrave, Belongie, Lim, A Metric Learning Reality Check, ECCV 2020. Here, classes are

@@ -28,7 +28,7 @@ class TestResult:
         opening: number of this measurement on the test classes, from 1.
         earlier: times of the earlier openings, as text.
         protocol: the protocol of the test set.
-        trial, settings: number and settings of the best trial, with which the models were trained.
+        trial, settings: number and settings of the best trial, used to train the models.
         folds, runs: numbers of folds, and of models per fold.
         models: dicts of the metrics of each model, run by run and fold by fold.
         separated: `Mean` by name of metric: the mean over the models.

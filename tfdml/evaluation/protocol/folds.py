@@ -31,7 +31,7 @@ def class_folds(data: Data, folds: int = 4, *, seed: int = 0) -> tuple[tuple[Dat
     Args:
         data: labeled set of `tfdml.datasets`.
         folds: number of folds, 2 or more.
-        seed: seed of the assignment, which depends on the class names only.
+        seed: seed of the assignment; it depends on the class names only.
 
     Returns:
         A tuple of `(training, validation)`, one per fold, each a labeled set with dense labels and no protocol.

@@ -103,7 +103,7 @@ class _Block(tf.Module):
 def _largest(scores, k, width):
     """Columns of the `k` largest scores of each row, largest first, equal ones in order.
 
-    They lie in the k groups with the largest maxima, which are selected much faster.
+    They lie in the k groups with the largest maxima, and selecting these is much faster.
     """
     if k * _GROUP >= width:
         return tf.math.top_k(scores, k).indices

@@ -124,7 +124,7 @@ class _Searcher(tf.Module):
 
 
 def _probes_for(space, cells, sample, k, recall):
-    """The fewest probes with which a sample of the vectors, as queries, reaches the recall of their neighbors.
+    """The fewest probes that reach the recall of the neighbors of a sample of the vectors, as queries.
 
     `sample` is `(q,)` rows of the vectors. Without any, all cells are visited.
     """

@@ -30,7 +30,7 @@ class ScannSearch:
     Programs that load the model need these operations: Python with `import scann` before loading, or a server that was
     built with them. Stock TensorFlow Serving does not have them.
 
-    See also: `PartitionedSearch`, which any server of TensorFlow runs.
+    See also: `PartitionedSearch`, for any server of TensorFlow.
 
     Example:
 
@@ -74,7 +74,7 @@ class ScannSearch:
 
 
 class _Searcher(tf.Module):
-    """ScaNN's searcher, which each process builds from its state at the first request."""
+    """ScaNN's searcher: each process builds it from its state at the first request."""
 
     def __init__(self, space, k, leaves, visited, rescore):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Crops of boxes of a photograph inside a graph, by matrix products, which every runtime has."""
+"""Crops of boxes of a photograph inside a graph, by matrix products, because every runtime has these."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -70,7 +70,7 @@ def _grown(start: Any, end: Any, margin: float) -> tuple[Any, Any]:
 def _weights(sides: Any, first: Any, old: Any, preprocessing: Preprocessing) -> Iterator[Any]:
     """Weights of the pixels of a photograph for the rows of each crop, `(n, height, sides[0])`, and for its columns.
 
-    A crop has `old` pixels from `first` on, both `(n, 2)`. A row outside it, which is padding, has zeros.
+    A crop has `old` pixels from `first` on, both `(n, 2)`. A row outside it is padding and has zeros.
     """
     size = preprocessing.shape[:2]
     resize: Any = np.array(as_sides("resize", preprocessing.resize or size), np.float32)

@@ -46,8 +46,8 @@ class Approximate(Index):
         Args:
             recall: wanted share of the exact neighbors, see `neighbor_recall`.
             k: number of neighbors per query; None: 10, or fewer in a smaller index.
-            queries: `(q, dim)` floats, at least two, like later queries; by default vectors of the index, each of which
-                is not its own neighbor.
+            queries: `(q, dim)` floats, at least two, like later queries; by default vectors of the index, none its own
+                neighbor.
             sample: number of queries that are drawn, or fewer.
             seed: seed of the draw.
         """

@@ -141,7 +141,7 @@ class Faiss(Approximate):
 
 
 class FaissSearcher:
-    """A trained index of faiss as the searcher of a segment, which keeps its vectors in files of its own."""
+    """A trained index of faiss as the searcher of a segment, with its vectors in files of its own."""
 
     component = "faiss"
 

@@ -47,8 +47,8 @@ class Scann(Approximate):
         leaves_to_search: number of cells searched per query, a quarter of them by default.
         rescore: number of candidates scored in float32 at the end; 10 k + 200 by default (k + 10 with "exact"), never
             fewer than k.
-        soar: None, or a weight (1.5 in the source) with which each vector is also in a second cell, whose residual is
-            more orthogonal to the first one the larger the weight; for "partitioned" and not for "euclidean". Fewer
+        soar: None, or a weight (1.5 in the source): each vector is then also in a second cell, and a larger weight
+            makes its residual there more orthogonal to the first one; for "partitioned" and not for "euclidean". Fewer
             cells reach the same recall, and the codes take twice the memory.
 
     Source: Guo et al., Accelerating Large-Scale Inference with Anisotropic Vector Quantization, ICML 2020. Sun et

@@ -55,8 +55,8 @@ def similar_pairs(
     vectors around its nearest centers, of sqrt(n) centers of k-means; its time grows with n^1.5 dim. The similarity of
     each pair is computed exactly in both, so the approximate join returns no wrong pair; it misses pairs.
 
-    For it, two random samples of rows are joined exactly. The first gives the number of centers per query with which a
-    share `recall` of its rows have all their pairs found; on the second, the recall is measured.
+    For it, two random samples of rows are joined exactly. The first gives the number of centers per query that find all
+    pairs of a share `recall` of its rows; on the second, the recall is measured.
 
     Example:
 
@@ -141,7 +141,7 @@ class Join:
         return [pairs[:, 0], pairs[:, 1]] if self.is_self else [pairs[:, 0]]
 
     def exactly(self, queries=None):
-        """All pairs, or those of some queries: `(m, 2)` rows and `(m,)` similarities."""
+        """All pairs, or the pairs of some queries: `(m, 2)` rows and `(m,)` similarities."""
         is_half = self.is_self and queries is None
         numbers = np.arange(len(self.scores)) if queries is None else queries
         columns = np.arange(len(self.gallery))
@@ -218,7 +218,7 @@ def _approximate(join, recall, sample, seed):
 
 
 def _num_probes(join, cells, sample, recall):
-    """The number of cells for which a share `recall` of the sampled rows in pairs have all their pairs."""
+    """The number of cells that find all pairs of a share `recall` of the sampled rows in pairs."""
     pairs = join.exactly(sample)[0]
     ranks = cells.ranks(join.scores.queries[pairs[:, 0]], pairs[:, 1])
     if join.is_self:

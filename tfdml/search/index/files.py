@@ -64,7 +64,7 @@ def _require_known(path, seen_before, model):
 
 
 def put(folder: Path, name: str, write: Callable[[Path], None]) -> str:
-    """Write a file or a folder of files into an index folder; returns its name, which has a checksum of its content."""
+    """Write a file or a folder of files into an index folder; returns its name, with a checksum of its content."""
     path = folder / name
     write(path)
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
@@ -73,7 +73,7 @@ def put(folder: Path, name: str, write: Callable[[Path], None]) -> str:
 
 
 def read_kind(folder: Path) -> str:
-    """The kind of index that `index.json` names, which is not compared with its checksum."""
+    """The kind of index that `index.json` names, without comparing its checksum."""
     if not (folder / _MANIFEST).is_file():
         raise FileNotFoundError(f"Received path={str(folder)!r}, expected a folder with {_MANIFEST} that save() wrote.")
     return _parsed(folder)["kind"]

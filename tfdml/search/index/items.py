@@ -39,7 +39,7 @@ class Items:
 
     @property
     def vectors(self) -> np.ndarray:
-        """`(n, dim)` float32, as they are compared."""
+        """`(n, dim)` float32, ready to compare."""
         return _concatenated([segment.alive_rows(segment.gallery.vectors) for segment in self.segments])
 
     @cached_property

@@ -64,7 +64,7 @@ def read_index(folder: Path) -> Exact | Scann | Faiss | Lance:
 
 
 def migration_of(path: FilePath) -> Path:
-    """The folder beside an index in which its migration has its files; `index` in it answers the new model."""
+    """The folder beside an index for the files of its migration; `index` in it answers the new model."""
     folder = Path(os.path.realpath(Path(path).expanduser()))
     return folder.with_name(f"{folder.name}.migrating")
 

@@ -1,4 +1,4 @@
-"""Shards of vectors: arrays, `.npy` files and Parquet files, of which one block of rows is read at a time."""
+"""Shards of vectors: arrays, `.npy` files and Parquet files, read one block of rows at a time."""
 
 from collections.abc import Callable, Sequence
 from os import PathLike

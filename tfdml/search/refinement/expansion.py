@@ -39,8 +39,8 @@ def expand_queries(
         gallery: `(n, dim)` floats.
         k: number of items in the mean, 1 to n, or to n - 1 with `self_rows`.
         alpha: exponent of the weights, 0 or more.
-        self_rows: `(q,)` integers: the row of the gallery that is the query itself, which is not one of its neighbors;
-            -1 where it is not in the gallery. None: no query is.
+        self_rows: `(q,)` integers: the row of the gallery that is the query itself, and none of its neighbors; -1 where
+            it is not in the gallery. None: no query is.
 
     Returns:
         `(q, dim)` float32 of length 1. A query of zeros stays zero where its weights are 0.

@@ -44,8 +44,8 @@ def rerank(
         neighbors: `(queries, n)` row numbers of the gallery, nearest first, such as the ids of `Exact(...).search`. -1,
             at the end of a row, for none.
         k: number of neighbors to re-rank, 1 to n.
-        scores: `(queries, n)` or `(queries, k)` scores of the search, larger for nearer ones, to which the scores of
-            the model are added; None: the model decides alone.
+        scores: `(queries, n)` or `(queries, k)` scores of the search, larger for nearer ones, to add the scores of the
+            model to; None: the model decides alone.
         weight: factor of the scores of the model beside the scores of the search.
         batch_size: number of pairs that the model takes at a time. Memory grows with it, and with queries x n numbers.
 
@@ -95,7 +95,7 @@ def _taker(items: Any) -> Callable[[np.ndarray], Any]:
 
 
 def _scores(model, queries, gallery, rows, columns, batch_size):
-    """The scores of pairs of rows, `(pairs,)` float32, in batches of one size, for which a model is compiled once."""
+    """The scores of pairs of rows, `(pairs,)` float32, in batches of one size, so that a model is compiled once."""
     size = min(batch_size, len(rows))
     blocks = [_block(model, queries, gallery, rows, columns, start, size) for start in range(0, len(rows), size or 1)]
     return np.concatenate([np.empty(0, np.float32), *blocks])
