@@ -39,8 +39,8 @@ class LabeledSet:
 
     A subclass, a frozen dataclass, marks its own columns: `field(metadata={"column": True})`. Subsets take them along.
 
-    An example without a label is in the set with the label -1: a photograph that is embedded and found, and has no
-    class. `len`, `take`, `batches`, `examples` and `fingerprint` have it. What needs a class leaves it out and says how
+    An example without a label is in the set with the label -1: a photograph to embed and find that has no class. `len`,
+    `take`, `batches`, `examples` and `fingerprint` have it. What needs a class leaves it out and says how
     many: `split`, `select_classes`, samplers, evaluation. `labeled` is the set without such examples.
 
     Attributes:
@@ -55,7 +55,7 @@ class LabeledSet:
         load: TensorFlow function from one path, image or record to one example, as in tests: the preprocessing. Its
             attribute `boxes` says whether it takes a tuple `(path, box)`. None: images and records are examples.
         skipped: tuple of `(path, reason)`, both str: files and rows that are not in the set.
-        protocol: the id under which numbers measured on this set are reported; None for data of your own.
+        protocol: the id to report numbers of this set under; None for data of your own.
 
     Raises:
         ValueError: not exactly one of paths, images and source; columns that do not fit each other; files without
@@ -254,12 +254,12 @@ class LabeledSet:
 
         Args:
             portable: whether copies of the files in other folders, or on other machines, have the same checksum: paths
-                are taken from the folder that all have in common, and modification times do not count.
+                begin at the common folder of all, and modification times do not count.
         """
         return fingerprint(self, portable)
 
     def cached(self, path: FilePath, *, load: Callable[..., Any] | None = None) -> Self:
-        """The set with all examples loaded once, in a file that is mapped into memory: for when decoding is slow.
+        """The set with all examples loaded once, in a memory-mapped file: for when decoding is slow.
 
             train = train.cached("cache/train", load=view.uncropped)
 
@@ -268,13 +268,13 @@ class LabeledSet:
 
         A cache of this set is used if files, images, boxes and settings of `load` are the same, as in `fingerprint`,
         some examples, loaded again, are equal, and its files have the checksums in `SHA256SUMS`; only this call
-        compares them. Any other cache, also a damaged one, is replaced, with a warning. The folder is written in one
+        compares them. It replaces any other cache, also a damaged one, with a warning, and writes the folder in one
         step, also if several processes do it.
 
         Args:
             path: a new folder, or one that holds a cache. Each part of a data set needs its own.
-            load: what is applied before the examples are written; None for the set's `load`. It must give the same
-                example every time: random augmentation belongs to the sampler.
+            load: what to apply before writing the examples; None for the set's `load`. It must give the same example
+                every time: random augmentation belongs to the sampler.
 
         Returns:
             The set with a memory map as `images`, and without `paths`, `source`, `load` and `boxes`.

@@ -43,7 +43,7 @@ class LossLayer(keras.layers.Layer):
         """Update the state from one training batch: `EmbeddingModel` calls it once per step, after the loss."""
 
     def add_state(self, name: str, shape: Sequence[int], dtype: str) -> keras.Variable:
-        """A variable of zeros. Each replica writes the rows of all replicas, so any replica's copy can be saved."""
+        """A variable of zeros. Each replica writes the rows of all replicas, so files may hold any replica's copy."""
         options = {"initializer": "zeros", "trainable": False, "aggregation": "only_first_replica"}
         return self.add_weight(name=name, shape=shape, dtype=dtype, **options)
 
@@ -137,7 +137,7 @@ def unchanged(layers: Iterable[keras.layers.Layer]) -> Iterator[None]:
 
 
 def require_owner(loss):
-    """Raise a ValueError if a loss with variables is used in a Keras model that does not track them."""
+    """Raise a ValueError if a Keras model uses a loss with variables and does not track them."""
     layers = [layer for layer in loss.layers if layer.variables]
     model = _calling_model() if layers else None
     if model is not None and not all(layer in model._flatten_layers() for layer in layers):

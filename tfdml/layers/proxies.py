@@ -97,7 +97,7 @@ class Proxies(References):
         )
 
     def _comparison(self, labels, embeddings, match):
-        """A batch with the proxies; with `match`, labels are compared with class ids by it."""
+        """A batch with the proxies; `match` compares labels with class ids."""
         embeddings = ops.convert_to_tensor(embeddings)
         if self.num_sampled_classes is not None:
             received = f"num_sampled_classes={self.num_sampled_classes} and a match"

@@ -20,7 +20,7 @@ class Scheduled(LossLayer):
     A function `Pairs -> ()`. `EmbeddingModel` counts the training steps in a variable of the layer and saves it, so a
     resumed run continues the schedule. `evaluate` takes the value of the last step.
 
-    See also: `LearnedNumber` for a number that is trained.
+    See also: `LearnedNumber` for a trained number.
 
     Example: a margin that grows to 0.5 in two steps.
 

@@ -1,7 +1,6 @@
 """Agreement of a clustering with classes; docs/clustering.md defines nmi and ami, with classes i and clusters j.
 
-f1 = 2 sum_ij C(n_ij, 2) / (sum_i C(a_i, 2) + sum_j C(b_j, 2)): two examples of one cluster are predicted to be of one
-class.
+f1 = 2 sum_ij C(n_ij, 2) / (sum_i C(a_i, 2) + sum_j C(b_j, 2)): a cluster predicts that two examples have one class.
 """
 
 import itertools
@@ -126,8 +125,8 @@ def clustering_scores(labels: Labels, clusters: npt.ArrayLike) -> dict[str, floa
 def expected_mutual_information(a: np.ndarray, b: np.ndarray) -> float:
     """E[I] = sum_ij sum_n P(n) n / N log(N n / (a_i b_j)) over permutations, in nats; P(n) is hypergeometric.
 
-    `a` and `b` are sizes `(classes,)` and `(clusters,)` of at least 1 with the sum N. Equal sizes are counted together,
-    so the sum has at most 2N pairs i, j instead of classes x clusters.
+    `a` and `b` are sizes `(classes,)` and `(clusters,)` of at least 1 with the sum N. The function counts equal sizes
+    together, so the sum has at most 2N pairs i, j instead of classes x clusters.
     """
     from scipy import special
 

@@ -24,8 +24,8 @@ def open_set(
 ) -> dict[str, float]:
     """Identification in a gallery that does not have every class: a query gets a class, or "unknown".
 
-    A query is answered by the class of its nearest item if it is near enough, and by "unknown" otherwise. far is the
-    false alarm rate, the fraction of queries of unknown classes that get a class: as many as it allows are answered.
+    The answer to a query is the class of its nearest item if it is near enough, and "unknown" otherwise. far is the
+    false alarm rate, the fraction of queries of unknown classes that get a class: as many as it allows get an answer.
 
     * dir@far=x: detection and identification rate, the fraction of queries of known classes that get their class;
     * dir@far=x low, dir@far=x high: its 95% interval over the known classes, for these false alarms;

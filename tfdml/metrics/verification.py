@@ -1,7 +1,7 @@
 """Verification: whether the two examples of a pair have the same class, decided by a threshold on their score.
 
-A pair is accepted if its score is at least the threshold. tar and far are the accepted shares of the matched and of the
-mismatched pairs; frr = 1 - tar.
+The decision accepts a pair if its score is at least the threshold. tar and far are the accepted shares of the matched
+and of the mismatched pairs; frr = 1 - tar.
 """
 
 import warnings
@@ -99,7 +99,7 @@ def verification(
 def fold_accuracy(scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.ArrayLike | None = None) -> FoldDecisions:
     """The thresholds and accuracies behind `accuracy` of `verification`, fold by fold.
 
-    Example: each fold is decided by the threshold halfway between the scores of the other one.
+    Example: the threshold of each fold is halfway between the scores of the other one.
 
         >>> decisions = tfdml.metrics.fold_accuracy([5, 1, 6, 4], [1, 0, 1, 0], [0, 0, 1, 1])
         >>> decisions.thresholds, decisions.accuracies
@@ -164,8 +164,8 @@ def roc(scores: npt.ArrayLike, same: npt.ArrayLike) -> Roc:
 
     Returns:
         A record of arrays `(m,)` float64, by falling threshold: `far` and `tar`, the false and the true accept rates,
-        from 0 to 1; and `thresholds`, halfway between the lowest score that is accepted and the next lower one. The
-        first is infinite and accepts nothing, the last is the lowest score.
+        from 0 to 1; and `thresholds`, halfway between the lowest accepted score and the next lower one. The first is
+        infinite and accepts nothing, the last is the lowest score.
     """
     return _roc(*_as_pairs(scores, same))
 

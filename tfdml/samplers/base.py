@@ -215,14 +215,14 @@ class Sampler:
                 `len(source)` and `source[row]`, and perhaps `source.__getitems__(rows)`, that returns
                 records: arrays, numbers, text, or tuples and dicts of these, all of one structure.
             labels: `(examples,)` or `(examples, 1)` integer class ids; left out where `data` is a labeled set.
-            load: a TensorFlow function of one key or record that returns one example, all of one shape. Rows are loaded
-                in parallel and arrive in order. None for the `load` of a labeled set, or for examples.
+            load: a TensorFlow function of one key or record that returns one example, all of one shape. Threads load
+                rows in parallel; they arrive in order. None for the `load` of a labeled set, or for examples.
             augment: a TensorFlow function of one example and its seed, int64 `(2,)`, that returns one example. The seed
-                is a function of the sampler's seed, the step and the row of the batch, so a stateless function, such
-                as `tfdml.datasets.RandomCrop`, is repeated by resumed runs and in shards.
+                is a function of the sampler's seed, the step and the row of the batch, so resumed runs and shards
+                repeat a stateless function, such as `tfdml.datasets.RandomCrop`.
             on_error: what to do with a row that cannot be read or loaded: raise an error that names it ("error"), or
-                replace it by another example of its class that can be loaded ("skip"). A function also skips, and is
-                called with the number of each skipped row.
+                replace it by another example of its class that can be loaded ("skip"). A function also skips, and gets
+                the number of each skipped row.
             prefetch: maximum number of batches prepared ahead of the training step.
             start, num_shards, shard_index, num_parts, part_index: as in `index_batches`.
 

@@ -85,7 +85,8 @@ def fitted(
     fill: tuple[int, int, int],
     channels: int,
 ) -> tf.Tensor:
-    """RGB pixels `(any, any, 3)` as uint8 `(*size, channels)`; of the resized image, only what is kept is computed."""
+    """RGB pixels `(any, any, 3)` as uint8 `(*size, channels)`; of the resized image, the graph computes only the kept
+    part."""
     old = tf.shape(image)[:2]
     sides = _resized_sides(old, resize, fit)
     # The upper left corner of the result in the resized image, negative if it is padded.
@@ -103,7 +104,7 @@ def fitted(
 
 
 def _resized_sides(sides, resize, fit):
-    """Height and width of the whole image after it is resized, int32 `(2,)`."""
+    """Height and width of the whole image after resizing, int32 `(2,)`."""
     if fit == "stretch":
         return np.array(resize, np.int32)
     sides = tf.cast(sides, tf.float64)

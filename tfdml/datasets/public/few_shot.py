@@ -114,7 +114,7 @@ def _task(ways, shots):
 
 
 def _suffix(split):
-    """The split in a protocol id; empty for the test split, because numbers are reported on it."""
+    """The split in a protocol id; empty for the test split, because papers report it."""
     return {"test": "", "val": "-validation"}.get(split, "-train")
 
 

@@ -50,8 +50,7 @@ def class_interval(
         (nan, nan)
 
     Args:
-        values: `(queries,)` floats, such as `retrieval(..., per_query=True)["map@r"]`. NaN marks a query that is
-            excluded.
+        values: `(queries,)` floats, such as `retrieval(..., per_query=True)["map@r"]`. NaN marks an excluded query.
         labels: `(queries,)` integer class ids.
         confidence: between 0 and 1.
         average: "micro", the mean over queries, or "macro", the mean over classes of the class means.
@@ -84,8 +83,8 @@ def seed_interval(values: npt.ArrayLike, *, confidence: float = 0.95) -> tuple[f
         h = t s / sqrt(n),
 
     where t is the (1 + confidence) / 2 quantile of Student's t distribution with n - 1 degrees of freedom. It is the
-    interval of the mean of many more seeds on the same test set. The difference of two methods that were trained with
-    the same seeds is `seed_interval(numpy.subtract(a, b))`.
+    interval of the mean of many more seeds on the same test set. The difference of two methods with the same training
+    seeds is `seed_interval(numpy.subtract(a, b))`.
 
     Example: m = 3, s^2 = 2.5, and t = 2.776 for 4 degrees of freedom.
 

@@ -98,7 +98,7 @@ class HardClassSampler(ClassBalancedSampler):
     """Batches of classes that the model confuses: each class is the nearest candidate to the classes before it.
 
     A batch starts with one class and a random set of candidates. It then repeatedly adds the candidate whose center is
-    nearest to a center of the batch; ties are broken at random. The examples of each class are uniform without
+    nearest to a center of the batch; random choice among ties. The examples of each class are uniform without
     replacement. Before the first refresh of `centers`, classes are uniform as in `GroupSampler`.
 
     Batch t is a function of (seed, t) and of the centers when it is drawn: up to 16 batches, and those that `batches`
