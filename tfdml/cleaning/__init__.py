@@ -1,4 +1,4 @@
-"""Cleaning of image sets: near-duplicates, leaks, label suspects and outliers; nothing is deleted."""
+"""Cleaning of image sets: near-duplicates, leaks, label suspects and outliers; it deletes nothing."""
 
 from tfdml.cleaning.augmented_copies import COPIES
 from tfdml.cleaning.calibration import score_copies

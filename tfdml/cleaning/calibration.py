@@ -141,8 +141,8 @@ def score_copies(
         data: images `(height, width, 3)` uint8, or files with a `load` such as `tfdml.datasets.Preprocessing`.
         embeddings: `(n, dim)` of `data`, less the center.
         center: `(dim,)`, subtracted from the embeddings of copies, such as the mean of all embeddings.
-        sample: number of images that are copied.
-        verify: whether candidates are verified by their pixels.
+        sample: number of images to copy.
+        verify: whether to verify candidates by their pixels.
         floor: the least similarity of candidates, such as the similarity of a calibration; None: the similarity that
             99% of the copies have.
         seed: of the sample and the copies.

@@ -152,7 +152,7 @@ def verified(
 
 
 def pixels_of(data: LabeledSet, row: int) -> tuple[np.ndarray, Any]:
-    """An image before it is resized where its `load` can tell, and the function that gives a copy its size."""
+    """An image before resizing where its `load` can tell, and the function that gives a copy its size."""
     if isinstance(data.load, Preprocessing):
         key = tf.nest.map_structure(lambda column: tf.convert_to_tensor(column[row]), data.keys)
         read, resize = _steps(data.load)

@@ -82,7 +82,7 @@ def register(first: np.ndarray, second: np.ndarray) -> Registration:
 
 
 def registered(a: "Prepared", b: "Prepared") -> Registration:
-    """As `register`, of thumbnails that are prepared."""
+    """As `register`, of prepared thumbnails."""
     matches = [_whole_match(outer, inner) for outer, inner in ((a, b), (b, a))]
     is_swapped = matches[0].value < matches[1].value
     outer, inner = (b, a) if is_swapped else (a, b)
@@ -109,7 +109,7 @@ def agreement(window: np.ndarray, template: np.ndarray) -> float:
 
 
 class Templates:
-    """Templates that are searched in images of a shape, with what all searches share."""
+    """Templates to search in images of a shape, with what all searches share."""
 
     def __init__(self, images: Sequence[np.ndarray], shape: tuple[int, int]) -> None:
         self.images, self.sides = images, tuple(image.shape for image in images)
@@ -151,7 +151,7 @@ class Searched:
 
 
 class Prepared:
-    """A thumbnail to search for others, and to be searched at some sides; the last ones are kept."""
+    """A thumbnail to search for others, and a template at some sides; the last ones are kept."""
 
     def __init__(self, image: Thumbnail) -> None:
         self.image, self.details = image, details(image.gray)
@@ -206,7 +206,7 @@ def details(gray: np.ndarray) -> np.ndarray:
 
 @functools.lru_cache(maxsize=256)
 def _blurrer(side):
-    """The matrix of a Gaussian blur that is normalized at the border."""
+    """The matrix of a Gaussian blur, normalized at the border."""
     distance = np.subtract.outer(np.arange(side), np.arange(side))
     weights = np.exp(-0.5 * (distance / _BLUR) ** 2)
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)

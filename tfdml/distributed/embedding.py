@@ -33,7 +33,7 @@ _SKIPPED = "skipped.csv"
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedShards:
-    """Embeddings in shards, written by `embed`. A row number counts over the set that was embedded.
+    """Embeddings in shards, written by `embed`. A row number counts over the embedded set.
 
     Attributes:
         run: what they were made of and with: checksums of the `set` and of the `model`, `examples`, sizes.
@@ -101,8 +101,8 @@ def embed(
 
     * Each actor loads the model once. For each shard, it writes a Parquet file with the columns of
       `tfdml.models.write_embeddings` (for `read_embeddings` and `search_on_disk`), and then its record.
-    * Where a node is lost, its actor starts on another one, up to three times, and embeds its shard again. A run that
-      was stopped resumes with the shards that are not finished.
+    * Where a node is lost, its actor starts on another one, up to three times, and embeds its shard again. A stopped
+      run resumes with the unfinished shards.
     * Examples that cannot be loaded are skipped; `skipped.csv` lists them with their reasons.
     * A checksum, as in `LabeledSet.fingerprint`, detects a changed set.
     * Embeddings do not depend on the cluster, and equal `tfdml.models.embed` if `batch_size` divides `shard_size`.
@@ -237,7 +237,7 @@ class _ShardWriter:
         self.folder, self.run = folder, run
 
     def __call__(self, shard):
-        """Write a shard that no lost node had finished; an error is returned, as Ray Data passes on its text alone."""
+        """Write a shard that no lost node had finished; it returns an error, as Ray Data passes on its text alone."""
         start = int(shard["start"])
         try:
             if record_of(self.folder, _name(start, self.run)) is None:

@@ -162,7 +162,7 @@ def problems(data: Any, rows: np.ndarray) -> tuple[Problem, ...]:
 
 
 def not_loaded(data: Any, rows: np.ndarray) -> tuple[Problem, ...]:
-    """Row, name and reason of rows of a labeled set that were not loaded."""
+    """Row, name and reason of rows of a labeled set that failed to load."""
     if not len(rows):
         return ()
     reasons = {int(rows[row]): reason for row, _, reason in data.take(rows).unreadable_files()}

@@ -68,7 +68,7 @@ class TextModel:
         return with_model(np.asarray(vectors), self.fingerprint)
 
     def save(self, folder: FilePath) -> None:
-        """Write a model with a head into a folder in one step; an earlier one is replaced, other files are an error."""
+        """Write a model with a head into a folder in one step; it replaces an earlier one; other files are an error."""
         with atomic_write(folder, listed_files) as new:
             new.mkdir()
             for saved in (self._network, self._tokenizer):
@@ -79,7 +79,7 @@ class TextModel:
 
     @classmethod
     def load(cls, folder: FilePath) -> "TextModel":
-        """The model in a folder that `save` wrote, whose files are compared with their checksums."""
+        """The model in a folder that `save` wrote, after a comparison of the files with their checksums."""
         import keras
 
         path = Path(folder)

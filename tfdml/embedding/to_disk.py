@@ -31,14 +31,14 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
       map into memory), `examples.csv` with the other columns, and `skipped.csv`. A column that the set does not have is
       left out. `tfdml.datasets.table` reads the Parquet file and `examples.csv` where they have paths. The
       `fingerprint` of the model is in the metadata of the Parquet file, or in `model.json`.
-    * Each file is read once more before, for its checksum.
+    * Each file has one more read before, for its checksum.
     * Examples that cannot be loaded are left out and returned with the reason.
     * Every 16 batches are written to the folder `path + ".unfinished"`, where the same call resumes with the same
-      embeddings. At the end, `path` appears or is replaced in one step, and the folder is removed.
-    * An array is read once more before the first batch, for a checksum, at 1 to 2 GB per second of a core.
+      embeddings. At the end, `path` appears or changes in one step, and the folder disappears.
+    * An array has one more read before the first batch, for a checksum, at 1 to 2 GB per second of a core.
     * Memory holds 16 batches of embeddings, and the columns of the set. The disk needs room for two copies.
 
-    See also: `embed` for embeddings in memory, `read_embeddings` for what was written.
+    See also: `embed` for embeddings in memory, `read_embeddings` for the result.
 
     Example:
 
@@ -53,7 +53,7 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
     Args:
         model: model of one output `(batch, dim)`: a Keras model, or the result of `tfdml.export.load`.
         data: as for `tfdml.models.embed`.
-        path: `.parquet` file or folder to write. Earlier embeddings are replaced.
+        path: `.parquet` file or folder to write. It replaces earlier embeddings.
         batch_size: number of examples embedded at the same time.
 
     Returns:
@@ -92,8 +92,8 @@ def embed_cached(
 ) -> tuple[np.ndarray, np.ndarray, tuple[Problem, ...]]:
     """Embeddings, rows and problems of `embed_loadable`, with the chunks of `write_embeddings` in a folder; they stay.
 
-    An interrupted call resumes after the last chunk, and a later call embeds nothing. Chunks of another set, model or
-    batch size, or damaged ones, are replaced, with a warning. A folder with other files is a FileExistsError.
+    An interrupted call resumes after the last chunk, and a later call embeds nothing. It replaces chunks of another
+    set, model or batch size, or damaged ones, with a warning. A folder with other files is a FileExistsError.
     """
     chunks = _Chunks(Path(folder).expanduser())
     run = _run_of(model, data, batch_size)
@@ -106,7 +106,7 @@ def embed_cached(
 
 
 def _begin_cache(chunks, run):
-    """Make or check the folder of the chunks; damaged chunks and chunks of another run are removed with a warning."""
+    """Make or check the folder of the chunks; it removes damaged chunks and chunks of another run with a warning."""
     _require_cache(chunks.folder, run)
     try:
         _begin(chunks, run)
@@ -171,7 +171,7 @@ class _Chunks:
         return (int(files[-1].stem) + 1) * size if files else 0
 
     def rows(self) -> np.ndarray:
-        """The rows that were embedded."""
+        """The embedded rows."""
         return np.concatenate([np.empty(0, np.int64), *(rows for _, rows in self)])
 
     def dim(self) -> int:

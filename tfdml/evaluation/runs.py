@@ -40,9 +40,9 @@ def compare_runs(
 ) -> Evaluation:
     """Compare rankings of documents by judgements, with the statistics and the page of `compare` over queries.
 
-    As trec_eval: documents are ranked by their score as float32, those with the same score by their id, descending; a
-    document without a judgement is not relevant. With R documents of a grade above 0, and the ranks of those among
-    them that a query found,
+    As trec_eval: documents rank by their score as float32, equal scores by id, descending; a document without a
+    judgement is not relevant. With R documents of a grade above 0, and the ranks of those among them that a query
+    found,
 
         recall@k = #{rank <= k} / R             precision@k = #{rank <= k} / k       mrr = 1 / the first rank, or 0
         map = 1/R sum_i i / rank_i              map@k = the same for ranks up to k
@@ -144,8 +144,7 @@ def _measured(ranking, grades, names):
 
 
 def _value(measure, cutoff, gains, ranks, ideal):
-    """A metric of one query; `ranks` are the ranks of the relevant documents, from 1, and `cutoff` is a text or
-    empty."""
+    """A metric of one query; `ranks` of the relevant documents are from 1, and `cutoff` is a text or empty."""
     k = int(cutoff) if cutoff else math.inf
     first = ranks[ranks <= k]
     if measure == "recall":

@@ -41,7 +41,7 @@ def next_version(path: FilePath) -> Path:
         path: folder of the model; its name is the name of the model on the server. It need not exist.
 
     Returns:
-        `path` / one more than the highest version; a `pathlib.Path`. Nothing is created.
+        `path` / one more than the highest version; a `pathlib.Path`. It creates nothing.
     """
     return Path(path) / str(max(_versions(Path(path), _FILES), default=0) + 1)
 

@@ -37,8 +37,8 @@ def load_pytorch_weights(
 ) -> None:
     """Give a Keras network the weights of a PyTorch network with the same names of layers.
 
-    Convolutions (depthwise, or without groups), dense layers and batch normalization are known. Their tensors are
-    transposed as Keras has them. Where an entry is missing, unknown or of another shape, nothing is changed, and a
+    Convolutions (depthwise, or without groups), dense layers and batch normalization are known. It transposes their
+    tensors to the order of Keras. If an entry is missing, unknown or of another shape, it changes nothing, and a
     `ValueError` names all such entries.
 
     Example:

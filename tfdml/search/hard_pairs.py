@@ -121,9 +121,9 @@ def hardest_pairs(
 
     Positives are exact. Negatives are as exact as the search: an approximate search may miss a nearer example, but all
     of its results belong to other classes and their number is the same; `tfdml.search.neighbor_recall` measures its
-    recall. If too many neighbors of an example are of its own class, the search is repeated with more neighbors.
+    recall. If too many neighbors of an example are of its own class, it repeats the search with more neighbors.
 
-    Examples are compared with the whole set in chunks. Memory: a few copies of the embeddings, 64 MiB (or 40 bytes per
+    It compares examples with the whole set in chunks. Memory: a few copies of the embeddings, 64 MiB (or 40 bytes per
     example, if that is more), and the memory of the search. Time grows with the square of the number of examples for an
     exact search, and with the squares of the class sizes for the positives.
 
@@ -137,7 +137,7 @@ def hardest_pairs(
         ([[2], [0], [0], [4], [3]], [[3], [3], [3], [2], [2]])
 
     Args:
-        embeddings: `(examples, dim)` floats, finite; they are compared in float32.
+        embeddings: `(examples, dim)` floats, finite; it compares them in float32.
         labels: `(examples,)` integer class ids, of two classes or more.
         positives, negatives: number of each per example.
         metric: "cosine", "dot" or "euclidean"; near means a large cosine, a large dot product or a small distance.

@@ -41,7 +41,7 @@ def similarity_map(model: keras.Model, a: npt.ArrayLike, b: npt.ArrayLike) -> tu
 
     Args:
         model: a functional Keras model of images, with one output `(batch, dim)` and one last map of features
-            `(batch, height, width, channels)`: all maps behind it are pooled.
+            `(batch, height, width, channels)`: the model pools all maps behind it.
         a, b: images `(height, width, channels)` as the model takes them.
 
     Returns:

@@ -51,10 +51,10 @@ def write_thumbnails(
         (96, 48)
 
     Args:
-        path: the file to write, such as `thumbnails.npz`; an older file is replaced.
+        path: the file to write, such as `thumbnails.npz`; it replaces an older file.
         ids: `(n,)` distinct ids, whole numbers or text, such as an index has.
         data: n images `(height, width)`, or with 1, 3 or 4 channels: a labeled set, a sequence, or an iterable.
-        size: maximum number of pixels of the longer edge, 1 to 1024; larger images are reduced.
+        size: maximum number of pixels of the longer edge, 1 to 1024; it reduces larger images.
         versions: n texts, such as checksums of files: a server shows no thumbnail of another version than its index
             states. None: not stated, for all or for one.
 
@@ -117,7 +117,7 @@ class _Original:
 class Thumbnails(Mapping[Any, bytes]):
     """Thumbnails by id: a mapping to the bytes of a JPEG, read from the file on demand.
 
-    A file that is replaced or removed later stays readable here.
+    A file stays readable here after a replacement or removal.
 
     Example: one image, read by its id.
 
@@ -130,7 +130,7 @@ class Thumbnails(Mapping[Any, bytes]):
         ids: `(n,)` distinct ids, whole numbers or text.
         offsets: `(n + 1,)` int64, begin of each JPEG in `jpegs` and the end of the last one.
         jpegs: `(bytes,)` uint8, one JPEG after the other.
-        versions: `(n,)` texts, see `write_thumbnails`; empty, or None for all, where they are not stated.
+        versions: `(n,)` texts, see `write_thumbnails`; empty, or None for all, if unknown.
 
     Attributes:
         versions: the stated versions by id.
@@ -198,7 +198,7 @@ def _as_ids(ids):
 
 
 def _write(path, arrays, num_bytes, jpegs):
-    """A file that `numpy.load` reads, too. The archive is not compressed, so that the JPEGs can be mapped."""
+    """A file that `numpy.load` reads, too. The archive is uncompressed, to map the JPEGs."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in arrays.items():
             with _member(archive, name) as file:
@@ -221,7 +221,7 @@ def _array(archive, name):
 
 
 def _mapped(path, archive, name):
-    """A uint8 vector of an archive that is not compressed, mapped read-only; none of it is read."""
+    """A uint8 vector of an uncompressed archive, mapped read-only; none of it is read."""
     info = archive.getinfo(f"{name}.npy")
     require(info.compress_type == zipfile.ZIP_STORED, "compressed thumbnails", "an archive without compression")
     with open(path, "rb") as file:

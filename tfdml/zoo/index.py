@@ -70,7 +70,7 @@ def list_models(root: FilePath | None = None) -> Listing:
 
     Args:
         root: folder of entries; None for the folder `savedmodels` in the current folder and the installed packages of
-            models. If both have an entry of one name, the entry of the folder is listed.
+            models. If both have an entry of one name, it lists the entry of the folder.
 
     Returns:
         The `cards`, sorted by name; it prints as a table and iterates over `names`. An entry whose card is damaged or

@@ -36,7 +36,7 @@ def require_name(name: str) -> None:
 
 
 def is_url(root: FilePath | None) -> bool:
-    """Whether entries are downloaded."""
+    """Whether entries come from a URL."""
     return isinstance(root, str) and "://" in root
 
 
@@ -91,7 +91,7 @@ def require_one(name: str, folders: list[Path]) -> None:
 
 
 def folder_of(name: FilePath, root: FilePath | None) -> Path:
-    """The folder of an entry, by its name or, without a root, its path; a URL is downloaded unless the cache has it."""
+    """The folder of an entry, by its name or, without a root, its path; of a URL, from the cache or a download."""
     text = os.fspath(name)
     if root is None and (text != name or os.sep in text or text.startswith("~")):
         folder = Path(text).expanduser()
@@ -109,7 +109,7 @@ def folder_of(name: FilePath, root: FilePath | None) -> Path:
 
 
 def undamaged_folder_of(name: FilePath, root: FilePath | None) -> Path:
-    """The folder of an entry, as `folder_of`; a damaged one in the cache is downloaded again, with a warning."""
+    """The folder of an entry, as `folder_of`; it downloads a damaged one in the cache again, with a warning."""
     folder = folder_of(name, root)
     damage = read_whole(folder, damage_of) if is_url(root) else ()
     if damage:
@@ -146,7 +146,7 @@ def damage_of(folder: Path) -> tuple[str, ...]:
 
 
 def _files_in(folder):
-    """Names of all files of a folder: in the cache, any of them is replaced."""
+    """Names of all files of a folder: in the cache, it replaces any of them."""
     return {file.relative_to(folder).as_posix() for file in folder.rglob("*")}
 
 

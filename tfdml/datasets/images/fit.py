@@ -85,8 +85,7 @@ def fitted(
     fill: tuple[int, int, int],
     channels: int,
 ) -> tf.Tensor:
-    """RGB pixels `(any, any, 3)` as uint8 `(*size, channels)`; of the resized image, the graph computes only the kept
-    part."""
+    """RGB pixels `(any, any, 3)` as uint8 `(*size, channels)`; the graph computes only the kept part."""
     old = tf.shape(image)[:2]
     sides = _resized_sides(old, resize, fit)
     # The upper left corner of the result in the resized image, negative if it is padded.

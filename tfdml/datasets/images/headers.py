@@ -202,7 +202,7 @@ def bmp(file, data):
 
 
 def webp(file, data):
-    """It copies the first frame to a separate file, without the surrounding canvas."""
+    """Copy the first frame to a separate file, without the surrounding canvas."""
 
     def step(position, frame, exif, alpha):
         length = little(data, position + 4, 4)

@@ -29,9 +29,10 @@ _INVERSE_DCTS = ("accurate", "fast")
 class Preprocessing(Settings):
     """Reads one image and gives it the size that a network takes: a function for `load=` and for `saved_model`.
 
-    1. A file is decoded: JPEG, PNG, GIF, BMP or WebP, regardless of its suffix, and rotated by its Exif orientation. 2.
-    With `boxes`, the image is cut to its bounding box. 3. It resizes the image bilinearly with antialiasing to
-    `resize`, as `fit` says. 4. It takes the center of `size`.
+    1. Decode a file, JPEG, PNG, GIF, BMP or WebP, regardless of its suffix, and rotate it by its Exif orientation.
+    2. With `boxes`, cut the image to its bounding box.
+    3. Resize it bilinearly with antialiasing to `resize`, as `fit` says.
+    4. Take the center of `size`.
 
     It drops alpha unless there is a `background`, reduces 16-bit samples to their upper 8 bits, converts palettes, gray
     and CMYK to RGB, and ignores color profiles. Only the first frame of an animation is read. A truncated file is an

@@ -140,7 +140,7 @@ def _deviations(runs):
 
 
 def _model_file(search, run, fold):
-    """The file of the model of a run and fold with the best settings; the model is trained if there is no file."""
+    """The file of the model of a run and fold with the best settings; without a file, it trains the model."""
     path = search.path / f"models-of-trial-{search.best.number:04}" / f"run-{run}-fold-{fold}.keras"
     if not path.exists():
         model = train_seeded(search.train, search.settings, search.folds[fold][0], derived_seed(search.seed, run, fold))

@@ -48,7 +48,7 @@ class ScannSearch:
         leaves: number of cells; None: the square root of the number of vectors.
         leaves_to_search: number of cells that a query visits; None: a quarter of them. A query whose cells hold fewer
             than k vectors visits all.
-        rescore: number of candidates that are scored in float32 at the end; None: 10 k + 200.
+        rescore: number of candidates to score in float32 at the end; None: 10 k + 200.
 
     Source: Guo et al., Accelerating Large-Scale Inference with Anisotropic Vector Quantization, ICML 2020.
     """

@@ -55,7 +55,7 @@ def crops(photograph: Any, boxes: Any, preprocessing: Preprocessing) -> tuple[An
 def _grown(start: Any, end: Any, margin: float) -> tuple[Any, Any]:
     """Whole borders around `start` and `end` with a share of their distance on each side, as in float64.
 
-    Parts of a pixel are summed apart from whole pixels, and rounded to 2^-20 pixels: 0.1 of 30 pixels are 3.
+    It sums parts of a pixel apart from whole pixels, and rounds them to 2^-20 pixels: 0.1 of 30 pixels are 3.
     """
     coarse = np.round(4096 * margin) / 4096  # times up to 4,096 pixels is exact
     start_pixel, end_pixel = tf.floor(start), tf.floor(end)

@@ -115,8 +115,8 @@ def runtime_folder(
 ) -> Iterator[Path]:
     """Yield a folder for the files of a runtime; it replaces `path` when the block ends without an error.
 
-    The descriptions of `pixels`, and `runtime.json` of `facts` and of the versions of `packages`, are written beside
-    them.
+    Beside them, it writes the descriptions of `pixels`, and `runtime.json` of `facts` and of the versions of
+    `packages`.
     """
     path = as_writable_path(path)
     require_replaceable(path, _listed_files)

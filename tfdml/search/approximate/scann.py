@@ -23,15 +23,15 @@ class Scann(Approximate):
 
     The number of vectors determines the method, following ScaNN's rules of thumb:
 
-    * below 20,000 vectors `"exact"`: every vector is compared in float32;
-    * below 100,000 `"quantized"`: all are scored from 4-bit codes of two dimensions each (asymmetric hashing), and the
-      best `rescore` are scored again in float32;
+    * below 20,000 vectors `"exact"`: it compares every vector in float32;
+    * below 100,000 `"quantized"`: it scores all from 4-bit codes of two dimensions each (asymmetric hashing), and the
+      best `rescore` again in float32;
     * from 100,000 `"partitioned"`: the same within the `leaves_to_search` nearest of `leaves` k-means cells.
 
     Euclidean scores equal the scores of `Exact`, to the last bit; others are ScaNN's float32 products.
 
-    A query always gets `k` neighbors: if the searched cells hold fewer, it is compared with every vector. Vectors that
-    were added since the index was built are searched exactly until `rebuild`, and so are filters that few vectors pass.
+    A query always gets `k` neighbors: if the searched cells hold fewer, it is compared with every vector. Until
+    `rebuild`, the search compares later vectors exactly, and always the vectors that a narrow filter lets pass.
 
     Example:
 
@@ -85,7 +85,7 @@ class Scann(Approximate):
         rescore: int | None = None,
         soar: float | None = None,
     ) -> None:
-        """Build ScaNN's searcher again, of all vectors, also those that were added since.
+        """Build ScaNN's searcher again, of all vectors, also of later ones.
 
         Args:
             method, leaves, leaves_to_search, rescore, soar: as in the constructor, all but `soar` by default for the

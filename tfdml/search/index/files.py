@@ -37,8 +37,8 @@ def write_index(
 ) -> dict[str, Any]:
     """Write an index folder atomically: `index.json`, the files that `write` puts there, and their checksums.
 
-    `write` puts all files into a new folder (see `put`) and returns the content of `index.json`. An empty folder or an
-    index at `path` is replaced. If the folder holds any file that `listed` does not name, it is left unchanged and a
+    `write` puts all files into a new folder (see `put`) and returns the content of `index.json`. It replaces an empty
+    folder or an index at `path`. If the folder holds any file that `listed` does not name, it is left unchanged and a
     FileExistsError names the file. `seen_before` are versions of folders as `seen` gives them: an index that has
     replaced one of them, and is of another model than `model`, stays, and is a ValueError. Writers wait for each other.
     Returns the new version.
@@ -115,7 +115,7 @@ def files_of_index(folder: Path) -> frozenset[str]:
 
 
 def _has_segments(manifest, files):
-    """Whether a manifest has one or more segments, and all their files are listed."""
+    """Whether a manifest has one or more segments, and lists all their files."""
     records = manifest.get("segments")
     if not (isinstance(records, list) and records):
         return False

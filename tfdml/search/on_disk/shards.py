@@ -98,7 +98,7 @@ def _blocks_of_array(array, name, size):
 
 
 def _blocks_of_npy(path, size):
-    """Blocks of a `.npy` file. Each is mapped alone, so that no earlier block stays in memory."""
+    """Blocks of a `.npy` file. Each has a map of its own, so that no earlier block stays in memory."""
     name = f"shard {str(path)!r}"
     try:
         array = map_array(path)
