@@ -144,7 +144,7 @@ def compact_table(rows):
     """Recall@1 by loss, dimensions and precision, with the bytes of an embedding, as a Markdown table."""
     body = []
     for dim in DIMS:
-        for precision in ("float32", "int8", "binary"):
+        for precision in ("float32", "binary"):
             some = runner.where(rows, dim=dim, precision=precision)
             body.append([dim, precision, int(some[0]["bytes"]), *(f"{100 * row['recall@1']:.1f}" for row in some)])
     return runner.markdown(["dim", "precision", "bytes", *NESTED], body, texts=(1,))

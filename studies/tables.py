@@ -68,7 +68,7 @@ OTHERS = (
     precision,
     tracking,
 )
-BENCHMARKS = ["losses/proxies", "clustering", "server", "many-devices", "speed", "distributed"]
+BENCHMARKS = ["losses/proxies", "clustering", "server", "speed", "distributed"]
 BENCHMARKS += ["model-upgrades", "runtimes", "jax-and-gpus"]
 
 
