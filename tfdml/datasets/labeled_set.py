@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tfdml._core.checks import as_ids, counted, labeled_part, require, require_whole
 from tfdml._core.optional import tf
 from tfdml._core.stored import is_on_disk, rows_on_disk
-from tfdml.datasets import integrity, loading, splits
+from tfdml.datasets import integrity, splits, streams
 from tfdml.datasets.caches.set_cache import cached, fingerprint, fingerprint_of_source
 from tfdml.datasets.images.fit import are_shares, require_pixels
 from tfdml.datasets.integrity import FileCheck
@@ -135,7 +135,7 @@ class LabeledSet:
             tf.errors.InvalidArgumentError: while it is read, an example that cannot be loaded, which it names.
         """
         self._require_batches(batch_size)
-        return loading.in_order(self.keys, self.load, self.labels, batch_size=batch_size)
+        return streams.in_order(self.keys, self.load, self.labels, batch_size=batch_size)
 
     def loadable(self, batch_size: int = 256, start: int = 0) -> "tf.data.Dataset":
         """The examples that can be loaded, in order, in batches that do not depend on `start`.
@@ -147,7 +147,7 @@ class LabeledSet:
             A finite `tf.data.Dataset` of `(examples, rows)`: row numbers of the set, int64.
         """
         self._require_batches(batch_size)
-        return loading.loadable(self.keys, self.load, len(self), batch_size=batch_size, start=start)
+        return streams.loadable(self.keys, self.load, len(self), batch_size=batch_size, start=start)
 
     def examples(self) -> np.ndarray:
         """All examples as one array `(n, ...)`, as `batches` loads them; `set.take(rows).examples()` for some."""
