@@ -47,7 +47,7 @@ BUDGETS = {
     "tfdml/zoo": 1_230,
     "tests": 50_640,
     "docs": 11_500,
-    "studies": 10_400,
+    "studies": 10_440,
     "benchmarks": 6_800,
     "recipes": 8_070,
     "tools": 2_160,
