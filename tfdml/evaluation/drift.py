@@ -1,4 +1,4 @@
-"""Whether later searches differ from earlier ones, the reference: means, with whole days as the units."""
+"""Test whether the mean of a logged column has changed; days are the sampling units."""
 
 import datetime
 import math
