@@ -300,7 +300,7 @@ def batches(run, sets, seed):
     drawn = sampler.batches(sets[0])
     if run.data == "glyphs":
         return drawn
-    turned = functools.partial(tfdml.datasets.turned_classes, examples_per_class=4)
+    turned = functools.partial(tfdml.datasets.rotated_classes, examples_per_class=4)
     return drawn.enumerate().map(lambda step, batch: (turned(batch[0], (seed, step)), batch[1]))
 
 

@@ -86,7 +86,7 @@ def filled(text, name, studies, folder):
         module, path = PAPERS[name].STUDIES[study], folder / f"{study}.csv"
         if hasattr(module, "tables") and path.exists():
             rows = runner.read_rows(path)
-            text = pages.filled(text, module.tables(rows), f"studies/{name}", rows)
+            text = pages.filled(text, module.tables(rows), f"studies/{name}")
     return text
 
 

@@ -21,7 +21,7 @@ from studies import pages, runner
 
 RESULTS, PAGE = pages.RESULTS / "cleaning" / "results.json", pages.ROOT / "docs" / "cleaning.md"
 MADE, MADE_MARK = pages.RESULTS / "cleaning" / "made-pictures.json", "<!-- made of studies/cleaning -->"
-COPIES_MARK, PLANTED_MARK = "<!-- copies of studies/cleaning -->", "<!-- planted of studies/cleaning -->"
+COPIES_MARK = "<!-- copies of studies/cleaning -->"
 WAYS = {"verified": "network, verified by pixels", "network": "network alone", "pHash": "pHash", "dHash": "dHash"}
 COLUMNS = ("precision", "recall", "crop", "jpeg", "resize", "watermark")
 COUNT, SEEDS = 40, (11, 12, 13)
@@ -109,13 +109,6 @@ def cell(mean, low, high):
     return f"{mean:.3f} ± {(high - low) / 2:.3f}"
 
 
-def planted_table(record):
-    """Planted and listed findings by kind, as a Markdown table."""
-    columns = ("planted", "right", "listed")
-    body = [[kind, *(row[column] for column in columns)] for kind, row in record["planted"].items()]
-    return runner.markdown(["", *columns], body, texts=(0,))
-
-
 def made_table(record):
     """Mean precision and recall by kind of pictures, as a Markdown table."""
     kinds, body = [kind for kind in record["runs"][0] if kind not in ("seed", "threshold")], []
@@ -129,8 +122,7 @@ def filled(text):
     """The text of the page with its tables."""
     record = json.loads(RESULTS.read_text())
     text = pages.replaced(text, COPIES_MARK, copies_table(record))
-    text = pages.replaced(text, MADE_MARK, made_table(json.loads(MADE.read_text())))
-    return pages.replaced(text, PLANTED_MARK, planted_table(record))
+    return pages.replaced(text, MADE_MARK, made_table(json.loads(MADE.read_text())))
 
 
 def main():

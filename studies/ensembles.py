@@ -144,7 +144,7 @@ def compact_table(rows):
     """Recall@1 by loss, dimensions and precision, with the bytes of an embedding, as a Markdown table."""
     body = []
     for dim in DIMS:
-        for precision in ("float32", "int8", "binary"):
+        for precision in ("float32", "binary"):
             some = runner.where(rows, dim=dim, precision=precision)
             body.append([dim, precision, int(some[0]["bytes"]), *(f"{100 * row['recall@1']:.1f}" for row in some)])
     return runner.markdown(["dim", "precision", "bytes", *NESTED], body, texts=(1,))
@@ -153,7 +153,7 @@ def compact_table(rows):
 def filled(file, make, text):
     """The text of a page with its table, which a function makes of the rows of a file."""
     kept = runner.read_rows(file)
-    return pages.filled(text, {"table": make(kept)}, "studies/ensembles", kept)
+    return pages.filled(text, {"table": make(kept)}, "studies/ensembles")
 
 
 FILLED = {

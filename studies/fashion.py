@@ -186,26 +186,14 @@ def row_of(result):
 
 
 def tables(found):
-    """Scores by method, the mean of both halves; MAP@R by the half that is trained; accuracies as classifiers."""
+    """Scores by method, the mean of both halves."""
     tested = runner.where(found, part="test")
     over_halves = {loss: means(tested, loss) for loss in COMPARED}
     body = [
         [loss, *(text(scores[key]) for key in SCORES)]
         for loss, scores in sorted(over_halves.items(), key=lambda item: -item[1]["map@r"][0])
     ]
-    by_half = [
-        [loss, *(runner.share(runner.where(tested, loss=loss, half=half), "map@r") for half in HALVES)]
-        for loss in COMPARED
-    ]
-    as_classifiers = [
-        [loss, *(runner.share(runner.where(tested, loss=loss, half=ALL), key) for key in ("recall@1", "map@r"))]
-        for loss in COMPARED
-    ]
-    return {
-        "unseen classes": runner.markdown(["", *SCORES.values()], body),
-        "halves": runner.markdown(["MAP@R", *HALVES], by_half),
-        "ten classes": runner.markdown(["", "accuracy", "MAP@R"], as_classifiers),
-    }
+    return {"unseen classes": runner.markdown(["", *SCORES.values()], body)}
 
 
 def means(tested, loss):

@@ -19,7 +19,7 @@ from studies import pages, runner
 
 ROWS, GAINS = pages.RESULTS / "few_shot.csv", pages.RESULTS / "few_shot_gains.csv"
 PAGE = pages.ROOT / "docs" / "few-shot.md"
-MARK, GAINS_MARK = "<!-- table of studies/few_shot -->", "<!-- gains of studies/few_shot -->"
+MARK = "<!-- table of studies/few_shot -->"
 SEEDS = range(5)
 SETTINGS = recipe.DATASETS["glyphs"]
 ZOO = ("glyphs-multi-similarity", "glyphs-nt-xent", "glyphs-semi-hard-triplet")  # the best first
@@ -122,30 +122,18 @@ def table(results):
     return runner.markdown(head, body, texts=(0,))
 
 
-def gains_table(results):
-    """Mean difference, its 95% interval over seeds, and over episodes, as a Markdown table."""
-    body = []
-    for kind, against in COMPARED:
-        chosen = runner.where(results, kind=kind, against=against)
-        episodes = 100 * statistics.mean(result["interval"] for result in chosen)
-        gain, *over_seeds = cell(chosen, "gain", digits=2).split(" ± ")
-        body.append([f"{kind} against {against}", gain, *(over_seeds or [""]), f"{episodes:.2f}"])
-    return runner.markdown(["", "gain", "± over seeds", "± over episodes"], body, texts=(0,))
-
-
-def cell(chosen, name, digits=1):
+def cell(chosen, name):
     """Mean in percent, with the half-width of its interval if there are several seeds."""
     values = [100 * result[name] for result in chosen]
     if len(values) == 1:
-        return f"{values[0]:.{digits}f}"
+        return f"{values[0]:.1f}"
     low, high = tfdml.metrics.seed_interval(values)
-    return f"{statistics.mean(values):.{digits}f} ± {(high - low) / 2:.{digits}f}"
+    return f"{statistics.mean(values):.1f} ± {(high - low) / 2:.1f}"
 
 
 def filled(text):
-    """The text of the page with its tables."""
-    text = pages.replaced(text, MARK, table(runner.read_rows(ROWS)))
-    return pages.replaced(text, GAINS_MARK, gains_table(runner.read_rows(GAINS)))
+    """The text of the page with its table."""
+    return pages.replaced(text, MARK, table(runner.read_rows(ROWS)))
 
 
 def main():

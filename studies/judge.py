@@ -254,18 +254,16 @@ def power(differences, sizes):
 
 
 def tables(rows):
-    """Coverage, false positives and power by the number of classes."""
+    """Coverage and power by the number of classes."""
     counts = sorted({int(row["classes"]) for row in rows})
     names = [f"mean: {name}" for name in OF_MEANS.values()]
     names += [f"difference: {name}" for name in OF_DIFFERENCES.values()]
     columns = [*(f"mean {name}" for name in OF_MEANS), *(f"difference {name}" for name in OF_DIFFERENCES)]
     by_classes = {count: runner.where(rows, classes=count) for count in counts}
     coverage = [[count, *(_range(found, column) for column in columns)] for count, found in by_classes.items()]
-    false = [[count, *(_range(found, f"false {models}") for models in FAMILIES)] for count, found in by_classes.items()]
     return {
         "coverage": runner.markdown(["classes", *names], coverage),
-        "false positives": runner.markdown(["classes", *(f"{models} models" for models in FAMILIES)], false),
-        **{f"power, {kind}": _power_table(runner.where(rows, sizes=kind)) for kind in SIZES},
+        "power": _power_table(runner.where(rows, sizes="even")),
     }
 
 

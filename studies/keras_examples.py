@@ -58,7 +58,7 @@ def filled(text):
         f"runs the blocks of this page. Protocol of Recall@1: `{PROTOCOL}`.\n\n"
     )
     tables = {name: words + table(record["runs"], name) for name in TABLES}
-    return pages.filled(text, tables, "studies/keras_examples", [record])
+    return pages.filled(text, tables, "studies/keras_examples")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ RESULTS = ROOT / "results"
 IMAGES = ROOT / "docs" / "images"
 
 
-def filled(text, tables, source, rows):
+def filled(text, tables, source):
     """A page with its tables replaced.
 
     A table stands between `<!-- NAME of SOURCE -->` and `<!-- end of table -->`.
@@ -17,13 +17,12 @@ def filled(text, tables, source, rows):
         text: the page.
         tables: dict of name to Markdown table.
         source: what makes the tables, as in the marks.
-        rows: rows of the runs, which say on what machines and versions they were trained.
 
     Raises:
         ValueError: if the page has no mark for one of the tables.
     """
     for name, table in tables.items():
-        text = replaced(text, f"<!-- {name} of {source} -->", f"{table}\n\n{machines(rows)}.")
+        text = replaced(text, f"<!-- {name} of {source} -->", table)
     return text
 
 

@@ -186,7 +186,7 @@ def _interval(row, prefix):
 
 def filled(text):
     """The page with its tables."""
-    return pages.filled(text, tables(), SOURCE, runner.read_rows(ROWS))
+    return pages.filled(text, tables(), SOURCE)
 
 
 def main(arguments=None):

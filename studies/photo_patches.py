@@ -102,7 +102,7 @@ def batches(run, part):
     """Batches of four views of each place, all in the same orientation."""
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=run.classes_per_batch, examples_per_class=4, seed=run.seed)
     drawn = sampler.batches(part).enumerate()
-    turned = functools.partial(tfdml.datasets.turned_classes, examples_per_class=4)
+    turned = functools.partial(tfdml.datasets.rotated_classes, examples_per_class=4)
     return drawn.map(lambda step, batch: (turned(batch[0], (run.seed, step)), batch[1]))
 
 
@@ -234,7 +234,6 @@ def _summaries(seeds):
 def tables():
     """The tables of the pages, by the names of their marks."""
     return {
-        "selection": _choice(runner.read_rows(CHOICE)),
         "table": _methods(runner.read_rows(ROWS), [*UNTRAINED, TRAINED], COLUMNS),
         "stereo": _methods(runner.read_rows(PAIR), [CORRELATION, TRAINED], STEREO),
     }
@@ -255,23 +254,10 @@ def _cell(rows, key):
     return runner.share(rows, key) if len(rows) > 1 else f"{runner.mean_of(rows, key):.1f}"
 
 
-def _choice(rows):
-    """The trials: settings, scores, time."""
-    body = [[_settings(row), *(_cell([row], key) for key in COLUMNS), f"{row['core_seconds']:.0f}"] for row in rows]
-    head = ["", *COLUMNS.values(), "core seconds"]
-    return runner.markdown(head, body, texts=(0,))
-
-
-def _settings(row):
-    """What differs between trials, in words."""
-    pixels = "gray" if row["gray"] == "True" else "color"
-    return f"{pixels}, {row['steps']:.0f} batches of {row['classes_per_batch']:.0f} places"
-
-
 def filled(text):
     """A page with the tables for which it has a mark."""
     marked = {name: table for name, table in tables().items() if f"<!-- {name} of {SOURCE} -->" in text}
-    return pages.filled(text, marked, SOURCE, runner.read_rows(ROWS))
+    return pages.filled(text, marked, SOURCE)
 
 
 def draw(path, part, found, near=6):

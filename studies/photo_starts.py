@@ -226,24 +226,8 @@ def precision_rows(results, tested, search):
 
 
 def tables():
-    """The tables of the page, by the names of their marks."""
-    return {
-        "frozen": frozen_table(runner.read_rows(FROZEN)),
-        "selection": selection_table(runner.read_rows(CHOICE)),
-        "table": starts_table(runner.read_rows(ROWS), runner.read_rows(photo_patches.ROWS)),
-        "precision": precision_table(runner.read_rows(PRECISION)),
-    }
-
-
-def frozen_table(rows):
-    """Scores of features without training, on the validation photographs."""
-    return runner.markdown(["", *COLUMNS.values()], [[row["features"], *_cells([row])] for row in rows], texts=(0,))
-
-
-def selection_table(rows):
-    """The trials: their settings, their scores on the validation photographs, their time."""
-    body = [[_settings(row), *_cells([row]), f"{row['core_seconds']:.0f}"] for row in rows]
-    return runner.markdown(["", *COLUMNS.values(), "core seconds"], body, texts=(0,))
+    """The table of the page, by the name of its mark."""
+    return {"table": starts_table(runner.read_rows(ROWS), runner.read_rows(photo_patches.ROWS))}
 
 
 def starts_table(rows, earlier):
@@ -266,37 +250,14 @@ def _effort(seeds):
     return f"{seeds[0]['steps']:,.0f}", f"{statistics.mean(row['core_seconds'] for row in seeds):.0f}"
 
 
-def precision_table(rows):
-    """What int8 costs: scores on the test photographs, size and time of the search."""
-    body = []
-    for start in STARTS:
-        for precision in PRECISIONS:
-            seeds = runner.where(rows, start=start, precision=precision)
-            megabytes, milliseconds = (statistics.mean(row[key] for row in seeds) for key in ("bytes", "milliseconds"))
-            body.append([start, precision, *_cells(seeds), f"{megabytes / 1e6:.2f}", f"{milliseconds:.2f}"])
-    return runner.markdown(["start", "vectors", *COLUMNS.values(), "MB", "ms"], body, texts=(0, 1))
-
-
 def _cells(rows, prefix=""):
-    """Scores in percent, with the standard deviation of several seeds."""
-    one = runner.mean_of if len(rows) == 1 else runner.share
-    return [f"{one(rows, f'{prefix}{key}'):.1f}" if len(rows) == 1 else one(rows, f"{prefix}{key}") for key in COLUMNS]
-
-
-def _settings(row):
-    """The settings of a trial that differ between trials, in words."""
-    words = [start_of(row)]
-    if row["layer"]:
-        words += [f"up to {row['layer'].removesuffix('.add')}", f"{row['side']:.0f} pixels"]
-        words += ["color"] * (row["color"] == "True")
-        words += ["frozen averages"] * (row["freeze_batch_norm"] == "True")
-        words += [f"decay {row['decay']:g}"] * (row["decay"] != 1)
-    return ", ".join([*words, f"rate {row['learning_rate']:g}", f"{row['steps']:.0f} steps"])
+    """Scores in percent, with their standard deviation."""
+    return [runner.share(rows, f"{prefix}{key}") for key in COLUMNS]
 
 
 def filled(text):
     """The page with its tables."""
-    return pages.filled(text, tables(), SOURCE, runner.read_rows(ROWS))
+    return pages.filled(text, tables(), SOURCE)
 
 
 def quick(output, workers):

@@ -1,8 +1,10 @@
 """Fills the tables of all pages from the rows, records and settings that are kept: `python -m studies.tables`.
 
 A table of a study stands between `<!-- NAME of SOURCE -->` and `<!-- end of table -->`. A table of a benchmark stands
-between `<!-- results/NAME.csv: columns -->` and `<!-- end -->`; it leaves out columns without a value, and is empty
-where the file is missing, such as one of a GPU. `python -m tools.tables` makes those of losses, miners and samplers.
+between `<!-- results/NAME.csv: columns -->` and `<!-- end -->`; it leaves out columns without a value. A column has
+another name after "as". After a semicolon a column selects the rows of a page, in the order of its values:
+`batch: 64 / 4096`.
+`python -m tools.tables` makes the tables of losses, miners and samplers.
 """
 
 import csv
@@ -66,7 +68,7 @@ OTHERS = (
     precision,
     tracking,
 )
-BENCHMARKS = ["losses/proxies", "clustering", "server", "tuning", "many-devices", "speed", "distributed"]
+BENCHMARKS = ["losses/proxies", "clustering", "server", "speed", "distributed"]
 BENCHMARKS += ["model-upgrades", "runtimes", "jax-and-gpus"]
 
 
@@ -75,7 +77,7 @@ def of_rows(study):
 
     def filled(text):
         rows = runner.read_rows(study.ROWS)
-        return pages.filled(text, OF_ROWS[study](rows), study.__name__.replace(".", "/"), rows)
+        return pages.filled(text, OF_ROWS[study](rows), study.__name__.replace(".", "/"))
 
     return filled
 
@@ -91,12 +93,14 @@ def of_benchmarks(text):
 
 
 def _of_columns(found):
-    path = pages.ROOT / found[2]
-    if not path.exists():  # measured on a machine that was not at hand
-        return found[1] + found[4]
-    rows = list(csv.DictReader(path.read_text().splitlines()))
-    columns = [column for column in found[3].split(", ") if any(row[column] for row in rows)]
-    body = [columns, ["---", *["---:"] * (len(columns) - 1)], *([_cell(row[key]) for key in columns] for row in rows)]
+    rows = list(csv.DictReader((pages.ROOT / found[2]).read_text().splitlines()))
+    columns, *limits = found[3].split("; ")
+    for name, _, values in (limit.partition(": ") for limit in limits):
+        rows = [row for value in values.split(" / ") for row in rows if row[name] == value]
+    named = (each.partition(" as ") for each in columns.split(", "))
+    titles = {column: title or column for column, _, title in named if any(row[column] for row in rows)}
+    body = [[_cell(row[column]) for column in titles] for row in rows]
+    body = [titles.values(), ["---", *["---:"] * (len(titles) - 1)], *body]
     lines = [f"| {' | '.join(cells)} |" for cells in body]
     return "\n".join([found[1] + lines[0], *lines[1:], "", f"{rows[0]['hardware']}; {rows[0]['versions']}.", found[4]])
 

@@ -20,9 +20,9 @@ from tests.small_networks import without_download
 from tests.zoo.local_hub import LocalHub
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+RECIPES = sorted((ROOT / "recipes").glob("*/README.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *RECIPES]
 LISTS = [ROOT / room / "README.md" for room in ("benchmarks", "recipes", "studies")]
-LISTS += sorted((ROOT / "recipes").glob("*/README.md"))
 
 
 def small(glyphs, **options):

@@ -29,11 +29,11 @@ kind: reference
 
 Tables with measured numbers are filled by scripts from files of results, and a test fails where they differ. The files
 are in `results`, with the hardware and the versions of each row. This page lists them, the command that
-measures them again, and the rooms of `tfdml` whose code they were measured with, each with the first digits of its
-digest. `make stale` lists the files that were measured before a change to this code.
+measures them again, and the day. `results/measured.json` has the rooms of `tfdml` whose code they were measured with,
+by digests; `make stale` lists the files that were measured before a change to this code.
 
-| results | command | measured | code |
-| --- | --- | --- | --- |
+| results | command | measured |
+| --- | --- | --- |
 """
 
 
@@ -132,11 +132,11 @@ def changed_rooms(root, entry):
 
 def page(root, manifest):
     """The text of `docs/numbers.md`."""
-    lines = []
+    measured = {}
     for name in sorted(manifest):
-        code = ", ".join(f"{room} {digits[:6]}" for room, digits in manifest[name]["code"].items())
-        lines.append(f"| `{name}` | `{command(root, name)}` | {manifest[name]['measured']} | {code} |")
-    return TEXT + "\n".join(lines) + "\n"
+        cells = f"`{command(root, name)}` | {manifest[name]['measured']} |"
+        measured.setdefault(cells, []).append(f"`{name}`")
+    return TEXT + "".join(f"| {', '.join(names)} | {cells}\n" for cells, names in measured.items())
 
 
 def main():

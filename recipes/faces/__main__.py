@@ -61,7 +61,7 @@ def main():
         name: [tfdml.metrics.verification(one, pairs.same, pairs.folds, far=()) for one in runs]
         for name, runs in scores.items()
     }
-    decisions = tfdml.metrics.verification_folds(list(scores.values())[-1][0], pairs.same, pairs.folds)
+    decisions = tfdml.metrics.fold_accuracy(list(scores.values())[-1][0], pairs.same, pairs.folds)
     draw(options.output / "faces.png", scores, test, pairs, decisions)
     record = {
         "protocol": f"{test.protocol}/{len(pairs)}-pairs-{len(np.unique(pairs.folds))}-folds",

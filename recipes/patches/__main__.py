@@ -152,7 +152,7 @@ def trained(name, train, seed, steps, loss="multi-similarity", miner=None, quick
 
 def turned(sampler, train, views):
     """Batches in which each class, or each triplet, is in one of the eight flips and quarter turns."""
-    turn = functools.partial(tfdml.datasets.turned_classes, examples_per_class=views)
+    turn = functools.partial(tfdml.datasets.rotated_classes, examples_per_class=views)
     return sampler.batches(train).enumerate().map(lambda step, batch: (turn(batch[0], (sampler.seed, step)), batch[1]))
 
 

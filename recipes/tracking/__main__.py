@@ -108,7 +108,7 @@ def softmax_loss(labels, scores):
 
 def turned(images, seed):
     """Exemplar and search image of each row in the same one of eight flips and quarter turns."""
-    return tuple(tfdml.datasets.turned_classes(image, seed, examples_per_class=1) for image in images)
+    return tuple(tfdml.datasets.rotated_classes(image, seed, examples_per_class=1) for image in images)
 
 
 LOSSES = {"softmax": softmax_loss, "logistic": tfdml.losses.PairLogisticLoss()}

@@ -13,7 +13,6 @@ from studies.runner import mean_of, share, where
 
 GROUPS = ("2x32", "4x16", "8x8", "16x4", "32x2")
 PAIRS = ("0.9-random", "0.5-random", "0.1-random")
-KEYS = ("recall@1", "recall@2", "recall@8", "map@r")
 
 
 def rows(options):
@@ -38,20 +37,24 @@ def rows(options):
 
 
 def tables(rows):
-    """The three tables of the page."""
-    return {"designs": designs(rows), "spreads": spreads(rows), "spreads at one rate": spreads_at_one_rate(rows)}
+    """Recall@1 of each design, and the spread over designs."""
+    return {"designs": designs(rows), "spreads": spreads(rows)}
 
 
 def designs(rows):
-    """One line per method."""
+    """Recall@1 of the designs, a line per lambda, without and with weights."""
     rows = where(rows, chosen=1)
-    methods = dict.fromkeys((row["negatives"], row["design"], row["delta"], row["learning_rate"]) for row in rows)
-    body = []
-    for negatives, design, delta, rate in methods:
-        runs = where(rows, negatives=negatives, design=design, delta=delta)
-        body.append([f"{negatives:g}", title(design), yes(delta), f"{rate:g}", *(share(runs, key) for key in KEYS)])
-    head = ["lambda", "batches", "weights", "learning rate", "Recall@1", "@2", "@8", "MAP@R"]
-    return runner.markdown(head, body, texts=(1, 2))
+    body = [
+        [f"{negatives:g}", yes(delta), *(_cell(rows, negatives, delta, design) for design in GROUPS + PAIRS)]
+        for negatives in dict.fromkeys(row["negatives"] for row in rows)
+        for delta in (0.0, 1.0)
+    ]
+    return runner.markdown(["lambda", "weights", *map(title, GROUPS + PAIRS)], body, texts=(1,))
+
+
+def _cell(rows, negatives, delta, design):
+    found = where(rows, negatives=negatives, delta=delta, design=design)
+    return share(found, "recall@1") if found else ""
 
 
 def spreads(rows):
@@ -66,18 +69,6 @@ def spreads(rows):
         body.append([f"{negatives:g}", batches, yes(delta), *(f"{number:.1f}" for number in numbers)])
     head = ["lambda", "batches", "weights", "best", "worst", "spread"]
     return runner.markdown(head, body, texts=(1, 2))
-
-
-def spreads_at_one_rate(rows):
-    """The spread of Recall@1 over group designs that share a learning rate, for the first seed."""
-    groups = [row for row in where(rows, seed=0) if kind(row) == "group"]
-    body = []
-    for negatives, rate in sorted({(row["negatives"], row["learning_rate"]) for row in groups}):
-        same = where(groups, negatives=negatives, learning_rate=rate)
-        levels = [[100 * row["recall@1"] for row in where(same, delta=delta)] for delta in (0.0, 1.0)]
-        body.append([f"{negatives:g}", f"{rate:g}", *(f"{max(level) - min(level):.1f}" for level in levels)])
-    head = ["lambda", "learning rate", "spread without weights", "with weights"]
-    return runner.markdown(head, body, texts=())
 
 
 def kind(row):

@@ -35,15 +35,3 @@ def draw(path, rows):
         axis.set(xlabel="gamma, largest share of a class that is removed", ylabel="Recall@1, %")
 
     figures.save(path, panel, columns=1)
-
-
-def tables(rows):
-    """Recall@1 with the same number of examples of each class, and with all of them."""
-    alike = where(rows, per_class=setting.PER_CLASS, removed=0.0)
-    uneven = [row for row in rows if row["per_class"] != setting.PER_CLASS]
-    body = [
-        [title, *(runner.share(where(found, delta=delta)) for delta in (0.0, 1.0))]
-        for title, found in (("32 of each", alike), ("all, 32 to 224", uneven))
-    ]
-    head = ["images of a class", "without weights", "with weights"]
-    return {"sizes": runner.markdown(head, body, texts=(0,))}

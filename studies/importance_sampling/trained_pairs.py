@@ -20,5 +20,5 @@ def rows(options):
 
 
 def tables(rows):
-    """Recall@1 of each share of positives, and its spread with and without weights."""
-    return {"trained pairs": trained_start.trained(rows), "trained pairs spreads": trained_start.spreads(rows)}
+    """Recall@1 of each share of positives, and its spread."""
+    return {"trained pairs": trained_start.table(rows)}

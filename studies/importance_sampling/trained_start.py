@@ -145,30 +145,23 @@ def _retrieval(model, part):
 
 
 def tables(rows):
-    """Recall@1 of each design, and the spread over designs with its share of the spread without weights."""
-    return {"trained": trained(rows), "trained spreads": spreads(rows)}
+    """Recall@1 of each design, and the spread over designs."""
+    return {"trained": table(rows)}
 
 
-def trained(rows):
-    """Recall@1 of the designs, a line per lambda, without and with weights."""
+def table(rows):
+    """Recall@1 of the designs and its spread, a line per lambda, without and with weights."""
     body = [
-        [f"{negatives:g}", yes(delta), *(share(_cell(rows, negatives, delta, design)) for design in _designs(rows))]
+        [
+            f"{negatives:g}",
+            yes(delta),
+            *(share(_cell(rows, negatives, delta, design)) for design in _designs(rows)),
+            _interval(_spreads(rows, negatives, delta)),
+        ]
         for negatives in _lambdas(rows)
         for delta in (0.0, 1.0)
     ]
-    head = ["lambda", "weights", *map(title, _designs(rows))]
-    return runner.markdown(head, body, texts=(1,))
-
-
-def spreads(rows):
-    """The spread of Recall@1 over designs and the ratio of the spreads, with 95% intervals over seeds."""
-    body = []
-    for negatives in _lambdas(rows):
-        without, weighted = (_spreads(rows, negatives, delta) for delta in (0.0, 1.0))
-        ratios = [b / a if a else 0.0 for a, b in zip(without, weighted, strict=True)]
-        cells = (_interval(without, 100, 1), _interval(weighted, 100, 1), _interval(ratios, 1, 2))
-        body.append([f"{negatives:g}", *cells])
-    return runner.markdown(["lambda", "without weights", "with weights", "ratio"], body, texts=())
+    return runner.markdown(["lambda", "weights", *map(title, _designs(rows)), "spread"], body, texts=(1,))
 
 
 def _spreads(rows, negatives, delta):
@@ -178,9 +171,9 @@ def _spreads(rows, negatives, delta):
     return [max(level) - min(level) for level in levels]
 
 
-def _interval(values, factor, digits):
+def _interval(values):
     mean, half = setting.interval(values)
-    return f"{factor * mean:.{digits}f} ± {factor * half:.{digits}f}"
+    return f"{100 * mean:.1f} ± {100 * half:.1f}"
 
 
 def _cell(rows, negatives, delta, design):

@@ -67,5 +67,5 @@ def network(run, training):
 
 
 def tables(rows):
-    """Recall@1 of each design, and the spread over designs with its share of the spread without weights."""
-    return {"whole": trained_start.trained(rows), "whole spreads": trained_start.spreads(rows)}
+    """Recall@1 of each design, and the spread over designs."""
+    return {"whole": trained_start.table(rows)}

@@ -65,18 +65,14 @@ def rows(options):
 
 
 def tables(rows):
-    """MAP@R of the validation classes for each variant, loss and set."""
-    return {"protocol": "\n\n".join(_table(rows, variants, losses) for _, losses, variants in GROUPS)}
-
-
-def _table(rows, variants, losses):
-    columns = [(data, loss) for data in SETS for loss in losses]
+    """MAP@R of the validation classes for each variant of the steps and the rate of the network, loss and set."""
+    columns = [(data, loss) for data in SETS for loss in LOSSES]
     body = [
         [name, *(_percent(runner.where(rows, variant=name, data=data, loss=loss)) for data, loss in columns)]
-        for name in variants
+        for name in VARIANTS | TRAINED
     ]
     head = ["", *(f"{data}, {loss}" for data, loss in columns)]
-    return runner.markdown(head, body, texts=(0,))
+    return {"protocol": runner.markdown(head, body, texts=(0,))}
 
 
 def _percent(rows):

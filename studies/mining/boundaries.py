@@ -16,8 +16,3 @@ def rows(options):
     """One row per run."""
     boundaries = BOUNDARIES[-1:] if options.quick else BOUNDARIES
     return runner.results([replace(options.base, boundary=boundary) for boundary in boundaries], options)
-
-
-def tables(rows):
-    """Recall of each boundary."""
-    return {"boundaries": runner.recalls(rows, by=("boundary", BOUNDARIES))}

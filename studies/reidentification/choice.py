@@ -30,21 +30,3 @@ def chosen(rows, method):
     for row in sorted(runner.where(tried, refinements="grid"), key=lambda row: row["map"]):
         settings[row["refinement"]] = json.loads(row["settings"])
     return best["learning_rate"], settings
-
-
-def tables(rows):
-    """The chosen settings of each method and refinement, and their mAP on validation characters."""
-    body = []
-    for method in recipe.RATES:
-        rate, settings = chosen(rows, method)
-        for name in ("plain", *setting.GRID):
-            trials = runner.where(rows, loss=method, refinements="grid", refinement=name)
-            score = f"{100 * max(row['map'] for row in trials):.1f}"
-            body.append([method, name, text_of(settings[name]) or f"learning rate {rate:g}", len(trials), score])
-    head = ["features", "refinement", "chosen", "trials", "mAP, validation"]
-    return {"choice": runner.markdown(head, body, texts=(0, 1, 2))}
-
-
-def text_of(settings):
-    """Settings as text; both steps of "both" have the same ones."""
-    return ", ".join(f"{name} {value:g}" for name, value in next(iter(settings.values()), {}).items())

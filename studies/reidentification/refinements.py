@@ -21,13 +21,11 @@ def rows(options):
 
 def tables(rows):
     """Means and 95% intervals over seeds, and the difference of mAP from the plain search of the same seeds."""
-    body = []
-    for method in recipe.RATES:
-        plain = [row["map"] for row in runner.where(rows, loss=method, refinement="plain")]
-        for name in recipe.CHOSEN[method]:
-            seeds = runner.where(rows, loss=method, refinement=name)
-            gains = [{"map": row["map"] - before} for row, before in zip(seeds, plain, strict=True)]
-            gain = "" if name == "plain" else setting.share(gains, "map")
-            body.append([method, name, *(setting.share(seeds, key) for key in COLUMNS), gain])
-    head = ["features", "search", *COLUMNS.values(), "mAP above plain"]
-    return {"refinements": runner.markdown(head, body, texts=(0, 1))}
+    rows, body = runner.where(rows, loss="batch hard"), []
+    plain = [row["map"] for row in runner.where(rows, refinement="plain")]
+    for name in recipe.CHOSEN["batch hard"]:
+        seeds = runner.where(rows, refinement=name)
+        gains = [{"map": row["map"] - before} for row, before in zip(seeds, plain, strict=True)]
+        gain = "" if name == "plain" else setting.share(gains, "map")
+        body.append([name, *(setting.share(seeds, key) for key in COLUMNS), gain])
+    return {"refinements": runner.markdown(["search", *COLUMNS.values(), "mAP above plain"], body, texts=(0,))}

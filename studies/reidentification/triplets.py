@@ -31,23 +31,3 @@ def rows(options):
         for seed in options.seeds[:3]
     ]
     return setting.rows_of(runner.finished(trials + tested, options))
-
-
-def tables(rows):
-    """mAP and rank-1 of each way of mining, by the margins that have rows."""
-    tested = [row | {"margin": str(row["margin"])} for row in runner.where(rows, part="test")]
-    margins = [margin for margin in MARGINS if runner.where(tested, margin=margin)]
-    body = []
-    for loss in LOSSES:
-        if not (runs := runner.where(tested, loss=loss)):
-            continue
-        cells = [runner.where(runs, margin=margin) for margin in margins]
-        shares = [[setting.share(each, key) if each else "" for each in cells] for key in ("map", "cmc@1")]
-        body.append([loss, f"{runs[0]['learning_rate']:g}", *shares[0], *shares[1]])
-    head = ["", "learning rate", *(f"{key}, {margin_of(margin)}" for key in ("mAP", "rank-1") for margin in margins)]
-    return {"triplets": runner.markdown(head, body, texts=(0,))}
-
-
-def margin_of(margin):
-    """A margin in the head of the table."""
-    return "soft margin" if margin == "soft" else f"margin {margin}"

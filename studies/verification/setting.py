@@ -126,7 +126,7 @@ def _decided(model, part, pairs):
     """Accuracy over folds, and the mean threshold as a distance of unit vectors."""
     x = characters.embedded(model, part.images)
     scores = tfdml.metrics.pair_scores(x[pairs.first], x[pairs.second])
-    decisions = tfdml.metrics.verification_folds(scores, pairs.same, pairs.folds)
+    decisions = tfdml.metrics.fold_accuracy(scores, pairs.same, pairs.folds)
     cosines = np.clip(decisions.thresholds, -1, 1)
     return {
         "accuracy": float(decisions.accuracies.mean()),

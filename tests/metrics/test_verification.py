@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from tfdml.metrics import calibrated_threshold, pair_scores, roc, verification, verification_folds
+from tfdml.metrics import calibrated_threshold, fold_accuracy, pair_scores, roc, verification
 
 SAME = np.array([1, 1, 1, 0, 0, 0, 0])
 SCORES = np.array([0.9, 0.8, 0.4, 0.7, 0.3, 0.2, 0.1])
@@ -77,7 +77,7 @@ def test_the_threshold_of_a_fold_is_chosen_on_the_others():
 @pytest.mark.parametrize("step", [None, 0.5])
 def test_thresholds_and_decisions_of_folds_agree_with_loops(step):
     scores, same, folds = in_folds(of_each=20, step=step)
-    found = verification_folds(scores, same, 10 * folds)
+    found = fold_accuracy(scores, same, 10 * folds)
     assert found.folds.tolist() == [10 * fold for fold in range(10)]
     for fold in range(10):
         rest = folds != fold

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml import pairs, samplers
-from tfdml.datasets.loading import on_host
+from tfdml.datasets.streams import on_host
 from tfdml.samplers import base
 
 UNEVEN = np.repeat(np.arange(11), [4, 4, 5, 6, 4, 9, 30, 4, 7, 12, 5])

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml import samplers
-from tfdml.datasets import loading
+from tfdml.datasets import streams
 
 LABELS = np.repeat(np.arange(6), 5)
 GROUP = samplers.GroupSampler(classes_per_batch=3, examples_per_class=2)
@@ -21,7 +21,7 @@ def rows_of(dataset, steps):
 @pytest.mark.parametrize("as_keys", [np.array, tf.constant], ids=["array", "tensor"])
 def test_keys_may_be_a_list_an_array_or_a_tensor(as_keys):
     keys = [f"{row}.png" for row in range(30)]
-    np.testing.assert_array_equal(loading.arrays(keys, 30), loading.arrays(as_keys(keys), 30))
+    np.testing.assert_array_equal(streams.arrays(keys, 30), streams.arrays(as_keys(keys), 30))
 
 
 def test_a_key_that_loads_slowly_still_comes_in_its_place():

@@ -28,11 +28,10 @@ def test_every_table_of_rows_has_a_source_that_fills_it():
 
 def test_a_page_without_the_mark_of_a_table_is_an_error():
     text = "a\n<!-- one of studies/x -->\nold\n<!-- end of table -->\nb"
-    rows = [{"hardware": "2 cores", "versions": "keras 3.15.1"}]
-    made = pages.filled(text, {"one": "| \\1 |"}, "studies/x", rows)
-    assert made == text.replace("old", "| \\1 |\n\n2 cores; keras 3.15.1.")
+    made = pages.filled(text, {"one": "| \\1 |"}, "studies/x")
+    assert made == text.replace("old", "| \\1 |")
     with pytest.raises(ValueError, match="0 tables marked <!-- two of studies/x -->, expected 1"):
-        pages.filled(text, {"two": ""}, "studies/x", rows)
+        pages.filled(text, {"two": ""}, "studies/x")
 
 
 def test_the_readme_has_the_numbers_of_photo_patches():

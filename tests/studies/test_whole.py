@@ -66,13 +66,3 @@ def test_learning_rates_are_those_of_the_schedule_of_keras():
     rate = keras.optimizers.schedules.CosineDecay(0.0, 36, warmup_target=0.005, warmup_steps=4)
     np.testing.assert_allclose(whole.rate_of(run, 50)[:40], [float(rate(step)) for step in range(40)], atol=1e-8)
     assert not whole.rate_of(run, 50)[40:].any()
-
-
-def test_comparisons_are_paired_by_seeds():
-    rows = [
-        {"loss": loss, "part": "test", "seed": seed, "recall@1": score + seed / 10, "map@r": 0.5}
-        for loss, score in (("KL", 0.22), ("RAW", 0.2))
-        for seed in (1, 2, 3)
-    ]
-    line = "| KL, minus RAW | +2.0 [+2.0, +2.0] | +0.0 [+0.0, +0.0] |"
-    assert whole.comparisons(rows).splitlines()[2:] == [line]

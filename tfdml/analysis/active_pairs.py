@@ -36,8 +36,8 @@ def active_pairs(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: La
         ActivePairs(positive=1.0, negative=0.5)
 
     Args:
-        loss, embeddings, labels: as in `pair_weights`, with its errors; embeddings are scaled to norm 1. A loss that
-            samples at random draws once, as in a training step.
+        loss, embeddings, labels: as in `pair_weights`, with its errors; the function scales embeddings to norm 1. A
+            loss that samples at random draws once, as in a training step.
 
     Returns:
         A record: `positive` and `negative`, both in [0, 1]; a share is 0 where there are no such pairs.

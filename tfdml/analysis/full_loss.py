@@ -35,13 +35,13 @@ def full_loss(loss: PairLoss, embeddings: npt.ArrayLike, labels: Labels) -> floa
     Args:
         loss: a `PairLoss` whose value for an anchor depends on the pairs of that anchor alone: contrastive, logistic,
             multi-similarity, NCA, ... Losses that divide by a count over the batch (triplet, lifted structure) are not
-            means over anchors. Its `importance` is ignored, because the set is not a sample. It must not have a miner.
+            means over anchors. It ignores `importance`, because the set is not a sample. It must not have a miner.
         embeddings: `(examples, dim)` array.
         labels: `(examples,)` integer class ids, or labels that the loss's `match` accepts.
 
     Returns:
-        A float; 0 for a set without pairs. Time grows with the square of the number of examples. Memory does not: 2^23
-        pairs are compared at a time, in float32, and summed in float64.
+        A float; 0 for a set without pairs. Time grows with the square of the number of examples. Memory does not: It
+        compares 2^23 pairs at a time, in float32, and sums in float64.
 
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. (10) as the mean of eq. (23).
     """

@@ -11,7 +11,7 @@ _DRAWS = 10_000
 def gradient_variance(
     distances: npt.ArrayLike, *, dim: int = 128, noise: npt.ArrayLike = 0.1, seed: int = 0
 ) -> np.ndarray:
-    """The variance of the direction in which a negative pair is pushed apart, with noise on the anchor.
+    """The variance of the direction that pushes a negative pair apart, with noise on the anchor.
 
     tr Cov[h' / |h'|] = 1 - |E[h' / |h'|]|^2, where h' = (a + z) / |a + z| - n and z ~ N(0, sigma^2 I)
 
@@ -19,7 +19,7 @@ def gradient_variance(
     trace is its nuclear norm; directions have norm 1. A variance near 1 means a random direction, a variance near 0 a
     certain one.
 
-    Example: a negative at a small distance is pushed in a random direction, a far one in a certain one.
+    Example: the gradient pushes a near negative in a random direction, a far one in a certain one.
 
         >>> tfdml.analysis.gradient_variance([0.01, 0.5, 1.4], dim=128, noise=0.1).round(1)
         array([0.8, 0.7, 0.3])
@@ -40,7 +40,7 @@ def gradient_variance(
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4 and
     figure 3a. The paper writes h + z. Its figure has less variance at distance 0 for more noise, "due to the spherical
-    projection imposed by the normalization", and so the noise is on one embedding, before it is normalized: h + z
+    projection imposed by the normalization", and so the noise is on one embedding, before its normalization: h + z
     itself, or noise on both embeddings, would have variance 1 at distance 0 for all noise.
     """
     distances, noise = np.asarray(distances, dtype="float64"), np.asarray(noise, dtype="float64")

@@ -1,4 +1,4 @@
-"""Examples that are probably labeled wrong."""
+"""Examples with probably wrong labels."""
 
 import math
 from typing import NamedTuple
@@ -21,7 +21,7 @@ class LabelNoise(NamedTuple):
 def label_noise(
     loss: SubCenterArcFaceLoss, embeddings: ArrayLike, labels: ArrayLike, *, angle_degrees: float = 75.0
 ) -> LabelNoise:
-    """Find examples that are probably labeled wrong: far from the dominant center of their class.
+    """Find examples with probably wrong labels: far from the dominant center of their class.
 
     The dominant center of a class is the nearest center of most of its examples. Noise gathers around the others.
     The paper trains a second time, without these examples and with one center per class.
@@ -39,7 +39,7 @@ def label_noise(
         loss: a trained `SubCenterArcFaceLoss`.
         embeddings: `(examples, dim)` embeddings of a trained model, such as `model.predict(images)`.
         labels: `(examples,)` class ids of the proxies.
-        angle_degrees: examples at a larger angle to the dominant center are listed.
+        angle_degrees: the result lists examples at a larger angle to the dominant center.
 
     Returns:
         A record: `rows`, the numbers of the examples that are far from the dominant center of their class, ascending;

@@ -43,7 +43,7 @@ def loss_over_distance(loss: PairLoss, distances: npt.ArrayLike) -> LossOverDist
 def plot_loss_over_distance(losses: Mapping[str, PairLoss]) -> Figure:
     """Draw the loss of a positive and of a negative pair of unit vectors over their distance, one panel per loss.
 
-    A loss over independent pairs, with `pair_losses`, has a value for each pair. Any other loss is computed for an
+    A loss over independent pairs, with `pair_losses`, has a value for each pair. Any other loss is the loss of an
     anchor with one positive and one negative: one of them at the distance in question, the other one at distance 1.
 
     Example:

@@ -47,7 +47,7 @@ def pair_histogram(
         (array([0. , 0.5, 1. , 1.5, 2. ]), array([0., 2., 0., 0.]), array([0., 2., 2., 0.]))
 
     Args:
-        embeddings: `(examples, dim)` array. It is scaled to norm 1, so that distances are in [0, 2].
+        embeddings: `(examples, dim)` array. The function scales it to norm 1, for distances in [0, 2].
         labels: `(examples,)` integer class ids, or labels that `match` accepts.
         bins: number of bins of equal width.
         miner: a function `Pairs -> Pairs`; each pair then counts with its weight, and the set is one batch with all its
@@ -57,9 +57,9 @@ def pair_histogram(
     Returns:
         A record: `edges`, `(bins + 1,)` distances from 0 to 2; and `positive` and `negative`, `(bins,)`, the sums of
         the weights of the ordered pairs in each bin, their number without a miner, all 0 for a set without pairs.
-        `positive / positive.sum() / np.diff(edges)` is a density. Histograms of several batches can be added, for
+        `positive / positive.sum() / np.diff(edges)` is a density. You may add histograms of several batches, for
         example for a random miner: `a.negative + b.negative`. Without a miner, time grows with the square of the number
-        of examples. Memory does not: 2^23 pairs are compared at a time, in float32.
+        of examples. Memory does not: It compares 2^23 pairs at a time, in float32.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figure 7, and
     figure 3b with a miner.

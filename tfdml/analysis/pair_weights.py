@@ -49,7 +49,7 @@ def pair_weights(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: La
     Args:
         loss: any loss that depends on embeddings through their inner products: a loss of `tfdml.losses` or
             `tfdml.addons`, or another function of labels and embeddings that returns a scalar and computes in the dtype
-            of its embeddings, float64. A loss over proxies or a memory is taken over the batch itself.
+            of its embeddings, float64. A loss over proxies or a memory takes the batch itself as references.
         embeddings: `(batch, dim)` array, scaled to norm 1 here, so that similarities are cosines.
         labels: labels of the form that the loss takes. A `match` of the loss decides which pairs are positive.
 
@@ -61,7 +61,7 @@ def pair_weights(loss: Callable[..., Any], embeddings: npt.ArrayLike, labels: La
         ValueError: an embedding of norm 0, a loss that is not a function of inner products, such as `MatryoshkaLoss`,
             or another Keras backend than TensorFlow and JAX.
 
-    The loss is differentiated by embeddings with one dimension per row, a Cholesky factor of the similarities, because
+    It differentiates the loss by embeddings with one dimension per row, a Cholesky factor of the similarities, because
     such embeddings determine the derivatives by similarities. Time grows with the cube of the batch size. The loss's
     miner and its selector of negatives see the normalized `embeddings` instead, because some of them depend on the
     number of dimensions. Their selection is held constant.
@@ -170,7 +170,7 @@ def _with_embeddings(source, pairs):
 
 
 def _float64():
-    """A context with float64, which JAX supports only where it is enabled."""
+    """A context with float64: JAX has to enable it."""
     if keras.backend.backend() == "jax":
         import jax
 

@@ -1,4 +1,4 @@
-"""The similarity from which images are near-duplicates, calibrated on copies of the images themselves."""
+"""The lowest similarity of near-duplicates, calibrated on copies of the images themselves."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -71,7 +71,7 @@ class CopyScores(NamedTuple):
         return {name: scores[is_other].reshape(len(self.rows), -1) for name, scores in self.by_kind.items()}
 
     def calibrated(self, precision: float) -> Calibration:
-        """Choose from which score on two images are near-duplicates.
+        """Choose the lowest score of two near-duplicates.
 
         The pair of a copy and its original is right, and every other pair is wrong. Images that are as similar to the
         original as the median copy, or register as 90% of the copies do, are duplicates that the set has already: they
@@ -143,8 +143,8 @@ def score_copies(
         data: images `(height, width, 3)` uint8, or files with a `load` such as `tfdml.datasets.Preprocessing`.
         embeddings: `(n, dim)` of `data`, less the center.
         center: `(dim,)`, subtracted from the embeddings of copies, such as the mean of all embeddings.
-        sample: number of images that are copied.
-        verify: whether candidates are verified by their pixels.
+        sample: number of images to copy.
+        verify: whether to verify candidates by their pixels.
         floor: the least similarity of candidates, such as the similarity of a calibration; None: the similarity that
             99% of the copies have.
         seed: of the sample and the copies.
@@ -234,7 +234,7 @@ def _between_originals(scores, thumbnail_of):
 
 
 def _alike(matched, is_verified):
-    """The score from which images are duplicates already; inf for none.
+    """The lowest score of images that are duplicates already; inf for none.
 
     Of verified ones, an original counts that half of its copies find: near-duplicates may hide it from the others.
     """

@@ -45,7 +45,7 @@ def clean(
     batch_size: int = 64,
     cache: FilePath | None = None,
 ) -> Findings:
-    """List what to look at before a set is used; nothing is changed or deleted.
+    """List what to look at before you use a set; it changes and deletes nothing.
 
     * A leak is a pair of near-duplicates in two sets, such as training and test; a duplicate is one in a set.
     * A label suspect is an image whose three nearest neighbors all have one other label.
@@ -54,16 +54,16 @@ def clean(
     * Images that cannot be read are listed, too.
 
     One image stands for equal ones: files, or pixels where they are verified. They are near-duplicates of the score 1.
-    A picture that the sets have ten times as often as the median one is a placeholder. It is listed and changes no
-    other finding. With verification, so are its near copies, the picture saved again at another size or quality. Images
-    of several labels are no label suspects, nor neighbors of one; images without details, such as one color, neither,
-    unless half of the images have none.
+    A picture that the sets have ten times as often as the median one is a placeholder. The result lists it, and it
+    changes no other finding. With verification, so are its near copies, the picture saved again at another size or
+    quality. Images of several labels are no label suspects, nor neighbors of one; images without details, such as one
+    color, neither, unless half of the images have none.
 
-    Embeddings are centered on their mean, but for outliers: without what all images have in common, each is far from
-    the others. Near-duplicates are chosen among the nearest neighbors by a registration of their pixels (`register`);
-    with a similarity or without `verify`, by the cosine similarity alone. Each image is decoded once, those of the
+    Embeddings are relative to their mean, but for outliers: without what all images have in common, each is far from
+    the others. A registration of pixels (`register`) chooses near-duplicates among the nearest neighbors; with a
+    similarity or without `verify`, by the cosine similarity alone. It decodes each image once, an image of the
     calibration twice. Memory holds all embeddings and, for the registration, 16 kB per image. Where the calibration
-    cannot tell copies from other images, the result says so, and only equal images are listed.
+    cannot tell copies from other images, the result says so, and lists only equal images.
 
     Example: noise with one image twice, compared by its pixels.
 
@@ -77,19 +77,19 @@ def clean(
         [('7', '2')]
 
     Args:
-        model: model of the images, such as `copy_network()`; labels and outliers are judged by it, too.
+        model: model of the images, such as `copy_network()`; it judges labels and outliers, too.
         data: a labeled set, or labeled sets by name.
-        similarity: cosine similarity of near-duplicates, which are not verified then; None: calibrated on known copies,
-            see `score_copies`.
+        similarity: cosine similarity of near-duplicates, without verification; None: calibrated on known copies, see
+            `score_copies`.
         precision: of the pairs, for the calibration.
-        sample: number of images that are copied for the calibration.
-        verify: whether near-duplicates are verified by their pixels.
-        approximate: without verification, whether pairs are searched in near cells only, with a bound on their recall;
+        sample: number of images to copy for the calibration.
+        verify: whether to verify near-duplicates by their pixels.
+        approximate: without verification, whether to search pairs in near cells only, with a bound on their recall;
             None: from 50,000 images on.
         seed: of the calibration and the search.
         batch_size: number of images embedded at the same time.
-        cache: folder to which embeddings are written every 16 batches, and from which the same call resumes. It stays.
-            Damaged embeddings, and those of other files, models or batch sizes, are replaced with a warning.
+        cache: folder for embeddings, written every 16 batches; the same call resumes from it. It stays. The call
+            replaces damaged embeddings, and embeddings of other files, models or batch sizes, with a warning.
 
     Returns:
         A record that prints as a summary: `listed`, findings with the fields `kind` ("leak", "duplicate", "label",
@@ -298,7 +298,7 @@ def _outliers(images, rows, is_telling):
 
 
 def _limits(distances, labels, is_telling):
-    """The limit of each image: that of the telling images of its class, or, where they are few, of all."""
+    """The limit of each image: the limit of the telling images of its class, or, where they are few, of all."""
     limits = np.full(len(distances), _limit(distances[is_telling]))
     for label in np.unique(labels):
         is_member = labels == label

@@ -31,9 +31,9 @@ _HEADS = {
 class Finding(NamedTuple):
     """An image to look at: its file, or its row in a set without files, its set and its class.
 
-    The `other` fields are of the image that it is compared with, empty without one. `score` is the similarity or
-    registration of a leak or a duplicate, the mean similarity of a label suspect to the neighbors that agree, the mean
-    distance of an outlier, and None for an unreadable image.
+    The `other` fields are of the image beside it, empty without one. `score` is the similarity or registration of a
+    leak or a duplicate, the mean similarity of a label suspect to the neighbors that agree, the mean distance of an
+    outlier, and None for an unreadable image.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class Finding(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """The result of `tfdml.cleaning.clean`, which describes it; it prints as a summary."""
+    """The result of `tfdml.cleaning.clean` (see there); it prints as a summary."""
 
     listed: tuple[Finding, ...]
     images: int
@@ -79,7 +79,7 @@ class Findings(NamedTuple):
 
     @property
     def problem(self) -> str:
-        """Why only equal images are listed as copies; empty where the calibration has a threshold, or there is none."""
+        """Why copies are only equal images; empty where the calibration has a threshold, or there is none."""
         problem = "" if self.calibration is None else self.calibration.problem
         advice = "Only equal images are listed as copies. Pass a similarity for near-duplicates"
         return problem and f"the calibration cannot tell copies from other images: {problem}. {advice}."

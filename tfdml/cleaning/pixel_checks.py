@@ -60,7 +60,7 @@ def split_descriptions(embeddings: np.ndarray) -> tuple[np.ndarray, list[Thumbna
 
 
 def checksums(sets: Sequence[LabeledSet]) -> list[bytes]:
-    """Checksum of each image as it is stored, file or pixels, and of its box; of records, their numbers."""
+    """Checksum of each stored image, file or pixels, and of its box; of records, their numbers."""
     count = sum(map(len, sets))
     if any(data.source is not None for data in sets):
         return [f"{row} ".encode() for row in range(count)]
@@ -87,7 +87,7 @@ def are_telling(thumbnails: Sequence[Thumbnail], is_ordinary: np.ndarray) -> np.
 
 
 def has_details(image: Thumbnail) -> bool:
-    """Whether an image has details by which a copy of it can be told from others."""
+    """Whether an image has details that tell a copy of it from others."""
     sharp = details(image.gray)
     return agreement(sharp, sharp) > 0
 
@@ -139,7 +139,7 @@ def verified(
 
 
 def pixels_of(data: LabeledSet, row: int) -> tuple[np.ndarray, Any]:
-    """An image before it is resized where its `load` can tell, and the function that gives a copy its size."""
+    """An image before resizing where its `load` can tell, and the function that gives a copy its size."""
     if isinstance(data.load, Preprocessing):
         key = tf.nest.map_structure(lambda column: tf.convert_to_tensor(column[row]), data.keys)
         read, resize = read_and_resize(data.load)

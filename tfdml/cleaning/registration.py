@@ -61,7 +61,7 @@ def thumbnail(pixels: np.ndarray) -> Thumbnail:
 
 
 def register(first: np.ndarray, second: np.ndarray) -> Registration:
-    """The place of one image in the other at which their details agree best.
+    """The place of one image in the other where their details agree best.
 
     Both become gray thumbnails of 64 x 64 pixels. Each slides over the other one at 8 scales from 0.5 to 1. It keeps
     its aspect; at the full size, it also takes the aspect of the other image. Both are high-passed and divided by their
@@ -82,7 +82,7 @@ def register(first: np.ndarray, second: np.ndarray) -> Registration:
 
 
 def registered(a: "Prepared", b: "Prepared") -> Registration:
-    """As `register`, of thumbnails that are prepared."""
+    """As `register`, of prepared thumbnails."""
     matches = [_whole_match(outer, inner) for outer, inner in ((a, b), (b, a))]
     is_swapped = matches[0].value < matches[1].value
     outer, inner = (b, a) if is_swapped else (a, b)
@@ -109,7 +109,7 @@ def agreement(window: np.ndarray, template: np.ndarray) -> float:
 
 
 class Templates:
-    """Templates that are searched in images of a shape, with what all searches share."""
+    """Templates to search in images of a shape, with what all searches share."""
 
     def __init__(self, images: Sequence[np.ndarray], shape: tuple[int, int]) -> None:
         self.images, self.sides = images, tuple(image.shape for image in images)
@@ -123,7 +123,7 @@ class Templates:
 
 
 class Searched:
-    """An image `(height, width)` in which templates are searched, with what all of them share."""
+    """An image `(height, width)` to search for templates, with what all of them share."""
 
     def __init__(self, image: np.ndarray) -> None:
         self.shape, self.spectrum = image.shape, np.fft.rfft2(image)
@@ -151,7 +151,7 @@ class Searched:
 
 
 class Prepared:
-    """A thumbnail in which others are searched, and which is searched at some sides; the last ones are kept."""
+    """A thumbnail to search for others, and a template at some sides; the last ones are kept."""
 
     def __init__(self, image: Thumbnail) -> None:
         self.image, self.details = image, details(image.gray)
@@ -206,7 +206,7 @@ def details(gray: np.ndarray) -> np.ndarray:
 
 @functools.lru_cache(maxsize=256)
 def _blurrer(side):
-    """The matrix of a Gaussian blur that is normalized at the border."""
+    """The matrix of a Gaussian blur, normalized at the border."""
     distance = np.subtract.outer(np.arange(side), np.arange(side))
     weights = np.exp(-0.5 * (distance / _BLUR) ** 2)
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)

@@ -3,7 +3,7 @@
 from tfdml.datasets import public
 from tfdml.datasets.glyphs.glyph_set import glyphs
 from tfdml.datasets.glyphs.sketches import outlines, sketches
-from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, compose, turned_classes
+from tfdml.datasets.images.augmentation import RandomCrop, RandomResizedCrop, compose, rotated_classes
 from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.photo_patches.patches import photo_patches
@@ -34,10 +34,10 @@ __all__ = [
     "photograph",
     "public",
     "require_disjoint",
+    "rotated_classes",
     "sketches",
     "table",
     "tfds",
-    "turned_classes",
     "verification_pairs",
 ]
 

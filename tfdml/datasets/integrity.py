@@ -70,7 +70,7 @@ class _Examination(NamedTuple):
 
 
 class _Record(NamedTuple):
-    """A row before it is loaded: the argument of `load`, a checksum, and the size in pixels where it is known."""
+    """A row before loading: the argument of `load`, a checksum, and the size in pixels where it is known."""
 
     key: Any
     checksum: bytes
@@ -151,7 +151,7 @@ def _examine(labeled_set, read_record, load, row):
 
 
 def _is_transparent(labeled_set, key):
-    """Whether `load` is a `Preprocessing` that drops the alpha of a file, or of pixels, which is not opaque."""
+    """Whether `load` is a `Preprocessing` that drops an alpha, of a file or of pixels, that is not opaque."""
     load = getattr(labeled_set.load, "__self__", labeled_set.load)
     if getattr(load, "background", 0) is not None:
         return False
@@ -167,7 +167,7 @@ def _is_transparent(labeled_set, key):
 
 
 def _may_be_transparent(content):
-    """Whether a file may have alpha, by its first bytes; most files have none and are not decoded again."""
+    """Whether a file may have alpha, by its first bytes; most files have none and need no second decoding."""
     if not isinstance(content, bytes):
         return False
     if content.startswith(b"\x89PNG"):

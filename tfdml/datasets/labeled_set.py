@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tfdml._core.checks import as_ids, counted, labeled_part, require, require_whole
 from tfdml._core.optional import tf
 from tfdml._core.stored import is_on_disk, rows_on_disk
-from tfdml.datasets import integrity, loading, splits
+from tfdml.datasets import integrity, splits, streams
 from tfdml.datasets.caches.set_cache import cached, fingerprint, fingerprint_of_source
 from tfdml.datasets.images.fit import are_shares, require_pixels
 from tfdml.datasets.integrity import FileCheck
@@ -39,8 +39,8 @@ class LabeledSet:
 
     A subclass, a frozen dataclass, marks its own columns: `field(metadata={"column": True})`. Subsets take them along.
 
-    An example without a label is in the set with the label -1: a photograph that is embedded and found, and has no
-    class. `len`, `take`, `batches`, `examples` and `fingerprint` have it. What needs a class leaves it out and says how
+    An example without a label is in the set with the label -1: a photograph to embed and find that has no class. `len`,
+    `take`, `batches`, `examples` and `fingerprint` have it. What needs a class leaves it out and says how
     many: `split`, `select_classes`, samplers, evaluation. `labeled` is the set without such examples.
 
     Attributes:
@@ -55,7 +55,7 @@ class LabeledSet:
         load: TensorFlow function from one path, image or record to one example, as in tests: the preprocessing. Its
             attribute `boxes` says whether it takes a tuple `(path, box)`. None: images and records are examples.
         skipped: tuple of `(path, reason)`, both str: files and rows that are not in the set.
-        protocol: the id under which numbers measured on this set are reported; None for data of your own.
+        protocol: the id to report numbers of this set under; None for data of your own.
 
     Raises:
         ValueError: not exactly one of paths, images and source; columns that do not fit each other; files without
@@ -135,7 +135,7 @@ class LabeledSet:
             tf.errors.InvalidArgumentError: while it is read, an example that cannot be loaded, which it names.
         """
         self._require_batches(batch_size)
-        return loading.in_order(self.keys, self.load, self.labels, batch_size=batch_size)
+        return streams.in_order(self.keys, self.load, self.labels, batch_size=batch_size)
 
     def loadable(self, batch_size: int = 256, start: int = 0) -> "tf.data.Dataset":
         """The examples that can be loaded, in order, in batches that do not depend on `start`.
@@ -147,7 +147,7 @@ class LabeledSet:
             A finite `tf.data.Dataset` of `(examples, rows)`: row numbers of the set, int64.
         """
         self._require_batches(batch_size)
-        return loading.loadable(self.keys, self.load, len(self), batch_size=batch_size, start=start)
+        return streams.loadable(self.keys, self.load, len(self), batch_size=batch_size, start=start)
 
     def examples(self) -> np.ndarray:
         """All examples as one array `(n, ...)`, as `batches` loads them; `set.take(rows).examples()` for some."""
@@ -156,7 +156,7 @@ class LabeledSet:
         return np.concatenate([np.asarray(examples) for examples, _ in self.batches()])
 
     def take(self, rows: np.ndarray | Sequence[int] | slice) -> Self:
-        """The set of some examples, with the same classes, without a protocol, which is for numbers of the whole set.
+        """The set of some examples, with the same classes and without a protocol: that is for numbers of the whole set.
 
         `rows` are row numbers, in the order of the new set, a slice, or `(n,)` bool.
         """
@@ -254,12 +254,12 @@ class LabeledSet:
 
         Args:
             portable: whether copies of the files in other folders, or on other machines, have the same checksum: paths
-                are taken from the folder that all have in common, and modification times do not count.
+                begin at the common folder of all, and modification times do not count.
         """
         return fingerprint(self, portable)
 
     def cached(self, path: FilePath, *, load: Callable[..., Any] | None = None) -> Self:
-        """The set with all examples loaded once, in a file that is mapped into memory: for when decoding is slow.
+        """The set with all examples loaded once, in a memory-mapped file: for when decoding is slow.
 
             train = train.cached("cache/train", load=view.uncropped)
 
@@ -267,20 +267,20 @@ class LabeledSet:
         samplers and `batches` read the rows of a batch when they need them. Subsets and splits share it.
 
         A cache of this set is used if files, images, boxes and settings of `load` are the same, as in `fingerprint`,
-        some examples, loaded again, are equal, and its files have the checksums in `SHA256SUMS`, which only this call
-        compares. Any other cache, also a damaged one, is replaced, with a warning. The folder is written in one step,
-        also if several processes do it.
+        some examples, loaded again, are equal, and its files have the checksums in `SHA256SUMS`; only this call
+        compares them. It replaces any other cache, also a damaged one, with a warning, and writes the folder in one
+        step, also if several processes do it.
 
         Args:
             path: a new folder, or one that holds a cache. Each part of a data set needs its own.
-            load: what is applied before the examples are written; None for the set's `load`. It must give the same
-                example every time: random augmentation belongs to the sampler.
+            load: what to apply before writing the examples; None for the set's `load`. It must give the same example
+                every time: random augmentation belongs to the sampler.
 
         Returns:
             The set with a memory map as `images`, and without `paths`, `source`, `load` and `boxes`.
 
         Raises:
-            FileExistsError: a folder with other files, which are not changed; the first one is named.
+            FileExistsError: a folder with other files; they stay unchanged; the first one is named.
             ValueError: a set without examples, or examples that are not arrays of numbers.
             tf.errors.InvalidArgumentError: an example that cannot be loaded, which it names; see `check_files`.
         """

@@ -39,7 +39,7 @@ def _groups(labeled_set, validation, seed):
 
 
 def _drawn(names, validation, seed, what):
-    """Which names are drawn, `(names,)` bool. A name that is added or removed changes at most one other."""
+    """Which names are drawn, `(names,)` bool. An added or removed name changes at most one other."""
     require(len(names) > 1, f"a set with {len(names)} {what}", "at least 2, one for each part")
     number = min(max(round(validation * len(names)), 1), len(names) - 1)
     return np.argsort(np.argsort([_hash(seed, name) for name in names])) < number
@@ -108,7 +108,7 @@ def with_shared_names(sets: Sequence[Any], key: Callable[[str], Any] | None = No
 
 
 def _connected(labeled_set, sets):
-    """Names of the classes of all sets that are connected to a set by common classes."""
+    """Names of the classes of all sets that common classes connect to a set."""
     names = set()
     names_now = set(labeled_set.class_names)
     while names_now != names:

@@ -16,7 +16,7 @@ class Description:
 
     `class_sizes` are `(classes,)` int64, in the order of the class names; `groups` and `cameras` are numbers, None for
     a set without; `skipped` are the numbers of files and rows that are not in the set, by reason; `unlabelled` is the
-    number of examples without a label, which are in no class.
+    number of examples without a label; they are in no class.
     """
 
     class_sizes: np.ndarray
@@ -39,7 +39,7 @@ class Description:
 
     @property
     def single(self) -> int:
-        """Number of classes with one example, which has no positive pair."""
+        """Number of classes with one example, and so without a positive pair."""
         return int((self.class_sizes == 1).sum())
 
     def __str__(self) -> str:

@@ -1,6 +1,6 @@
 """Text from outside: names of files, and lists, whose bytes may not be UTF-8.
 
-Python keeps such bytes of a file name as lone surrogates, which TensorFlow, JSON and Parquet refuse. Sets hold names in
+Python keeps such bytes of a file name as lone surrogates; TensorFlow, JSON and Parquet refuse these. Sets hold names in
 UTF-8 only, and readers list other names in `skipped`.
 """
 
@@ -56,7 +56,7 @@ def class_name_of(value: Any, option: str) -> str:
 
 
 def numbered_classes(labels: list[Any], names: Sequence[str] | None) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Labels of a library as indices into names: its own numbers and names, or text and numbers, which are sorted.
+    """Labels of a library as indices into names: its own numbers and names, or sorted text and numbers.
 
     None is -1, no label.
     """
@@ -78,7 +78,7 @@ def require_short(what: str, text: str) -> None:
 
 
 def as_names(texts: Sequence[str]) -> np.ndarray:
-    """Names as an array `(n,)`, in which each takes the room of the longest; one that is far longer is an error."""
+    """Names as an array `(n,)`; each takes the room of the longest; one that is far longer is an error."""
     longest = max(texts, key=len, default="")
     require_short("a name", longest)
     received = f"{len(texts):,} names, one of them of {len(longest):,} characters ({longest[:40]!r}...)"

@@ -50,8 +50,8 @@ def results(
 ) -> Iterator[Any]:
     """The results of a function for all tasks, in their order; each runs as a task of Ray.
 
-    The function gets `shared`, which is sent to each node once, and the arguments of a task. A task whose node dies
-    runs again elsewhere, up to three times, and is then a RuntimeError; the first other error is raised.
+    The function gets `shared`, sent to each node once, and the arguments of a task. A task whose node dies runs again
+    elsewhere, up to three times, and is then a RuntimeError; it raises the first other error.
     """
     ray = connected()
     claims = claimed(resources)
@@ -71,7 +71,7 @@ def results(
 
 
 def _result(ray, reference, name):
-    """The result of a task; an error of the task itself is raised as the task raised it."""
+    """The result of a task; it raises an error of the task itself unchanged."""
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:

@@ -1,4 +1,4 @@
-"""Cross-validation whose folds are trained at the same time."""
+"""Cross-validation that trains folds at the same time."""
 
 from collections.abc import Callable
 from functools import partial

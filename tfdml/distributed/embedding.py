@@ -33,7 +33,7 @@ _SKIPPED = "skipped.csv"
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedShards:
-    """Embeddings in shards, which `embed` wrote. A row number counts over the set that was embedded.
+    """Embeddings in shards, written by `embed`. A row number counts over the embedded set.
 
     Attributes:
         run: what they were made of and with: checksums of the `set` and of the `model`, `examples`, sizes.
@@ -100,9 +100,9 @@ def embed(
     """Embed a set of any size on a cluster of Ray.
 
     * Each actor loads the model once. For each shard, it writes a Parquet file with the columns of
-      `tfdml.models.write_embeddings`, which `read_embeddings` and `search_on_disk` read, and then its record.
-    * Where a node is lost, its actor starts on another one, up to three times, and embeds its shard again. A run that
-      was stopped resumes with the shards that are not finished.
+      `tfdml.models.write_embeddings` (for `read_embeddings` and `search_on_disk`), and then its record.
+    * Where a node is lost, its actor starts on another one, up to three times, and embeds its shard again. A stopped
+      run resumes with the unfinished shards.
     * Examples that cannot be loaded are skipped; `skipped.csv` lists them with their reasons.
     * A checksum, as in `LabeledSet.fingerprint`, detects a changed set.
     * Embeddings do not depend on the cluster, and equal `tfdml.models.embed` if `batch_size` divides `shard_size`.
@@ -132,12 +132,12 @@ def embed(
             None for one processor. TensorFlow gets `num_cpus` threads.
 
     Returns:
-        The shards, which iterate over records of `tfdml.models.read_embeddings`: `paths`, `dim`, `starts` (the number
-        of embeddings before each), `skipped` as `(row, name, reason)`, `fingerprint` of the model, `read(number)`.
+        The shards; they iterate over records of `tfdml.models.read_embeddings`: `paths`, `dim`, `starts` (the number of
+        embeddings before each), `skipped` as `(row, name, reason)`, `fingerprint` of the model, `read(number)`.
 
     Raises:
-        BlockingIOError: another process writes `path`, which the message names.
-        FileExistsError: a folder with other files, which stay.
+        BlockingIOError: another process writes `path`; the message names it.
+        FileExistsError: a folder with other files; they stay.
         RuntimeError: an actor whose process or node ended four times, such as one that takes more memory than there is.
         ValueError: no examples; a folder of another run; an embedding that is not finite; resources that no node has.
     """
@@ -188,7 +188,7 @@ def read_shards(path: FilePath) -> EmbeddedShards:
 
 
 def opened(model: Embedder | FilePath | Callable[[], Embedder]) -> Embedder:
-    """A model: loaded from a path, made by a function, or as it is."""
+    """A model: loaded from a path, made by a function, or unchanged."""
     if not isinstance(model, str | os.PathLike):
         return model if hasattr(model, "predict_on_batch") else model()
     path = Path(model).expanduser()
@@ -228,7 +228,7 @@ def _embed(model, data, path, run, starts, actors, claims):
 
 
 class _ShardWriter:
-    """An actor: a model, and the set of which it embeds shards."""
+    """An actor: a model, and the set whose shards it embeds."""
 
     def __init__(self, model, data, folder, run, cpus, workplace):
         os.chdir(workplace)  # so that relative names of files are those of the caller
@@ -237,7 +237,7 @@ class _ShardWriter:
         self.folder, self.run = folder, run
 
     def __call__(self, shard):
-        """Write a shard that no lost node had finished; an error is returned, as Ray Data passes on its text alone."""
+        """Write a shard that no lost node had finished; it returns an error, as Ray Data passes on its text alone."""
         start = int(shard["start"])
         try:
             if record_of(self.folder, _name(start, self.run)) is None:
@@ -257,7 +257,7 @@ def _limit_threads(number):
 
 
 def _write_shard(model, data, start, folder, run):
-    """Embed a shard, write its file and then its record, which is returned."""
+    """Embed a shard, write its file and then its record, and return the record."""
     rows = np.arange(start, min(start + run["shard_size"], run["examples"]))
     examples = data.take(rows) if is_labeled_set(data) else data[rows]
     known = file_states(examples)  # before they are read: another file later is known for one

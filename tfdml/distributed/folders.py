@@ -1,4 +1,4 @@
-"""Folders of a run: what it was called with, and a record for each shard that is finished."""
+"""Folders of a run: the arguments of its call, and a record for each finished shard."""
 
 import contextlib
 import json

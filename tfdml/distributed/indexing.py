@@ -55,8 +55,8 @@ def build_index(
         options: of `tfdml.search.Scann` or `Faiss`, as JSON can hold them.
 
     Returns:
-        The index, as `tfdml.search.load` reads it. Its metadata are, where the set had them, `path`, `label`,
-        `box`, and `_root`, `_size` and `_checksum`, by which `tfdml index` knows the files.
+        The index, as `tfdml.search.load` reads it. Its metadata are, where the set had them, `path`, `label`, `box`,
+        and `_root`, `_size` and `_checksum`, for `tfdml index` to recognize the files.
 
     Raises:
         BlockingIOError, FileExistsError: as `embed`.

@@ -146,7 +146,7 @@ def _joined_with_shard(shared, number):
 
 
 def _num_probes(pairs, ranks, rows, recall):
-    """The number of centers for which a share `recall` of the rows in pairs have all their pairs."""
+    """The number of centers that find all pairs of a share `recall` of the rows in pairs."""
     chosen = np.isin(pairs[:, 0], rows)
     with_pairs, position = np.unique(pairs[chosen, 0], return_inverse=True)
     largest = np.zeros(len(with_pairs), np.int64)
@@ -188,7 +188,7 @@ def _divide(shared, number):
 
 
 def _joined_region(shared, region):
-    """The pairs of the vectors near a region with those of its centers: `(m, 2)` rows and `(m,)` similarities."""
+    """The pairs of the vectors near a region with the vectors of its centers: `(m, 2)` rows and `(m,)` similarities."""
     plan, folder = shared
     files = sorted(folder.glob(f"{region:06}-*.npz"))
     if not files:

@@ -62,20 +62,20 @@ def read_embeddings(path: FilePath) -> Embeddings:
     Returns:
         A record whose length is n, the number of embeddings. Row i of every column is embedding i:
 
-        * `embeddings`: `(n, dim)` float32, which know their model; of a memory map where they are in a folder.
-        * `rows`: `(n,)` int64, row numbers in the set that was embedded.
+        * `embeddings`: `(n, dim)` float32 that know their model; of a memory map where they are in a folder.
+        * `rows`: `(n,)` int64, row numbers in the embedded set.
         * `paths`: `(n,)` str, the files, or the names of a source of the set; None where it has none.
         * `labels`: `(n,)` int64, indices into `class_names`, -1 for an example without a label; None for an array.
         * `class_names`: tuple of str, sorted; empty without labels.
-        * `boxes`: `(n, 4)` float64, the boxes that were embedded; None for whole images.
+        * `boxes`: `(n, 4)` float64, the embedded boxes; None for whole images.
         * `skipped`: tuple of `(row, name, reason)`: the examples that could not be loaded.
         * `fingerprint`: the `fingerprint` of the model and, if the set had one, of its preprocessing.
-        * `files`: lists `_root`, `_size` and `_checksum`, by which `tfdml index` knows the files again; None in them
-            where it does not, and empty without paths.
+        * `files`: lists `_root`, `_size` and `_checksum`, for `tfdml index` to recognize the files; None in them where
+            it does not, and empty without paths.
 
     Raises:
-        ValueError: a file of another form, or that has changed: all files of a folder are compared with `SHA256SUMS`,
-            at 1 to 2 GB per second of a core. In a Parquet file, columns have checksums, and `skipped` has none.
+        ValueError: a file of another form, or that has changed: it compares all files of a folder with `SHA256SUMS`, at
+        1 to 2 GB per second of a core. In a Parquet file, columns have checksums, and `skipped` has none.
     """
     path = Path(path).expanduser()
     if path.suffix == ".parquet" and path.is_file():
@@ -187,7 +187,7 @@ def rewrite(path: FilePath, stored: Embeddings) -> None:
 
 
 def _columns_of_stored(stored, rows):
-    """The columns of embeddings that were read, which have positions for their rows."""
+    """The columns of embeddings that were read, with positions for their rows."""
     positions = np.searchsorted(stored.rows, rows)
     labels = [] if stored.labels is None else stored.labels[positions].tolist()
     names = [None if label < 0 else stored.class_names[label] for label in labels]
@@ -258,7 +258,7 @@ def _read_files(folder):
 
 
 def _read_lines(path):
-    """The lines of a table, all of them whole, with the texts that were written."""
+    """The lines of a table, all of them whole, with the written texts."""
     with _opened(path, "r") as file:
         text = file.read()
     require(text.endswith("\n"), f"{path.name} whose last line has no end", "the file as it was written")
@@ -338,5 +338,5 @@ def _embeddings(embeddings, columns, skipped, fingerprint):
 
 
 def _known(name, values):
-    """Values of a column of the files, which are texts in a folder; None for an empty one."""
+    """Values of a column of the files; in a folder, texts; None for an empty one."""
     return [None if value in (None, "") else int(value) if name == SIZE else value for value in values]

@@ -125,8 +125,8 @@ def embed_blocks(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Embed a set, and leave out the rows of a labeled set that cannot be loaded. Progress is shown on a terminal.
 
-    It yields embeddings `(n, dim)` float32, which have to be finite, and row numbers `(n,)` of 16 batches, and nothing
-    where no row can be loaded. `start` is the first row, a multiple of `rows_per_block(batch_size)`.
+    It yields finite embeddings `(n, dim)` float32 and row numbers `(n,)` of 16 batches, and nothing if no row can be
+    loaded. `start` is the first row, a multiple of `rows_per_block(batch_size)`.
     """
     size = rows_per_block(batch_size)
     for _, batches in groupby(_loadable(data, batch_size, start), lambda batch: int(batch[1][0]) // size):
@@ -153,7 +153,7 @@ def rows_per_block(batch_size: int) -> int:
 
 
 def problems(data: Any, rows: np.ndarray) -> tuple[Problem, ...]:
-    """Row, name and reason of the rows that are not among `rows`, the embedded ones, of which there has to be one."""
+    """Row, name and reason of the rows that are not among `rows`, the embedded ones; without any of these, an error."""
     skipped = not_loaded(data, np.setdiff1d(np.arange(len(data)), rows))
     if skipped and not len(rows):
         received = f"{counted(len(data), 'example')} and 0 that can be loaded (first {skipped[0][1]}: {skipped[0][2]})"
@@ -162,7 +162,7 @@ def problems(data: Any, rows: np.ndarray) -> tuple[Problem, ...]:
 
 
 def not_loaded(data: Any, rows: np.ndarray) -> tuple[Problem, ...]:
-    """Row, name and reason of rows of a labeled set that were not loaded."""
+    """Row, name and reason of rows of a labeled set that failed to load."""
     if not len(rows):
         return ()
     reasons = {int(rows[row]): reason for row, _, reason in data.take(rows).unreadable_files()}

@@ -37,7 +37,7 @@ class TextModel:
     Args:
         encoder: folder of a BERT that KerasHub reads, such as all-MiniLM-L6-v2: config.json, weights and vocabulary.
         head: a Keras model from these means to `(texts, dim)`; None for the means themselves.
-        fingerprint: of the network of images, which an index compares; None: unknown.
+        fingerprint: of the network of images, for an index to compare; None: unknown.
 
     Raises:
         ImportError: KerasHub is not installed.
@@ -68,7 +68,7 @@ class TextModel:
         return with_model(np.asarray(vectors), self.fingerprint)
 
     def save(self, folder: FilePath) -> None:
-        """Write a model with a head into a folder in one step; an earlier one is replaced, other files are an error."""
+        """Write a model with a head into a folder in one step; it replaces an earlier one; other files are an error."""
         with atomic_write(folder, listed_files) as new:
             new.mkdir()
             for saved in (self._network, self._tokenizer):
@@ -79,7 +79,7 @@ class TextModel:
 
     @classmethod
     def load(cls, folder: FilePath) -> "TextModel":
-        """The model in a folder that `save` wrote, whose files are compared with their checksums."""
+        """The model in a folder that `save` wrote, after a comparison of the files with their checksums."""
         import keras
 
         path = Path(folder)

@@ -26,19 +26,19 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
     """Embed a set of any size to disk.
 
     * A path that ends in `.parquet` becomes one Parquet file with the columns `row`, `path`, `label` (the name of the
-      class, empty without a label), `box` (its borders, where `load` takes boxes), `_root`, `_size` and `_checksum`, by
-      which `tfdml index` knows a file again, and `embedding`. Any other path becomes a folder of `embeddings.npy`,
-      which can be mapped into memory, `examples.csv` with the other columns, and `skipped.csv`. A column that the set
-      does not have is left out. `tfdml.datasets.table` reads the Parquet file and `examples.csv` where they have paths.
-      The `fingerprint` of the model is in the metadata of the Parquet file, or in `model.json`.
-    * Each file is read once more before, for its checksum.
+      class, empty without a label), `box` (its borders, where `load` takes boxes), `_root`, `_size` and `_checksum`,
+      for `tfdml index` to recognize a file, and `embedding`. Any other path becomes a folder of `embeddings.npy` (to
+      map into memory), `examples.csv` with the other columns, and `skipped.csv`. A column that the set does not have is
+      left out. `tfdml.datasets.table` reads the Parquet file and `examples.csv` where they have paths. The
+      `fingerprint` of the model is in the metadata of the Parquet file, or in `model.json`.
+    * Each file has one more read before, for its checksum.
     * Examples that cannot be loaded are left out and returned with the reason.
     * Every 16 batches are written to the folder `path + ".unfinished"`, where the same call resumes with the same
-      embeddings. At the end, `path` appears or is replaced in one step, and the folder is removed.
-    * An array is read once more before the first batch, for a checksum, at 1 to 2 GB per second of a core.
+      embeddings. At the end, `path` appears or changes in one step, and the folder disappears.
+    * An array has one more read before the first batch, for a checksum, at 1 to 2 GB per second of a core.
     * Memory holds 16 batches of embeddings, and the columns of the set. The disk needs room for two copies.
 
-    See also: `embed` for embeddings in memory, `read_embeddings` for what was written.
+    See also: `embed` for embeddings in memory, `read_embeddings` for the result.
 
     Example:
 
@@ -53,14 +53,14 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
     Args:
         model: model of one output `(batch, dim)`: a Keras model, or the result of `tfdml.export.load`.
         data: as for `tfdml.models.embed`.
-        path: `.parquet` file or folder to write. Earlier embeddings are replaced.
+        path: `.parquet` file or folder to write. It replaces earlier embeddings.
         batch_size: number of examples embedded at the same time.
 
     Returns:
         `(row, name, reason)` of each example that could not be loaded.
 
     Raises:
-        BlockingIOError: another process writes `path`, which the message names.
+        BlockingIOError: another process writes `path`; the message names it.
         FileExistsError: a Parquet file, or a file in the folder, that is not part of embeddings; it is named.
         ValueError: no examples that can be loaded; an embedding that is not finite; an unfinished folder of another
             set, model or batch size.
@@ -82,7 +82,7 @@ def write_embeddings(model: Embedder, data: Examples, path: FilePath, *, batch_s
 
 
 def file_states(data: Any) -> dict[str, list[Any]]:
-    """The columns by which `tfdml index` knows the files of a set again; none without paths."""
+    """The columns for `tfdml index` to recognize the files of a set; none without paths."""
     paths = getattr(data, "paths", None)
     return {} if paths is None else file_columns(paths.tolist(), os.getcwd())
 
@@ -90,10 +90,10 @@ def file_states(data: Any) -> dict[str, list[Any]]:
 def embed_cached(
     model: Embedder, data: Examples, folder: FilePath, batch_size: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[Problem, ...]]:
-    """Embeddings, rows and problems of `embed_loadable`, with the chunks of `write_embeddings` in a folder, which stay.
+    """Embeddings, rows and problems of `embed_loadable`, with the chunks of `write_embeddings` in a folder; they stay.
 
-    An interrupted call resumes after the last chunk, and a later call embeds nothing. Chunks of another set, model or
-    batch size, or damaged ones, are replaced, with a warning. A folder with other files is a FileExistsError.
+    An interrupted call resumes after the last chunk, and a later call embeds nothing. It replaces chunks of another
+    set, model or batch size, or damaged ones, with a warning. A folder with other files is a FileExistsError.
     """
     chunks = _Chunks(Path(folder).expanduser())
     run = _run_of(model, data, batch_size)
@@ -106,7 +106,7 @@ def embed_cached(
 
 
 def _begin_cache(chunks, run):
-    """Make or check the folder of the chunks; damaged chunks and chunks of another run are removed with a warning."""
+    """Make or check the folder of the chunks; it removes damaged chunks and chunks of another run with a warning."""
     _require_cache(chunks.folder, run)
     try:
         _begin(chunks, run)
@@ -141,7 +141,7 @@ def _filled(chunks, model, data, batch_size):
 
 @dataclass(frozen=True, eq=False)
 class _Chunks:
-    """The chunks of a run in a folder, of which one is in memory at a time: embeddings and rows."""
+    """The chunks of a run in a folder, one in memory at a time: embeddings and rows."""
 
     folder: Path
 
@@ -171,7 +171,7 @@ class _Chunks:
         return (int(files[-1].stem) + 1) * size if files else 0
 
     def rows(self) -> np.ndarray:
-        """The rows that were embedded."""
+        """The embedded rows."""
         return np.concatenate([np.empty(0, np.int64), *(rows for _, rows in self)])
 
     def dim(self) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Vectors(np.ndarray):
-    """Embeddings with the `fingerprint` of their model, which indexes compare without being asked; None: unknown.
+    """Embeddings with the `fingerprint` of their model; indexes compare it without being asked; None: unknown.
 
     Rows, copies, and stacks of embeddings of one model keep it. Results of arithmetic are plain arrays, since they are
     no longer embeddings of the model; so are other columns, and stacks of several models.

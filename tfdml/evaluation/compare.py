@@ -63,12 +63,12 @@ def compare(
         gallery_labels: `(items,)`, with `gallery`.
         by: columns of one value per query, such as `{"camera": cameras}`: a table of the main metric for each value.
         paths, gallery_paths: image files of the queries and of the gallery, for the pictures on the page.
-        metrics: names; the first one is the main metric, by which pairs and groups are compared. Of `retrieval`:
-            "recall@k" for any k, "precision@k", "ndcg@k", "map@k", "r_precision", "map@r", "map" and "mrr". "knn" is
-            the accuracy of a vote of 5 neighbors. "verification" (AUC, EER and others of drawn pairs) and "clustering"
-            (NMI, AMI, F1 of k-means) are numbers of the whole set, without an interval.
+        metrics: names; the first one is the main metric, for pairs and groups. Of `retrieval`: "recall@k" for any k,
+            "precision@k", "ndcg@k", "map@k", "r_precision", "map@r", "map" and "mrr". "knn" is the accuracy of a vote
+            of 5 neighbors. "verification" (AUC, EER and others of drawn pairs) and "clustering" (NMI, AMI, F1 of
+            k-means) are numbers of the whole set, without an interval.
         metric: "cosine", "dot" or "euclidean".
-        against: a model with which each other one is compared; None for all pairs. Holm's p corrects for these pairs.
+        against: a model to compare each other one with; None for all pairs. Holm's p corrects for these pairs.
         confidence: confidence of the intervals.
         shown: number of queries of a pair of models that differ most.
 
@@ -167,7 +167,7 @@ def _embedded(vectors, name, argument, ids, texts, paths):
 
 
 def _pictured(paths, ids, argument):
-    """A set of image files of which pictures are made; None without files."""
+    """A set of image files to make pictures of; None without files."""
     if paths is None:
         return None
     require(len(paths) == len(ids), f"{argument} with {len(paths):,} files", f"{len(ids):,}, one for each label")

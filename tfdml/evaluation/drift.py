@@ -1,4 +1,4 @@
-"""Whether later searches differ from earlier ones, the reference: means, with whole days as the units."""
+"""Test whether the mean of a logged column has changed; days are the sampling units."""
 
 import datetime
 import math
@@ -97,7 +97,7 @@ def drift(
         t = (m_current - m_reference) / sqrt(e_current^2 + e_reference^2)
 
     has Welch's degrees of freedom, and p is corrected by Holm for the number of columns. A column has moved if p is at
-    most 1 - confidence. docs/drift.md has the rate of false alarms, and which shifts are seen.
+    most 1 - confidence. docs/drift.md has the rate of false alarms, and the shifts that it sees.
 
     Example: the scores of the second week are lower by 0.1.
 
@@ -111,9 +111,9 @@ def drift(
         reference, current: columns of one length: `time`, and numbers, such as those that `tfdml serve --log` writes.
             Times are texts in ISO 8601, dates, `datetime64`, or Unix time as numbers or digits: from 10^9 to 10^10 it
             is in seconds, 10^3, 10^6 and 10^9 times as much in its thousandths; any other number is an error. All times
-            of a stretch have one form. Days are those of UTC for times with a zone, and as written for others.
-            A value that is NaN, None or "" is left out, and so is a column with values on less than two days.
-        confidence: 1 - the share of unchanged stretches for which something is said to have moved.
+            of a stretch have one form. Days are days of UTC for times with a zone, and as written for others. A value
+            that is NaN, None or "" is left out, and so is a column with values on less than two days.
+        confidence: 1 - the share of false alarms among unchanged stretches.
 
     Raises:
         ValueError: other columns in `current`, columns of different lengths, no numbers, fewer than two days; a row

@@ -42,7 +42,7 @@ class EmbeddingEvaluator:
         inputs: texts or others that `model.encode` takes; None for batches.
         labels: `(inputs,)` integers or texts, their classes.
         name: prefix of the metrics that a call returns, such as "dev" for "dev_map@r".
-        metrics, metric: as in `compare`; the first one is `primary_metric`, by which sentence-transformers chooses.
+        metrics, metric: as in `compare`; the first one is `primary_metric`: sentence-transformers chooses by it.
 
     Raises:
         ValueError: embeddings that `compare` does not take; batches of other dims; a call without inputs.
@@ -91,7 +91,7 @@ class EmbeddingEvaluator:
     def __call__(
         self, model: Any, output_path: FilePath | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
-        """The numbers of `compute` for `model.encode(inputs)`, by names with the prefix; batches stay as they are.
+        """The numbers of `compute` for `model.encode(inputs)`, by names with the prefix; batches stay unchanged.
 
         With a folder, `output_path`, rows with the columns `epoch` and `steps` are added to its `csv_file`.
         """

@@ -80,7 +80,7 @@ def evaluate(
             are left out, with a warning that counts them.
         k: ranks of recall@k; None for 1, 2, 4 and 8, up to the number of candidates of a query.
         shown: maximum number of hardest queries, of confusions, of near-duplicates, of label suspects, and of the
-            queries on which two models differ most.
+            queries with the largest differences of two models.
         batch_size: number of examples embedded at the same time.
         seed: seed of the pairs in the histograms and of the queries in the precision-recall curve.
 

@@ -15,7 +15,7 @@ _SHOWN = 5  # neighbors of a query that two models are compared by
 
 
 def page(evaluation, title, verdict):
-    """The text of the page of an `Evaluation`, which begins with its verdict."""
+    """The text of the page of an `Evaluation`; its verdict comes first."""
     sentences = [verdict, *evaluation.sentences]
     return report_page(
         f"{title}, {evaluation.date}",

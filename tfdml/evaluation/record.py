@@ -87,7 +87,7 @@ class Evaluation:
         environment: hardware and versions, as `tfdml.environment` returns them.
         date: the day of the measurement.
         notes: sentences on what was left out.
-        scale: 100 where values are printed in %, else 1.
+        scale: 100 for values in %, else 1.
         labels: classes of the queries, `(queries,)`; not saved.
         per_query: values `(queries,)` by model and metric, NaN for a query without a value; not saved.
         neighbors: nearest items of the listed queries by model and row; not saved.
@@ -143,7 +143,7 @@ class Evaluation:
 
     @property
     def compared(self) -> str:
-        """The noun of what is compared: "queries" or "seeds"."""
+        """The noun of the compared units: "queries" or "seeds"."""
         return "queries" if self.unit == "classes" else self.unit
 
     @property
@@ -262,12 +262,12 @@ class Evaluation:
     def html(self, path: FilePath, *, title: str = "Evaluation", verdict: str | None = None) -> Path:
         """Write the page: one file with tables, curves and pictures that needs no other file and no network.
 
-        It shows the examples of `details` of the first model, and the queries on which the best model and each other
-        one differ most. Only these are loaded, with the `load` of their set; others are shown by name.
+        It shows the examples of `details` of the first model, and the queries with the largest differences between the
+        best model and each other one. It loads only these, with the `load` of their set; others are shown by name.
 
         Args:
-            path: the file to write, which is returned; an older file is replaced.
-            title: the heading, which the date follows.
+            path: the file to write; it is returned; it replaces an older file.
+            title: the heading, followed by the date.
             verdict: the first sentence, in place of `verdict`.
         """
         from tfdml.evaluation.page import page
@@ -292,7 +292,7 @@ def write_json(path: FilePath, content: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value as lists, dicts, numbers and text; NaN, which JSON does not have, as None."""
+    """A value as lists, dicts, numbers and text; NaN as None, because JSON has no NaN."""
     if isinstance(value, float) and math.isnan(value):
         return None
     if isinstance(value, np.ndarray):

@@ -40,15 +40,15 @@ def compare_runs(
 ) -> Evaluation:
     """Compare rankings of documents by judgements, with the statistics and the page of `compare` over queries.
 
-    As trec_eval: documents are ranked by their score as float32, those with the same score by their id, descending; a
-    document without a judgement is not relevant. With R documents of a grade above 0, and the ranks of those among
-    them that a query found,
+    As trec_eval: documents rank by their score as float32, equal scores by id, descending; a document without a
+    judgement is not relevant. With R documents of a grade above 0, and the ranks of those among them that a query
+    found,
 
         recall@k = #{rank <= k} / R             precision@k = #{rank <= k} / k       mrr = 1 / the first rank, or 0
         map = 1/R sum_i i / rank_i              map@k = the same for ranks up to k
         ndcg@k = sum_{rank <= k} grade / log2(rank + 1), divided by its highest value; ndcg without k takes all ranks
 
-    This recall@k is not the one of `tfdml.metrics.retrieval`, which asks for one relevant item. A judged query that is
+    This recall@k is not the one of `tfdml.metrics.retrieval`: that asks for one relevant item. A judged query that is
     missing from a run has 0 in all metrics; a query of a run without a relevant document is left out; notes say both.
 
     Example: the relevant document is first in one run, and second in the other, for each of two queries.
@@ -144,7 +144,7 @@ def _measured(ranking, grades, names):
 
 
 def _value(measure, cutoff, gains, ranks, ideal):
-    """A metric of one query; `ranks` are those of the relevant documents, from 1, and `cutoff` is a text or empty."""
+    """A metric of one query; `ranks` of the relevant documents are from 1, and `cutoff` is a text or empty."""
     k = int(cutoff) if cutoff else math.inf
     first = ranks[ranks <= k]
     if measure == "recall":
@@ -203,11 +203,11 @@ def compare_scores(
     """Compare models by scores that any tool measured, with the statistics and the page of `compare`.
 
     With a column "query", the intervals are over queries. With a column "seed", models are methods that were trained
-    with the same seeds, and a score is the one of a training run: intervals are those of
-    `tfdml.metrics.seed_interval`, and p is the two-sided one of Student's paired t-test, without the lower bound
-    2 / 2^seeds of a test by signs. Higher is better.
+    with the same seeds, and a score is the one of a training run: intervals are by `tfdml.metrics.seed_interval`, and p
+    is the two-sided one of Student's paired t-test, without the lower bound 2 / 2^seeds of a test by signs. Higher is
+    better.
 
-    Example: six queries, of which `b` is worse at each.
+    Example: six queries; `b` is worse at each.
 
         >>> table = {"model": ["a"] * 6 + ["b"] * 6, "query": 2 * list("uvwxyz")}
         >>> table["score"] = [0.9, 0.8, 0.7, 0.9, 0.8, 0.9, 0.5, 0.6, 0.5, 0.7, 0.6, 0.5]

@@ -20,7 +20,7 @@ class GraphIndex(tf.Module):
     """An index in TensorFlow operations: from embeddings to their neighbors.
 
     Args:
-        matches: whether `match` is called, which needs a second table of ids.
+        matches: whether the graph has `match`: it needs a second table of ids.
         texts: whether the graph may hold texts, and whole numbers beyond int32. Without them, -1 stands for "unknown",
             metadata are left out, and ids that are not int32 become rows: the outputs `rows` and `row` in place of
             `ids` and `id`.
@@ -114,7 +114,7 @@ def _item_numbers(index, search):
 
 
 def are_kept(ids: Any, texts: bool) -> bool:
-    """Whether ids are whole numbers that a graph holds as they are: int64 with texts, int32 without."""
+    """Whether ids are whole numbers that a graph holds unchanged: int64 with texts, int32 without."""
     ids = np.asarray(ids)
     limits = np.iinfo(np.int64 if texts else np.int32)
     return ids.dtype.kind in "iu" and bool(((ids >= limits.min) & (ids <= limits.max)).all())

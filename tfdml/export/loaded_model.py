@@ -37,12 +37,12 @@ class LoadedModel:
 
     Attributes:
         preprocessing: how images were read for the model, the `load` of sets to embed.
-        class_names: names of the classes in the order of their labels; None if they were not exported.
-        fingerprint: the `tfdml.models.fingerprint` of the model that was exported, with its preprocessing.
+        class_names: names of the classes in the order of their labels; None if the export has none.
+        fingerprint: the `tfdml.models.fingerprint` of the exported model with its preprocessing.
         signatures: its functions by name, such as `signatures["search"](images=images)`, from tensors to a dict of
             tensors; see `saved_model`.
         search: facts about its search, such as `{"vectors": 300, "k": 10, ...}`; None without an index.
-        threshold: similarity from which its signature `match` takes two images for the same; None without one.
+        threshold: lowest similarity of two images that its signature `match` takes for the same; None without one.
         version: number of its folder, such as 3 for "served/products/3"; 1 for a folder without a number.
     """
 
@@ -89,8 +89,8 @@ class LoadedPairModel(LoadedModel):
 def load(path: FilePath) -> LoadedModel:
     """Load a SavedModel that `saved_model` or `tfdml.callbacks.ExportBest` wrote, to embed sets.
 
-    Custom classes of the model and of its losses are not needed. Another process may export to the same folder at the
-    same time; the result is then either the old or the new model. All files are first compared with the checksums in
+    It needs no custom classes of the model and of its losses. Another process may export to the same folder at the same
+    time; the result is then either the old or the new model. All files are first compared with the checksums in
     `assets.extra/SHA256SUMS`.
 
     Example: a model of images of 1 x 2 pixels; TensorFlow alone loads it, too.
@@ -105,7 +105,7 @@ def load(path: FilePath) -> LoadedModel:
         array([[0.6, 0.8]], dtype=float32)
 
     Args:
-        path: folder of the SavedModel, or of its versions (see `next_version`): the highest is loaded.
+        path: folder of the SavedModel, or of its versions (see `next_version`): `load` takes the highest.
     """
     path = newest_version(path)
     return read_whole(path, lambda folder: _load(folder, path))

@@ -63,12 +63,12 @@ def saved_model(
     return `"error"`: `(batch,)` strings, empty for a valid image, otherwise the reason; the embedding and the scores of
     an invalid image are zero, its ids -1 or empty.
 
-    Only the graph from the model's input to its output is written, without the optimizer and the layers of a loss. If
+    It writes only the graph from the model's input to its output, without the optimizer and the layers of a loss. If
     float16 holds all float32 weights exactly, the file stores them in float16; each request casts them to float32.
-    `tf.saved_model.load` loads the folder even if neither tfdml nor Keras is installed. `path` holds a complete model
-    at all times. Beside the settings named below, `assets.extra` holds the versions of the packages (`versions.json`),
-    the `tfdml.models.fingerprint` of model and preprocessing (`fingerprint.json`), facts about the search
-    (`search.json`), a request per signature for a server that loads the model, and `SHA256SUMS`, which `load` checks.
+    `tf.saved_model.load` loads the folder without tfdml and Keras. `path` holds a complete model at all times. Beside
+    the settings named below, `assets.extra` holds the versions of the packages (`versions.json`), the
+    `tfdml.models.fingerprint` of model and preprocessing (`fingerprint.json`), facts about the search (`search.json`),
+    a request per signature for a server that loads the model, and `SHA256SUMS` for `load`.
 
     See also: `onnx`, `openvino`, `litert` and `web` for other runtimes, `next_version` for a server that is running.
 
@@ -87,20 +87,20 @@ def saved_model(
         model: a functional Keras model with one input `(batch, height, width, channels)` of raw pixels in [0, 255],
             fixed height and width and 1 or 3 channels, and with one output `(batch, dim)`; or with two such inputs of
             one shape and the output `(batch,)`, as a `PairModel`.
-        path: folder to write, or a link to it; the folder is returned. An earlier export without other files is
-            replaced.
+        path: folder to write, or a link to it; the folder is returned. It replaces an earlier export without other
+            files.
         preprocessing: how `serve_bytes` reads a file, of the shape of the model's input; the one that the model was
-            evaluated with. None: `Preprocessing(size=(height, width), channels=channels)`. Its settings are written to
-            `assets.extra/preprocessing.json`. Up to 8 files are decoded at the same time.
+            evaluated with. None: `Preprocessing(size=(height, width), channels=channels)`. It writes its settings to
+            `assets.extra/preprocessing.json`. The graph decodes up to 8 files at the same time.
         class_names: names of the classes in the order of their labels, written to `assets.extra/class_names.json`.
-        threshold: similarity from which two embeddings match, see `tfdml.metrics.calibrated_threshold`, written to
+        threshold: lowest similarity of two embeddings that match, see `tfdml.metrics.calibrated_threshold`, written to
             `assets.extra/threshold.json`.
         index: a `tfdml.search` index of embeddings of this model, written into the SavedModel; None: no search.
         search: how the graph searches: `ExactSearch()`, `PartitionedSearch()` or `ScannSearch()`, with its settings, or
             by name "exact" (None), "partitioned" or "scann".
         on_error: "error": an invalid image fails its request; "skip": it is skipped and marked. A server that batches
             fails all requests of a batch together, so use "skip" there.
-        assets_extra: files to write into the folder `assets.extra`, which servers ignore: contents by relative name.
+        assets_extra: files to write into the folder `assets.extra`; servers ignore it: contents by relative name.
         other_model: whether to accept an index that states another model.
 
     Raises:
@@ -236,7 +236,7 @@ def _plain(value):
 
 
 def as_export_path(path: FilePath) -> Path:
-    """`path` as a `pathlib.Path` to which a SavedModel can be written without loss of other files."""
+    """`path` as a `pathlib.Path` where a SavedModel fits without loss of other files."""
     path = as_writable_path(path)
     require_replaceable(path, _listed_files)
     return path

@@ -41,7 +41,7 @@ def next_version(path: FilePath) -> Path:
         path: folder of the model; its name is the name of the model on the server. It need not exist.
 
     Returns:
-        `path` / one more than the highest version; a `pathlib.Path`. Nothing is created.
+        `path` / one more than the highest version; a `pathlib.Path`. It creates nothing.
     """
     return Path(path) / str(max(_versions(Path(path), _FILES), default=0) + 1)
 
@@ -55,8 +55,8 @@ def newest_version(path: FilePath) -> Path:
 def write_serving_config(path: FilePath) -> str:
     """Write `models.config` and `batching.config` for TensorFlow Serving.
 
-    `models.config` lists all models `path/NAME/VERSION`. By `batching.config`, which you may edit, the server answers
-    up to 32 images together, of requests that arrive within two milliseconds.
+    `models.config` lists all models `path/NAME/VERSION`. By `batching.config` (you may edit it), the server answers up
+    to 32 images together, of requests that arrive within two milliseconds.
 
     Example:
 

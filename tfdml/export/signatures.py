@@ -151,7 +151,7 @@ def _with_a_row(images):
     """The images, or a black one where there is none.
 
     Optimized graphs of some layers (batch normalization) and searches fail without rows. The black image takes their
-    place without a branch, which other runtimes run wrongly (OpenVINO 2026.4).
+    place without a branch: other runtimes run branches wrongly (OpenVINO 2026.4).
     """
     return tf.pad(images, [[0, tf.cast(tf.shape(images)[0] == 0, tf.int32)], [0, 0], [0, 0], [0, 0]])
 

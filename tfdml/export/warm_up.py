@@ -1,7 +1,7 @@
 """Requests that TensorFlow Serving sends to a model while it loads, so that the first user does not wait.
 
-The file is a TFRecord of `PredictionLog` messages of the package tensorflow-serving-api, whose definition is not needed
-to write them. These of its fields are used, all of them messages or strings:
+The file is a TFRecord of `PredictionLog` messages of the package tensorflow-serving-api, written without its
+definition. It has these fields, all of them messages or strings:
 
     PredictionLog.predict_log = 6, PredictLog.request = 1,
     PredictRequest.model_spec = 1, PredictRequest.inputs = 2 (a map: key = 1, value = 2, a TensorProto),

@@ -23,7 +23,7 @@ class PairProbabilities(NamedTuple):
     Attributes:
         ids: `(classes,)` int64 class ids in ascending order.
         counts: `(classes,)` int64, N_c: number of examples of each class that can be drawn.
-        within: `(classes,)` float64; 0 for a class of one example, which has no pairs.
+        within: `(classes,)` float64; 0 for a class of one example, because it has no pairs.
         anchor_factors, reference_factors: `(classes, terms)` float64; one term if all classes are drawn alike.
         within_error, between_error: standard errors, `(classes,)` and `(classes, classes)`; None if Q is exact.
     """
@@ -131,7 +131,7 @@ def super_classes_of(ids: np.ndarray, super_classes: npt.ArrayLike | dict[int, i
 
 
 def mixed_probabilities(designs: Sequence[PairProbabilities], weights: Sequence[float]) -> PairProbabilities:
-    """Q of a design that draws each batch from one of several designs with these weights, which sum to 1."""
+    """Q of a design that draws each batch from one of several designs with these weights, whose sum is 1."""
     ids = np.unique(np.concatenate([q.ids for q in designs]))
     counts, within = np.zeros(len(ids), dtype="int64"), np.zeros(len(ids))
     anchor_factors, reference_factors = [], []

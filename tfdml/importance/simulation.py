@@ -34,7 +34,7 @@ def simulated_probabilities(sampler: Any, labels: npt.ArrayLike, *, batches: int
         `PairProbabilities` with standard errors that assume independent batches: 16 bytes for each pair of classes.
 
     Raises:
-        ValueError: some pair was never drawn, by design, which no weight can correct, or in too few batches.
+        ValueError: some pair was never drawn, in too few batches or by design; no weight corrects the latter.
     """
     require_whole("batches", batches, 2)
     labels = as_unmasked(labels, "labels")

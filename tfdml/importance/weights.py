@@ -1,4 +1,4 @@
-"""Importance weights, which make the loss of a batch an unbiased estimate of the full loss."""
+"""Importance weights: with them the loss of a batch is an unbiased estimate of the full loss."""
 
 from typing import Any, Self
 
@@ -37,7 +37,7 @@ class ImportanceWeights:
         delta: exponent of the weights: 1 removes the bias, 0 turns the weights off.
 
     Raises:
-        ValueError: Q is 0 for some pair of the training set, which no weight can correct.
+        ValueError: Q is 0 for some pair of the training set: no weight corrects this.
 
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eqs. (21) to (25) and section 6.2.
     """

@@ -19,13 +19,13 @@ class LossLayer(keras.layers.Layer):
     """A layer that ignores the dtype policy and is built on construction.
 
     A layer whose weights depend on the dimension of the embeddings sets `built` to False and has
-    `build(labels_shape, embeddings_shape)`, which `EmbeddingModel.compile` calls. `get_config` saves `saved_arguments`.
+    `build(labels_shape, embeddings_shape)`; `EmbeddingModel.compile` calls it. `get_config` saves `saved_arguments`.
     """
 
     saved_arguments: ClassVar[tuple[str, ...]] = ()
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
-        """A layer whose options are as they are declared."""
+        """A layer with the declared options."""
         require_declared(cls.__init__, arguments, options)
         return super().__new__(cls, *arguments, **options)
 
@@ -43,7 +43,7 @@ class LossLayer(keras.layers.Layer):
         """Update the state from one training batch: `EmbeddingModel` calls it once per step, after the loss."""
 
     def add_state(self, name: str, shape: Sequence[int], dtype: str) -> keras.Variable:
-        """A variable of zeros. Each replica writes the rows of all replicas, so any replica's copy can be saved."""
+        """A variable of zeros. Each replica writes the rows of all replicas, so files may hold any replica's copy."""
         options = {"initializer": "zeros", "trainable": False, "aggregation": "only_first_replica"}
         return self.add_weight(name=name, shape=shape, dtype=dtype, **options)
 
@@ -60,7 +60,7 @@ class LossLayer(keras.layers.Layer):
 class References(LossLayer):
     """Base class of references that are a pairing of any loss; built for the dimension of the embeddings.
 
-    A subclass has `build(labels_shape, embeddings_shape)`, which makes the variable `vectors` `(references, dim)`, and
+    A subclass has `build(labels_shape, embeddings_shape)` to make the variable `vectors` `(references, dim)`, and
     `_comparison(labels, embeddings, match)`.
     """
 
@@ -70,7 +70,7 @@ class References(LossLayer):
         self.built = False
 
     def __call__(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
-        """The `Pairs` of a batch against the references, which are built if they are not yet."""
+        """Build the references if necessary, and return the `Pairs` of a batch against them."""
         labels, embeddings = self._built_for(labels, embeddings)
         return self.call(labels, embeddings, match)
 
@@ -79,12 +79,12 @@ class References(LossLayer):
         return self._comparison(labels, embeddings, match).pairs()
 
     def comparison(self, labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison | None:
-        """The comparison of a batch with the references, which are built; None for a subclass with its own `call`."""
+        """The comparison of a batch with the built references; None for a subclass with its own `call`."""
         labels, embeddings = self._built_for(labels, embeddings)
         return self._comparison(labels, embeddings, match) if type(self).call is References.call else None
 
     def _built_for(self, labels, embeddings):
-        """Labels and embeddings that the references, which are now built, can be compared with."""
+        """Build the references, and return labels and embeddings that they compare with."""
         labels, embeddings = usable(labels, embeddings)
         if not self.built:
             self.build(np.shape(labels), np.shape(embeddings))
@@ -107,7 +107,7 @@ class References(LossLayer):
 
 
 class Seeded(LossLayer):
-    """A layer with its own random state, which `EmbeddingModel` saves; none if its settings draw nothing."""
+    """A layer with its own random state; `EmbeddingModel` saves it; none if its settings draw nothing."""
 
     def __init__(self, *, seed: int | None = None, draws: bool = True, **options: Any):
         super().__init__(**options)
@@ -137,7 +137,7 @@ def unchanged(layers: Iterable[keras.layers.Layer]) -> Iterator[None]:
 
 
 def require_owner(loss):
-    """Raise a ValueError if a loss with variables is used in a Keras model that does not track them."""
+    """Raise a ValueError if a Keras model uses a loss with variables and does not track them."""
     layers = [layer for layer in loss.layers if layer.variables]
     model = _calling_model() if layers else None
     if model is not None and not all(layer in model._flatten_layers() for layer in layers):

@@ -33,7 +33,7 @@ class Boundaries(LossLayer):
     Args:
         initial: initial value of all boundaries, in [0, 2].
         class_ids: class ids, in any order, with repetitions, each with its own boundary; None for none per class. Later
-            labels outside of them are a ValueError; in a compiled function, which cannot raise, the loss is NaN.
+            labels outside of them are a ValueError; a compiled function cannot raise, and its loss is NaN.
         examples: number of training examples, each with its own boundary; 0 for none. Labels are then `(batch, 2)`: the
             class id and the index of the example, 0 to examples - 1.
 

@@ -23,10 +23,10 @@ class ClassTree(LossLayer):
 
     A function `Pairs -> (anchors, references)`: H(y_a, y_r) - s(y_a)
 
-    s(y) is the mean squared distance of two examples of class y, and H the height of the lowest level of the tree at
-    which two classes are in one node. Two nodes are merged at level l if the mean squared distance of two of their
-    classes is below h_l = h_0 + l (4 - h_0) / levels, for l = 0 to levels - 1, and all at the top, at height 4; h_0 is
-    the mean of s over the classes. Embeddings are scaled to norm 1.
+    s(y) is the mean squared distance of two examples of class y, and H the height of the lowest level of the tree with
+    both classes in one node. Two nodes merge at level l if the mean squared distance of two of their classes is below
+    h_l = h_0 + l (4 - h_0) / levels, for l = 0 to levels - 1, and all at the top, at height 4; h_0 is the mean of s
+    over the classes. The tree scales embeddings to norm 1.
 
     `tfdml.callbacks.RefreshCenters` calls `refresh`; before, all values are 0. `.keras` files keep the tree.
 
@@ -42,8 +42,8 @@ class ClassTree(LossLayer):
                [4., 4., 0.]], dtype=float32)
 
     Args:
-        class_ids: class ids, in any order and with repetitions. Later labels outside of them are a ValueError; in a
-            compiled function, which cannot raise, the loss is NaN.
+        class_ids: class ids, in any order and with repetitions. Later labels outside of them are a ValueError; a
+            compiled function cannot raise, and its loss is NaN.
         levels: number of levels below the top.
 
     Attributes:

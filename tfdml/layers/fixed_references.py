@@ -1,4 +1,4 @@
-"""References that are given and never change, such as the embeddings of an older model."""
+"""Given references that never change, such as the embeddings of an older model."""
 
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ from tfdml.pairs.pairings import compare
 
 @serializable
 class FixedReferences(References):
-    """References that are given and never learned: a pairing of any loss.
+    """Given references, never learned: a pairing of any loss.
 
     A function `(labels, embeddings, match=None) -> Pairs` of every row of a batch against every reference. A loss over
     the class centers of an older model keeps a new model compatible with an index of the old one: added to the loss of
@@ -57,7 +57,7 @@ class FixedReferences(References):
         return cls(sums / np.bincount(rows)[:, None], classes, **options)
 
     def build(self, labels_shape: Any, embeddings_shape: Any) -> None:
-        """Make the variable of the references, which the constructor does."""
+        """Make the variable of the references, unless the constructor did."""
         if self.vectors is None:
             shape = (len(self.labels), embeddings_shape[-1])
             self.vectors = self.add_weight(shape=shape, initializer="zeros", trainable=False, name="vectors")

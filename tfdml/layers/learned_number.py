@@ -31,7 +31,7 @@ class LearnedNumber(LossLayer):
 
     Args:
         log: train its logarithm, so that the number stays above 0 and a step changes it by a factor.
-        minimum: smallest value; a smaller one is raised to it after each training step. None for no bound.
+        minimum: smallest value; each training step raises a smaller one to it. None for no bound.
 
     Attributes:
         weight: the trained variable, the number or its logarithm.

@@ -15,8 +15,8 @@ from tfdml.pairs.base import Tensor
 class Mahalanobis(keras.layers.Layer):
     """The linear map x -> x L, whose euclidean distance is the metric (x - y)^T A (x - y) with A = L L^T.
 
-    A is positive semidefinite for any L, so that no projection is needed. Losses, search and export see the mapped
-    vectors. On fixed features it is a model by itself.
+    A is positive semidefinite for any L, without a projection. Losses, search and export see the mapped vectors. On
+    fixed features it is a model by itself.
 
     Example: L doubles the first feature.
 
@@ -77,7 +77,7 @@ class Mahalanobis(keras.layers.Layer):
         return ops.matmul(x, ops.cast(self._map(), x.dtype))
 
     def _map(self):
-        """L, scaled where the trace is normalized."""
+        """L, scaled if `normalize_trace`."""
         weight = ops.convert_to_tensor(self.weight)
         if not self.normalize_trace:
             return weight

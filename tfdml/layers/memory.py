@@ -17,11 +17,12 @@ from tfdml.pairs.pairings import checked, compare
 class Memory(References):
     """The batch and the embeddings of recent batches as references (cross-batch memory): a pairing of any loss.
 
-    Every row of a batch is compared with every other row of the batch and, after the warm-up, with the last `size`
-    rows. `EmbeddingModel` writes each training batch into the memory after its loss. No gradient flows into remembered
-    embeddings, and rows that are not finite are not remembered. `.keras` files keep the memory; exports leave it out.
+    The references of a row are every other row of the batch and, after the warm-up, the last `size` rows.
+    `EmbeddingModel` writes each training batch into the memory after its loss. No gradient flows into remembered
+    embeddings, and the memory leaves out rows that are not finite. `.keras` files keep the memory; exports leave it
+    out.
 
-    Example: one class; after the second batch, a row is compared with the other row and with two remembered ones.
+    Example: one class; after the second batch, the references of a row are the other row and two remembered ones.
 
         >>> memory = tfdml.layers.Memory(4, warm_up=0)
         >>> loss = tfdml.losses.ContrastiveLoss(pairing=memory)
@@ -36,17 +37,17 @@ class Memory(References):
 
     Args:
         size: number of embeddings to remember, at least the batch size; in the paper, up to the whole training set.
-        warm_up: number of training steps before batches are compared with the memory: embeddings of a network that
-            changes quickly are soon out of date. The memory is filled from the first step.
+        warm_up: number of training steps before the memory becomes a reference: embeddings of a network that changes
+            quickly are soon out of date. The memory fills from the first step on.
 
     Attributes:
         vectors: the variable `(size, dim)` of remembered embeddings; None before the layer is built.
         labels: the variable `(size,)` of their class ids.
-        filled: the variable `(size,)`, True where an embedding is remembered.
+        filled: the variable `(size,)`, True for a remembered embedding.
 
-    Source: Wang, Zhang, Huang, Scott, Cross-Batch Memory for Embedding Learning, CVPR 2020. There, the batch is written
-    before its loss, so that anchors meet copies of themselves, and the losses of batch and memory are added; here both
-    are one set of pairs.
+    Source: Wang, Zhang, Huang, Scott, Cross-Batch Memory for Embedding Learning, CVPR 2020. It writes the batch before
+    its loss, so that anchors meet copies of themselves, and adds the losses of batch and memory; here both are one set
+    of pairs.
     """
 
     saved_arguments = ("size", "warm_up")

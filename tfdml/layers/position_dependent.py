@@ -21,7 +21,7 @@ class PositionDependentMetric(LossLayer):
     u = |x - y| and v = (x + y) / 2, each scaled to norm 1
 
     A function of two tensors of rows `(..., dim)`. `EmbeddingModel` makes the weights at `compile`, other code at the
-    first call, which must not be inside a function that JAX compiles. A model exports the embeddings, not the
+    first call, outside of functions that JAX compiles. A model exports the embeddings, not the
     similarity: it trains them, and retrieval uses their cosine similarity.
 
     Example: two pairs of rows; the similarity is the same in both orders.

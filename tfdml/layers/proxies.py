@@ -20,8 +20,8 @@ class Proxies(References):
     """Learned references, `per_class` vectors for each of the classes: a pairing of any loss.
 
     A function `(labels, embeddings, match=None) -> Pairs` of every row of a batch against every proxy. `EmbeddingModel`
-    builds the proxies at `compile`, other code at the first call, which must not be inside a function that JAX
-    compiles. Losses over cosine similarities normalize them.
+    builds the proxies at `compile`, other code at the first call, outside of functions that JAX compiles. Losses over
+    cosine similarities normalize them.
 
     With `num_sampled_classes`, the references of a batch are the proxies of its own classes and of a uniform random
     sample of all classes: a partial softmax, whose time and memory do not grow with the number of classes.
@@ -39,7 +39,7 @@ class Proxies(References):
 
     Args:
         classes: number of classes, whose labels are 0 to classes - 1; or any class ids, in any order, with repetitions.
-            Later labels outside of them are a ValueError; in a compiled function, which cannot raise, the loss is NaN.
+            Later labels outside of them are a ValueError; a compiled function cannot raise, and its loss is NaN.
         per_class: number of proxies for each class; class `ids[k]` has the rows from k * per_class on.
         initializer: a Keras initializer of `(classes * per_class, dim)` weights; None for normal random numbers with
             variance 1 / dim, so that norms are about 1.
@@ -97,7 +97,7 @@ class Proxies(References):
         )
 
     def _comparison(self, labels, embeddings, match):
-        """A batch with the proxies; with `match`, labels are compared with class ids by it."""
+        """A batch with the proxies; `match` compares labels with class ids."""
         embeddings = ops.convert_to_tensor(embeddings)
         if self.num_sampled_classes is not None:
             received = f"num_sampled_classes={self.num_sampled_classes} and a match"

@@ -36,8 +36,8 @@ class Regressors(LossLayer):
         networks: the variables W_1, b_1, W_2 and b_2 of each, in the order (0, 1), (0, 2), ..., (1, 2), ... of k and m.
 
     Source: Opitz, Waltner, Possegger, Bischof, Deep Metric Learning with BIER: Boosting Independent Embeddings
-    Robustly, TPAMI 2018; two layers and 512 units as in the code of its authors, which penalizes the norms that are
-    scaled here.
+    Robustly, TPAMI 2018; two layers and 512 units as in the code of its authors; that code penalizes the norms, this
+    layer scales them.
     """
 
     saved_arguments = ("dims", "units", "seed")

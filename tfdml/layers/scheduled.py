@@ -17,10 +17,10 @@ from tfdml.pairs.base import Tensor
 class Scheduled(LossLayer):
     """A number that follows a schedule of training steps, such as a margin that grows.
 
-    A function `Pairs -> ()`. The number of training steps is a variable of the layer, which `EmbeddingModel` counts and
-    keeps in its files, so a resumed run continues the schedule. `evaluate` takes the value of the last step.
+    A function `Pairs -> ()`. `EmbeddingModel` counts the training steps in a variable of the layer and saves it, so a
+    resumed run continues the schedule. `evaluate` takes the value of the last step.
 
-    See also: `LearnedNumber` for a number that is trained.
+    See also: `LearnedNumber` for a trained number.
 
     Example: a margin that grows to 0.5 in two steps.
 

@@ -11,7 +11,7 @@ from tfdml.metrics.retrieval.retrieval import retrieval
 from tfdml.metrics.statistics.intervals import class_interval, seed_interval
 from tfdml.metrics.statistics.per_class import per_class
 from tfdml.metrics.statistics.tests import holm_correction, paired_comparison
-from tfdml.metrics.verification import calibrated_threshold, pair_scores, roc, verification, verification_folds
+from tfdml.metrics.verification import calibrated_threshold, fold_accuracy, pair_scores, roc, verification
 
 __all__ = [
     "KReciprocalReranking",
@@ -20,6 +20,7 @@ __all__ = [
     "clustering",
     "clustering_scores",
     "few_shot",
+    "fold_accuracy",
     "holm_correction",
     "int8_codes",
     "knn_accuracy",
@@ -35,7 +36,6 @@ __all__ = [
     "roc",
     "seed_interval",
     "verification",
-    "verification_folds",
 ]
 
 

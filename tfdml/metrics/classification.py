@@ -35,8 +35,8 @@ def nearest_class_mean(
 ) -> dict[str, Any]:
     """Accuracy of classification by the nearest class mean.
 
-    The mean of a class is the mean of its gallery items. A query is assigned to the class of the nearest mean; of means
-    at the same distance, to the smallest class id. Without `gallery`, every row is a query against all other rows
+    The mean of a class is the mean of its gallery items. Each query gets the class of the nearest mean; of means at the
+    same distance, to the smallest class id. Without `gallery`, every row is a query against all other rows
     (leave-one-out): a query is left out of the mean of its own class. Queries of a class without a mean are excluded
     and counted. Time and memory grow with queries x classes.
 
@@ -52,13 +52,14 @@ def nearest_class_mean(
         labels: `(queries,)` integer class ids, any int64.
         gallery: `(items, dim)` floats, whose classes have means; None for leave-one-out.
         gallery_labels: `(items,)` integers, with `gallery`.
-        metric: "euclidean", or "cosine": embeddings are normalized here, and compared with the direction of the mean.
+        metric: "euclidean", or "cosine": the function normalizes embeddings, and compares them with the direction of
+            the mean.
         per_query: return an array instead of the mean.
 
     Returns:
-        dict of floats: `accuracy`, the share of queries that are assigned to their class, and `low` and `high`, its 95%
+        dict of floats: `accuracy`, the share of queries that get their class, and `low` and `high`, its 95%
         `class_interval`; and of integers: `queries`, the number of queries in the mean, and `skipped`. With
-        `per_query`, dict of `accuracy`, `(queries,)` float64: 1, 0, or NaN for a query that is excluded.
+        `per_query`, dict of `accuracy`, `(queries,)` float64: 1, 0, or NaN for an excluded query.
 
     Source: Mensink, Verbeek, Perronnin, Csurka, Distance-Based Image Classification: Generalizing to New Classes at
     Near-Zero Cost, PAMI 2013, eq. 5.
@@ -86,12 +87,12 @@ def knn_accuracy(
 ) -> dict[str, Any]:
     """Accuracy of classification by a vote of the k nearest neighbors.
 
-    A query is assigned to the class that most of its k nearest gallery items have; of classes with the same number of
-    votes, to the one whose nearest member is nearest to the query. Items at the same distance are taken in the order of
-    the gallery. Without `gallery`, every row is a query against all other rows (leave-one-out). Queries of a class
-    without an item in their gallery are excluded and counted. With `k=1` the accuracy is the Recall@1 of `retrieval`.
+    Each query gets the class that most of its k nearest gallery items have; of classes with the same number of votes,
+    to the one whose nearest member is nearest to the query. Items at the same distance count in the order of the
+    gallery. Without `gallery`, every row is a query against all other rows (leave-one-out). Queries of a class without
+    an item in their gallery are excluded and counted. With `k=1` the accuracy is the Recall@1 of `retrieval`.
 
-    Example: the three others of a query are one of its class and two of the other class, which outvote it.
+    Example: of the three others of a query, one has its class, and two of the other class outvote it.
 
         >>> x = np.array([[0.0], [1.0], [10.0], [11.0]])
         >>> [tfdml.metrics.knn_accuracy(x, [0, 0, 1, 1], k=k)["accuracy"] for k in (1, 2, 3)]
@@ -99,7 +100,7 @@ def knn_accuracy(
 
     Args:
         embeddings, labels, gallery, gallery_labels, per_query: as in `nearest_class_mean`.
-        k: number of neighbors, 1 to the number of items that a query is compared with.
+        k: number of neighbors, 1 to the number of items in the gallery of a query.
         metric: "euclidean", "cosine" or "dot".
 
     Returns:

@@ -1,7 +1,6 @@
 """Agreement of a clustering with classes; docs/clustering.md defines nmi and ami, with classes i and clusters j.
 
-f1 = 2 sum_ij C(n_ij, 2) / (sum_i C(a_i, 2) + sum_j C(b_j, 2)): two examples of one cluster are predicted to be of one
-class.
+f1 = 2 sum_ij C(n_ij, 2) / (sum_i C(a_i, 2) + sum_j C(b_j, 2)): a cluster predicts that two examples have one class.
 """
 
 import itertools
@@ -32,7 +31,7 @@ def clustering(
 ) -> dict[str, Any]:
     """`clustering_scores` of k-means with as many clusters as classes.
 
-    Example: k-means finds rows 0, 1 and rows 2, 3, which are the classes.
+    Example: k-means finds the classes, rows 0, 1 and rows 2, 3.
 
         >>> x = np.array([[1.0, 0.0], [0.96, 0.28], [0.0, 1.0], [0.28, 0.96]])
         >>> numbers = tfdml.metrics.clustering(x, [0, 0, 1, 1])
@@ -46,7 +45,7 @@ def clustering(
         restarts: number of runs of k-means from other starts; the one with the smallest inertia counts.
         mini_batch: True for mini-batch k-means, False for k-means; None: mini-batch above 2,000,000,000 examples times
             classes. Where classes are small, mini-batch k-means finds worse clusters: do not compare it with k-means.
-        metric: "cosine", which normalizes the embeddings, or "euclidean".
+        metric: "cosine" (normalizes the embeddings) or "euclidean".
 
     Returns:
         dict of floats `nmi`, `ami` and `f1`, and of the settings: integers `clusters`, `seed` and `restarts`, and
@@ -126,8 +125,8 @@ def clustering_scores(labels: Labels, clusters: npt.ArrayLike) -> dict[str, floa
 def expected_mutual_information(a: np.ndarray, b: np.ndarray) -> float:
     """E[I] = sum_ij sum_n P(n) n / N log(N n / (a_i b_j)) over permutations, in nats; P(n) is hypergeometric.
 
-    `a` and `b` are sizes `(classes,)` and `(clusters,)` of at least 1 with the sum N. Equal sizes are counted together,
-    so the sum has at most 2N pairs i, j instead of classes x clusters.
+    `a` and `b` are sizes `(classes,)` and `(clusters,)` of at least 1 with the sum N. The function counts equal sizes
+    together, so the sum has at most 2N pairs i, j instead of classes x clusters.
     """
     from scipy import special
 

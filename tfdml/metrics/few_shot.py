@@ -29,16 +29,16 @@ def few_shot(
     """Accuracy of N-way K-shot classification by the nearest prototype, over random episodes.
 
     An episode draws N classes, and from each of them K support examples and Q queries, all without replacement and with
-    equal probabilities, as `tfdml.samplers.EpisodeSampler` does. The prototype of a class is the mean of its support. A
-    query is assigned to the nearest prototype, and the accuracy of the episode is the share of its N * Q queries that
-    are assigned to their class.
+    equal probabilities, as `tfdml.samplers.EpisodeSampler` does. The prototype of a class is the mean of its support.
+    Each query gets the class of the nearest prototype, and the accuracy of the episode is the share of its N * Q
+    queries that get their own class.
 
         accuracy = mean over episodes
         interval = 1.96 * sample standard deviation over episodes / sqrt(episodes)
 
     With `groups`, support and queries of a class are apart: its support comes from one of its groups, drawn with equal
-    probabilities from those with K examples that leave Q examples outside, and its queries from its other groups. They
-    may have the group of the support of another class, which is the harder case.
+    probabilities from those with K examples that leave Q examples outside, and its queries from its other groups. A
+    query may, as the harder case, have the group of the support of another class.
 
     The interval covers the draw of episodes for one model. It does not cover the training seed or the choice of
     classes: report several seeds as well.
@@ -57,12 +57,12 @@ def few_shot(
         queries: Q, queries per class.
         episodes: number of episodes, at least 2.
         seed: seed of the draws, 0 or more; the same seed gives the same episodes.
-        groups: `(n,)` integers, such as typeface, writer, camera or session, which the support and the queries of a
-            class do not share; None for no such condition.
-        metric: "euclidean", as in prototypical networks, or "cosine": embeddings are normalized here, and compared with
-            the direction of the prototype.
+        groups: `(n,)` integers, such as typeface, writer, camera or session; the support and the queries of a class
+            never share one; None for no such condition.
+        metric: "euclidean", as in prototypical networks, or "cosine": the function normalizes embeddings, and compares
+            them with the direction of the prototype.
         per_episode: return the accuracy of each episode instead of the mean. Models with the same labels, groups and
-            settings are measured on the same episodes, so their values can be subtracted.
+            settings see the same episodes, so you can subtract their values.
 
     Returns:
         dict of floats: `accuracy`, and `interval`, the half-width of its 95% confidence interval. With `per_episode`,
@@ -147,7 +147,7 @@ def _groups_of_classes(codes, groups):
 
 
 def _episodes_per_step(episodes, members, dim, ways, examples):
-    """Numbers of episodes that are measured at the same time; their sum is `episodes`."""
+    """Numbers of episodes to measure at the same time; their sum is `episodes`."""
     classes, largest = members.shape
     step = max(1, _NUMBERS // (classes + ways * (largest + examples * dim)))
     return [min(step, episodes - start) for start in range(0, episodes, step)]

@@ -24,16 +24,16 @@ def open_set(
 ) -> dict[str, float]:
     """Identification in a gallery that does not have every class: a query gets a class, or "unknown".
 
-    A query is answered by the class of its nearest item if it is near enough, and by "unknown" otherwise. far is the
-    false alarm rate, the fraction of queries of unknown classes that get a class: as many as it allows are answered.
+    The answer to a query is the class of its nearest item if it is near enough, and "unknown" otherwise. far is the
+    false alarm rate, the fraction of queries of unknown classes that get a class: as many as it allows get an answer.
 
     * dir@far=x: detection and identification rate, the fraction of queries of known classes that get their class;
     * dir@far=x low, dir@far=x high: its 95% interval over the known classes, for these false alarms;
     * rank_1: the same without a threshold;
     * known, unknown: the numbers of queries of either kind.
 
-    Example: the queries of class 2, which the gallery does not have, are 3 and 1 from its nearest item. Of the others,
-    one is 0.5 from an item of its class and one is 2 from it.
+    Example: the gallery does not have class 2, and its queries are 3 and 1 from the nearest item. Of the others, one is
+    0.5 from an item of its class and one is 2 from it.
 
         >>> gallery = {"gallery": [[0.0], [10.0]], "gallery_labels": [0, 1], "metric": "euclidean"}
         >>> numbers = tfdml.metrics.open_set([[3.0], [9.0], [0.5], [8.0]], [2, 2, 0, 1], **gallery, far=(0.1, 0.5))

@@ -29,8 +29,8 @@ def int8_codes(embeddings: npt.ArrayLike, scales: npt.ArrayLike | None = None) -
 
     Args:
         embeddings: `(n, dim)` floats.
-        scales: None, or `(dim,)` numbers above 0, such as `np.abs(x).max(axis=0) / 127` of training embeddings x.
-            Values beyond their range are clipped.
+        scales: None, or `(dim,)` numbers above 0, such as `np.abs(x).max(axis=0) / 127` of training embeddings x. It
+            clips values beyond their range.
 
     Returns:
         `(n, dim)` int8. A row of zeros stays zero.

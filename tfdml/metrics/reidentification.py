@@ -34,8 +34,8 @@ def reidentification(
     """Cumulative match characteristic and mean average precision of re-identification.
 
     A query ignores gallery items of the same identity and the same camera. It does not ignore other identities in its
-    camera, as with `retrieval(groups=cameras)`, nor items whose identity no query has (distractors). Gallery items and
-    queries with a junk id are removed. Queries without a relevant item are excluded from the means and counted.
+    camera, as with `retrieval(groups=cameras)`, nor items whose identity no query has (distractors). The metric removes
+    gallery items and queries with a junk id. The means exclude queries without a relevant item; a count says how many.
 
     * cmc@k: share of queries with a relevant item among the first k.
     * map: mean over queries of (1/R) sum over the whole ranking of P(i) rel(i), see `retrieval`.
@@ -47,17 +47,18 @@ def reidentification(
         {'cmc@1': 0.0, 'cmc@2': 1.0, 'map': 0.5, 'queries': 1, 'skipped': 0}
 
     Args:
-        embeddings: `(queries, dim)` floats. They need not be normalized. None with `scores` or `neighbors`.
+        embeddings: `(queries, dim)` floats. They may have any norm. None with `scores` or `neighbors`.
         labels: `(queries,)` integers, identities.
         cameras: `(queries,)` integers.
         scores: `(queries, items)` floats of any model in place of embeddings, larger for nearer items. Equal ones are
             in the order of the gallery.
-        neighbors: whole rankings in place of embeddings, such as those of `tfdml.search.rerank`: `(queries, items)` row
-            numbers of the gallery, nearest first. A query that is an item of the gallery ignores itself.
+        neighbors: whole rankings in place of embeddings, such as the output of `tfdml.search.rerank`:
+            `(queries, items)` row numbers of the gallery, nearest first. A query that is an item of the gallery ignores
+            itself.
         gallery: `(items, dim)` floats to search in; None: every row is a query against all other rows.
         gallery_labels, gallery_cameras: `(items,)` integers, with `gallery`, `scores` or `neighbors`.
         k: ranks of cmc@k, an integer or several; None: 1, 5 and 10, as far as a query has candidates.
-        junk: ids of images that are removed, such as poor detections: -1 in Market-1501.
+        junk: ids of images to remove, such as poor detections: -1 in Market-1501.
         rerank: None, or `KReciprocalReranking()` for distances of embeddings re-ranked by their neighbors.
         metric: of embeddings, "cosine", "dot" or "euclidean"; "dot" cannot be re-ranked.
         per_query: return arrays instead of means.
@@ -66,7 +67,7 @@ def reidentification(
     Returns:
         dict of floats: `cmc@k` for each k, `map`; and of integers: `queries`, the number of queries in the means, and
         `skipped`, the number without a relevant item or with a junk id. With `per_query`, dict of `(queries,)` float64
-        arrays with NaN where a query was skipped; no counts.
+        arrays with NaN for a skipped query; no counts.
 
     Raises:
         ValueError: no item left, or no query with a relevant item; rankings that do not have each item of the gallery

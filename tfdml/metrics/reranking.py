@@ -30,7 +30,7 @@ class KReciprocalReranking:
         d_J(i, j) = 1 - sum min(V(i), V(j)) / sum max(V(i), V(j))
         distance = (1 - weight) d_J + weight d
 
-    No labels are used. But each distance depends on all queries and all gallery items, so report the result as another
+    It needs no labels. But each distance depends on all queries and all gallery items, so report the result as another
     protocol, "with re-ranking".
 
     See also: `tfdml.search.rerank` for neighbors of an index; option `rerank=` of `reidentification`.
@@ -44,7 +44,7 @@ class KReciprocalReranking:
         [-1.15, 1.1, 1.2, 1.3]
 
     Args:
-        k1: number of neighbors, at least 1; k1 / 2 is rounded to the nearest integer, halves to the even one.
+        k1: number of neighbors, at least 1; k1 / 2 rounds to the nearest integer, halves to the even one.
         k2: number of items in the mean, from 1 to k1 + 1.
         weight: weight of the original distance, from 0 to 1.
 
@@ -77,7 +77,7 @@ class KReciprocalReranking:
         Args:
             queries: `(queries, dim)` floats.
             gallery: `(items, dim)` floats; None: the queries are the gallery.
-            metric: "cosine", which normalizes the vectors, or "euclidean".
+            metric: "cosine" (normalizes the vectors) or "euclidean".
             max_bytes: about the bytes of the blocks, in addition to the sparse encodings.
 
         Yields:

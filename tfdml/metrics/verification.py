@@ -1,7 +1,7 @@
 """Verification: whether the two examples of a pair have the same class, decided by a threshold on their score.
 
-A pair is accepted if its score is at least the threshold. tar and far are the accepted shares of the matched and of the
-mismatched pairs; frr = 1 - tar.
+The decision accepts a pair if its score is at least the threshold. tar and far are the accepted shares of the matched
+and of the mismatched pairs; frr = 1 - tar.
 """
 
 import warnings
@@ -29,7 +29,7 @@ class Roc(NamedTuple):
 
 
 class FoldDecisions(NamedTuple):
-    """Decisions on the pairs of each fold, see `verification_folds`."""
+    """Decisions on the pairs of each fold, see `fold_accuracy`."""
 
     folds: np.ndarray
     thresholds: np.ndarray
@@ -54,7 +54,7 @@ def verification(
     * tar@far=x: the largest tar of a threshold with far <= x.
     * fpr95: far at the highest threshold with tar >= 0.95.
 
-    See also: `verification_folds` for the thresholds and accuracies; `calibrated_threshold` for one to use.
+    See also: `fold_accuracy` for the thresholds and accuracies; `calibrated_threshold` for one to use.
 
     Example: of two matched pairs with scores 4 and 2, and two mismatched ones with 3 and 1, three of four comparisons
     are won.
@@ -83,7 +83,7 @@ def verification(
     Image Descriptors, PAMI 2011 (error at 95% recall).
     """
     values, is_same = _as_pairs(scores, same)
-    accuracies = verification_folds(values, is_same, folds).accuracies
+    accuracies = fold_accuracy(values, is_same, folds).accuracies
     rates = as_rates(far)
     curve = _roc(values, is_same)
     return {
@@ -96,12 +96,12 @@ def verification(
     }
 
 
-def verification_folds(scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.ArrayLike | None = None) -> FoldDecisions:
+def fold_accuracy(scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.ArrayLike | None = None) -> FoldDecisions:
     """The thresholds and accuracies behind `accuracy` of `verification`, fold by fold.
 
-    Example: each fold is decided by the threshold halfway between the scores of the other one.
+    Example: the threshold of each fold is halfway between the scores of the other one.
 
-        >>> decisions = tfdml.metrics.verification_folds([5, 1, 6, 4], [1, 0, 1, 0], [0, 0, 1, 1])
+        >>> decisions = tfdml.metrics.fold_accuracy([5, 1, 6, 4], [1, 0, 1, 0], [0, 0, 1, 1])
         >>> decisions.thresholds, decisions.accuracies
         (array([5., 3.]), array([1. , 0.5]))
 
@@ -111,7 +111,7 @@ def verification_folds(scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.Ar
     Returns:
         A record of arrays: `folds`, `(f,)` int64, the ids of the folds, rising; `thresholds`, `(f,)` float64, the best
         one on all other folds; `accuracies`, `(f,)` float64, the fraction of correct decisions; and `accepted`,
-        `(pairs,)` booleans, which is wrong where it differs from `same`.
+        `(pairs,)` booleans, wrong where they differ from `same`.
     """
     values, is_same = _as_pairs(scores, same)
     ids, fold_of_pair = np.unique(_as_folds(folds, is_same), return_inverse=True)
@@ -164,8 +164,8 @@ def roc(scores: npt.ArrayLike, same: npt.ArrayLike) -> Roc:
 
     Returns:
         A record of arrays `(m,)` float64, by falling threshold: `far` and `tar`, the false and the true accept rates,
-        from 0 to 1; and `thresholds`, halfway between the lowest score that is accepted and the next lower one. The
-        first is infinite and accepts nothing, the last is the lowest score.
+        from 0 to 1; and `thresholds`, halfway between the lowest accepted score and the next lower one. The first is
+        infinite and accepts nothing, the last is the lowest score.
     """
     return _roc(*_as_pairs(scores, same))
 
@@ -180,8 +180,8 @@ def calibrated_threshold(
 ) -> float:
     """The threshold that reaches a rate on validation pairs. Two examples match if their score is at least this.
 
-    * precision: the lowest threshold from which at least this share of the accepted pairs are matched. It depends on
-      the share of matched pairs, which must be the same in use.
+    * precision: the lowest threshold that leaves at least this share of matched pairs among the accepted ones. It
+      depends on the share of matched pairs: this must be the same in use.
     * far: the lowest threshold that accepts at most this share of the mismatched pairs.
     * frr: the highest threshold that rejects at most this share of the matched pairs.
 

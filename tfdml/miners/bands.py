@@ -26,8 +26,8 @@ class PairMargin(ByDistance):
         ([[0, 1, 0, 0]], [[0, 0, 1, 0]])
 
     Args:
-        positive_margin: positives up to this distance are dropped; 0 or more.
-        negative_margin: negatives at or beyond this distance are dropped; above 0.
+        positive_margin: drop positives up to this distance; 0 or more.
+        negative_margin: drop negatives at or beyond this distance; above 0.
     """
 
     positive_margin: float = 0.2
@@ -49,8 +49,8 @@ class PairMargin(ByDistance):
 class SemiHard(ByDistance):
     """Keep the negatives just beyond a distance: hard, but not the hardest.
 
-    Without a margin, the weight and the count of a negative become the number of positives it was selected for, and
-    ties share the weight. An anchor without such a negative keeps no negatives.
+    Without a margin, the weight and the count of a negative become the number of positives that select it, and ties
+    share the weight. An anchor without such a negative keeps no negatives.
 
     See also: `SemiHardNegatives` for `TripletLoss(negatives=...)`.
 
@@ -67,7 +67,7 @@ class SemiHard(ByDistance):
             each positive of the anchor in turn.
         margin: None for the nearest negative beyond `min_distance`, once per positive of the anchor; or the width of a
             band, above 0, for all negatives with min_distance < d_an < min_distance + margin, with their weights. With
-            "positive" and a width, positives without such a negative are dropped too.
+            "positive" and a width, the miner also drops positives without such a negative.
 
     Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2. The nearest beyond 0.5 for losses over
     pairs: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 5.1.

@@ -43,7 +43,7 @@ class Composition(LossLayer):
 def compose(*miners: Miner) -> Composition:
     """One miner from several: `compose(a, b)` applies `a`, then `b` to the pairs that `a` returned.
 
-    The result is a Keras layer, so the random state of its miners is saved.
+    The result is a Keras layer, so files keep the random state of its miners.
 
     Example:
 

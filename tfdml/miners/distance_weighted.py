@@ -40,8 +40,8 @@ def log_sphere_density(d: Tensor, dim: int) -> Tensor:
     Returns:
         An array like `d`; -inf at 0, and at 2 where dim > 3.
 
-    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4, which
-    leaves the constant out.
+    Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, section 4,
+    without the constant.
     """
     require_dimension(dim)
     log_power = (dim - 2) * ops.log(d) - _log_constant(dim)

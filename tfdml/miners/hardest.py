@@ -48,7 +48,7 @@ class HardestNegatives(ByDistance):
 @serializable
 @dataclass(frozen=True, kw_only=True)
 class HardestNegativesOfBatch(ByDistance):
-    """Keep all positives, and the nearest negatives among those of all anchors.
+    """Keep all positives, and the nearest negatives of all anchors together.
 
     Negatives at the distance of the last one are all kept. Most anchors may have no negatives left. Without positives
     and `fraction`, no negatives are kept.

@@ -109,7 +109,7 @@ class SemiHardNegatives(Settings):
 
 
 def random_negatives(pairs: Pairs, d: Tensor, *, seed: int | keras.random.SeedGenerator) -> Callable[[Tensor], Tensor]:
-    """The selector of `RandomNegatives`, which draws by the weights of the negatives."""
+    """The selector of `RandomNegatives`: it draws by the weights of the negatives."""
     uniform = keras.random.uniform(ops.shape(d), dtype=d.dtype, seed=seed)
     cumulative = ops.cumsum(pairs.negative, axis=1)
     total = cumulative[:, -1:]

@@ -88,8 +88,8 @@ class Angular(Settings):
     """Keep the pairs that belong to at least one triplet with a wide angle at the negative.
 
     A triplet counts if |a - p| > 2 tan(angle) |n - c| for the midpoint c = (a + p) / 2 of anchor and positive. An
-    anchor without positives or without negatives keeps no pairs. A batch is compared with itself. Time grows with the
-    number of positives per anchor, memory does not.
+    anchor without positives or without negatives keeps no pairs. The references of a batch are the batch itself. Time
+    grows with the number of positives per anchor, memory does not.
 
     Example:
 

@@ -13,13 +13,13 @@ _NORMALIZATIONS = (layers.BatchNormalization, layers.LayerNormalization, layers.
 
 
 def freeze(model: keras.Model, until: str | float = 1.0) -> None:
-    """Freeze the first layers of a network: their weights and averages stay as they are in training.
+    """Freeze the first layers of a network: training does not change their weights and averages.
 
-    Depth is counted in steps. A step is a block, whose layers share a name up to its number, as in
-    `keras.applications`, KerasHub and tfdml ("block1a_expand_conv", "transformer_block_1", "blocks.0.depthwise_conv"),
-    or any other layer with weights. A normalization outside of blocks belongs to the layer before it.
+    Depth counts steps. A step is a block, whose layers share a name up to its number, as in `keras.applications`,
+    KerasHub and tfdml ("block1a_expand_conv", "transformer_block_1", "blocks.0.depthwise_conv"), or any other layer
+    with weights. A normalization outside of blocks belongs to the layer before it.
 
-    Compile the model afterwards. Files of the model keep what is frozen. `unfreeze` ends it.
+    Compile the model afterwards. Files of the model keep the freezing. `unfreeze` ends it.
 
     See also: `layerwise_decay` for slow first layers; `add_lora` for updates of low rank.
 
@@ -33,7 +33,7 @@ def freeze(model: keras.Model, until: str | float = 1.0) -> None:
 
     Args:
         model: any model as a whole, but of an `EmbeddingModel` of `from_backbone` the layer "backbone".
-        until: the last frozen block or layer, by name, or the fraction of the steps that is frozen, in [0, 1].
+        until: the last frozen block or layer, by name, or the fraction of the steps to freeze, in [0, 1].
     """
     steps = steps_by_depth(backbone_of(model))
     for step in list(steps.values())[: _number_of_steps(steps, until)]:
@@ -45,7 +45,7 @@ def unfreeze(model: keras.Model) -> None:
     """Train all layers of a network again, also those that `freeze_batch_norm=True` or `add_lora` has frozen.
 
     The kernels below LoRA stay frozen. Compile the model afterwards. (On TensorFlow, `network.trainable = True` does
-    nothing where it is True already, whatever is frozen inside.)
+    nothing where it is True already, whatever layers inside are frozen.)
 
     Example:
 
@@ -63,7 +63,7 @@ def unfreeze(model: keras.Model) -> None:
 
 
 def set_own_trainable(layer: keras.layers.Layer, trainable: bool) -> None:
-    """Train or freeze the variables of a layer, but not those of its inner layers."""
+    """Train or freeze the variables of a layer, but not of its inner layers."""
     for variable in layer._trainable_variables:
         variable.trainable = trainable
 

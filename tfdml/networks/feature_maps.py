@@ -29,7 +29,7 @@ def feature_map(model: keras.Model) -> keras.Model:
 
 
 def parts_of(model: keras.Model) -> tuple[keras.Model, keras.Model]:
-    """The model up to its last map, and from there to the vector before it is normalized."""
+    """The model up to its last map, and from there to the vector before its normalization."""
     output = model.outputs[0]
     while isinstance(output._keras_history.operation, layers.UnitNormalization):
         (output,) = _inputs_of(output)

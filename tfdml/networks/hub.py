@@ -54,7 +54,7 @@ def _grid(network):
 
 
 def _resized_positions(positions, old_grid, new_grid):
-    """Position embeddings `(..., tokens, dim)`, in which the patches are the last tokens, of another grid."""
+    """Position embeddings `(..., tokens, dim)` of another grid; the patches are the last tokens."""
     num_others = positions.shape[-2] - old_grid[0] * old_grid[1]
     others, patches = positions[..., :num_others, :], positions[..., num_others:, :]
     maps = ops.reshape(patches, (1, *old_grid, positions.shape[-1]))

@@ -12,7 +12,7 @@ from tfdml.networks.depth import backbone_of, inner_layers, set_own_trainable, u
 
 
 class _LowRank:
-    """The LoRA of a Keras layer, whose kernel and bias are frozen; its factors are saved, where Keras merges them."""
+    """The LoRA of a Keras layer, whose kernel and bias are frozen; files keep its factors, where Keras merges them."""
 
     def enable_lora(self, rank, lora_alpha=None, **initializers):
         """As in Keras, with the `lora_alpha` of the config, and with a frozen bias."""
@@ -84,13 +84,13 @@ def add_lora(model: keras.Model, rank: int = 8, *, alpha: float | None = None) -
     """Train low-rank updates of the kernels of a network in place of its weights (LoRA).
 
     `W x + (alpha / rank) B A x`, with W frozen, A `(rank, inputs)` at random and B `(outputs, rank)` zero, so that the
-    network is unchanged before the first step.
+    network computes the same before the first step.
 
-    Dense layers, `EinsumDense` layers and convolutions of 1 x 1 have A and B. All else in the network is frozen: other
+    Dense layers, `EinsumDense` layers and convolutions of 1 x 1 have A and B. It freezes all else in the network: other
     convolutions, biases, and batch normalization with its averages. In an `EinsumDense`, as in attention, A has all
     dimensions of the kernel but the last: each head has an A of its own.
 
-    Call it after pretrained weights are loaded and before `compile`; compile a compiled model again. Under
+    Call it after loading pretrained weights and before `compile`; compile a compiled model again. Under
     `tf.distribute`, call it in the scope of the strategy. Files of the model store W, A and B; networks of KerasHub
     keep them in files of an `EmbeddingModel`. `merge_lora` and exports hold `W + (alpha / rank) B A` alone.
 
@@ -105,8 +105,8 @@ def add_lora(model: keras.Model, rank: int = 8, *, alpha: float | None = None) -
         [(6, 1), (1, 4)]
 
     Args:
-        model: the layer "backbone" of an `EmbeddingModel` of `from_backbone` is adapted, and the head is trained as it
-            is; of `TwoTowers`, the same in each tower; any other model is adapted as a whole. It is changed in place.
+        model: `add_lora` adapts the layer "backbone" of an `EmbeddingModel` of `from_backbone`; the head trains in
+            full; of `TwoTowers`, the same in each tower; of any other model, all layers. It changes the model in place.
         rank, alpha: rows of A and columns of B, and scale of the update; None for `rank`, a scale of 1.
 
     Returns:
@@ -136,9 +136,9 @@ def add_lora(model: keras.Model, rank: int = 8, *, alpha: float | None = None) -
 
 
 def merge_lora(model: keras.Model) -> keras.Model:
-    """A copy of a functional model whose updates by LoRA are added to its kernels, with layers of Keras alone.
+    """A copy of a functional model with its updates by LoRA in its kernels, with layers of Keras alone.
 
-    Its embeddings equal the embeddings of `model` up to rounding. The copy is not compiled. Its merged layers are
+    Its embeddings equal the embeddings of `model` up to rounding. The copy is uncompiled. Its merged layers are
     trainable, and `unfreeze` ends what `add_lora` has frozen.
 
     Example:

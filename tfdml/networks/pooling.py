@@ -63,7 +63,7 @@ _TOKEN_POOLINGS = ("token", "token+avg")
 
 
 def pooled(features: KerasTensor, pooling: str, *, num_registers: int = 0) -> KerasTensor:
-    """One vector per image of feature maps, of tokens (a first one, registers, patches), or of vectors, which stay."""
+    """One vector per image of feature maps, of tokens (a first one, registers, patches), or of vectors, unchanged."""
     require_one_of((*POOLINGS, *_TOKEN_POOLINGS), pooling=pooling)
     if len(features.shape) == 2:
         return features

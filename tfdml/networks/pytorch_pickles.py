@@ -51,7 +51,7 @@ class Tensor(NamedTuple):
 
 
 class _Global(NamedTuple):
-    """A function that a file names; it is not called."""
+    """A function that a file names; nothing calls it."""
 
     name: str
 
@@ -59,8 +59,8 @@ class _Global(NamedTuple):
 def unpickled(file: BinaryIO) -> tuple[Any, dict[str, Storage]]:
     """The value of the next pickle of a file, and the storages in it by key.
 
-    Nothing that a file names is called, and memory grows with the number of operations, whatever their arguments say:
-    `file.read` returns no more than the file has. A damaged pickle is an IndexError, a KeyError or a TypeError.
+    The reader calls nothing that a file names, and memory grows with the number of operations, whatever their arguments
+    say: `file.read` returns no more than the file has. A damaged pickle is an IndexError, a KeyError or a TypeError.
     """
     import pickletools  # 50 kB that nothing else needs
 

@@ -37,8 +37,8 @@ def load_pytorch_weights(
 ) -> None:
     """Give a Keras network the weights of a PyTorch network with the same names of layers.
 
-    Convolutions (depthwise, or without groups), dense layers and batch normalization are known. Their tensors are
-    transposed as Keras has them. Where an entry is missing, unknown or of another shape, nothing is changed, and a
+    Convolutions (depthwise, or without groups), dense layers and batch normalization are known. It transposes their
+    tensors to the order of Keras. If an entry is missing, unknown or of another shape, it changes nothing, and a
     `ValueError` names all such entries.
 
     Example:
@@ -85,7 +85,7 @@ def _read_safetensors(path):
 
 
 def _require_dtype(path, name, dtype):
-    """Raise a ValueError for a tensor of fewer than 16 bits, which is quantized, and which NumPy has no dtype for."""
+    """Raise a ValueError for a quantized tensor of fewer than 16 bits: NumPy has no dtype for it."""
     expected = "F16, BF16, F32 or F64. Take the file of the network that is not quantized"
     require(not dtype.startswith(("F8", "F6", "F4")), f"{path} with {name!r} of dtype {dtype}", expected)
 

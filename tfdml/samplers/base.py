@@ -18,7 +18,7 @@ from tfdml._core.checks import (
     require_steps,
     require_whole,
 )
-from tfdml.datasets import loading
+from tfdml.datasets import streams
 from tfdml.importance import ImportanceWeights, PairProbabilities
 from tfdml.pairs import all_pairs
 from tfdml.pairs.pairings import require_ids_that_fit
@@ -114,7 +114,7 @@ class Sampler:
         """
         rows, _ = self._rows_and_block(labels, start, num_shards, shard_index)
         rows = _part_of(rows, self.batch_size, num_parts, part_index)
-        return rows.with_options(loading.stream_options())
+        return rows.with_options(streams.stream_options())
 
     def torch_batches(self, labels: npt.ArrayLike, *, batches: int, start: int = 0, **options: Any) -> "TorchBatches":
         """The batches of `index_batches` as a batch sampler of PyTorch, for `DataLoader(..., batch_sampler=)`.
@@ -131,7 +131,7 @@ class Sampler:
         require_whole("num_shards", num_shards, 1)
         require_whole("shard_index", shard_index, 0, num_shards - 1)
         require_whole("start", start, 0)
-        table = tf.nest.map_structure(loading.on_host, self.prepare(labels))
+        table = tf.nest.map_structure(streams.on_host, self.prepare(labels))
         block = self.block_steps(table)
         require_steps(start, num_shards, block)
         stride = tf.range(block, dtype=tf.int64) * num_shards
@@ -210,19 +210,19 @@ class Sampler:
 
         Args:
             data: a labeled set of `tfdml.datasets`, with its labels and its way to load an example. Examples without a
-                label are left out, with a warning: row numbers are those of `data.labeled`. Or an array
-                `(examples, ...)`, or a tuple or dict of such arrays; with `load`, the keys of the examples. Or any
-                object with `len(source)` and `source[row]`, and perhaps `source.__getitems__(rows)`, that returns
+                label are left out, with a warning: row numbers refer to `data.labeled`. Or an array `(examples, ...)`,
+                or a tuple or dict of such arrays; with `load`, the keys of the examples. Or any object with
+                `len(source)` and `source[row]`, and perhaps `source.__getitems__(rows)`, that returns
                 records: arrays, numbers, text, or tuples and dicts of these, all of one structure.
             labels: `(examples,)` or `(examples, 1)` integer class ids; left out where `data` is a labeled set.
-            load: a TensorFlow function of one key or record that returns one example, all of one shape. Rows are loaded
-                in parallel and arrive in order. None for the `load` of a labeled set, or for examples.
+            load: a TensorFlow function of one key or record that returns one example, all of one shape. Threads load
+                rows in parallel; they arrive in order. None for the `load` of a labeled set, or for examples.
             augment: a TensorFlow function of one example and its seed, int64 `(2,)`, that returns one example. The seed
-                is a function of the sampler's seed, the step and the row of the batch, so a stateless function, such
-                as `tfdml.datasets.RandomCrop`, is repeated by resumed runs and in shards.
+                is a function of the sampler's seed, the step and the row of the batch, so resumed runs and shards
+                repeat a stateless function, such as `tfdml.datasets.RandomCrop`.
             on_error: what to do with a row that cannot be read or loaded: raise an error that names it ("error"), or
-                replace it by another example of its class that can be loaded ("skip"). A function also skips, and is
-                called with the number of each skipped row.
+                replace it by another example of its class that can be loaded ("skip"). A function also skips, and gets
+                the number of each skipped row.
             prefetch: maximum number of batches prepared ahead of the training step.
             start, num_shards, shard_index, num_parts, part_index: as in `index_batches`.
 
@@ -250,12 +250,12 @@ class Sampler:
             seed, size = self.seed, self.batch_size  # type: ignore[attr-defined]
             rows = tf.data.Dataset.zip(rows, steps.map(lambda step: augmentation_seeds(seed, step, size)))
         rows = _part_of(rows, self.batch_size, num_parts, part_index)
-        if load is None and augment is None and not loading.is_source(data):
-            data = loading.arrays(data, len(labels))
-            batches = loading.gathered(rows, data, loading.on_host(labels), prefetch=prefetch, max_batches=block)
+        if load is None and augment is None and not streams.is_source(data):
+            data = streams.arrays(data, len(labels))
+            batches = streams.gathered(rows, data, streams.on_host(labels), prefetch=prefetch, max_batches=block)
         else:
-            batches = loading.loaded(rows, data, load, labels, augment=augment, on_error=on_error, prefetch=prefetch)
-        batches = batches.with_options(loading.stream_options())
+            batches = streams.loaded(rows, data, load, labels, augment=augment, on_error=on_error, prefetch=prefetch)
+        batches = batches.with_options(streams.stream_options())
         batches.drawn_classes = lambda: self._drawn_classes(labels)  # `fit` checks them before the first step
         return batches
 

@@ -32,7 +32,7 @@ def augmentation_seeds(seed: int, step: tf.Tensor, count: int) -> tf.Tensor:
 def sample_without_replacement(bits: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
     """k numbers of range(total) without replacement, `(..., k)` like the bits; all ordered samples are equally likely.
 
-    Integer i selects one of the `total - i` remaining numbers: bits modulo (total - i), which favors no number by more
+    Integer i selects one of the `total - i` remaining numbers: bits modulo (total - i). It favors no number by more
     than a factor of 1 + total / 2^64. Ranks among the remaining numbers (a Lehmer code) become the numbers by stepping
     over each earlier sample, latest first. If k exceeds total, the sample of all numbers repeats in the same order, so
     the counts of two numbers differ by at most one.

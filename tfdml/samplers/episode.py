@@ -32,7 +32,7 @@ class EpisodeSampler(Sampler):
         shots: K, number of support examples per class.
         queries: Q, number of queries per class.
         short_classes: what to do with classes of fewer than K + Q examples: leave them out ("drop") or raise a
-            ValueError ("error"). None is repeated, because it could then be both support and query.
+            ValueError ("error"). None occurs twice, because it could then be both support and query.
 
     Source: Vinyals et al., Matching Networks for One Shot Learning, NIPS 2016, section 2.2; Snell, Swersky, Zemel,
     Prototypical Networks for Few-shot Learning, NIPS 2017, algorithm 1.

@@ -44,9 +44,9 @@ class GroupSampler(ClassBalancedSampler):
             Q(i, j) = (m - 1) / (L (mn - 1) N_yi (N_yi - 1))        where y_i = y_j
             Q(i, j) = m (n - 1) / (L (L - 1) (mn - 1) N_yi N_yj)    otherwise
 
-        In a class with fewer than m examples, which short_classes="repeat" keeps, every example occurs
-        a = floor(m / N_c) times, and r = m - a N_c examples occur once more; then m - 1 in the first line becomes
-        (m^2 - r (a + 1)^2 - (N_c - r) a^2) / m. Pairs of an example with its own copy are left out.
+        With short_classes="repeat", in a class with fewer than m examples, every example occurs a = floor(m / N_c)
+        times, and r = m - a N_c examples occur once more; then m - 1 in the first line becomes (m^2 - r (a + 1)^2 -
+        (N_c - r) a^2) / m. Pairs of an example with its own copy are left out.
         """
         counts = class_counts(self.prepare(labels))
         return group_probabilities(

@@ -39,7 +39,7 @@ class PKSampler(GroupSampler):
     """
 
     def steps_per_epoch(self, labels: npt.ArrayLike) -> int:
-        """Number of batches, over all shards together, in which every class that can be drawn occurs."""
+        """Number of batches, over all shards together, until every class that can be drawn has occurred."""
         return _epoch_steps(self.prepare(labels), self.classes_per_batch)
 
     def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:

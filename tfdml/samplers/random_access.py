@@ -14,7 +14,7 @@ from absl import flags
 
 from tfdml._core.checks import INT64, require, require_steps, require_whole
 from tfdml._core.optional import optional_import
-from tfdml.datasets import loading
+from tfdml.datasets import streams
 from tfdml.samplers.draws import augmentation_seeds
 
 _THREADS = 2  # of a process, each with a batch of its own
@@ -60,7 +60,7 @@ class IndexSource:
         return tf.nest.map_structure(lambda rows: rows[row][self._part], self._drawn(block))
 
     def step(self, t: int) -> int:
-        """The step of the sampler at which batch t is drawn."""
+        """The step of the sampler for batch t."""
         return (self.options["start"] + t) * self.options["num_shards"] + self.options["shard_index"]
 
     def _draw(self, block):
@@ -73,7 +73,7 @@ class IndexSource:
     @functools.cached_property
     def _graph(self):
         """The draw of a block, compiled when the first batch is asked for."""
-        table = tf.nest.map_structure(loading.on_host, self._table)
+        table = tf.nest.map_structure(streams.on_host, self._table)
         return tf.function(tf.autograph.experimental.do_not_convert(lambda steps: self.sampler.draw(table, steps)))
 
 
@@ -89,10 +89,10 @@ class BatchSource:
         augment: Callable[..., Any] | None,
     ) -> None:
         self.indices, self.labels, self.load, self.augment = indices, labels, load, augment
-        self.data = data if loading.is_source(data) else _arrays(data, len(labels))
+        self.data = data if streams.is_source(data) else _arrays(data, len(labels))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        data = self.data if loading.is_source(self.data) else tf.nest.map_structure(_by_file, self.data)
+        data = self.data if streams.is_source(self.data) else tf.nest.map_structure(_by_file, self.data)
         return _reopened, (self.indices, data, self.labels, self.load, self.augment)
 
     def __len__(self) -> int:
@@ -100,14 +100,14 @@ class BatchSource:
 
     def __getitem__(self, t: int) -> tuple[Any, np.ndarray]:
         rows = self.indices[t]
-        if loading.is_source(self.data) or self.load or self.augment:
+        if streams.is_source(self.data) or self.load or self.augment:
             examples = [self._example(*one) for one in zip(rows, self._seeds(t), strict=True)]
             return tf.nest.map_structure(lambda *arrays: np.stack(arrays), *examples), self.labels[rows]
         return tf.nest.map_structure(lambda array: array[rows], self.data), self.labels[rows]
 
     def _example(self, row, seed):
         try:
-            is_source = loading.is_source(self.data)
+            is_source = streams.is_source(self.data)
             example = self.data[row] if is_source else tf.nest.map_structure(lambda array: array[row], self.data)
             example = example if self.load is None else self.load(example)
             example = example if self.augment is None else self.augment(example, seed)
@@ -188,13 +188,13 @@ def _without_gpu(worker, workers):
 
 
 def _arrays(data, length):
-    """The data as arrays; the checks are those of `Sampler.batches`."""
-    loading.arrays(data, length)
+    """The data as arrays; with the checks of `Sampler.batches`."""
+    streams.arrays(data, length)
     return tf.nest.map_structure(lambda array: array if isinstance(array, np.memmap) else np.asarray(array), data)
 
 
 def _by_file(array):
-    """A memory map as its file, type, offset and shape; any other array as it is."""
+    """A memory map as its file, type, offset and shape; any other array unchanged."""
     if isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap):
         return functools.partial(np.memmap, array.filename, array.dtype, "r", array.offset, array.shape)
     return array

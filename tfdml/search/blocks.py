@@ -18,7 +18,7 @@ def for_blocks(function, queries, columns, *, max_bytes=MAX_BYTES, row_bytes=0, 
     `function` gets a slice of the queries and a `(rows, columns)` float32 array to fill and not to keep. Each core has
     a thread, and each thread one block of about 64 MiB, or 256 queries if that is more; `rows` is another largest
     number of queries. `max_bytes` bounds all blocks, `row_bytes` per query and `thread_bytes` per thread; a ValueError
-    if not even one query per thread fits. Work starts when the first value is requested.
+    if not even one query per thread fits. Work starts with the first requested value.
     """
     threads = thread_count()
     row_bytes += 4 * columns

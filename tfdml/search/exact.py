@@ -14,7 +14,7 @@ _FEW = 4  # A copy of a quarter of the vectors is made faster than the others ar
 
 
 class Exact(Index):
-    """Exact nearest neighbors: every query is compared with every vector.
+    """Exact nearest neighbors: it compares every query with every vector.
 
     The score of a pair depends only on its two vectors, to the last bit, not on memory, threads, other queries or
     the position of a vector. Time grows with queries x vectors x dim, memory with vectors x dim.
@@ -30,9 +30,9 @@ class Exact(Index):
         ([[12, 11]], [[1.0, 0.8]])
 
     Args:
-        vectors: `(n, dim)` floats, finite. They are copied.
+        vectors: `(n, dim)` floats, finite. The index copies them.
         ids: `(n,)` distinct ids, any int64, or text of up to 1,024 characters; row numbers by default.
-        metric: "cosine" (vectors are normalized here; a zero vector has cosine 0 with everything), "dot" or
+        metric: "cosine" (the index normalizes vectors; a zero vector has cosine 0 with everything), "dot" or
             "euclidean".
         metadata: columns with one row per vector: a `pyarrow.Table`, a `pandas.DataFrame` or a dict of lists.
         max_bytes: bytes that a search may use in addition to the index and the results.
@@ -44,7 +44,7 @@ class Exact(Index):
     kind: ClassVar[str] = "exact"
 
     def rebuild(self) -> None:
-        """Join added vectors and drop removed ones, in one segment, which is searched faster than many."""
+        """Join added vectors and drop removed ones, in one segment: it is faster to search than many."""
         self._items = Items((joined(self._items.segments),))
 
     def _neighbors(self, segment, allowed, queries, k):
@@ -54,7 +54,7 @@ class Exact(Index):
 def exact_neighbors(gallery, allowed, queries, k, max_bytes):
     """Rows `(q, k)` int64 and values `(q, k)` float32 of the exact neighbors; larger values are nearer.
 
-    `allowed` is `(n,)` bool, the vectors that may be returned, None for all; `k` is at most their number.
+    `allowed` is `(n,)` bool, the vectors to choose from, None for all; `k` is at most their number.
     """
     gallery, gallery_rows, allowed, max_bytes = _narrowed(gallery, allowed, max_bytes)
     scores = gallery.scores(queries)

@@ -34,7 +34,7 @@ class FalseNegativeGuard:
 
     * s_an >= max_score
     * s_an >= s_ap - margin
-    * s_an >= s_ap - (1 - fraction) |s_ap|, which is fraction s_ap for a positive score
+    * s_an >= s_ap - (1 - fraction) |s_ap|, that is, fraction s_ap for a positive score
     * the teacher's score of a and n >= max_teacher_score
 
     s is the cosine, the dot product, or minus the euclidean distance, and p the nearest positive of a. An anchor that
@@ -51,7 +51,7 @@ class FalseNegativeGuard:
 
     Args:
         skip: number of nearest examples of other classes that are left out.
-        candidates: number of further ones from which negatives are taken; if all are left out, the anchor has none.
+        candidates: number of further ones to take negatives from; if all are left out, the anchor has none.
         max_score, margin, fraction: as above, the first two in units of s and the third in (0, 1]; None for no limit.
         teacher: `(examples, teacher_dim)` embeddings of another model, whose cosines are the teacher's scores; or a
             function of row numbers, anchors `(a,)` and their candidates `(a, c)`, that returns scores `(a, c)`, such as
@@ -121,13 +121,13 @@ def hardest_pairs(
 
     Positives are exact. Negatives are as exact as the search: an approximate search may miss a nearer example, but all
     of its results belong to other classes and their number is the same; `tfdml.search.neighbor_recall` measures its
-    recall. If too many neighbors of an example are of its own class, the search is repeated with more neighbors.
+    recall. If too many neighbors of an example are of its own class, it repeats the search with more neighbors.
 
-    Examples are compared with the whole set in chunks. Memory: a few copies of the embeddings, 64 MiB (or 40 bytes per
+    It compares examples with the whole set in chunks. Memory: a few copies of the embeddings, 64 MiB (or 40 bytes per
     example, if that is more), and the memory of the search. Time grows with the square of the number of examples for an
     exact search, and with the squares of the class sizes for the positives.
 
-    See also: `tfdml.samplers.MinedPairs`, which keeps the pairs for training; `tfdml.miners` for the pairs of a batch.
+    See also: `tfdml.samplers.MinedPairs`, to keep the pairs for training; `tfdml.miners` for the pairs of a batch.
 
     Example:
 
@@ -137,7 +137,7 @@ def hardest_pairs(
         ([[2], [0], [0], [4], [3]], [[3], [3], [3], [2], [2]])
 
     Args:
-        embeddings: `(examples, dim)` floats, finite; they are compared in float32.
+        embeddings: `(examples, dim)` floats, finite; it compares them in float32.
         labels: `(examples,)` integer class ids, of two classes or more.
         positives, negatives: number of each per example.
         metric: "cosine", "dot" or "euclidean"; near means a large cosine, a large dot product or a small distance.
@@ -149,8 +149,8 @@ def hardest_pairs(
         A record of row numbers, int64, hardest first: `positives`, `(examples, positives)`, the farthest of the same
         class, and `negatives`, `(examples, negatives)`, the nearest of other classes; -1 where there are no more.
 
-    Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2, which mines a subset
-    offline; Harwood et al., Smart Mining for Deep Metric Learning, ICCV 2017, which searches the whole set.
+    Source: Schroff, Kalenichenko, Philbin, FaceNet, CVPR 2015, section 3.2, offline on a subset; Harwood et al., Smart
+    Mining for Deep Metric Learning, ICCV 2017, on the whole set.
     """
     require_whole("positives", positives, 1)
     require_whole("negatives", negatives, 1)

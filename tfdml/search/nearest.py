@@ -11,8 +11,8 @@ _SCORES_PER_STEP = 2**18  # Scores searched at the same time, so that they stay 
 def nearest(scores, k, rows, block, allowed=None):
     """The `k` vectors of the gallery that score highest with each query of a slice: columns and scores, `(rows, k)`.
 
-    The highest score comes first, equal ones by position. `block`, `(rows, n)` float32, is overwritten. `allowed` is
-    `(n,)` bool, the vectors that may be returned, None for all; `k` is at most their number.
+    The highest score comes first, equal ones by position. It overwrites `block`, `(rows, n)` float32. `allowed` is
+    `(n,)` bool, the vectors to choose from, None for all; `k` is at most their number.
     """
     candidates = _candidates(scores, k, rows, block, allowed)
     if candidates is None:
@@ -34,7 +34,7 @@ def _exclude(block, allowed):
 def _candidates(scores, k, rows, block, allowed):
     """Flat positions of the candidates for the `k` best of each row; None if scoring all pairs is faster.
 
-    Where few slices hold an allowed vector, the threshold is -inf for all rows, so that all pairs are scored.
+    Where few slices hold an allowed vector, the threshold is -inf for all rows, to score all pairs.
     """
     limit = block.size // _PAIRS_PER_EXACT
     if len(block) * k > limit:

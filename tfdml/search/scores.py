@@ -5,8 +5,8 @@ float64 distance, rounded to float32. Exact search, the retrieval metrics and th
 scores and, where two are equal, by position. So results do not depend on memory, threads, batches or other vectors.
 
 A float32 matrix product is much faster, but its last bits depend on the processor, the shape of the block and the place
-in it. Its error is bounded for every order of summation, so it decides all clear cases; only items within the bound are
-scored exactly.
+in it. Its error has a bound for every order of summation, so it decides all clear cases; exact scores are only for
+items within the bound.
 """
 
 import copy
@@ -28,7 +28,7 @@ def row_chunks(count, dim):
 
 
 def row_products(x, y):
-    """Dot product of each row of x with the same row of y: `(n,)` float64, which depends on these two rows alone.
+    """Dot product of each row of x with the same row of y: `(n,)` float64, depending on these two rows alone.
 
     `np.einsum` and the BLAS add in an order that depends on the position of the row.
     """
@@ -47,10 +47,10 @@ def l2_normalize(vectors):
 
 
 def center_of(vectors):
-    """A center `(dim,)` float32 that can be subtracted without loss: the mean of a column, or 0.
+    """A center `(dim,)` float32 to subtract without loss: the mean of a column, or 0.
 
-    The mean c is taken where (g - c) + c is g in float32 for every entry g of the column. That holds where entries lie
-    far from 0 and near each other; elsewhere their products are accurate without a center.
+    It is the mean c where (g - c) + c is g in float32 for every entry g of the column. That holds where entries lie far
+    from 0 and near each other; elsewhere their products are accurate without a center.
     """
     mean = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
     restored = np.ones(len(mean), bool)
@@ -61,12 +61,12 @@ def center_of(vectors):
 
 
 class Gallery:
-    """Vectors that queries are compared with, augmented so that matrix products rank as the metric does.
+    """Vectors to compare queries with, augmented so that matrix products rank as the metric does.
 
     cosine: g / |g|; dot: g; euclidean: (g - c, -|g - c|^2 / 2), because with queries (q - c, 1) the product is
     |q - c|^2 / 2 - |q - g|^2 / 2 and the first term is the same for the whole gallery. The center c keeps the float32
-    rounding of this product small where the vectors lie far from 0. Scores do not depend on it: the vectors are
-    restored to the last bit, see `center_of`.
+    rounding of this product small where the vectors lie far from 0. Scores do not depend on it: `center_of` restores
+    the vectors to the last bit.
 
     Attributes:
         augmented: `(n, dim)` float32, `(n, dim + 1)` for euclidean; `vectors` itself for dot.
@@ -229,7 +229,7 @@ class Scores:
         """The scores of queries with the whole gallery, `(rows, n)` float32.
 
         They equal the scores of `exact` but come from float64 products. Two orders of summation round to the same
-        float32, except for the few sums near the midpoint of two float32 numbers, which `exact` computes.
+        float32, except for the few sums near the midpoint of two float32 numbers: `exact` computes these.
         """
         width = max(1, _TILE // max(self.queries.shape[1], len(out)))
         bounds = 8 * self._rounding(_UNIT64)[rows, None]  # of the float64 sums, squared for euclidean
@@ -270,7 +270,7 @@ class Scores:
         """Bound on the rounding errors of a query's products and of its scores, `(q,)`, for a unit roundoff u.
 
         |fl(q . g) - q . g| <= d u / (1 - d u) |q| |g| for every order of summation (Higham, Accuracy and Stability of
-        Numerical Algorithms, 2002, section 3.1); for euclidean the norms and the distance are rounded too.
+        Numerical Algorithms, 2002, section 3.1); for euclidean, also of the norms and the distance.
         """
         terms = self.gallery.augmented.shape[1] + 8
         product = np.sqrt(self._squares) * self.gallery.length
@@ -279,7 +279,7 @@ class Scores:
         return 1.001 * terms * u / (1 - terms * u) * product
 
     def _shifting(self):
-        """Bound on the error by rounding after the center was subtracted, `(q,)`; 0 without a center.
+        """Bound on the error by rounding after the subtraction of the center, `(q,)`; 0 without a center.
 
         It moves a query by at most u |q - c| and a vector by at most the gallery's slack, so their distance d by e, the
         sum of both, and d^2 / 2 by e (d + e / 2).

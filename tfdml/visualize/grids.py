@@ -58,8 +58,8 @@ def retrieval_grid(
 
     Args:
         embeddings: `(n, dim)`.
-        data: labeled set of images, or a sequence of n images, which may differ in size: uint8, or floats in [0, 1];
-            `(height, width)`, or `(height, width, channels)` of 1, 3 or 4 channels. Only images in the grid are loaded.
+        data: labeled set of images, or a sequence of n images of any sizes: uint8, or floats in [0, 1];
+            `(height, width)`, or `(height, width, channels)` of 1, 3 or 4 channels. It loads only images in the grid.
         labels: `(n,)` integer class ids; None: the labels of a labeled set.
         gallery_embeddings, gallery, gallery_labels: the same for a gallery to search in; None: leave-one-out.
         queries: row numbers of the queries, or their number, drawn at random from n.

@@ -35,9 +35,9 @@ def embedding_map(
 ) -> Figure:
     """Embeddings on a plane: thumbnails of images, or points.
 
-    The map is divided into square cells. Each cell with examples shows the thumbnail of the example nearest to its
-    center, so no thumbnail covers another. Without images, or with `cells=0`, points are drawn. Up to eight classes
-    have their own colors of frames, or colors and markers of points.
+    The map has square cells. Each cell with examples shows the thumbnail of the example nearest to its center, so no
+    thumbnail covers another. Without images, or with `cells=0`, points are drawn. Up to eight classes have their own
+    colors of frames, or colors and markers of points.
 
     See also: `retrieval_grid` for queries and their neighbors.
 
@@ -50,7 +50,7 @@ def embedding_map(
         'twelve'
 
     Args:
-        embeddings: `(n, dim)`; two columns are drawn as they are.
+        embeddings: `(n, dim)`; two columns are drawn directly.
         data: labeled set or sequence of n examples; None, or examples that are not images: points.
         labels: `(n,)` integer class ids; None: the labels of a labeled set, or one color for all.
         method: "tsne" and "umap" keep neighbors together: sizes of clusters and distances between them mean little.

@@ -39,7 +39,7 @@ def pictures(data: Examples, rows: Sequence[int] | np.ndarray, size: int) -> lis
 
 
 def iterate_pictures(images: Examples | Iterable[Any], size: int) -> Iterator[np.ndarray]:
-    """As `pictures`, one at a time, also of an iterable; values outside the range are stretched image by image."""
+    """As `pictures`, one at a time, also of an iterable; values outside the range stretch image by image."""
     return (_as_pictures([row_and_example], size)[0] for row_and_example in enumerate(_all_examples(images)))
 
 
@@ -59,7 +59,7 @@ def _as_pictures(rows_and_examples, size):
 def thumbnails(data: Examples | None, rows: Collection[int]) -> dict[int, str]:
     """Small pictures as data URIs by row; none without a set, and of examples that are not images.
 
-    The values of an image that is not uint8 are stretched: its smallest value is black, its largest one white.
+    It stretches the values of an image that is not uint8: its smallest value is black, its largest one white.
     """
     rows = sorted(set(rows))
     if data is None or not rows:
@@ -114,7 +114,7 @@ def _stretched(image):
 
 
 def _data_uri(pixels):
-    """PNG of a small image, JPEG of a larger one that is reduced to 96 pixels."""
+    """PNG of a small image, JPEG of a larger one, reduced to 96 pixels."""
     pillow = optional_import("PIL.Image", feature="Evaluation.html", extra="plots")
     picture, file = pillow.fromarray(pixels), io.BytesIO()
     kind = "png" if max(picture.size) <= _THUMBNAIL else "jpeg"

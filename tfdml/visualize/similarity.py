@@ -29,7 +29,7 @@ def similarity_map(model: keras.Model, a: npt.ArrayLike, b: npt.ArrayLike) -> tu
     leave only the bias of these layers; the maps are then the exact sum over pairs of places. Other layers, such as an
     activation, leave more, and the shares follow the gradient. A negative share makes the images less similar.
 
-    Example: images of two pixels, which are averaged.
+    Example: averages of images of two pixels.
 
         >>> inputs = keras.Input((1, 2, 2))
         >>> model = keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(inputs))
@@ -40,8 +40,8 @@ def similarity_map(model: keras.Model, a: npt.ArrayLike, b: npt.ArrayLike) -> tu
         [[0.49 0.49]]
 
     Args:
-        model: a functional Keras model of images and one output `(batch, dim)`, which has one map of features
-            `(batch, height, width, channels)` behind which all maps are pooled.
+        model: a functional Keras model of images, with one output `(batch, dim)` and one last map of features
+            `(batch, height, width, channels)`: the model pools all maps behind it.
         a, b: images `(height, width, channels)` as the model takes them.
 
     Returns:

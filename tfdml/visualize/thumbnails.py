@@ -1,4 +1,4 @@
-"""Thumbnails of the items of an index: one file of small JPEGs, of which only those that are asked for are read."""
+"""Thumbnails of the items of an index: one file of small JPEGs, read one by one."""
 
 import dataclasses
 import itertools
@@ -51,10 +51,10 @@ def write_thumbnails(
         (96, 48)
 
     Args:
-        path: the file to write, such as `thumbnails.npz`; an older file is replaced.
+        path: the file to write, such as `thumbnails.npz`; it replaces an older file.
         ids: `(n,)` distinct ids, whole numbers or text, such as an index has.
         data: n images `(height, width)`, or with 1, 3 or 4 channels: a labeled set, a sequence, or an iterable.
-        size: maximum number of pixels of the longer edge, 1 to 1024; larger images are reduced.
+        size: maximum number of pixels of the longer edge, 1 to 1024; it reduces larger images.
         versions: n texts, such as checksums of files: a server shows no thumbnail of another version than its index
             states. None: not stated, for all or for one.
 
@@ -99,7 +99,7 @@ def _write_jpegs(path, ids, jpegs, versions):
 
 
 def _originals(images, size):
-    """A labeled set before its preprocessing, reduced as it is read; any other images."""
+    """A labeled set before its preprocessing, reduced while reading; any other images."""
     has_original = is_labeled_set(images) and hasattr(images.load, "original")
     return dataclasses.replace(images, load=_Original(images.load, size)) if has_original else images
 
@@ -124,9 +124,9 @@ def _reduced(pixels, size):
 
 
 class Thumbnails(Mapping[Any, bytes]):
-    """Thumbnails by id: a mapping to the bytes of a JPEG, which are read from the file when they are asked for.
+    """Thumbnails by id: a mapping to the bytes of a JPEG, read from the file on demand.
 
-    A file that is replaced or removed later stays readable here.
+    A file stays readable here after a replacement or removal.
 
     Example: one image, read by its id.
 
@@ -139,7 +139,7 @@ class Thumbnails(Mapping[Any, bytes]):
         ids: `(n,)` distinct ids, whole numbers or text.
         offsets: `(n + 1,)` int64, begin of each JPEG in `jpegs` and the end of the last one.
         jpegs: `(bytes,)` uint8, one JPEG after the other.
-        versions: `(n,)` texts, see `write_thumbnails`; empty, or None for all, where they are not stated.
+        versions: `(n,)` texts, see `write_thumbnails`; empty, or None for all, if unknown.
 
     Attributes:
         versions: the stated versions by id.
@@ -207,7 +207,7 @@ def _as_ids(ids):
 
 
 def _write(path, arrays, num_bytes, jpegs):
-    """A file that `numpy.load` reads, too. The archive is not compressed, so that the JPEGs can be mapped."""
+    """A file that `numpy.load` reads, too. The archive is uncompressed, to map the JPEGs."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in arrays.items():
             with _member(archive, name) as file:
@@ -230,7 +230,7 @@ def _array(archive, name):
 
 
 def _mapped(path, archive, name):
-    """A uint8 vector of an archive that is not compressed, mapped read-only; none of it is read."""
+    """A uint8 vector of an uncompressed archive, mapped read-only; none of it is read."""
     info = archive.getinfo(f"{name}.npy")
     require(info.compress_type == zipfile.ZIP_STORED, "compressed thumbnails", "an archive without compression")
     with open(path, "rb") as file:

@@ -42,7 +42,7 @@ class Card:
 
     Attributes:
         name, summary, recipe, command, seed, training, selection, limitations, license: as in `tfdml.zoo.save`.
-        data: protocol id of the set that the model was measured on, by which `evaluate` finds the set.
+        data: protocol id of the measured set; `evaluate` finds the set by it.
         protocol: protocol id of the metrics: the protocol of the set, with the similarity in it.
         metric: "cosine", "dot" or "euclidean".
         metrics: a record `value, low, high` by name: the mean over queries, and its 95% interval over classes.
@@ -52,7 +52,7 @@ class Card:
         dimension, parameters: size of the embedding, and number of weights.
         preprocessing: how image files are read, the `load` of a set.
         sizes: bytes by file.
-        hardware, versions: the computer on which the metrics were measured, and its packages.
+        hardware, versions: the computer that measured the metrics, and its packages.
         timing: `Timing` of the network of the queries.
     """
 
@@ -162,7 +162,7 @@ def _measured(value, low, high):
 
 
 def _numbers(mean):
-    """The value and the bounds, which are NaN where there is no interval."""
+    """The value and the bounds, NaN without an interval."""
     return mean[:1] if math.isnan(mean.low) and math.isnan(mean.high) else mean
 
 

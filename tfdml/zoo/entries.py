@@ -27,8 +27,8 @@ MODEL = "model.keras"
 def load(name: FilePath, *, root: FilePath | None = None) -> keras.Model:
     """Load a model of the zoo, to use or to fine-tune.
 
-    All files of the entry are compared with its checksums before any of them is parsed. The model is read from
-    `model.keras` in the safe mode of Keras and is not compiled.
+    It compares all files of the entry with its checksums before it parses any of them. It reads the model from
+    `model.keras` in the safe mode of Keras, and does not compile it.
 
     See also: `pull` for entries on Hugging Face, `card` for what a model is for.
 
@@ -44,14 +44,14 @@ def load(name: FilePath, *, root: FilePath | None = None) -> keras.Model:
 
     Args:
         name: name of the entry; or without `root` the path of its folder, such as a run of `tfdml train`. A name
-            without a separator is looked up as an entry first.
+            without a separator is an entry first.
         root: folder of entries, or their URL (http or https); None for the folder `savedmodels` in the current folder,
-            else the installed packages of models, such as tfdml-zoo. An entry at a URL is downloaded once into the
+            else the installed packages of models, such as tfdml-zoo. It downloads an entry at a URL once into the
             cache: `zoo` in `TFDML_CACHE`, else in `tfdml` in `XDG_CACHE_HOME` or `~/.cache`.
 
     Raises:
-        ValueError: there is no such entry, or several packages have one; a file of the entry, which the message names,
-            is changed, missing, not listed or unreadable.
+        ValueError: there is no such entry, or several packages have one; a file of the entry is changed, missing, not
+        listed or unreadable; the message names it.
     """
     return opened(undamaged_folder_of(name, root))[0]
 
@@ -80,8 +80,8 @@ def card(name: FilePath, *, root: FilePath | None = None) -> Card:
 def check(name: FilePath, *, root: FilePath | None = None) -> tuple[str, ...]:
     """Compare the files of an entry with its `SHA256SUMS`.
 
-    Checksums find damage; they do not prove who wrote an entry. The index of a run changes: it has its own checksums,
-    which `tfdml.search.load` compares.
+    Checksums find damage; they do not prove who wrote an entry. The index of a run changes: `tfdml.search.load`
+    compares its own checksums.
 
     Example: an entry with a changed file.
 
@@ -97,7 +97,7 @@ def check(name: FilePath, *, root: FilePath | None = None) -> tuple[str, ...]:
         ('README.md: differs from SHA256SUMS',)
 
     Args:
-        name, root: as for `load`; an entry in the cache is only compared.
+        name, root: as for `load`; of an entry in the cache, a comparison alone.
 
     Returns:
         One text per file that is changed, missing or not listed, `"model.keras: differs from SHA256SUMS"`.
@@ -140,7 +140,7 @@ class EntryRef(NamedTuple):
         return not parent and not Path(self.entry).exists() and bool(folders_named(name, roots_of(None)))
 
     def folder(self) -> Path:
-        """The folder of the entry; an entry at a URL is downloaded."""
+        """The folder of the entry; it downloads an entry at a URL."""
         parent, _, name = self.entry.rpartition("/")
         if is_url(parent):
             return undamaged_folder_of(name, parent)

@@ -16,7 +16,7 @@ from tfdml.zoo.publishing import entry_files, entry_path
 
 
 def push(repo_id: str, *, root: FilePath | None = None, private: bool | None = None) -> str:
-    """Upload an entry to a repository of Hugging Face, which has its name.
+    """Upload an entry to a repository of Hugging Face of its name.
 
         tfdml.zoo.push("user/glyphs-small")
 
@@ -24,7 +24,7 @@ def push(repo_id: str, *, root: FilePath | None = None, private: bool | None = N
     of the repository stay. huggingface_hub finds the access token (`hf auth login`, or `HF_TOKEN`).
 
     Args:
-        repo_id: name of a user or an organization, "/", and the name of the entry; a new repository is created.
+        repo_id: name of a user or an organization, "/", and the name of the entry; it creates a new repository.
         root: folder of entries, as for `load`.
         private: whether a new repository is private; None for the default of the account.
 
@@ -50,8 +50,8 @@ def pull(repo_id: str, *, revision: str | None = None, root: FilePath | None = N
         tfdml.zoo.pull("user/glyphs-small")
         model = tfdml.zoo.load("glyphs-small")
 
-    The files that `SHA256SUMS` lists are downloaded into the cache of huggingface_hub, copied, and compared with these
-    checksums before any is parsed. A complete entry then replaces an older one in one step.
+    It downloads the files that `SHA256SUMS` lists into the cache of huggingface_hub, copies them, and compares them
+    with these checksums before it parses any. A complete entry then replaces an older one in one step.
 
     Args:
         repo_id: name of a user or an organization, "/", and the name of the entry.
@@ -92,7 +92,7 @@ def _snapshot(download, repo_id, revision):
 
 
 def _copy_listed(source, target):
-    """Copy the checksums of an entry, and those of the files that they list which are there."""
+    """Copy the checksums of an entry, and the listed files that are there."""
     for name in (SUMS, *parsed((source / SUMS).read_bytes())):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         if (source / name).is_file():

@@ -70,14 +70,14 @@ def list_models(root: FilePath | None = None) -> Listing:
 
     Args:
         root: folder of entries; None for the folder `savedmodels` in the current folder and the installed packages of
-            models. If both have an entry of one name, the entry of the folder is listed.
+            models. If both have an entry of one name, it lists the entry of the folder.
 
     Returns:
         The `cards`, sorted by name; it prints as a table and iterates over `names`. An entry whose card is damaged or
         is the card of another entry, and a name in several packages, are in `unreadable`, with the reason.
 
     Raises:
-        ValueError: there is no such folder, and no package with models; or a URL, which has no list.
+        ValueError: there is no such folder, and no package with models; or a URL, although it has no list.
     """
     require(not is_url(root), f"root={root!r}", "a folder with entries; a URL has no list")
     roots = roots_of(root)

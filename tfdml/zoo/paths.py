@@ -36,7 +36,7 @@ def require_name(name: str) -> None:
 
 
 def is_url(root: FilePath | None) -> bool:
-    """Whether entries are downloaded."""
+    """Whether entries come from a URL."""
     return isinstance(root, str) and "://" in root
 
 
@@ -54,7 +54,7 @@ def roots_of(root: FilePath | None) -> list[Path]:
 
 
 def _package_folder(entry_point):
-    """The folder of a package, which is not imported; None, with a warning, if there is no such package."""
+    """The folder of a package, without an import; None, with a warning, if there is no such package."""
     package, name = entry_point.value, entry_point.dist.name
     spec = importlib.util.find_spec(package) if package.isidentifier() else None  # a dot would import the package
     if spec is None or not spec.submodule_search_locations:
@@ -75,7 +75,7 @@ def entry_folders(roots: list[Path]) -> dict[str, list[Path]]:
 
 
 def folders_named(name: str, roots: list[Path]) -> list[Path]:
-    """Folders of the entries of a name: in the first root, else in the other roots, which are packages."""
+    """Folders of the entries of a name: in the first root, else in the other roots, the packages."""
     first, *others = [root / name for root in roots]
     return [first] if _is_entry(first) else [folder for folder in others if _is_entry(folder)]
 
@@ -91,7 +91,7 @@ def require_one(name: str, folders: list[Path]) -> None:
 
 
 def folder_of(name: FilePath, root: FilePath | None) -> Path:
-    """The folder of an entry, by its name or, without a root, its path; a URL is downloaded unless the cache has it."""
+    """The folder of an entry, by its name or, without a root, its path; of a URL, from the cache or a download."""
     text = os.fspath(name)
     if root is None and (text != name or os.sep in text or text.startswith("~")):
         folder = Path(text).expanduser()
@@ -109,7 +109,7 @@ def folder_of(name: FilePath, root: FilePath | None) -> Path:
 
 
 def undamaged_folder_of(name: FilePath, root: FilePath | None) -> Path:
-    """The folder of an entry, as `folder_of`; a damaged one in the cache is downloaded again, with a warning."""
+    """The folder of an entry, as `folder_of`; it downloads a damaged one in the cache again, with a warning."""
     folder = folder_of(name, root)
     damage = read_whole(folder, damage_of) if is_url(root) else ()
     if damage:
@@ -135,7 +135,7 @@ def _download_to(folder, url):
 
 
 def require_undamaged(folder: Path, origin: str, advice: str) -> None:
-    """Raise a ValueError that names the origin of a download, unless its files are those of its checksums."""
+    """Raise a ValueError that names the origin of a download, unless its files match its checksums."""
     damage = damage_of(folder)
     require(not damage, f"{origin} with {'; '.join(damage)}", f"the files of its SHA256SUMS. {advice}")
 
@@ -146,7 +146,7 @@ def damage_of(folder: Path) -> tuple[str, ...]:
 
 
 def _files_in(folder):
-    """Names of all files of a folder: in the cache, any of them is replaced."""
+    """Names of all files of a folder: in the cache, it replaces any of them."""
     return {file.relative_to(folder).as_posix() for file in folder.rglob("*")}
 
 

@@ -48,11 +48,12 @@ def save(
 
     The entry is the folder `root/name`: `1`, a SavedModel as `tfdml.export.saved_model` writes it (for two towers
     `query/1` and `gallery/1`); `model.keras`, the network without the state of the optimizer and the loss;
-    `model.json`, the card; `README.md`, its page; and `SHA256SUMS`. The folder is written under a temporary name and
-    renamed, so `root/name` is a complete entry at all times. Then the table in `root/README.md` is written. If float16
-    holds all weights exactly, `1` and `model.keras` store them so, and the network computes with float32 as before.
+    `model.json`, the card; `README.md`, its page; and `SHA256SUMS`. It writes the folder under a temporary name and
+    renames it, so `root/name` is a complete entry at all times. Then it writes the table in `root/README.md`. If
+    float16 holds all weights exactly, `1` and `model.keras` store them so, and the network computes with float32 as
+    before.
 
-    See also: `push`, which uploads an entry, and `tfdml.export.saved_model` for a model without a card.
+    See also: `push` to upload an entry, and `tfdml.export.saved_model` for a model without a card.
 
     Example: a network that averages the quarters of an image, on four images of two classes.
 
@@ -66,14 +67,14 @@ def save(
 
     Args:
         model: a functional Keras model of images and one output `(batch, dim)`, or a `TwoTowers`.
-        name: name of the entry: letters, digits, "-", "_" and "."; an older entry of this name is replaced.
+        name: name of the entry: letters, digits, "-", "_" and "."; it replaces an older entry of this name.
         data: the labeled set to measure the model on, the queries if there is a gallery.
         summary: purpose of the model, one sentence.
         recipe, command, seed: the program that trained the model, its command line, and its seed.
         license: license of the model, an SPDX identifier, and of the data if it differs.
         gallery: the labeled set to search in; None to search in `data`.
         metric: "cosine", or "euclidean" or "dot" for models whose outputs are not normalized.
-        training, selection: settings of the training by name, texts and numbers, and how they were chosen.
+        training, selection: settings of the training by name, texts and numbers, and how you chose them.
         limitations: uses that the model is not for.
         preprocessing: how image files are read; None to stretch them to the size of the input.
         root: folder of entries; None for `savedmodels` in the current folder.
@@ -168,6 +169,6 @@ def bare(model: keras.Model) -> keras.Model:
 
 
 def file_sizes(folder: Path) -> dict[str, int]:
-    """Bytes of the files of a folder by relative name, without the index of a run, which changes."""
+    """Bytes of the files of a folder by relative name, without the index of a run, because it changes."""
     files = [file.relative_to(folder) for file in sorted(folder.rglob("*")) if file.is_file()]
     return {file.as_posix(): (folder / file).stat().st_size for file in files if file.parts[0] not in APART}

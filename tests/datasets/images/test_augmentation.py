@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.datasets import RandomCrop, RandomResizedCrop, compose, turned_classes
+from tfdml.datasets import RandomCrop, RandomResizedCrop, compose, rotated_classes
 
 SEEDS = tf.random.stateless_uniform((4000, 2), (1, 2), None, None, tf.int64)
 
@@ -141,7 +141,7 @@ def test_all_examples_of_a_class_are_turned_alike_and_all_eight_orientations_occ
     image = np.random.default_rng(0).integers(0, 256, (4, 4, 3), dtype=np.uint8)
     eight = [np.rot90(one, turns) for one in (image, image[:, ::-1]) for turns in range(4)]
     batch = np.broadcast_to(image, (100, 4, 4, 3))
-    turned = turned_classes(tf.constant(batch), (3, 5), examples_per_class=2).numpy()
+    turned = rotated_classes(tf.constant(batch), (3, 5), examples_per_class=2).numpy()
     np.testing.assert_array_equal(turned[::2], turned[1::2])
     counts = [sum(np.array_equal(one, view) for view in turned[::2]) for one in eight]
     assert sum(counts) == 50
@@ -151,4 +151,4 @@ def test_all_examples_of_a_class_are_turned_alike_and_all_eight_orientations_occ
 @pytest.mark.parametrize("shape", [(6, 4, 5, 3), (5, 4, 4, 3), (4, 4, 3)])
 def test_only_square_images_of_whole_classes_are_turned(shape):
     with pytest.raises(ValueError, match=r"expected \(batch, side, side, channels\) with a multiple of 2 rows"):
-        turned_classes(np.zeros(shape, np.uint8), (0, 0), examples_per_class=2)
+        rotated_classes(np.zeros(shape, np.uint8), (0, 0), examples_per_class=2)

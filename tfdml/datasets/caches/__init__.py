@@ -1,1 +1,1 @@
-"""Files of examples that were loaded or drawn before."""
+"""Files of examples from an earlier load or draw."""

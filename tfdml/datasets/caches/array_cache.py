@@ -18,7 +18,7 @@ def cache_folder():
 
 
 def cached(path, build):
-    """The arrays in an .npz file, which is complete at all times; without one, those of `build()`, written to it.
+    """The arrays in an .npz file that is complete at all times; without one, the arrays of `build()`, written to it.
 
     A damaged file is rebuilt with a warning; a file that cannot be written gives a warning.
     """

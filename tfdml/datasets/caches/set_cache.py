@@ -1,4 +1,4 @@
-"""Loaded examples in one file, which is mapped into memory."""
+"""Loaded examples in one memory-mapped file."""
 
 import contextlib
 import hashlib
@@ -56,7 +56,7 @@ def _opened(labeled_set, key, folder):
 
 
 def _listed_files(folder):
-    """Names of the files of a cache, which may be damaged; empty where its key, or all else, is missing."""
+    """Names of the files of a cache, also of a damaged one; empty where its key, or all else, is missing."""
     is_ours = (folder / _KEY).is_file() and any((folder / name).is_file() for name in (_IMAGES, SUMS))
     return frozenset({_IMAGES, _KEY, SUMS}) if is_ours else frozenset()
 
@@ -149,7 +149,7 @@ def _blocks(labeled_set):
 
 
 def _write_header(file, examples, number, path):
-    """The header of an .npy file of all examples, for which the disk must have room."""
+    """Check the room on the disk, and return the header of an .npy file of all examples."""
     shape = (number, *examples.shape[1:])
     size, free = math.prod(shape) * examples.itemsize / 2**30, shutil.disk_usage(path).free / 2**30
     if size > free:

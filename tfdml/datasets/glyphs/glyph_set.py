@@ -51,7 +51,7 @@ def glyphs(
 
     Args:
         split: "class" assigns a class to the test part by a hash of its code point (crc32 of `glyphs:<hex code point>`
-            is odd); "script" trains on Latin letters and tests on all other scripts and on numbers, which is harder.
+            is odd); "script" trains on Latin letters and tests on all other scripts and on numbers, a harder task.
         validation: whether to split a validation part of about every fifth class from the training classes, also by a
             hash (crc32 of `glyphs-validation:<hex code point>` is divisible by 5). The test part does not change.
         views: number of distortions per drawing. View 0 comes first in every part and equals the images of `views=1`.
@@ -125,7 +125,7 @@ def _drawings(fonts, code_points, faces):
 
 
 def _rows_by_split(classes, split, validation):
-    """Rows of each part, in the order in which parts are returned: dict of name -> `(n,)` bool."""
+    """Rows of each part, in the order of the returned parts: dict of name -> `(n,)` bool."""
     names, inverse = np.unique(classes, return_inverse=True)
     if split == "class":
         is_test = [zlib.crc32(b"glyphs:%x" % c) % 2 == 1 for c in names.tolist()]

@@ -80,7 +80,7 @@ def sha256(path: str | os.PathLike[str]) -> str:
 
 
 def wheel_folder() -> pathlib.Path:
-    """The folder of font files of the installed matplotlib, which is located but not imported."""
+    """The folder of font files of the installed matplotlib, located without an import."""
     spec = importlib.util.find_spec("matplotlib")
     if spec is None or spec.origin is None:
         raise ImportError(

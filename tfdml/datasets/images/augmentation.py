@@ -28,7 +28,7 @@ class RandomCrop:
 
     Args:
         size: side of the square crop, or `(height, width)`.
-        mirror: whether half of the crops are mirrored from left to right.
+        mirror: whether to mirror half of the crops from left to right.
 
     Returns:
         A function of an image `(H, W, channels)` and a seed `(2,)`, integers, that returns an image `(height, width,
@@ -53,7 +53,7 @@ class RandomResizedCrop:
     """A crop of random area and aspect ratio at a random place, resized, and mirrored with probability 1/2.
 
     Share of the area uniform in `area`; the logarithm of width / height uniform in the logarithms of `aspect`; height
-    and width rounded. The first of ten draws that fits inside the image is taken, at a uniformly random place. If none
+    and width rounded. It takes the first of ten draws that fits inside the image, at a uniformly random place. If none
     fits, the largest centered crop of the nearest aspect ratio inside `aspect`. Resizing is bilinear with antialiasing.
 
     Example: from a quarter to all of an image whose columns are 0 to 7.
@@ -67,7 +67,7 @@ class RandomResizedCrop:
         size: side of the square result, or `(height, width)`.
         area: smallest and largest share of the image's area.
         aspect: smallest and largest width / height.
-        mirror: whether half of the crops are mirrored from left to right.
+        mirror: whether to mirror half of the crops from left to right.
 
     Returns:
         A function of an image `(any, any, channels)` and a seed `(2,)`, integers, that returns an image `(height,
@@ -134,7 +134,7 @@ def compose(*augmentations: Callable[..., Any]) -> Callable[..., Any]:
         *augmentations: functions of an example and a seed.
 
     Returns:
-        Function of an example and a seed `(2,)`; without augmentations, the example as it is.
+        Function of an example and a seed `(2,)`; without augmentations, the example itself.
     """
 
     def augment(example: Any, seed: "tf.Tensor") -> Any:
@@ -145,18 +145,18 @@ def compose(*augmentations: Callable[..., Any]) -> Callable[..., Any]:
     return augment
 
 
-def turned_classes(images: "tf.Tensor", seed: "tf.Tensor", *, examples_per_class: int) -> "tf.Tensor":
+def rotated_classes(images: "tf.Tensor", seed: "tf.Tensor", *, examples_per_class: int) -> "tf.Tensor":
     """Each class of a batch in one of the eight flips and quarter turns of a square, the same for all its examples.
 
-    A turned class is another class where orientation tells classes apart, as it does for patches of photographs.
+    A rotated class is another class where orientation tells classes apart, as it does for patches of photographs.
 
-        batches = sampler.batches(train).enumerate()
-        batches = batches.map(lambda step, batch: (turned_classes(batch[0], (0, step), examples_per_class=4), batch[1]))
+        rotated = lambda step, batch: (rotated_classes(batch[0], (0, step), examples_per_class=4), batch[1])
+        batches = sampler.batches(train).enumerate().map(rotated)
 
     Example: two classes with two equal examples each.
 
         >>> images = np.tile(np.arange(4).reshape(1, 2, 2, 1), (4, 1, 1, 1))
-        >>> turned = tfdml.datasets.turned_classes(images, (0, 1), examples_per_class=2).numpy()[..., 0]
+        >>> turned = tfdml.datasets.rotated_classes(images, (0, 1), examples_per_class=2).numpy()[..., 0]
         >>> turned[0], turned[2]
         (array([[2, 3],
                [0, 1]]), array([[1, 3],
@@ -165,7 +165,7 @@ def turned_classes(images: "tf.Tensor", seed: "tf.Tensor", *, examples_per_class
     Args:
         images: `(batch, side, side, channels)`, the examples of a class one after the other.
         seed: two integers; all orientations are equally likely, and the same seed gives the same ones.
-        examples_per_class: number of examples that are turned alike; it divides the batch.
+        examples_per_class: number of examples to turn alike; it divides the batch.
     """
     images, count = tf.convert_to_tensor(images), examples_per_class
     require_whole("examples_per_class", count, 1)

@@ -66,7 +66,7 @@ def decoded(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """A string `()`, empty or the reason why there is no image, and uint8 `(height, width, 3)`, or one black pixel.
 
-    The file is recognized by its content, as `Preprocessing` describes it. One that TensorFlow's decoder cannot read is
+    It recognizes the file by its content, as `Preprocessing` describes it. One that TensorFlow's decoder cannot read is
     a `tf.errors.InvalidArgumentError`.
     """
     file = tf.convert_to_tensor(file)
@@ -203,9 +203,9 @@ def _with_alpha(header, data):
 def _is_cut(image, file, data, frame, inverse_dct):
     """Whether the data of a JPEG end before its image is complete.
 
-    libjpeg fills the missing part with gray. To tell it from gray in the image, the file is decoded again with bytes
-    inserted before the end mark: they change the image only if the decoder still expects data. Images that do not end
-    in gray are not decoded again, because this takes time and logs the inserted bytes as corrupt data.
+    libjpeg fills the missing part with gray. To tell it from gray in the image, the function decodes the file again
+    with bytes inserted before the end mark: they change the image only if the decoder still expects data. It does not
+    decode images again that do not end in gray, because this takes time and logs the inserted bytes as corrupt data.
     """
 
     def changes():
@@ -230,7 +230,7 @@ def _ends_gray(image):
 def load_one(load: Callable[..., tuple[tf.Tensor, tf.Tensor]]) -> Callable[..., tuple[np.ndarray, str]]:
     """Function of the content of a file, and of a box `(4,)` or none, that returns pixels and a reason; no graph.
 
-    `load` is as in `load_batch`. Threads may call the function at the same time, which is faster than `load_batch`.
+    `load` is as in `load_batch`. Threads may call the function at the same time; this is faster than `load_batch`.
     """
     loaded = tf.function(load, autograph=False)
 

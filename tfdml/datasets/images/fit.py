@@ -52,8 +52,8 @@ def cut(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The reason for no pixels, empty for none, and the pixels that a box `(4,)` touches, or the whole image.
 
-    The box of a query, which nobody has checked, may exceed the image by one pixel, and may not lie within the unit
-    square, where it would be shares of the image (`is_in_one_pixel`).
+    The box of a query is unchecked. It may exceed the image by one pixel, but may not lie within the unit square, where
+    it looks normalized (`is_in_one_pixel`).
     """
     sides = tf.cast(tf.shape(image)[:2], tf.float64)
     box = tf.cast(tf.ensure_shape(box, (4,)), tf.float64)
@@ -85,7 +85,7 @@ def fitted(
     fill: tuple[int, int, int],
     channels: int,
 ) -> tf.Tensor:
-    """RGB pixels `(any, any, 3)` as uint8 `(*size, channels)`; of the resized image, only what is kept is computed."""
+    """RGB pixels `(any, any, 3)` as uint8 `(*size, channels)`; the graph computes only the kept part."""
     old = tf.shape(image)[:2]
     sides = _resized_sides(old, resize, fit)
     # The upper left corner of the result in the resized image, negative if it is padded.
@@ -103,7 +103,7 @@ def fitted(
 
 
 def _resized_sides(sides, resize, fit):
-    """Height and width of the whole image after it is resized, int32 `(2,)`."""
+    """Height and width of the whole image after resizing, int32 `(2,)`."""
     if fit == "stretch":
         return np.array(resize, np.int32)
     sides = tf.cast(sides, tf.float64)

@@ -1,7 +1,7 @@
 """Headers of image files by format, and the part of the file that holds the image.
 
-The first frame of an animation is cut out before it is decoded: TensorFlow 2.20 decodes all frames of a GIF to return
-the first one, and writes out of bounds for an animated WebP.
+The decoder gets the first frame of an animation alone: TensorFlow 2.20 decodes all frames of a GIF to return the
+first one, and writes out of bounds for an animated WebP.
 
 Sources: W3C, PNG (third edition), sections 5 and 11; CompuServe, GIF89a; Microsoft, BITMAPINFOHEADER; RFC 9649 (WebP);
 ITU-T T.81 (JPEG), annex B.
@@ -123,8 +123,8 @@ def jpeg_end(positions, codes):
 def _scans(data, frame):
     """Positions of the scans before the first end mark, and whether this is the one where decoders end.
 
-    An end mark inside a segment, which decoders skip, would hide the scans after it. Where the frame header is not
-    found, the scans of the whole file are counted.
+    Decoders skip segments: an end mark inside one would hide the scans after it. Without a frame header, it counts the
+    scans of the whole file.
     """
     positions, codes = jpeg_markers(data, frame)
     end = tf.where(frame < 0, size_of(data), jpeg_end(positions, codes))
@@ -144,9 +144,9 @@ def _are_all(data, frame, scans):
 
 
 def gif(file, data):
-    """The size of the first frame, which is decoded without the surrounding screen.
+    """The size of the first frame: decoding leaves out the surrounding screen.
 
-    A single loop visits blocks and the smaller blocks of their chains, so that the number of its steps is bounded.
+    A single loop visits blocks and the smaller blocks of their chains, to bound the number of its steps.
     """
 
     def step(position, chain, frame, end):
@@ -202,7 +202,7 @@ def bmp(file, data):
 
 
 def webp(file, data):
-    """The first frame is copied to a separate file, without the surrounding canvas."""
+    """Copy the first frame to a separate file, without the surrounding canvas."""
 
     def step(position, frame, exif, alpha):
         length = little(data, position + 4, 4)

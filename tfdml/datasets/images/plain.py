@@ -1,4 +1,4 @@
-"""Recognition of plain JPEG files by a few operations: most files of data sets are, and are decoded without delay."""
+"""Recognition of plain JPEG files by a few operations: most files of data sets are, and decode without delay."""
 
 import tensorflow as tf
 
@@ -19,7 +19,7 @@ _PLAIN = rf"(?s)\xFF\xD8\xFF.*({_GRAY}|{_COLOR}).*"
 
 
 def is_plain(file: tf.Tensor, max_bytes: int) -> tf.Tensor:
-    """Whether a JPEG has one scan, no Exif block and an end mark at its end; otherwise it has to be parsed."""
+    """Whether a JPEG has one scan, no Exif block and an end mark at its end; otherwise the caller has to parse it."""
     head = tf.strings.unicode_transcode(
         tf.strings.substr(file, 0, _HEAD),  # Regular expressions know characters only: each byte becomes one.
         "ISO-8859-1",

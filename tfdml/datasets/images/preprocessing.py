@@ -29,16 +29,16 @@ _INVERSE_DCTS = ("accurate", "fast")
 class Preprocessing(Settings):
     """Reads one image and gives it the size that a network takes: a function for `load=` and for `saved_model`.
 
-    1. A file is decoded: JPEG, PNG, GIF, BMP or WebP, regardless of its suffix, and rotated by its Exif orientation.
-    2. With `boxes`, the image is cut to its bounding box.
-    3. It is resized bilinearly with antialiasing to `resize`, as `fit` says.
-    4. The center of `size` is taken.
+    1. Decode a file, JPEG, PNG, GIF, BMP or WebP, regardless of its suffix, and rotate it by its Exif orientation.
+    2. With `boxes`, cut the image to its bounding box.
+    3. Resize it bilinearly with antialiasing to `resize`, as `fit` says.
+    4. Take the center of `size`.
 
-    Alpha is dropped unless there is a `background`; 16-bit samples are reduced to their upper 8 bits; palettes, gray
-    and CMYK are converted to RGB; color profiles are ignored. Only the first frame of an animation is read. A truncated
-    file is an error, including a truncated JPEG to which an end mark was added, unless only its last block of pixels or
-    complete scans of a progressive file are missing. A JPEG of more than 32 scans is an error: a small file of
-    thousands would take minutes.
+    It drops alpha unless there is a `background`, reduces 16-bit samples to their upper 8 bits, converts palettes, gray
+    and CMYK to RGB, and ignores color profiles. Only the first frame of an animation is read. A truncated file is an
+    error, including a truncated JPEG with an added end mark, unless only its last block of pixels or complete scans of
+    a progressive file are missing. A JPEG of more than 32 scans is an error: a small file of thousands would take
+    minutes.
 
     Call it with a path, a string `()`; with pixels, uint8 `(any, any, channels)` of 1, 3 or 4 channels; or, with
     `boxes`, with a tuple of one of these and a box `(4,)`. It returns uint8 `(height, width, channels)`, and raises a
@@ -57,17 +57,17 @@ class Preprocessing(Settings):
     Args:
         size: side of the square result in pixels, or `(height, width)`.
         resize: side or `(height, width)` before the center crop, at least `size`; None: `size`, without a crop.
-        fit: "stretch": both sides become `resize`, whatever the aspect ratio; "pad": the image is resized to fit inside
-            `resize`, and centered on the color `fill`; "crop": it is resized to cover `resize`, and cut symmetrically.
+        fit: "stretch": both sides become `resize`, whatever the aspect ratio; "pad": the image fits inside `resize`,
+            centered on the color `fill`; "crop": it covers `resize`, cut symmetrically.
         fill: color of the padding: a gray level or `(red, green, blue)`, from 0 to 255.
         channels: 3 for color, 1 for gray, the luma 0.299 R + 0.587 G + 0.114 B.
         boxes: first cut each image to its box, `(left, upper, right, lower)` in pixels of the upright image. The part
             of a box outside the image is cut off; pixels that it touches belong to it.
-        margin: share of the box's width and height that is added on each side.
+        margin: share of the box's width and height to add on each side.
         max_bytes: maximum size of a file; 20 MiB is enough for the largest photos of phones.
         max_pixels: maximum of width times height, checked in the header; 8192 x 8192 takes 200 MB decoded.
         background: color behind transparent pixels, as `fill`. None: alpha is dropped, and the colors hidden under
-            transparent pixels are used; they are black in a GIF, and anything in cut-outs.
+            transparent pixels count; they are black in a GIF, and anything in cut-outs.
         inverse_dct: "accurate": the pixels of a JPEG as Pillow and OpenCV decode it; "fast": an approximation that
             differs from them by 1 to 2 gray levels in the mean and up to 14.
     """
@@ -136,7 +136,7 @@ class Preprocessing(Settings):
     def fingerprint(self) -> str:
         """16 hexadecimal digits of the settings that change the pixels of a whole image, the same for 32 and (32, 32).
 
-        Limits and boxes do not count: queries with boxes are compared with a gallery of whole images.
+        Limits and boxes do not count: queries with boxes search in a gallery of whole images.
         """
         sides = self.shape[:2], self._resized_sides
         fill = _as_color("fill", self.fill) if self.fit == "pad" else None
@@ -149,7 +149,7 @@ class Preprocessing(Settings):
         return self._named(lambda example: self._fitted(self._pixels(example)), example)
 
     def original(self, example: Any) -> "tf.Tensor":
-        """One example before it is resized: upright, cut to its box, uint8 `(any, any, channels)`."""
+        """One example before resizing: upright, cut to its box, uint8 `(any, any, channels)`."""
         return self._named(lambda example: to_channels(self._pixels(example), self.channels), example)
 
     def _named(self, read, example):
@@ -183,8 +183,8 @@ class Preprocessing(Settings):
 
         A second argument is a box `(4,)`, also where `boxes` is False: the function crops the image to it, with
         `margin`, as a set with boxes does. Without a box, it reads the whole image. A box that is empty, looks like
-        shares of the image, or exceeds the image by more than one pixel is a reason, too. Threads may call the
-        function at the same time. It is compiled at the first call of each form.
+        shares of the image, or exceeds the image by more than one pixel is a reason, too. Threads may call the function
+        at the same time. The first call of each form compiles it.
 
         Example:
 
@@ -202,7 +202,7 @@ class Preprocessing(Settings):
         return load_one(partial(self._loaded, is_query=True))
 
     def _loaded(self, file, box=None, *, is_query=False):
-        """A reason, empty if there is none, and the result for a file's content; the box of a query may be given."""
+        """A reason, empty if there is none, and the result for a file's content; a query may have a box."""
         problem, image = self._decoded(file, box, is_query=is_query)
         return problem, self._fitted(image)
 

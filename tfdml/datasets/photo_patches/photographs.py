@@ -111,7 +111,7 @@ def photograph(name: str) -> np.ndarray:
 
 
 def _halved(pixels):
-    """Means of 2 x 2 pixels, rounded; an odd row or column at the end is dropped."""
+    """Means of 2 x 2 pixels, rounded; without an odd row or column at the end."""
     height, width = (side // 2 * 2 for side in pixels.shape[:2])
     sums = pixels[:height, :width].reshape(height // 2, 2, width // 2, 2, 3).sum(axis=(1, 3), dtype=np.uint16)
     return ((sums + 2) // 4).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Published datasets, read from their original files, whose counts are checked.
+"""Published datasets, read from their original files after a check of the counts.
 
 A missing or damaged file, and another number of images or classes, are a `ValueError`.
 """

@@ -37,13 +37,13 @@ def lfw(
         scores = tfdml.metrics.pair_scores(x[pairs.first], x[pairs.second])
         tfdml.metrics.verification(scores, pairs.same, folds=pairs.folds)
 
-    Numbers are reported on View 2, the 6,000 pairs of `pairs.txt` in ten folds without a common person. Models are
-    chosen on View 1, the 2,200 pairs of `pairsDevTrain.txt` and the 1,000 of `pairsDevTest.txt`.
+    Report numbers on View 2, the 6,000 pairs of `pairs.txt` in ten folds without a common person. Choose models on View
+    1, the 2,200 pairs of `pairsDevTrain.txt` and the 1,000 of `pairsDevTest.txt`.
 
     Args:
         root: the folder with the lists and the folder of the images.
-        images: name of the folder of the images, such as "lfw", "lfw_funneled" or "lfw-deepfunneled". A packed file
-            such as `lfw.bin`, a pickle, is never opened.
+        images: name of the folder of the images, such as "lfw", "lfw_funneled" or "lfw-deepfunneled". The reader never
+            opens a packed file such as `lfw.bin`, a pickle.
         pairs: the list: "pairs.txt", "pairsDevTrain.txt" or "pairsDevTest.txt".
         load: function from a path to an example; `Preprocessing(size=224)` by default.
 

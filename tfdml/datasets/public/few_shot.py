@@ -114,7 +114,7 @@ def _task(ways, shots):
 
 
 def _suffix(split):
-    """The split in a protocol id; empty for the test split, on which numbers are reported."""
+    """The split in a protocol id; empty for the test split, because papers report it."""
     return {"test": "", "val": "-validation"}.get(split, "-train")
 
 
@@ -144,7 +144,7 @@ def _by_number(paths):
 
 
 def _character(paths):
-    """The name of a character, of which all files are in one folder."""
+    """The name of a character, whose files are all in one folder."""
     folders = {path.parent for path in paths}
     drawers = [int(path.stem[-2:]) for path in paths]
     received = f"the drawers {drawers} of character {paths[0].stem[:4]} in {len(folders)} folders"
@@ -166,7 +166,7 @@ def _names_of_parts(root, files, split, validation):
 
 
 def _listed(lines, name, files):
-    """The characters of a list, of which each has four lines, one per rotation."""
+    """The characters of a list that has four lines for each, one per rotation."""
     rows = [re.sub(r"/rot(000|090|180|270)$", "", line.strip()) for line in lines if line.strip()]
     unknown = [row for row in rows if row not in files]
     expected = "a character of the set and its rotation, as Angelic/character01/rot090"
@@ -184,7 +184,7 @@ def _require_apart(names):
 
 
 def _ink(paths):
-    """Pages as `(n, 28, 28, 1)` uint8, of which ink is 255."""
+    """Pages as `(n, 28, 28, 1)` uint8, where ink is 255."""
     pages = LabeledSet(
         paths=np.array([str(path) for path in paths]),
         labels=np.zeros(len(paths), np.int64),

@@ -44,7 +44,7 @@ def require_inside(files: Iterable[str]) -> None:
 
 
 def existing_paths(root: str | os.PathLike[str], tree: str, files: Sequence[str]) -> np.ndarray:
-    """Paths below root, all of which are files; each folder is listed once."""
+    """Paths below root, all of them files; each folder is listed once."""
     folder = pathlib.Path(root)
     require_inside(files)
     names_by_folder = {parent: set(_names(folder / parent)) for parent in {os.path.dirname(file) for file in files}}

@@ -54,7 +54,7 @@ def market1501(
                                        gallery_labels=gallery.labels, gallery_cameras=gallery.cameras)
 
     Args:
-        root: the folder `Market-1501-v15.09.15` of the original archive. Files that are not `.jpg` are ignored.
+        root: the folder `Market-1501-v15.09.15` of the original archive. It ignores files that are not `.jpg`.
         load: function from a path to an example; by default `Preprocessing(size=(256, 128))`.
 
     Returns:
@@ -128,7 +128,7 @@ class Vehicles(LabeledSet):
 def vehicle_id(
     root: str | os.PathLike[str], *, test: int = 800, load: Loader | None = None
 ) -> tuple[Vehicles, Vehicles]:
-    """VehicleID of Peking University: vehicles from front and rear, by surveillance cameras that are not named.
+    """VehicleID of Peking University: vehicles from front and rear, by unnamed surveillance cameras.
 
     The protocol has one random image per vehicle as the gallery, ten times:
 

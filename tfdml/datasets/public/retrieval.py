@@ -198,7 +198,7 @@ def _mat(folder, name, variable):
 
 
 def _text(cell):
-    """The text in a cell of a MATLAB file, which nests arrays."""
+    """The text in a cell of a MATLAB file, inside nested arrays."""
     while isinstance(cell, np.ndarray):
         cell = np.ravel(cell)[0]
     return str(cell)

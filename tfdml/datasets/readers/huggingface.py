@@ -51,7 +51,7 @@ def huggingface(
 
 @dataclass(frozen=True, eq=False)
 class _Images:
-    """The encoded images of a dataset; no content for a row without an image, which `load` refuses."""
+    """The encoded images of a dataset; no content for a row without an image: `load` refuses it."""
 
     records: Any
     name: str
@@ -71,7 +71,7 @@ class _Images:
 
 
 def _content(image):
-    """The bytes of an image `{"bytes": ..., "path": ...}`, which has one of both."""
+    """The bytes of an image `{"bytes": ..., "path": ...}` that has one of both."""
     if image is None:
         return b""
     return Path(image["path"]).read_bytes() if image["bytes"] is None else image["bytes"]

@@ -55,15 +55,15 @@ def folder(
     their suffix, in upper or lower case: .bmp, .gif, .jfif, .jpe, .jpeg, .jpg, .png or .webp; the content may have
     another of these formats. `skipped` lists everything else with the reason: files with other suffixes, hidden files,
     hidden folders and links to folders (without their contents), folders of systems such as `@eaDir` and `__MACOSX`,
-    names that are not UTF-8, and folders without images. Links to files are followed, and class folders that are links.
-    A warning counts files of other image formats, such as .tiff or .heic, and names that are not UTF-8.
+    names that are not UTF-8, and folders without images. It follows links to files, and class folders that are links. A
+    warning counts files of other image formats, such as .tiff or .heic, and names that are not UTF-8.
 
     Blanks around the name of a folder and its spelling in Unicode do not count: folders that differ in nothing else are
     one class. A warning names classes that differ in upper and lower case only.
 
-    Images beside the class folders, and those of a folder without subfolders, have no label: they come last, with the
-    label -1, as do those of the folders that `unlabelled` names. A folder whose subfolders are splits of classes, such
-    as train and test, needs `splits`.
+    Images beside the class folders, or in a folder without subfolders, have no label: they come last, with the label
+    -1, as do images of the folders that `unlabelled` names. A folder whose subfolders are splits of classes, such as
+    train and test, needs `splits`.
 
     Splits with a class in common have the same labels and the `class_names` of all their classes. A split that has
     no class in common with another has its own. `tfdml.datasets.require_disjoint` checks that there are none.
@@ -163,7 +163,7 @@ def _require_images(path, images, others):
 
 
 def _sorted_files(parent: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
-    """Files at any depth, each with the reason why it is skipped, or an empty reason."""
+    """Files at any depth, each with the reason to skip it, or an empty reason."""
     waiting = _descending(parent)  # Recursion would limit the depth.
     while waiting:
         child = waiting.pop()

@@ -22,10 +22,10 @@ _PARALLEL_FILES = 8
 def items(data: Any) -> dict[str, Any]:
     """The items of an index that the files of a set are: arguments `ids` and `metadata` of its `add`.
 
-    An id is the first 48 bits of a sha256 of the path and the box of an item, so that it stays the same when an item
-    is removed and added again. The metadata are the columns of the index of `tfdml train`: `class` (null without a
+    An id is the first 48 bits of a sha256 of the path and the box of an item, so that it stays the same when you remove
+    an item and add it again. The metadata are the columns of the index of `tfdml train`: `class` (null without a
     label), `path` relative to a root, `box` where the set is read with boxes, and for the owner `_root`, `_size` and
-    `_checksum`, by which a file is known again.
+    `_checksum`, to recognize the file.
 
     Example: photographs are added to an index.
 
@@ -80,8 +80,8 @@ def portable(paths: list[str]) -> tuple[str, list[str]]:
 def file_of(item: Mapping[str, Any], root: FilePath | None = None) -> Path:
     """The file of an item of an index, by its columns; a ValueError if it is gone, or another one.
 
-    `root` takes the place of the folder in which the set was. Where the item has size and checksum, its file is
-    compared, and `root` may also be the folder of the set itself, or one in it.
+    `root` takes the place of the former folder of the set. Where the item has size and checksum, the function compares
+    its file, and `root` may also be the folder of the set itself, or one in it.
     """
     path, size, checksum = PurePath(item.get(PATH) or ""), item.get(SIZE), item.get(CHECKSUM)
     base = Path(item.get(ROOT) or "" if root is None else root).expanduser()
@@ -97,7 +97,7 @@ _GONE, _OTHER = "no such file", "another file than the one that was embedded"
 
 
 def _difference(file, size, checksum):
-    """Why a file is not that of an item; empty if it is."""
+    """Why a file does not belong to an item; empty if it is."""
     try:
         if not file.is_file():
             return _GONE

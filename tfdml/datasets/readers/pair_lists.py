@@ -21,7 +21,7 @@ Abdel_Madi_Shabneh<tab>1<tab>Dean_Barker<tab>1    a mismatched pair: name, numbe
 class PairList:
     """Pairs of images, and the fold of each pair.
 
-    Each image occurs once in `names`, so that it is embedded once; `tfdml.datasets.public.lfw` shows the use.
+    Each image occurs once in `names`, to embed it once; `tfdml.datasets.public.lfw` shows the use.
 
     Attributes:
         names: `(images,)` str, sorted paths below the folder of the images; None for pairs of rows of a set.
@@ -52,8 +52,8 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
       fold n lines of matched pairs follow, then n lines of mismatched pairs.
     * `pairsDevTrain.txt` and `pairsDevTest.txt`, View 1: the first line holds n alone, and there are no folds.
 
-    A name and a number make a path, as in `Abel_Pacheco/Abel_Pacheco_0004.jpg`. Images are not opened. Keep all pairs,
-    even where a detector finds no face: the folds of the protocol hold them.
+    A name and a number make a path, as in `Abel_Pacheco/Abel_Pacheco_0004.jpg`. It opens no image. Keep all pairs, even
+    where a detector finds no face: the folds of the protocol hold them.
 
     Example: two folds, each with one matched and one mismatched pair.
 
@@ -122,10 +122,9 @@ def verification_pairs(
 ) -> PairList:
     """Pairs of a labeled set in folds without a common class, in the order of the list of LFW.
 
-    Classes are divided over the folds at random, in equal numbers. In each fold, a matched pair is two examples of a
-    class, and a mismatched pair one example of each of two classes; classes are drawn first, each with the same
-    probability, then their examples. No pair occurs twice, in either order. They are used as the pairs of
-    `tfdml.datasets.public.lfw`.
+    Folds have random classes, in equal numbers. In each fold, a matched pair is two examples of a class, and a
+    mismatched pair one example of each of two classes; classes are drawn first, each with the same probability, then
+    their examples. No pair occurs twice, in either order. They are used as the pairs of `tfdml.datasets.public.lfw`.
 
     Example: six classes of two images in two folds; the classes of one fold are not in the other.
 

@@ -204,12 +204,12 @@ def _split_name(cell):
 
 
 def _order(names):
-    """The key by which names are sorted: their values if all are whole numbers."""
+    """The sort key of names: their values if all are whole numbers."""
     return int if all(name.isdecimal() and len(name) <= _MOST_DIGITS for name in names) else None
 
 
 def _ids(groups):
-    """Groups as int64: whole numbers as they are, others numbered in the order of their text."""
+    """Groups as int64: whole numbers unchanged, others numbered in the order of their text."""
     texts = [class_name_of(group, "group") for group in groups]
     if all(text.isdecimal() and len(text) < _DIGITS for text in texts):
         return np.array([int(text) for text in texts], np.int64)
@@ -347,7 +347,7 @@ def _open_text(path, delimiter):
 
 
 def _cells_by_column(width, lines):
-    """A list of cells for each column, in which equal cells are one text; and the rows with more cells."""
+    """A list of cells for each column; equal cells are one text; and the rows with more cells."""
     columns, long, text_of = [[] for _ in range(width)], [], dict[str, str]()
     for number, cells in enumerate(filter(None, lines)):
         for column, cell in zip_longest(columns, cells[:width], fillvalue=""):

@@ -87,7 +87,7 @@ def _require_order(model, data):
 
 
 def query_and_gallery_models(model: Any, *, has_gallery: bool) -> tuple[Any, Any]:
-    """The two towers of a model, which need a gallery, or twice the model."""
+    """The two towers of a model (they need a gallery), or twice the model."""
     towers = getattr(model, "towers", None)
     received = "a model of two towers without gallery="
     require(towers is None or has_gallery, received, "queries and a gallery, such as gallery=products")
@@ -116,7 +116,7 @@ def embedded_set(embeddings: npt.ArrayLike, data: Any, name: str) -> EmbeddedSet
 
 
 def _labeled(data, vectors):
-    """The examples of a set that have a label, and their embeddings; a model, or None, is returned as it is."""
+    """The examples of a set that have a label, and their embeddings; a model, or None, is returned unchanged."""
     labeled = labeled_part(data, "retrieval metrics")
     if labeled is data or vectors is None or hasattr(vectors, "predict_on_batch"):
         return labeled, vectors

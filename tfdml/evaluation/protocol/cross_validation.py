@@ -63,16 +63,16 @@ class CrossValidation:
         return dict(self.best.settings)
 
     def open_test(self, test: Data, *, runs: int = 1, k: int | Sequence[int] | None = None) -> TestResult:
-        """Train with the best settings, and measure on the test classes, which counts as an opening.
+        """Train with the best settings, and measure on the test classes; this counts as an opening.
 
-        1. Train a model for each run and fold, on the training classes of the fold, with a seed of its own. Models are
-           saved in `path`; the next call loads them.
+        1. Train a model for each run and fold, on the training classes of the fold, with a seed of its own. It saves
+           models in `path`; the next call loads them.
         2. Record the opening in `path`, with its number.
         3. Embed the test set by every model. Separated: the mean of the metrics of the single models. Concatenated: the
            metrics of the concatenated embeddings, each scaled to norm 1, so that a cosine is the mean of the cosines.
 
-        Call this once, after all choices are final. Later calls are recorded, with a warning, because choices made
-        after seeing test results bias them.
+        Call this once, after all choices are final. It records later calls, with a warning, because choices made after
+        seeing test results bias them.
 
         Args:
             test: labeled set with classes that are not in the training set.
@@ -113,7 +113,7 @@ def cross_validate(
     after an interruption, the same call resumes with the next fold. Draws depend on the seed and the trials before, so
     an interrupted search suggests the same settings as an uninterrupted one. A call with more `trials` adds trials.
 
-    Example: a setting that turns the first feature, in which the classes differ, on or off.
+    Example: a setting that turns the first feature, where the classes differ, on or off.
 
         >>> def train(settings, data, seed):
         ...     inputs = keras.Input((2,))
@@ -129,8 +129,7 @@ def cross_validate(
 
     Args:
         train: function of settings, a labeled set and a seed that trains and returns a model. The seed depends on the
-            fold alone, so it is the same for all trials; Keras, NumPy and Python are seeded with it. Pass it to the
-            sampler.
+            fold alone, so it is the same for all trials; it seeds Keras, NumPy and Python. Pass it to the sampler.
         data: labeled set with the training classes.
         space: function of an `optuna.Trial` that returns settings, a dict that JSON can hold.
         path: folder of the trials, one per search.
@@ -142,11 +141,11 @@ def cross_validate(
             order; None: `measured_folds`, one after the other. `tfdml.distributed.cross_validate` trains them together.
 
     Raises:
-        BlockingIOError: another process searches in `path`, which the message names.
+        BlockingIOError: another process searches in `path`; the message names it.
         ValueError: a set that cannot be divided, or the folder of another search.
 
-    Source: the protocol follows Musgrave, Belongie, Lim, A Metric Learning Reality Check, ECCV 2020. Here, classes are
-    assigned to folds at random, and the search is Optuna's tree-structured Parzen estimator.
+    Source: the protocol follows Musgrave, Belongie, Lim, A Metric Learning Reality Check, ECCV 2020. Here, folds have
+    random classes, and the search is Optuna's tree-structured Parzen estimator.
     """
     require_one_of(METRICS, metric=metric)
     require_whole("trials", trials, 1)

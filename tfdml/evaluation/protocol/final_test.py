@@ -28,7 +28,7 @@ class TestResult:
         opening: number of this measurement on the test classes, from 1.
         earlier: times of the earlier openings, as text.
         protocol: the protocol of the test set.
-        trial, settings: number and settings of the best trial, with which the models were trained.
+        trial, settings: number and settings of the best trial, used to train the models.
         folds, runs: numbers of folds, and of models per fold.
         models: dicts of the metrics of each model, run by run and fold by fold.
         separated: `Mean` by name of metric: the mean over the models.
@@ -140,7 +140,7 @@ def _deviations(runs):
 
 
 def _model_file(search, run, fold):
-    """The file of the model of a run and fold with the best settings; the model is trained if there is no file."""
+    """The file of the model of a run and fold with the best settings; without a file, it trains the model."""
     path = search.path / f"models-of-trial-{search.best.number:04}" / f"run-{run}-fold-{fold}.keras"
     if not path.exists():
         model = train_seeded(search.train, search.settings, search.folds[fold][0], derived_seed(search.seed, run, fold))

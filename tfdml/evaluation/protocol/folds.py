@@ -17,8 +17,8 @@ Train = Callable[[dict[str, Any], Any, int], "keras.Model"]  # of settings, labe
 def class_folds(data: Data, folds: int = 4, *, seed: int = 0) -> tuple[tuple[Data, Data], ...]:
     """Training and validation sets of each fold: every class is in the validation set of one fold.
 
-    Classes are assigned to folds at random; the numbers of classes differ by at most 1. No class is in both sets of a
-    fold, so validation retrieves unseen classes, like the test.
+    Folds have random classes; the numbers of classes differ by at most 1. No class is in both sets of a fold, so
+    validation retrieves unseen classes, like the test.
 
     Example: each of four classes is held out once.
 
@@ -31,7 +31,7 @@ def class_folds(data: Data, folds: int = 4, *, seed: int = 0) -> tuple[tuple[Dat
     Args:
         data: labeled set of `tfdml.datasets`.
         folds: number of folds, 2 or more.
-        seed: seed of the assignment, which depends on the class names only.
+        seed: seed of the assignment; it depends on the class names only.
 
     Returns:
         A tuple of `(training, validation)`, one per fold, each a labeled set with dense labels and no protocol.

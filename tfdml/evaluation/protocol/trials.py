@@ -71,5 +71,5 @@ def _is_finite(value):
 
 
 def write_trial(folder: Path, trial: Trial) -> None:
-    """Write a trial; an earlier version is replaced."""
+    """Write a trial; it replaces an earlier version."""
     write_json(folder / f"trial-{trial.number:04}.json", asdict(trial))

@@ -54,10 +54,10 @@ class Space(tf.Module):
 
 
 def _sums(terms):
-    """Sums along the last axis, `(batch, k)`, which round equal rows equally in every runtime.
+    """Sums along the last axis, `(batch, k)`, rounded equally for equal rows in every runtime.
 
-    The order in which ONNX Runtime adds depends on the alignment of a row, which multiples of 16 give to all rows. Its
-    products depend on the place of a row even then.
+    ONNX Runtime adds in an order that depends on the alignment of a row; multiples of 16 align all rows. Its products
+    depend on the place of a row even then.
     """
     padding = -terms.shape[2] % 16
     return tf.reduce_sum(tf.pad(terms, [[0, 0], [0, 0], [0, padding]]) if padding else terms, axis=2)

@@ -21,7 +21,7 @@ class ExactSearch:
 
     With `dtype="float32"` it returns what `tfdml.search.Exact` returns, except that scores are summed in float32: two
     vectors whose scores differ in the last bits may change places. `"bfloat16"` and `"int8"` take half and a quarter of
-    the space; scores are computed from the rounded vectors. An int8 vector is 127 steps of its largest entry.
+    the space; scores come from the rounded vectors. An int8 vector is 127 steps of its largest entry.
 
     See also: `PartitionedSearch` for indexes of a million vectors, `ScannSearch` for a server with its operations.
 
@@ -103,7 +103,7 @@ class _Block(tf.Module):
 def _largest(scores, k, width):
     """Columns of the `k` largest scores of each row, largest first, equal ones in order.
 
-    They lie in the k groups with the largest maxima, which are selected much faster.
+    They lie in the k groups with the largest maxima, and selecting these is much faster.
     """
     if k * _GROUP >= width:
         return tf.math.top_k(scores, k).indices

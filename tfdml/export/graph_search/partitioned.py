@@ -20,9 +20,9 @@ _SAMPLE = 1000  # vectors that are the queries when the number of probes is chos
 class PartitionedSearch:
     """Search of a SavedModel that visits the cells nearest to a query, in operations of TensorFlow alone.
 
-    k-means divides the vectors into cells. A query is compared with the centers of all cells, and with the vectors of
-    the `probes` nearest cells, whose scores are computed as in `ExactSearch`. Every query gets k neighbors: there are
-    never fewer probes than the smallest cells need to hold k vectors.
+    k-means divides the vectors into cells. It compares a query with the centers of all cells, and with the vectors of
+    the `probes` nearest cells, scored as in `ExactSearch`. Every query gets k neighbors: there are never fewer probes
+    than the smallest cells need to hold k vectors.
 
     Example: 16 points on a circle in four cells; a query visits two of them.
 
@@ -124,9 +124,9 @@ class _Searcher(tf.Module):
 
 
 def _probes_for(space, cells, sample, k, recall):
-    """The fewest probes with which a sample of the vectors, as queries, reaches the recall of their neighbors.
+    """The fewest probes that reach the recall of the neighbors of a sample of the vectors, as queries.
 
-    `sample` is `(q,)` rows of the vectors. Without any, all cells are visited.
+    `sample` is `(q,)` rows of the vectors. Without any, it visits all cells.
     """
     if not len(sample):
         return len(cells.centers)

@@ -13,7 +13,7 @@ DTYPES = ("float32", "bfloat16", "int8")
 class StoredVectors(tf.Module):
     """Vectors in a storage type: codes `(n, dim)`, and for int8 the steps `(n,)` of the vectors.
 
-    `block` is the number of vectors that are converted to float32 at the same time.
+    `block` is the number of vectors to convert to float32 at the same time.
     """
 
     def __init__(self, vectors: np.ndarray, dtype: str):

@@ -30,7 +30,7 @@ class ScannSearch:
     Programs that load the model need these operations: Python with `import scann` before loading, or a server that was
     built with them. Stock TensorFlow Serving does not have them.
 
-    See also: `PartitionedSearch`, which any server of TensorFlow runs.
+    See also: `PartitionedSearch`, for any server of TensorFlow.
 
     Example:
 
@@ -48,7 +48,7 @@ class ScannSearch:
         leaves: number of cells; None: the square root of the number of vectors.
         leaves_to_search: number of cells that a query visits; None: a quarter of them. A query whose cells hold fewer
             than k vectors visits all.
-        rescore: number of candidates that are scored in float32 at the end; None: 10 k + 200.
+        rescore: number of candidates to score in float32 at the end; None: 10 k + 200.
 
     Source: Guo et al., Accelerating Large-Scale Inference with Anisotropic Vector Quantization, ICML 2020.
     """
@@ -74,7 +74,7 @@ class ScannSearch:
 
 
 class _Searcher(tf.Module):
-    """ScaNN's searcher, which each process builds from its state at the first request."""
+    """ScaNN's searcher: each process builds it from its state at the first request."""
 
     def __init__(self, space, k, leaves, visited, rescore):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Crops of boxes of a photograph inside a graph, by matrix products, which every runtime has."""
+"""Crops of boxes of a photograph inside a graph, by matrix products, because every runtime has these."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -55,7 +55,7 @@ def crops(photograph: Any, boxes: Any, preprocessing: Preprocessing) -> tuple[An
 def _grown(start: Any, end: Any, margin: float) -> tuple[Any, Any]:
     """Whole borders around `start` and `end` with a share of their distance on each side, as in float64.
 
-    Parts of a pixel are summed apart from whole pixels, and rounded to 2^-20 pixels: 0.1 of 30 pixels are 3.
+    It sums parts of a pixel apart from whole pixels, and rounds them to 2^-20 pixels: 0.1 of 30 pixels are 3.
     """
     coarse = np.round(4096 * margin) / 4096  # times up to 4,096 pixels is exact
     start_pixel, end_pixel = tf.floor(start), tf.floor(end)
@@ -70,7 +70,7 @@ def _grown(start: Any, end: Any, margin: float) -> tuple[Any, Any]:
 def _weights(sides: Any, first: Any, old: Any, preprocessing: Preprocessing) -> Iterator[Any]:
     """Weights of the pixels of a photograph for the rows of each crop, `(n, height, sides[0])`, and for its columns.
 
-    A crop has `old` pixels from `first` on, both `(n, 2)`. A row outside it, which is padding, has zeros.
+    A crop has `old` pixels from `first` on, both `(n, 2)`. A row outside it is padding and has zeros.
     """
     size = preprocessing.shape[:2]
     resize: Any = np.array(as_sides("resize", preprocessing.resize or size), np.float32)

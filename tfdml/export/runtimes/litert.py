@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfdml._core.checks import require
 from tfdml.export.runtimes.onnx import require_operations
-from tfdml.export.runtimes.pixels import PixelModel, RuntimeOptions, pixel_model, runtime_folder
+from tfdml.export.runtimes.pixel_model import PixelModel, RuntimeOptions, pixel_model, runtime_folder
 from tfdml.typing import FilePath
 
 FILE = "model.tflite"

@@ -8,7 +8,7 @@ import numpy as np
 
 from tfdml._core.checks import require, require_whole
 from tfdml._core.optional import optional_import
-from tfdml.export.runtimes.pixels import PixelModel, RuntimeOptions, pixel_model, runtime_folder
+from tfdml.export.runtimes.pixel_model import PixelModel, RuntimeOptions, pixel_model, runtime_folder
 from tfdml.typing import FilePath
 
 FILE = "model.onnx"
@@ -25,8 +25,8 @@ def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **option
     meaning, shapes and types, and there are none for an empty batch. A model of pairs has the inputs `a` and `b` and
     the output `score`.
 
-    Beside `model.onnx`, the folder has the JSON files of `assets.extra` of a SavedModel, which the file also holds as
-    its metadata, and `runtime.json` with the opset, the inputs and outputs, and the packages that wrote it.
+    Beside `model.onnx`, the folder has the JSON files of `assets.extra` of a SavedModel (the file holds them, too, as
+    its metadata), and `runtime.json` with the opset, the inputs and outputs, and the packages that wrote it.
 
     See also: `openvino` and `litert` for other runtimes, `web` for a page that searches in the browser.
 
@@ -52,7 +52,7 @@ def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **option
             by more than a pixel: its other outputs are of the whole photograph.
 
     Raises:
-        ValueError: an operation that ONNX does not have, which is named, or a file of 2 GiB or more.
+        ValueError: an operation that ONNX does not have, with its name, or a file of 2 GiB or more.
     """
     require_whole("opset", opset, *OPSETS)
     pixels = pixel_model(model, **options)

@@ -7,7 +7,7 @@ import keras
 
 from tfdml._core.optional import optional_import
 from tfdml.export.runtimes.onnx import OPSETS, onnx_bytes
-from tfdml.export.runtimes.pixels import RuntimeOptions, pixel_model, runtime_folder
+from tfdml.export.runtimes.pixel_model import RuntimeOptions, pixel_model, runtime_folder
 from tfdml.typing import FilePath
 
 FILE = "model.xml"
@@ -21,7 +21,7 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
     `payload`. An index whose ids are not int32 has the outputs `rows` in place of `ids` and `row` in place of `id`:
     rows of the index, whose ids `ids.json` lists.
 
-    Equal scores keep the order of the index, which OpenVINO itself does not promise.
+    Equal scores keep the order of the index, although OpenVINO itself does not promise this.
 
     Example: a model that scales images of 1 x 2 pixels to norm 1.
 
@@ -40,7 +40,7 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
             `tfdml.export.onnx`.
 
     Raises:
-        ValueError: an operation that OpenVINO does not have, which is named, or an id -1 beside a threshold.
+        ValueError: an operation that OpenVINO does not have, with its name, or an id -1 beside a threshold.
     """
     runtime = optional_import("openvino", feature="export.openvino", extra="openvino")
     pixels = pixel_model(model, texts=False, **options)

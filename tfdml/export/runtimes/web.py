@@ -10,7 +10,7 @@ import keras
 from tfdml._core.checks import require
 from tfdml._core.pages import style_sheet
 from tfdml.export.runtimes.onnx import FILE, OPSETS, onnx_bytes
-from tfdml.export.runtimes.pixels import RuntimeOptions, pixel_model, runtime_folder
+from tfdml.export.runtimes.pixel_model import RuntimeOptions, pixel_model, runtime_folder
 from tfdml.typing import FilePath
 
 SCRIPTS = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
@@ -40,8 +40,8 @@ def web(
 
     Args:
         model, path: a model of images and a folder, as for `tfdml.export.onnx`, with its errors.
-        runtime: folder `dist` of the npm package onnxruntime-web (`npm install onnxruntime-web`), three of whose files
-            are copied; None: the page expects them in `onnxruntime-web` beside its folder, for many pages.
+        runtime: folder `dist` of the npm package onnxruntime-web (`npm install onnxruntime-web`), to copy three of its
+            files; None: the page expects them in `onnxruntime-web` beside its folder, for many pages.
         **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model` of `saved_model`.
 
     Raises:

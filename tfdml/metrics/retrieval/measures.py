@@ -37,7 +37,7 @@ def listed_ranks(k: Rank | Sequence[Rank]) -> list[Rank]:
 
 
 def number_of_rank(rank: Rank, num_candidates: int) -> int:
-    """A rank as a whole number: a share is rounded up, so that it is at least 1."""
+    """A rank as a whole number: a share rounds up to at least 1."""
     return math.ceil(_share(rank) * num_candidates) if isinstance(rank, str) else rank
 
 
@@ -78,7 +78,7 @@ def last_of(cutoffs: Sequence[Cutoff]) -> int:
 
 
 def depth_of(cutoffs: Sequence[Cutoff]) -> int:
-    """The number of first places of which all relevant items are needed, at least 1; recall@k needs the best one."""
+    """The number of first places whose relevant items are all needed, at least 1; recall@k needs the best one."""
     return max((cutoff.k for cutoff in cutoffs if cutoff.measure != "recall"), default=1)
 
 

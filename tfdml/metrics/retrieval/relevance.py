@@ -6,7 +6,7 @@ from tfdml._core.checks import as_ids, as_readable, as_unmasked, require
 
 
 class Relevance:
-    """Which gallery items are relevant to each query, and which are excluded, from labels and groups.
+    """The relevant and the excluded gallery items of each query, from labels and groups.
 
     Gallery labels, groups and `num_items` are None in leave-one-out, where the queries are the gallery and each query
     is excluded by its row, also from `num_candidates`. `counts` is the number of relevant items of each query.
@@ -109,7 +109,7 @@ def _rows_by_id(ids, gallery_ids):
 def split_by_flags(vectors, gallery, annotations, queries, in_gallery):
     """Vectors of queries and gallery, and the dict of their labels and groups, from one set with flags.
 
-    Without groups, each row is its own group, so that a query is excluded from its gallery.
+    Without groups, each row is its own group, to exclude a query from its gallery.
     """
     for name, array in (("gallery", gallery), *annotations.items()):
         if "gallery" in name and array is not None:

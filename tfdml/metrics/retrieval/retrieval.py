@@ -59,10 +59,11 @@ def retrieval(
 ) -> dict[str, Any]:
     """Exact retrieval metrics of embeddings, or the metrics of the neighbor lists of any search.
 
-    Without `gallery`, every row is a query against all other rows (leave-one-out). A query is removed from its gallery
-    by row number, so duplicates stay. With `queries` and `in_gallery`, some rows are queries, some are in the gallery,
-    and some are both; a row that is both is removed from its own gallery. With `gallery`, nothing is removed. Queries
-    without a relevant item are excluded from the means and counted. docs/metrics.md has the definitions.
+    Without `gallery`, every row is a query against all other rows (leave-one-out). The metric removes a query from its
+    gallery by row number, so duplicates stay. With `queries` and `in_gallery`, some rows are queries, some are in the
+    gallery, and some are both; the metric removes a row that is both from its own gallery. With `gallery`, it removes
+    nothing. The means exclude queries without a relevant item; a count says how many. docs/metrics.md has the
+    definitions.
 
     The score of a pair depends only on its two vectors, so the results do not depend on memory, threads or the BLAS.
 
@@ -73,7 +74,8 @@ def retrieval(
         >>> numbers["recall@1"], numbers["recall@2"], numbers["mrr"]
         (0.5, 1.0, 0.75)
 
-    Neighbor lists: search for at least the number of members of the largest class, because the query itself is removed.
+    Neighbor lists: search for at least the number of members of the largest class, because the metric removes the query
+    itself.
 
         >>> lists = [[0, 1, 2], [1, 2, 0], [2, 3, 1], [3, 1, 2]]  # 1 2, 2 0, 3 1 and 1 2 without the query
         >>> numbers = tfdml.metrics.retrieval(None, [0, 0, 1, 1], neighbors=lists, k=(1, 2))
@@ -81,11 +83,11 @@ def retrieval(
         (0.5, 1.0, 0.75)
 
     Args:
-        embeddings: `(queries, dim)` floats. They need not be normalized. None with `neighbors`.
+        embeddings: `(queries, dim)` floats. They may have any norm. None with `neighbors`.
         labels: `(queries,)` integer class ids, any int64; with `match`, any array with one entry per row.
         neighbors: `(queries, n)` integers in place of embeddings, row numbers in the gallery, nearest first. -1 where
             the search found nothing counts as an item that is not relevant. Without `gallery_labels`, the queries are
-            the gallery, and each query is removed from its own list, at any rank. Where some queries are in the
+            the gallery, and the metric removes each query from its own list, at any rank. Where some queries are in the
             gallery, pass example ids as `groups` to exclude each query from its own list. There is no `map`, and `mrr`
             is a lower bound: a query without a relevant item in its list counts 0.
         k: ranks of recall@k, an integer or several; None: 1, 2, 4 and 8, as far as a query has candidates. A text such
@@ -100,8 +102,8 @@ def retrieval(
         gallery_groups: `(items,)` integers, with `gallery_labels` and `groups`.
         match: function of the labels of some queries `(A, ...)` and of the gallery `(items, ...)` that returns a matrix
             `(A, items)`, of booleans or of grades of at least 0; items with a grade above 0 are relevant. None: items
-            with an equal label are relevant. It is called in several threads, for one block of queries at a time. Every
-            ranking is sorted, so this is slower than comparing classes.
+            with an equal label are relevant. Several threads call it, for one block of queries at a time. It sorts
+            every ranking, so this is slower than comparing classes.
         metric: "cosine" (normalized here; a zero vector has cosine 0 with everything), "dot" or "euclidean".
         ties: "index" ranks items with the same score in the order of the gallery; "expected" returns the mean over all
             of their orders.
@@ -116,8 +118,8 @@ def retrieval(
     Returns:
         dict of floats: `recall@k` for each k, the metrics of `extra`, `precision@1`, `r_precision`, `map@r`, with
         `full_map` also `map`, `mrr`; and of integers: `queries`, the number of queries in the means, and `skipped`, the
-        number without a relevant item. With `per_query`, dict of `(queries,)` float64 arrays with NaN where a query was
-        skipped; no counts.
+        number without a relevant item. With `per_query`, dict of `(queries,)` float64 arrays with NaN for a skipped
+        query; no counts.
 
     Raises:
         ValueError: arguments that do not fit each other; no query with a relevant item, or one class only; a list that
@@ -265,7 +267,7 @@ def _by_grade(ranking, max_bytes, verbose):
 
 
 def _measure_grades(ranking, rows, block):
-    """The queries of a slice, their values and whether each is tied; `block` `(rows, items)` is overwritten."""
+    """The queries of a slice, their values and whether each is tied; It overwrites `block` `(rows, items)`."""
     queries, relevance = np.arange(rows.start, rows.stop), ranking.relevance
     values, is_tied = ranking.empty_values(len(queries)), np.zeros(len(queries), bool)
     ranking.scores.exact_block(rows, out=block)

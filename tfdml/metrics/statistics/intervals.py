@@ -33,15 +33,15 @@ def class_interval(
 
         h = t se,   (sum_c h_c^2)^2 / sum_c h_c^4 - 1 degrees of freedom.
 
-    Values in [0, 1] have the interval of log(m / (1 - m)), which stays in [0, 1]. Where all of C classes have the mean
-    1, a true mean below (a / 2)^(1 / C), a = 1 - confidence, would show that with probability a / 2 at most.
+    Values in [0, 1] have the interval of log(m / (1 - m)): it stays in [0, 1]. Where all of C classes have the mean 1,
+    a true mean below (a / 2)^(1 / C), a = 1 - confidence, would show that with probability a / 2 at most.
 
     With fewer than `1 - log2(1 - confidence)` classes, such as 5 for 95%, there is no interval: both bounds are NaN.
     docs/compare.md has the measured coverage.
 
     See also: `paired_comparison` for the difference of two models; `seed_interval` for several trainings.
 
-    Example: six classes, half of which have the mean 1.
+    Example: six classes; half of them have the mean 1.
 
         >>> low, high = tfdml.metrics.class_interval([1, 0, 1, 0, 1, 0], labels=[0, 1, 2, 3, 4, 5])
         >>> round(low, 2), round(high, 2)
@@ -50,8 +50,7 @@ def class_interval(
         (nan, nan)
 
     Args:
-        values: `(queries,)` floats, such as `retrieval(..., per_query=True)["map@r"]`. NaN marks a query that is
-            excluded.
+        values: `(queries,)` floats, such as `retrieval(..., per_query=True)["map@r"]`. NaN marks an excluded query.
         labels: `(queries,)` integer class ids.
         confidence: between 0 and 1.
         average: "micro", the mean over queries, or "macro", the mean over classes of the class means.
@@ -84,8 +83,8 @@ def seed_interval(values: npt.ArrayLike, *, confidence: float = 0.95) -> tuple[f
         h = t s / sqrt(n),
 
     where t is the (1 + confidence) / 2 quantile of Student's t distribution with n - 1 degrees of freedom. It is the
-    interval of the mean of many more seeds on the same test set. The difference of two methods that were trained with
-    the same seeds is `seed_interval(numpy.subtract(a, b))`.
+    interval of the mean of many more seeds on the same test set. The difference of two methods with the same training
+    seeds is `seed_interval(numpy.subtract(a, b))`.
 
     Example: m = 3, s^2 = 2.5, and t = 2.776 for 4 degrees of freedom.
 

@@ -26,15 +26,14 @@ def per_class(values: Mapping[str, npt.ArrayLike], labels: Labels, *, by: str = 
         {'label': 0, 'queries': 2, 'skipped': 0, 'mrr': 0.75}
 
     Args:
-        values: `(queries,)` floats by name, as `retrieval(..., per_query=True)` returns them; NaN for a query that was
-            skipped.
+        values: `(queries,)` floats by name, as `retrieval(..., per_query=True)` returns them; NaN for a skipped query.
         labels: `(queries,)` integer class ids; with `retrieval(..., queries=mask)`, the labels of the queries.
         by: the metric that orders the table.
 
     Returns:
         A list of dicts, one per class: "label", "queries", the number of queries with values, "skipped", the number
-        without, and the mean of each metric, NaN where all queries were skipped. Classes follow in ascending order of
-        `by` and then of label, those with NaN last.
+        without, and the mean of each metric, NaN if it has no other queries. Classes follow in ascending order of `by`
+        and then of label, those with NaN last.
     """
     require(by in values, f"by={by!r}", f"one of {', '.join(values)}")
     labels = as_ids(labels, "labels")

@@ -100,7 +100,7 @@ def paired_comparison(
 
     Args:
         a, b: `(queries,)` floats, such as `retrieval(..., per_query=True)["map@r"]` of two models on the same set. NaN
-            marks a query that is excluded, in both.
+            marks an excluded query, in both.
         labels: `(queries,)` integer class ids.
         names: names of the two models.
         confidence, average: as in `class_interval`.

@@ -85,7 +85,7 @@ class MixedSampler(Sampler):
 
 
 def _require_samplers(samplers):
-    """Raise a ValueError unless these can be mixed: a mixture inside would make the same selection with one seed."""
+    """Raise a ValueError unless these mix: a mixture inside would make the same selection with one seed."""
     excluded = MixedSampler | TwoSetSampler
     require(
         samplers and all(isinstance(one, Sampler) and not isinstance(one, excluded) for one in samplers),

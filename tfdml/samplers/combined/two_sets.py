@@ -49,7 +49,7 @@ class TwoSetSampler(ClassBalancedSampler):
     def samplers(
         self, query_labels: npt.ArrayLike, gallery_labels: npt.ArrayLike
     ) -> tuple[ClassBalancedSampler, ClassBalancedSampler]:
-        """A sampler of queries and one of gallery examples, which draw the same classes at each step."""
+        """Two samplers, of queries and of gallery examples, that draw the same classes at each step."""
         settings = {name: value for name, value in vars(self).items() if name != "seed"}
         queries, gallery = (drawable_classes(labels, **settings) for labels in (query_labels, gallery_labels))
         common = np.intersect1d(queries.ids, gallery.ids)
@@ -83,8 +83,8 @@ class TwoSetSampler(ClassBalancedSampler):
 
         Args:
             queries, gallery: each a labeled set, or a pair `(data, labels)`, as in `Sampler.batches`.
-            **options: options of `Sampler.batches` for both sets, such as `start` and `augment`, which sees different
-                seeds for queries and gallery. For different options, zip the batches of the two `samplers`.
+            **options: options of `Sampler.batches` for both sets, such as `start` and `augment`; the seeds of queries
+                and gallery differ. For different options, zip the batches of the two `samplers`.
         """
         sets = [_data_and_labels(data) for data in (queries, gallery)]
         samplers = self.samplers(*(labels for _, labels in sets))

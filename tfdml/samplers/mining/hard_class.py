@@ -98,7 +98,7 @@ class HardClassSampler(ClassBalancedSampler):
     """Batches of classes that the model confuses: each class is the nearest candidate to the classes before it.
 
     A batch starts with one class and a random set of candidates. It then repeatedly adds the candidate whose center is
-    nearest to a center of the batch; ties are broken at random. The examples of each class are uniform without
+    nearest to a center of the batch; random choice among ties. The examples of each class are uniform without
     replacement. Before the first refresh of `centers`, classes are uniform as in `GroupSampler`.
 
     Batch t is a function of (seed, t) and of the centers when it is drawn: up to 16 batches, and those that `batches`
@@ -121,9 +121,9 @@ class HardClassSampler(ClassBalancedSampler):
 
     Args:
         classes_per_batch, examples_per_class, short_classes: as in `GroupSampler`.
-        centers: `ClassCenters`, which may contain more classes than the labels.
-        candidates: number of classes, including the first, from which a batch is selected: `classes_per_batch` gives
-            uniform classes, larger numbers give harder batches. By default 10 times as many, or all.
+        centers: `ClassCenters` of at least the classes of the labels.
+        candidates: number of candidate classes of a batch, including the first: `classes_per_batch` gives uniform
+            classes, larger numbers give harder batches. By default 10 times as many, or all.
 
     Source: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016, section 3.2.2. There
     a class is represented by one or two current examples; here by its center, refreshed periodically.

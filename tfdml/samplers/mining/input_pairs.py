@@ -52,7 +52,7 @@ def input_pairs(
 
     Args:
         batches: batches `(examples, labels)` of a fixed number of rows, of any sampler; examples may be a structure.
-        pairing: which rows are compared: `all_pairs`, `consecutive_pairs`, `even_against_odd`, `labeled_pairs`,
+        pairing: the rows to compare: `all_pairs`, `consecutive_pairs`, `even_against_odd`, `labeled_pairs`,
             `triplet_rows` or `two_views` of `tfdml.pairs`, as `sampler.pairing` says; or `two_towers` for batches
             `((queries, gallery), labels)` of `TwoSetSampler`.
         pairs_per_batch: number of pairs, at most the number of candidates; None for all candidates, in their order.

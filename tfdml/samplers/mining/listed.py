@@ -9,7 +9,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdml._core.checks import as_ids, is_labeled_set, require
-from tfdml.datasets.loading import on_host
+from tfdml.datasets.streams import on_host
 from tfdml.pairs import Pairs, even_against_odd, labeled_pairs, triplet_rows
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.random_access import part_of_batch
@@ -103,7 +103,8 @@ class ListSampler(Sampler):
     def batches(self, data: Any, labels: None = None, *, on_error: str = "error", **options: Any) -> tf.data.Dataset:  # type: ignore[override]
         """Infinite stream of batches of examples and labels of their entries, with the options of `Sampler.batches`.
 
-        Labels of a labeled set are not used. `on_error` is "error": no other example can replace one of an entry.
+        The sampler ignores labels of a labeled set. `on_error` is "error": no other example can replace one of an
+        entry.
         """
         require(labels is None, "labels of examples", "none, since entries have their own: ListSampler(labels=...)")
         require(on_error == "error", f"on_error={on_error!r}", "'error'. Leave out entries that cannot be loaded")

@@ -46,13 +46,13 @@ class MinedPairs(tf.Module):
             are prominent; with more, they are easier and more diverse.
         metric: "cosine", "dot" or "euclidean", as in `tfdml.search.hardest_pairs`.
         seed: seed of the draws before the first refresh, any int64.
-        guard: `tfdml.search.FalseNegativeGuard` of every refresh, which leaves out probable false negatives; None for
+        guard: `tfdml.search.FalseNegativeGuard` that leaves out probable false negatives at every refresh; None for
             none. An example without a remaining negative keeps the negatives that it had.
-        target: share of active triplets, those with d_ap + margin > d_an, above 0 and at most 1. Each refresh skips the
-            smallest number of nearest negatives, for all examples the same, with which at most this share is active,
-            by an estimate from 1,000 triplets and before the rules of a guard. None: a refresh skips no negatives. The
-            search finds the skipped ones, too, so it is slowest for an untrained model, which skips most.
-        margin: of these triplets, in the units of `tfdml.search.hardest_triplets`, which are 1 - s for "cosine".
+        target: share of active triplets, those with d_ap + margin > d_an, above 0 and at most 1. Each refresh skips as
+            few of the nearest negatives as possible, for all examples the same number, until at most this share is
+            active, by an estimate from 1,000 triplets and before the rules of a guard. None: a refresh skips no
+            negatives. The search finds the skipped ones, too, so it is slowest for an untrained model.
+        margin: of these triplets, in the units of `tfdml.search.hardest_triplets`: 1 - s for "cosine".
 
     Attributes:
         positives: variable `(examples, positives)` int64 row numbers, farthest first, padded with -1.
@@ -61,7 +61,7 @@ class MinedPairs(tf.Module):
         rank: number of nearest negatives that the last refresh skipped for the target.
 
     Source: the target is after the adaptive controller of Harwood, Kumar, Carneiro, Reid, Drummond, Smart Mining for
-    Deep Metric Learning, ICCV 2017, which changes the hardness by a step; here the share gives the rank.
+    Deep Metric Learning, ICCV 2017, where the hardness changes by a step; here the share gives the rank.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class MinedPairs(tf.Module):
     def refresh(self, embeddings: npt.ArrayLike, *, index: IndexBuilder = None) -> None:
         """Find the hardest pairs from embeddings `(examples, dim)` of the whole training set, in the labels' order.
 
-        `index`, memory and time are as in `tfdml.search.hardest_pairs`, which finds them.
+        `tfdml.search.hardest_pairs` finds them, with the same `index`, memory and time.
         """
         require(
             np.shape(embeddings)[:1] == self.classes.shape,
@@ -123,7 +123,7 @@ class MinedPairs(tf.Module):
         self.refreshes.assign_add(1)
 
     def _guard_of_target(self, x):
-        """The guard, which also skips the negatives that are too hard for the target; sets `rank`."""
+        """The guard, extended to skip the negatives that are too hard for the target; sets `rank`."""
         generator = np.random.default_rng(int(self.refreshes))
         nearer = _negatives_within(x, self.classes, self.positives.shape[1], self.margin, self.metric, generator)
         count = self.negatives.shape[1]

@@ -1,4 +1,4 @@
-"""Base class of approximate indexes: exact search of what was added since, completed neighbors, and tuning."""
+"""Base class of approximate indexes: exact search of later vectors, completed neighbors, and tuning."""
 
 import copy
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ _NEIGHBORS = 2**23  # Neighbors per call of a searcher, likewise.
 
 
 class Approximate(Index):
-    """An index with a searcher of the vectors that it was built of, and exact search of those that were added since."""
+    """An index with a searcher of the vectors at its construction, and exact search of later ones."""
 
     methods: ClassVar[tuple[str, ...]]
     max_queries: ClassVar[int] = 16384  # of one call of a searcher, which bounds the copies
@@ -41,13 +41,13 @@ class Approximate(Index):
         """Choose the smallest `rescore` and `leaves_to_search` that reach a recall.
 
         First choose the smallest `rescore` whose recall over all leaves is (1 + recall) / 2, then the fewest leaves.
-        Both are chosen on one half of the queries. The recall of the other half is returned.
+        One half of the queries chooses both. It returns the recall of the other half.
 
         Args:
             recall: wanted share of the exact neighbors, see `neighbor_recall`.
             k: number of neighbors per query; None: 10, or fewer in a smaller index.
-            queries: `(q, dim)` floats, at least two, like later queries; by default vectors of the index, each of which
-                is not its own neighbor.
+            queries: `(q, dim)` floats, at least two, like later queries; by default vectors of the index, none its own
+                neighbor.
             sample: number of queries that are drawn, or fewer.
             seed: seed of the draw.
         """
@@ -85,7 +85,7 @@ class Approximate(Index):
         self._items = read_items(folder, manifest, self._load_searcher)
 
     def _neighbors(self, segment, allowed, queries, k):
-        """Neighbors of the searcher in the segment that has one, exact neighbors in segments that were added since."""
+        """Neighbors of the searcher in the segment that has one, exact neighbors in later segments."""
         num_requested, num_rescored = self._effort(segment, allowed, k)
         if segment.searcher is None or (allowed is not None and num_rescored >= allowed.sum()):
             return self._exact_neighbors(segment, allowed, queries, k)
@@ -96,7 +96,7 @@ class Approximate(Index):
         return rows, values
 
     def _effort(self, segment, allowed, k):
-        """Numbers of neighbors: those that the searcher returns, and those that are scored in float32."""
+        """Numbers of neighbors: those that the searcher returns, and those to score in float32."""
         raise NotImplementedError
 
     def _approximate_neighbors(self, segment, allowed, queries, num_requested, num_rescored):

@@ -26,18 +26,18 @@ _FILE = "index.faiss"
 class Faiss(Approximate):
     """Approximate nearest neighbors with faiss, behind the interface of `Exact`; it needs no TensorFlow.
 
-    faiss proposes `rescore` candidates from compressed vectors, and these are scored in float32: the scores equal the
-    scores of `Exact`, to the last bit. The number of vectors determines the method:
+    faiss proposes `rescore` candidates from compressed vectors, and the index scores these in float32: the scores equal
+    the scores of `Exact`, to the last bit. The number of vectors determines the method:
 
-    * below 20,000 vectors `"exact"`: every vector is scored from its code;
+    * below 20,000 vectors `"exact"`: it scores every vector from its code;
     * from 20,000 `"partitioned"`: the vectors in the `leaves_to_search` nearest of `leaves` k-means cells;
-    * `"graph"` (HNSW) is chosen by name alone. It is the fastest to search and the slowest to build.
+    * `"graph"` (HNSW), by name alone. It is the fastest to search and the slowest to build.
 
-    The float32 vectors stay in the index for the last scores. In a loaded index they are mapped from disk, so that
-    memory holds the codes and the candidates that were read.
+    The float32 vectors stay in the index for the last scores. A loaded index maps them from disk: memory holds the
+    codes and the candidates.
 
-    A query always gets `k` neighbors: if the searched cells hold fewer, it is compared with every vector. A filter is
-    applied inside the search. Vectors that were added since the index was built are searched exactly until `rebuild`.
+    A query always gets `k` neighbors: if the searched cells hold fewer, it is compared with every vector. The search
+    applies a filter inside. Until `rebuild`, the search compares later vectors exactly.
 
     Example:
 
@@ -92,7 +92,7 @@ class Faiss(Approximate):
         leaves_to_search: int | None = None,
         rescore: int | None = None,
     ) -> None:
-        """Build the index of faiss again, of all vectors, also those that were added since.
+        """Build the index of faiss again, of all vectors, also of later ones.
 
         Args:
             method, codes, leaves, leaves_to_search, rescore: as in the constructor, by default for the current size.
@@ -141,7 +141,7 @@ class Faiss(Approximate):
 
 
 class FaissSearcher:
-    """A trained index of faiss as the searcher of a segment, which keeps its vectors in files of its own."""
+    """A trained index of faiss as the searcher of a segment, with its vectors in files of its own."""
 
     component = "faiss"
 

@@ -23,15 +23,15 @@ class Scann(Approximate):
 
     The number of vectors determines the method, following ScaNN's rules of thumb:
 
-    * below 20,000 vectors `"exact"`: every vector is compared in float32;
-    * below 100,000 `"quantized"`: all are scored from 4-bit codes of two dimensions each (asymmetric hashing), and the
-      best `rescore` are scored again in float32;
+    * below 20,000 vectors `"exact"`: it compares every vector in float32;
+    * below 100,000 `"quantized"`: it scores all from 4-bit codes of two dimensions each (asymmetric hashing), and the
+      best `rescore` again in float32;
     * from 100,000 `"partitioned"`: the same within the `leaves_to_search` nearest of `leaves` k-means cells.
 
     Euclidean scores equal the scores of `Exact`, to the last bit; others are ScaNN's float32 products.
 
-    A query always gets `k` neighbors: if the searched cells hold fewer, it is compared with every vector. Vectors that
-    were added since the index was built are searched exactly until `rebuild`, and so are filters that few vectors pass.
+    A query always gets `k` neighbors: if the searched cells hold fewer, it is compared with every vector. Until
+    `rebuild`, the search compares later vectors exactly, and always the vectors that a narrow filter lets pass.
 
     Example:
 
@@ -47,8 +47,8 @@ class Scann(Approximate):
         leaves_to_search: number of cells searched per query, a quarter of them by default.
         rescore: number of candidates scored in float32 at the end; 10 k + 200 by default (k + 10 with "exact"), never
             fewer than k.
-        soar: None, or a weight (1.5 in the source) with which each vector is also in a second cell, whose residual is
-            more orthogonal to the first one the larger the weight; for "partitioned" and not for "euclidean". Fewer
+        soar: None, or a weight (1.5 in the source): each vector is then also in a second cell, and a larger weight
+            makes its residual there more orthogonal to the first one; for "partitioned" and not for "euclidean". Fewer
             cells reach the same recall, and the codes take twice the memory.
 
     Source: Guo et al., Accelerating Large-Scale Inference with Anisotropic Vector Quantization, ICML 2020. Sun et
@@ -85,7 +85,7 @@ class Scann(Approximate):
         rescore: int | None = None,
         soar: float | None = None,
     ) -> None:
-        """Build ScaNN's searcher again, of all vectors, also those that were added since.
+        """Build ScaNN's searcher again, of all vectors, also of later ones.
 
         Args:
             method, leaves, leaves_to_search, rescore, soar: as in the constructor, all but `soar` by default for the

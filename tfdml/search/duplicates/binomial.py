@@ -1,4 +1,4 @@
-"""Exact bounds on a share that is estimated from independent trials, by Clopper and Pearson.
+"""Exact bounds on a share, estimated from independent trials, by Clopper and Pearson.
 
 Source: Clopper and Pearson, The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial,
 Biometrika 26, 1934.

@@ -11,7 +11,7 @@ _BLOCK = 2**22  # products at the same time in a thread
 
 
 class Cells:
-    """Vectors of a gallery, each in the cell of its nearest center; queries are compared with the nearest cells.
+    """Vectors of a gallery, each in the cell of its nearest center; queries search the nearest cells.
 
     Two similar vectors are near the same centers. Vectors and centers have length 1 (or 0), and `cell` is `(n,)` int64.
     """

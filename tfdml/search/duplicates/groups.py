@@ -13,9 +13,9 @@ from tfdml.search.scores import Gallery
 def near_duplicates(vectors: npt.ArrayLike, similarity: float) -> np.ndarray:
     """Groups of near-duplicates: the connected components of all pairs of at least this cosine similarity.
 
-    Two members of a group need not be similar themselves: each is connected to the other by a chain of similar pairs.
-    All pairs are compared, as `Exact` does, so groups do not depend on memory or threads. Time grows with n^2 dim / 2;
-    there is no matrix of all pairs.
+    Two members of a group need not be similar themselves: a chain of similar pairs connects them. It compares all
+    pairs, as `Exact` does, so groups do not depend on memory or threads. Time grows with n^2 dim / 2; there is no
+    matrix of all pairs.
 
     See also: `similar_pairs` for the pairs, also of two sets, or approximately; `tfdml.cleaning` for images.
 

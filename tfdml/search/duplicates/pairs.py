@@ -1,4 +1,4 @@
-"""All similar pairs of a set: exactly, or from approximate candidates that are verified exactly."""
+"""All similar pairs of a set: exactly, or from approximate candidates after an exact check."""
 
 import itertools
 import math
@@ -19,7 +19,7 @@ _SIDE = 2048  # queries, and vectors, of a block of products
 
 
 class PairRecall(NamedTuple):
-    """Recall of a join, measured on random rows whose pairs were also searched exactly; see `similar_pairs`."""
+    """Recall of a join, measured on random rows by an exact search of their pairs; see `similar_pairs`."""
 
     rows: int
     complete: int
@@ -52,11 +52,11 @@ def similar_pairs(
     """All pairs of at least this cosine similarity, within a set or between two sets.
 
     The exact join compares all pairs; its time grows with n^2 dim / 2. The approximate one compares each query with the
-    vectors around its nearest centers, of sqrt(n) centers of k-means; its time grows with n^1.5 dim. The similarity of
-    each pair is computed exactly in both, so the approximate join returns no wrong pair; it misses pairs.
+    vectors around its nearest centers, of sqrt(n) centers of k-means; its time grows with n^1.5 dim. Both compute the
+    similarity of each pair exactly, so the approximate join returns no wrong pair; it misses pairs.
 
-    For it, two random samples of rows are joined exactly. The first gives the number of centers per query with which a
-    share `recall` of its rows have all their pairs found; on the second, the recall is measured.
+    For it, the function joins two random samples of rows exactly. The first gives the number of centers per query that
+    find all pairs of a share `recall` of its rows; the second measures the recall.
 
     Example:
 
@@ -70,17 +70,17 @@ def similar_pairs(
     Args:
         vectors: `(n, dim)` floats, finite: the queries.
         similarity: least cosine similarity, in (-1, 1].
-        gallery: `(m, dim)` floats, finite, the vectors that they are compared with; None for the queries themselves,
-            where no row is compared with itself and each pair is returned once.
-        approximate: whether to compare near cells only; a set of up to 2 `sample` rows is joined exactly.
+        gallery: `(m, dim)` floats, finite, the vectors to compare them with; None for the queries themselves, without
+            pairs of a row with itself, each pair once.
+        approximate: whether to compare near cells only; of a set of up to 2 `sample` rows, an exact join.
         recall: share of the rows whose pairs an approximate join should find, in (0, 1].
         sample: number of rows in each of the two samples.
-        max_pairs: number of pairs above which the join is given up.
+        max_pairs: largest number of pairs of a join.
         seed: of the centers and the samples.
 
     Returns:
-        A record: `rows`, `(m, 2)` int64, sorted: the row of a query and a row of the gallery, the smaller one first
-        where a set is joined with itself; `similarity`, `(m,)` float32; and `recall`, None for an exact join, of an
+        A record: `rows`, `(m, 2)` int64, sorted: the row of a query and a row of the gallery, the smaller one first in
+        a join of a set with itself; `similarity`, `(m,)` float32; and `recall`, None for an exact join, of an
         approximate one a record of `rows`, the number of random rows that have a similar row, `complete`, the number of
         these whose pairs were all found, and `lower`: with 95% confidence, at least this share of all rows that have a
         similar row have all their pairs (Clopper-Pearson). No pairs of an empty set.
@@ -126,7 +126,7 @@ def pair_groups(rows: npt.ArrayLike, num_rows: int) -> np.ndarray:
 
 
 class Join:
-    """Queries and a gallery that are joined at a similarity; each pair of a set with itself is `(smaller, larger)`."""
+    """Queries and a gallery to join at a similarity; each pair of a set with itself is `(smaller, larger)`."""
 
     def __init__(self, queries: np.ndarray, gallery: npt.ArrayLike | None, least: np.float32, max_pairs: int):
         self.is_self = gallery is None
@@ -141,7 +141,7 @@ class Join:
         return [pairs[:, 0], pairs[:, 1]] if self.is_self else [pairs[:, 0]]
 
     def exactly(self, queries=None):
-        """All pairs, or those of some queries: `(m, 2)` rows and `(m,)` similarities."""
+        """All pairs, or the pairs of some queries: `(m, 2)` rows and `(m,)` similarities."""
         is_half = self.is_self and queries is None
         numbers = np.arange(len(self.scores)) if queries is None else queries
         columns = np.arange(len(self.gallery))
@@ -218,7 +218,7 @@ def _approximate(join, recall, sample, seed):
 
 
 def _num_probes(join, cells, sample, recall):
-    """The number of cells for which a share `recall` of the sampled rows in pairs have all their pairs."""
+    """The number of cells that find all pairs of a share `recall` of the sampled rows in pairs."""
     pairs = join.exactly(sample)[0]
     ranks = cells.ranks(join.scores.queries[pairs[:, 0]], pairs[:, 1])
     if join.is_self:

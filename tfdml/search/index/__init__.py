@@ -1,1 +1,1 @@
-"""Indexes: items in segments that are added, updated, removed, saved and loaded."""
+"""Indexes: items in segments: add, update, remove, save and load."""

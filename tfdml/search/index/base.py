@@ -38,14 +38,14 @@ _ENTRY_BYTES = 96  # of a vector that is read to find items
 
 
 class Index:
-    """An index: vectors, their ids and metadata, which change, and a search.
+    """An index: vectors with their ids and metadata, changes of these, and a search.
 
     A change first checks its arguments: an error leaves the index as it was. One thread may change an index while
     others search: each search sees it before or after the change.
 
     Attributes:
-        fingerprint: fingerprint of the model of the vectors; None if it is not stated. It may be set, for an index that
-            was saved without one.
+        fingerprint: fingerprint of the model of the vectors; None if unknown. You may set it for an index that was
+            saved without one.
     """
 
     kind: ClassVar[str]
@@ -80,7 +80,7 @@ class Index:
 
     @property
     def vectors(self) -> np.ndarray:
-        """`(n, dim)` float32 in the order of `ids`: normalized for cosine, else as they were passed.
+        """`(n, dim)` float32 in the order of `ids`: normalized for cosine, else unchanged.
 
         A copy or a view: do not write into it.
         """
@@ -97,7 +97,7 @@ class Index:
             index.metadata.take(index.rows(neighbors[0]))
 
         Args:
-            ids: ids of the index, of any shape, which the result, int64, has too.
+            ids: ids of the index, of any shape; the result, int64, has the same.
         """
         return self._items.rows(ids)
 
@@ -113,7 +113,7 @@ class Index:
         return self._items.numbers(items)
 
     def count(self, where: Filter | None = None, items: str | None = None) -> int:
-        """The number of items of the vectors that pass a filter, which is the largest `k`; see `search`."""
+        """The number of items of the vectors that pass a filter, the largest `k`; see `search`."""
         if items is None:
             return len(self) if where is None else int(self.mask(where).sum())
         return int(np.count_nonzero(self._counts(where, items)))
@@ -129,7 +129,7 @@ class Index:
     ) -> None:
         """Add vectors at the end.
 
-        The time depends on the number of vectors that are added, not on the size of the index.
+        The time depends on the number of added vectors, not on the size of the index.
 
         Args:
             vectors: `(m, dim)` floats, finite.
@@ -193,8 +193,8 @@ class Index:
         Args:
             queries: `(q, dim)` floats, finite; `q` may be 0.
             k: number of neighbors, 1 to `len(self)`, or to the number of vectors that pass `where`, or of their items.
-            where: the vectors that may be returned: `(n,)` booleans in the order of `ids`, an expression of metadata
-                columns, `pyarrow.compute.field("price") < 10`, or a dict of columns with a value or a list of values,
+            where: the vectors to choose from: `(n,)` booleans in the order of `ids`, an expression of metadata columns,
+                `pyarrow.compute.field("price") < 10`, or a dict of columns with a value or a list of values,
                 `{"kind": ["shoe", "bag"], "price": 10}`, which all have to hold; None for all. Rows where an expression
                 is null do not pass. The values of a dict have the type of the column, or are texts that mean them.
             items: column of the metadata with the item of each vector, such as the product of a photograph. Each item
@@ -219,9 +219,9 @@ class Index:
     def save(self, path: FilePath) -> None:
         """Write the index to a folder that `load` reads, atomically.
 
-        All vectors are written, also after a small change. A crash leaves the old or the new version. A folder that
-        holds anything other than an index is an OSError. A folder from which this index was read, and in which there is
-        now an index of another model, as after `migrate`, is a ValueError.
+        It writes all vectors, also after a small change. A crash leaves the old or the new version. A folder that holds
+        anything other than an index is an OSError. If this index was read from the folder, and an index of another
+        model is there now, as after `migrate`, it raises a ValueError.
         """
         settings = {name: getattr(self, name) for name in self.settings}
         model = {} if self.fingerprint is None else {"model": self.fingerprint}
@@ -233,7 +233,7 @@ class Index:
     def load(cls, path: FilePath, *, max_bytes: int = MAX_BYTES, model: Any = None, other_model: bool = False) -> Self:
         """Read an index that `save` wrote; it returns the same neighbors with the same scores.
 
-        Vectors are memory-mapped, after their checksum was verified.
+        It maps vectors into memory, after a check of their checksum.
 
         Args:
             path: folder of the index.
@@ -311,14 +311,14 @@ class Index:
         return np.bincount(item_numbers if where is None else item_numbers[self.mask(where)], minlength=1)
 
     def _neighbors(self, segment, allowed, queries, k):
-        """Rows of a segment `(q, k)` and their values, of which larger ones are nearer."""
+        """Rows of a segment `(q, k)` and their values; larger ones are nearer."""
         raise NotImplementedError
 
     def _gallery(self, vectors):
         return Gallery(vectors.copy() if self.metric == "dot" else vectors, self.metric)
 
     def _require_model(self, items, model, other_model):
-        """Raise a ValueError if a model is stated, and it is another one than that of the index."""
+        """Raise a ValueError if a model is stated, and the index has another one."""
         require_same_model(items, model, "the index", self.fingerprint, other_model=other_model)
 
     @property

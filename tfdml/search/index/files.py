@@ -37,8 +37,8 @@ def write_index(
 ) -> dict[str, Any]:
     """Write an index folder atomically: `index.json`, the files that `write` puts there, and their checksums.
 
-    `write` puts all files into a new folder (see `put`) and returns the content of `index.json`. An empty folder or an
-    index at `path` is replaced. If the folder holds any file that `listed` does not name, it is left unchanged and a
+    `write` puts all files into a new folder (see `put`) and returns the content of `index.json`. It replaces an empty
+    folder or an index at `path`. If the folder holds any file that `listed` does not name, it is left unchanged and a
     FileExistsError names the file. `seen_before` are versions of folders as `seen` gives them: an index that has
     replaced one of them, and is of another model than `model`, stays, and is a ValueError. Writers wait for each other.
     Returns the new version.
@@ -64,7 +64,7 @@ def _require_known(path, seen_before, model):
 
 
 def put(folder: Path, name: str, write: Callable[[Path], None]) -> str:
-    """Write a file or a folder of files into an index folder; returns its name, which has a checksum of its content."""
+    """Write a file or a folder of files into an index folder; returns its name, with a checksum of its content."""
     path = folder / name
     write(path)
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
@@ -73,7 +73,7 @@ def put(folder: Path, name: str, write: Callable[[Path], None]) -> str:
 
 
 def read_kind(folder: Path) -> str:
-    """The kind of index that `index.json` names, which is not compared with its checksum."""
+    """The kind of index that `index.json` names, without comparing its checksum."""
     if not (folder / _MANIFEST).is_file():
         raise FileNotFoundError(f"Received path={str(folder)!r}, expected a folder with {_MANIFEST} that save() wrote.")
     return _parsed(folder)["kind"]
@@ -115,7 +115,7 @@ def files_of_index(folder: Path) -> frozenset[str]:
 
 
 def _has_segments(manifest, files):
-    """Whether a manifest has one or more segments, and all their files are listed."""
+    """Whether a manifest has one or more segments, and lists all their files."""
     records = manifest.get("segments")
     if not (isinstance(records, list) and records):
         return False

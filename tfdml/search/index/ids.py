@@ -1,7 +1,7 @@
 """Ids of the items of an index: int64 or text.
 
-NumPy text holds as many characters for every id as the longest one has, 4 bytes each. So ids are limited to `LONGEST`
-characters, and ids to look up stay Python texts until their length was checked.
+NumPy text holds as many characters for every id as the longest one has, 4 bytes each. So ids have at most `LONGEST`
+characters, and ids to look up stay Python texts until a check of their length.
 """
 
 import numpy as np
@@ -81,7 +81,7 @@ def are_storable(ids: np.ndarray, width: int) -> np.ndarray:
 
 
 def shown(item_id: object) -> str:
-    """An id for an error message: short, and of characters that can be printed."""
+    """An id for an error message: short, and of printable characters."""
     text = str(item_id)
     start = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text[:_SHOWN])
     return start if len(text) <= _SHOWN else f"{start}... of {len(text):,} characters"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """The items of an index in segments; a row is the position among the items that are not removed."""
+    """The items of an index in segments; a row is the position among the remaining items."""
 
     segments: tuple[Segment, ...]
 
@@ -39,7 +39,7 @@ class Items:
 
     @property
     def vectors(self) -> np.ndarray:
-        """`(n, dim)` float32, as they are compared."""
+        """`(n, dim)` float32, ready to compare."""
         return _concatenated([segment.alive_rows(segment.gallery.vectors) for segment in self.segments])
 
     @cached_property
@@ -88,7 +88,7 @@ class Items:
         return ids.astype("U") if ids.dtype.kind == "O" else ids
 
     def _are_present(self, ids):
-        """Whether each id is in the index; texts that no array of its ids can hold are not looked up."""
+        """Whether each id is in the index; it does not look up texts that no array of its ids can hold."""
         present = are_storable(ids, max(segment.ids.width for segment in self.segments))
         present[present] = self._locate(ids[present].astype("U") if ids.dtype.kind == "O" else ids)[0] >= 0
         return present
@@ -138,7 +138,7 @@ class Items:
         return mask
 
     def allowed(self, where: Filter | None) -> list[np.ndarray | None]:
-        """Whether each vector of each segment may be returned, `(its length,)` bool; None for all."""
+        """Whether a search may return each vector of each segment, `(its length,)` bool; None for all."""
         if where is None:
             return [segment.alive for segment in self.segments]
         masks = np.split(self.mask(where), self.starts[1:-1])

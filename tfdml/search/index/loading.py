@@ -20,7 +20,7 @@ from tfdml.typing import FilePath
 def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exact | Scann | Faiss | Lance:
     """Read an index that `Exact.save`, `Scann.save`, `Faiss.save` or `Lance.save` wrote, as the class that wrote it.
 
-    Every file is compared with its checksum, and vectors are memory-mapped. The shards of
+    It compares every file with its checksum, and maps vectors into memory. The shards of
     `tfdml.distributed.build_index` are read as one index of their class, whose ids follow each other. While another
     process saves to the folder, the result is either the old or the new index. While `migrate` embeds the index again,
     the result is the index of `model`: the old one, or the one that answers queries of the new model.
@@ -36,7 +36,7 @@ def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exa
         path: folder of the index; of a `Lance`, also a URL.
         model: the model of later queries: a Keras model, a model of `tfdml.export.load`, or a
             `tfdml.models.fingerprint`; None: not stated, and not compared.
-        other_model: whether an index of another model is loaded.
+        other_model: whether to load an index of another model.
 
     Raises:
         ValueError: the index or a shard, by name, lacks files or is damaged; an index of another model.
@@ -64,20 +64,20 @@ def read_index(folder: Path) -> Exact | Scann | Faiss | Lance:
 
 
 def migration_of(path: FilePath) -> Path:
-    """The folder beside an index in which its migration has its files; `index` in it answers the new model."""
+    """The folder beside an index for the files of its migration; `index` in it answers the new model."""
     folder = Path(os.path.realpath(Path(path).expanduser()))
     return folder.with_name(f"{folder.name}.migrating")
 
 
 def versions_of(path: FilePath) -> tuple[Any, Any]:
-    """Numbers that change when an index, or the index of its migration, is replaced; of a table, with each change."""
+    """Numbers that change when an index, or the index of its migration, changes; of a table, with each change."""
     if "://" in str(path):
         return open_table(path).version, None  # only a folder is migrated
     return index_version(Path(path).expanduser()), index_version(migration_of(path) / "index")
 
 
 def index_version(path: Path) -> tuple[Any, Any]:
-    """Numbers that change when an index is replaced; of a table, with each change."""
+    """Numbers that change with a replacement of an index; of a table, with each change."""
     return version_of(path), version_of(path / VERSIONS)
 
 

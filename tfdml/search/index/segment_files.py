@@ -124,7 +124,7 @@ def read_settings(folder: Path, manifest: dict[str, Any]) -> tuple[str, int]:
 
 
 def read_fingerprint(folder: Path, manifest: dict[str, Any]) -> str | None:
-    """The fingerprint of the model of an index folder; None where it is not stated."""
+    """The fingerprint of the model of an index folder; None if unknown."""
     return checked(folder, manifest, "model", lambda model: isinstance(model, str)) if "model" in manifest else None
 
 

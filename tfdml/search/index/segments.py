@@ -21,7 +21,7 @@ _JOINED = 4  # Fewer segments are searched faster, more are joined less often.
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Items that were added together, or joined.
+    """Items of one addition, or joined.
 
     `ids` are `Ids`; a removed id may occur again in another segment. `alive` is `(n,)` bool, None if all are. With a
     `searcher`, an approximate search of the vectors, a segment keeps its rows.
@@ -35,21 +35,21 @@ class Segment:
 
     @cached_property
     def count(self) -> int:
-        """Number of vectors that are not removed."""
+        """Number of remaining vectors."""
         return len(self.ids) if self.alive is None else int(self.alive.sum())
 
     def alive_rows(self, column: Any) -> Any:
-        """The entries of an array or a table, one per vector, whose vectors are not removed."""
+        """The entries of an array or a table, one per vector, of the remaining vectors."""
         if self.alive is None or column is None:
             return column
         return column[self.alive] if isinstance(column, np.ndarray) else column.filter(self.alive)
 
     def rank(self, rows: np.ndarray) -> np.ndarray:
-        """The position of each row among those that are not removed."""
+        """The position of each row among the remaining ones."""
         return rows if self.alive is None else (np.cumsum(self.alive) - 1)[rows]
 
     def expand(self, mask: np.ndarray) -> np.ndarray:
-        """A mask of the vectors that are not removed, `(count,)`, as one of all vectors, `(n,)`."""
+        """A mask of the remaining vectors, `(count,)`, as one of all vectors, `(n,)`."""
         if self.alive is None:
             return mask
         allowed = np.zeros(len(self.alive), bool)
@@ -80,7 +80,7 @@ class Segment:
 
 
 def joined(segments: Sequence[Segment]) -> Segment:
-    """One segment of the vectors that are not removed, in the same order, without a searcher."""
+    """One segment of the remaining vectors, in the same order, without a searcher."""
     if len(segments) == 1 and segments[0].alive is None:
         return replace(segments[0], searcher=None)
     galleries = [
@@ -91,7 +91,7 @@ def joined(segments: Sequence[Segment]) -> Segment:
 
 
 def metadata_of(segments: Sequence[Segment]) -> "pyarrow.Table | None":
-    """The metadata of the vectors that are not removed, or None."""
+    """The metadata of the remaining vectors, or None."""
     if segments[0].metadata is None:
         return None
     import pyarrow
@@ -102,7 +102,7 @@ def metadata_of(segments: Sequence[Segment]) -> "pyarrow.Table | None":
 def compacted(segments: Iterable[Segment]) -> tuple[Segment, ...]:
     """Compact segments with many removed rows; merge the last four while the first is below four times the last.
 
-    So there are at most 3 log4(n) + 3 segments, and a vector is copied log4(n) times. Segments with a searcher stay.
+    So there are at most 3 log4(n) + 3 segments, and log4(n) copies of a vector. Segments with a searcher stay.
     """
     with_searcher, others = [], []
     for segment in segments:

@@ -1,4 +1,4 @@
-"""One index of shards: each is an index of its own on disk, and together they are searched as one."""
+"""One index of shards: each is an index of its own on disk, and a search covers all of them."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence

@@ -116,8 +116,8 @@ def _is_equal(one, other):
 def as_rows_of(table: "pyarrow.Table | None", metadata: "pyarrow.Table | None") -> "pyarrow.Table | None":
     """A table with the columns and types of the metadata of an index; None if it has no metadata.
 
-    A value that is another one in the type of its column is a ValueError. Types are never widened: 300 does not fit a
-    column of int8, nor 0.1 one of float32. A column that has had no value yet takes any type.
+    A value that is another one in the type of its column is a ValueError. No type widens: 300 does not fit a column of
+    int8, nor 0.1 one of float32. A column that has had no value yet takes any type.
     """
     if (table is None) != (metadata is None):
         received, expected = ("no metadata", "the columns of the index") if table is None else ("metadata", "none")
@@ -134,7 +134,7 @@ def as_rows_of(table: "pyarrow.Table | None", metadata: "pyarrow.Table | None") 
 
 
 def _filled(current, came):
-    """The current type of a column, in which null, of parts without a value, is what it is in a type that came."""
+    """The current type of a column; null, of parts without a value, takes the other type."""
     pyarrow = _pyarrow()
     types = pyarrow.types
     if types.is_null(current):
@@ -185,7 +185,7 @@ def is_expression(where: Filter) -> "TypeGuard[pyarrow.compute.Expression]":
 
 
 def mask_of(table: "pyarrow.Table", expression: "pyarrow.compute.Expression") -> np.ndarray:
-    """The rows of a table for which an expression is true, `(n,)` bool; null counts as false."""
+    """The rows of a table that an expression is true for, `(n,)` bool; null counts as false."""
     pyarrow, acero = _pyarrow(), _pyarrow(".acero")
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
     project = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["passes"]))
@@ -274,7 +274,7 @@ def _read(pyarrow, to, text):
 
 
 def _comparable(array):
-    """An array in the type in which Arrow compares its values."""
+    """An array in the type that Arrow compares."""
     pyarrow = _pyarrow()
     wider = {pyarrow.float16(): pyarrow.float32(), pyarrow.string_view(): pyarrow.large_string()}
     return array.cast(wider.get(array.type, array.type))

@@ -1,4 +1,4 @@
-"""Shards of vectors: arrays, `.npy` files and Parquet files, of which one block of rows is read at a time."""
+"""Shards of vectors: arrays, `.npy` files and Parquet files, read one block of rows at a time."""
 
 from collections.abc import Callable, Sequence
 from os import PathLike
@@ -98,7 +98,7 @@ def _blocks_of_array(array, name, size):
 
 
 def _blocks_of_npy(path, size):
-    """Blocks of a `.npy` file. Each is mapped alone, so that no earlier block stays in memory."""
+    """Blocks of a `.npy` file. Each has a map of its own, so that no earlier block stays in memory."""
     name = f"shard {str(path)!r}"
     try:
         array = map_array(path)

@@ -22,11 +22,11 @@ def expand_queries(
 
         q' = normalized(q + sum over the k nearest g of max(0, q . g)^alpha g)
 
-    q and g are normalized. `alpha=0` is average query expansion (AQE): all k items have the weight 1. With `alpha`
+    q and g are unit vectors. `alpha=0` is average query expansion (AQE): all k items have the weight 1. With `alpha`
     above 0 (alpha-QE), near items have larger weights.
 
-    No labels are used, so an item that the protocol excludes, such as one of the query's camera, may be in the mean.
-    The result of a query depends on the gallery: report it as another protocol, "with query expansion".
+    It uses no labels, so an item that the protocol excludes, such as one of the query's camera, may be in the mean. The
+    result of a query depends on the gallery: report it as another protocol, "with query expansion".
 
     Example:
 
@@ -35,12 +35,12 @@ def expand_queries(
         [[0.9487, 0.3162]]
 
     Args:
-        queries: `(q, dim)` floats. They need not be normalized.
+        queries: `(q, dim)` floats. They may have any norm.
         gallery: `(n, dim)` floats.
         k: number of items in the mean, 1 to n, or to n - 1 with `self_rows`.
         alpha: exponent of the weights, 0 or more.
-        self_rows: `(q,)` integers: the row of the gallery that is the query itself, which is not one of its neighbors;
-            -1 where it is not in the gallery. None: no query is.
+        self_rows: `(q,)` integers: the row of the gallery that is the query itself, and none of its neighbors; -1 where
+            it is not in the gallery. None: no query is.
 
     Returns:
         `(q, dim)` float32 of length 1. A query of zeros stays zero where its weights are 0.
@@ -66,8 +66,8 @@ def augment_database(gallery: npt.ArrayLike, *, k: int = 10, alpha: float = 0.0)
 
         g' = normalized(g + sum over the k nearest h != g of max(0, g . h)^alpha h)
 
-    The same as `expand_queries` of the gallery in itself. It is computed once, when an index is built, and a search of
-    the augmented items takes no more time than before. Neighbors are found among the original items.
+    The same as `expand_queries` of the gallery in itself. Compute it once, when you build an index; a search of the
+    augmented items takes no more time than before. Neighbors are found among the original items.
 
     Example:
 

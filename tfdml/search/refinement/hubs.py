@@ -24,7 +24,7 @@ def neighborhood_similarity(x: npt.ArrayLike, cohort: npt.ArrayLike, *, k: int =
         [0.8, 0.4]
 
     Args:
-        x: `(n, dim)` floats. They need not be normalized.
+        x: `(n, dim)` floats. They may have any norm.
         cohort: `(m, dim)` floats: vectors of the same network, of other classes, such as training images. In a search,
             the gallery for queries, and queries for the gallery, as in the paper.
         k: number of neighbors, 1 to m; 10 in the paper.

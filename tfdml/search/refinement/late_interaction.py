@@ -33,7 +33,7 @@ def maxsim(queries: npt.ArrayLike, candidates: npt.ArrayLike) -> np.ndarray:
         ValueError: queries or candidates without vectors, of other dims, or of another number.
 
     Source: Khattab, Zaharia, ColBERT: Efficient and Effective Passage Search via Contextualized Late Interaction over
-    BERT, SIGIR 2020, equation 3, which takes the sum.
+    BERT, SIGIR 2020, equation 3, with a sum.
     """
     q, c = _as_unit_vectors(queries, "queries"), _as_unit_vectors(candidates, "candidates")
     received = f"queries of shape {np.shape(queries)}, candidates of shape {np.shape(candidates)}"

@@ -22,8 +22,8 @@ def rerank(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The first k neighbors of each query in the order of the scores of a model of pairs.
 
-    A search compares embeddings that were computed one by one. A model of pairs sees both images, which is better and
-    slower, so it scores only the first neighbors: queries x k pairs.
+    A search compares embeddings of single images. A model of pairs sees both images, which is better and slower, so it
+    scores only the first neighbors: queries x k pairs.
 
     Also called: siamese re-ranker, cross-encoder, second stage of retrieve and re-rank.
 
@@ -39,13 +39,13 @@ def rerank(
     Args:
         model: a `tfdml.models.PairModel` or another Keras model of two inputs; or a function of two batches that
             returns scores `(batch,)` or `(batch, 1)`. A large score is near.
-        queries, gallery: the inputs of the model: arrays, whose rows are taken batch by batch, so that they may be
-            memory maps; or functions of row numbers `(batch,)` that return a batch, for items that are not in memory.
+        queries, gallery: the inputs of the model: arrays, read batch by batch, so that they may be memory maps; or
+            functions of row numbers `(batch,)` that return a batch, for items that are not in memory.
         neighbors: `(queries, n)` row numbers of the gallery, nearest first, such as the ids of `Exact(...).search`. -1,
             at the end of a row, for none.
         k: number of neighbors to re-rank, 1 to n.
-        scores: `(queries, n)` or `(queries, k)` scores of the search, larger for nearer ones, to which the scores of
-            the model are added; None: the model decides alone.
+        scores: `(queries, n)` or `(queries, k)` scores of the search, larger for nearer ones, to add the scores of the
+            model to; None: the model decides alone.
         weight: factor of the scores of the model beside the scores of the search.
         batch_size: number of pairs that the model takes at a time. Memory grows with it, and with queries x n numbers.
 
@@ -95,7 +95,7 @@ def _taker(items: Any) -> Callable[[np.ndarray], Any]:
 
 
 def _scores(model, queries, gallery, rows, columns, batch_size):
-    """The scores of pairs of rows, `(pairs,)` float32, in batches of one size, for which a model is compiled once."""
+    """The scores of pairs of rows, `(pairs,)` float32, in batches of one size, to compile a model once."""
     size = min(batch_size, len(rows))
     blocks = [_block(model, queries, gallery, rows, columns, start, size) for start in range(0, len(rows), size or 1)]
     return np.concatenate([np.empty(0, np.float32), *blocks])

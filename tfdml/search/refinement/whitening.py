@@ -22,8 +22,7 @@ class Whitening:
         projection = V diag((1 - s) v + s mean(v))^(-1/2)
 
     so that cosine similarity counts each direction alike, and few directions with a large variance do not decide. `s`
-    keeps directions of small variance, which hold more noise, from being enlarged as much; s = 1 only subtracts the
-    mean.
+    enlarges directions of small variance less, because they hold more noise; s = 1 only subtracts the mean.
 
     Example:
 

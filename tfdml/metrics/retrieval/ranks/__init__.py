@@ -28,12 +28,12 @@ _SORTED_PER_STEP = 2**16  # Items sorted at the same time, about.
 
 
 def measure_ranks(measure, scores, relevance, depth, *, max_bytes, row_bytes, thread_bytes, verbose=0):
-    """Yield `(queries, measure(queries, ranks))` until every query is measured once; `measure` is called in threads.
+    """Yield `(queries, measure(queries, ranks))`, each query once; threads call `measure`.
 
     `ranks` are the `Ranks` of the relevant items among the first `depth`, `(queries,)`, and of those that share the
     best relevant score; some may be beyond `depth`. `max_bytes` bounds scores and the working memory of `measure`,
-    `row_bytes` per query and `thread_bytes` per thread. `verbose` shows a bar while queries are compared, before the
-    first result.
+    `row_bytes` per query and `thread_bytes` per thread. `verbose` shows a bar during the comparison, before the first
+    result.
     """
     method, queries = _fastest_method(scores, relevance, depth), np.arange(len(scores))
     if method is tile:
@@ -52,7 +52,7 @@ def measure_ranks(measure, scores, relevance, depth, *, max_bytes, row_bytes, th
 
 
 def map_blocks(function, queries, columns, **needs):
-    """Yield the results of `for_blocks`, in the order in which threads finish the blocks."""
+    """Yield the results of `for_blocks`, as threads finish the blocks."""
     results = SimpleQueue()
     for _ in for_blocks(lambda rows, block: results.put(function(rows, block)), queries, columns, **needs):
         yield results.get()
@@ -66,7 +66,7 @@ def _fastest_method(scores, relevance, depth):
 
 
 def _ranks_of_rows(method, scores, relevance, depth, queries, block):
-    """Yield some of the queries and their `Ranks` until all are ranked; `block` `(queries, n)` is overwritten."""
+    """Yield some of the queries and their `Ranks`, each query once; It overwrites `block` `(queries, n)`."""
     start = 0
     if method is sort:
         for rows, ranks in _sorted_ranks(scores, relevance, depth, queries, block):

@@ -8,9 +8,9 @@ _SPARSE = 32  # Scores are listed where at most one in this many reaches a bound
 def compare_tile(tile, row, low, high, is_dense, scratch):
     """Count the scores above each item's bounds, `(k,)`, and find those between them: their items and columns, `(c,)`.
 
-    In a dense row every score is compared with every item of the row. Of the other rows, only the scores that reach the
-    lowest bound are listed and compared. `row` is the row of each item in the tile, ascending; `low` and `high` descend
-    within a row. `scratch`, two arrays of at least `tile.size` booleans, is overwritten: new arrays are slower to fill.
+    A dense row compares every score with every item of the row. The other rows list and compare only the scores that
+    reach the lowest bound. `row` is the row of each item in the tile, ascending; `low` and `high` descend within a row.
+    `scratch`, two arrays of at least `tile.size` booleans, is overwritten: new arrays are slower to fill.
     """
     offsets = np.searchsorted(row, np.arange(len(tile) + 1))
     reached, column = _list_scores(tile, offsets, low, is_dense, scratch)
@@ -32,7 +32,7 @@ def _list_scores(tile, offsets, low, is_dense, scratch):
 
 
 def _compare_list(score, row, column, offsets, low, high):
-    """`compare_tile` for listed scores, each of which is compared with all items of its row."""
+    """`compare_tile` for listed scores, each against all items of its row."""
     num_items = (offsets[1:] - offsets[:-1])[row]
     ends = np.cumsum(num_items)
     item = np.arange(num_items.sum()) + np.repeat(offsets[row] - ends + num_items, num_items)

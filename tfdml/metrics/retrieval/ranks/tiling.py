@@ -1,7 +1,7 @@
 """Ranks by comparison of each relevant item with the approximate scores of the whole gallery, tile by tile.
 
-A tile holds the approximate scores of some queries with some items. The scores of relevant items are left out, and each
-relevant item is compared with the others. An approximate score decides, unless it lies between the bounds `low` and
+A tile holds the approximate scores of some queries with some items. It leaves out the scores of relevant items, and
+compares each relevant item with the others. An approximate score decides, unless it lies between the bounds `low` and
 `high` around the score of the relevant item; then the two are compared by their exact scores.
 
 In leave-one-out, scores are symmetric. A tile then serves its rows and its columns, and half of the product is enough.

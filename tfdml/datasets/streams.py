@@ -1,7 +1,7 @@
 """Examples of a batch from arrays in memory, files, or sources with random access.
 
-Arrays are gathered. Everything else is loaded by a small dataset per batch: all rows in parallel, then, if any row
-fails, row by row, to replace the row or to name it in an error. Batches without failures have no overhead.
+It gathers arrays, and loads everything else by a small dataset per batch: all rows in parallel, then, if any row fails,
+row by row, to replace the row or to name it in an error. Batches without failures have no overhead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BATCHES_AHEAD = 2  # of a set that is read in order
 
 
 def on_host(data: Any) -> Any:
-    """Arrays as tensors in main memory, which graphs refer to without a copy; nesting follows `tf.data`."""
+    """Arrays as tensors in main memory; graphs refer to them without a copy; nesting follows `tf.data`."""
     with tf.device("CPU:0"):
         return tf.data.Dataset.from_tensors(data).get_single_element()
 
@@ -39,7 +39,7 @@ def is_source(data: Any) -> bool:
 
 
 def arrays(data: Any, length: int) -> Any:
-    """`data` as tensors `(length, ...)`, which `gather` takes; memory maps as `OnDisk`."""
+    """`data` as tensors `(length, ...)` for `gather`; memory maps as `OnDisk`."""
     if is_on_disk(data):
         _require_rows(data.shape, length)
         return OnDisk(data)
@@ -145,7 +145,7 @@ def loaded(
     """Examples that are read and loaded, in whole batches and in order: a dataset of `(examples, labels)`.
 
     `rows` has row numbers `(batch,)`; with `augment` also int64 seeds `(batch, 2)`. `prefetch` streams take turns, and
-    each loads its next batch as soon as its last one is taken, so at most `prefetch` batches are loaded ahead.
+    each loads its next batch once its last one is gone, so at most `prefetch` batches are ahead.
     """
     batch = _loader(data, load, augment, labels, on_error).batch
 
@@ -210,7 +210,7 @@ class _Loader:
 
     `keys` are tensors from `arrays`, or () where there is a source. `records` takes rows `(n,)` and returns a dataset
     of their records, each in a tuple of one, because a record may itself be a tuple. `load` takes one record and its
-    seed, if the batch has seeds. `on_error` is "error", "skip", or a function that is called with each replaced row.
+    seed, if the batch has seeds. `on_error` is "error", "skip", or a function of each replaced row.
     """
 
     labels: tf.Tensor
@@ -336,9 +336,9 @@ def _shapes(example):
 
 
 class _Source:
-    """Records of a source, which have the structure of its first record, and its shapes if `fixed`, else its axes.
+    """Records of a source, with the structure of its first record, and its shapes if `fixed`, else its axes.
 
-    A lock is held while the source is read: batches are loaded at the same time, and few sources are thread-safe.
+    A lock is held while the source is read: several batches load at the same time, and few sources are thread-safe.
     """
 
     def __init__(self, source, *, fixed):

@@ -64,7 +64,7 @@ class PixelModel:
 
     @property
     def outputs(self) -> list[str]:
-        """Names of the outputs, in the order in which TensorFlow flattens them."""
+        """Names of the outputs, in the order of TensorFlow."""
         return sorted(self.function.get_concrete_function().structured_outputs)
 
 
@@ -113,10 +113,10 @@ def _of_boxes(function, preprocessing):
 def runtime_folder(
     path: FilePath, pixels: PixelModel, facts: dict[str, Any], packages: Sequence[str]
 ) -> Iterator[Path]:
-    """Yield a folder for the files of a runtime, which replaces `path` when the block ends without an error.
+    """Yield a folder for the files of a runtime; it replaces `path` when the block ends without an error.
 
-    The descriptions of `pixels`, and `runtime.json` of `facts` and of the versions of `packages`, are written beside
-    them.
+    Beside them, it writes the descriptions of `pixels`, and `runtime.json` of `facts` and of the versions of
+    `packages`.
     """
     path = as_writable_path(path)
     require_replaceable(path, _listed_files)

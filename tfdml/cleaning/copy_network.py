@@ -8,7 +8,7 @@ from tfdml.networks.efficientnet_lite import efficientnet_lite
 def copy_network(size: int = 96) -> keras.Model:
     """EfficientNet-Lite0 up to its eleventh block, averaged in the four quarters of the image, in one vector.
 
-    The quarters keep the layout, by which a copy differs from another picture of the same things.
+    The quarters keep the layout: a copy differs by it from another picture of the same things.
 
     Example:
 
