@@ -63,7 +63,7 @@ NAMES = {
         miners.SemiHardNegatives addons.NpairsLoss addons.NpairsMultilabelLoss
     """,
     "a feature that its own page shows": """
-        analysis.label_noise analysis.plot_pair_histogram callbacks.EmbeddingMetrics callbacks.PairDiagnostics
+        analysis.label_noise analysis.plot_pair_histogram callbacks.PairDiagnostics
         datasets.compose datasets.huggingface datasets.public.lfw_pairs evaluation.class_folds
         export.ScannSearch export.next_version export.write_serving_config metrics.nearest_class_mean miners.compose
         networks.unfreeze search.hardest_triplets search.upgrade

@@ -39,12 +39,12 @@ def _set_direction(callback, before):
     writers = [each for each in before if name and hasattr(each, "writes") and each.writes(name)]
     if not writers or getattr(callback, "mode", "max") != "auto" or name == "val_loss":
         return
-    title = type(callback).__name__
-    if not writers[-1].direction:
+    title, direction = type(callback).__name__, writers[-1].direction(name)
+    if direction is None:
         raise ValueError(
             f"Received {title}(monitor={name!r}) without a mode, expected mode='max' if larger is better, or 'min'."
         )
-    callback.mode = writers[-1].direction
+    callback.mode = direction
 
 
 def _is_known(callback):

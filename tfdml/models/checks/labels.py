@@ -19,7 +19,7 @@ import numpy as np
 from tfdml._core.backends import looked_at
 from tfdml._core.checks import how_to_number, require
 from tfdml.layers.base import unchanged
-from tfdml.models.checks.fits import require_order
+from tfdml.models.checks.fit_arguments import require_order
 from tfdml.models.checks.outputs import as_array, compares_ids, labels_of, losses_of, terms
 from tfdml.models.checks.pixels import expects_other_pixels, require_pixels
 from tfdml.pairs import (
