@@ -295,7 +295,7 @@ def test_ranks_that_are_not_given_fit_the_set_and_given_ones_are_checked():
 
 def spread(embeddings, labels):
     """A number that a test can compute again."""
-    return {"spread": embeddings[labels == 0].std()}
+    return {"spread": embeddings[labels == labels[0]].std()}
 
 
 @pytest.mark.backends
@@ -337,7 +337,7 @@ def test_two_sets_in_one_fit_lose_nothing():
         for name in set(expected) - {"queries", "skipped"}:
             assert history[prefix + name][-1] == pytest.approx(expected[name])
             assert len(history[prefix + name]) == 3
-    assert history["train_spread"][-1] == pytest.approx(x[:5].std())
+        assert history[f"{prefix}spread"][-1] == pytest.approx(x[rows][:5].std())
 
 
 @pytest.mark.filterwarnings("ignore:The loss of epoch . is not finite")
@@ -359,7 +359,7 @@ def test_for_a_collapsed_model_a_function_gets_random_embeddings(weights):
     [
         (0.5, "expected a dict of numbers"),
         ({"curve": [1.0, 2.0]}, "expected a dict of numbers"),
-        ({"nmi": 1.0, "map@r": 0.5}, r"metrics that return \['map@r'\], which the evaluation logs itself"),
+        ({"nmi": 1.0, "map@r": 0.5}, r"metrics that return \['map@r'\], names of the evaluation itself"),
     ],
 )
 def test_a_function_that_returns_something_else_is_an_error(result, message):

@@ -14,7 +14,7 @@ from tfdml.typing import Examples
 
 
 class Callback(keras.callbacks.Callback):
-    """A Keras callback whose copies, which tuners make for each trial, share the data that it holds."""
+    """A Keras callback whose copies share its data. Tuners make a copy for each trial."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Callback":
         return copy.copy(self)

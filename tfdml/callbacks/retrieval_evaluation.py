@@ -74,8 +74,7 @@ class RetrievalEvaluation(Scheduled):
             `keras.Model(model.input, model.output["embedding"])` of a model with several outputs.
         k: ranks of `recall@k`, as in `tfdml.metrics.retrieval`.
         metrics: function of the embeddings `(examples, dim)` and the labels `(examples,)` of `data` that returns a dict
-            of numbers, which are logged beside the others. Text in it is not logged. For a monitor of one of them, pass
-            its `mode`.
+            of numbers. The logs have them beside the others, without text. A callback that monitors one needs `mode`.
         index: "exact" or None; or "scann" or a function `(vectors, metric=...)` that returns an index, for approximate
             neighbors; then `val_search_recall@k` is the fraction of the exact neighbors that were found.
         sample: number of queries, drawn once at random among those with a relevant item; None for all. Each is
@@ -147,7 +146,7 @@ class RetrievalEvaluation(Scheduled):
         return queries, None if self.gallery is None else self._embed_gallery(gallery_model)
 
     def _models_of(self, model):
-        """The networks of queries and of the gallery, which take texts where there are texts."""
+        """The networks of queries and of the gallery; a ValueError for texts where a network takes numbers."""
         networks = query_and_gallery_models(model, has_gallery=self.gallery is not None)
         for network, data in zip(networks, (self.data, self.gallery), strict=True):
             inputs = getattr(network, "inputs", None) or []
@@ -173,8 +172,8 @@ class RetrievalEvaluation(Scheduled):
         if problem is None:
             values = self._logged(self._measured(queries, gallery))
         else:
-            own = "" if self.metrics is None else " Those of metrics= belong to random embeddings."
-            warnings.warn(f"After epoch {epoch + 1} {problem} All {self.prefix}* metrics are 0.{own}", stacklevel=2)
+            random = "" if self.metrics is None else " Those of metrics= belong to random embeddings."
+            warnings.warn(f"After epoch {epoch + 1} {problem} All {self.prefix}* metrics are 0.{random}", stacklevel=2)
             values = self._zeros(queries, gallery)
             embeddings = np.random.default_rng(0).standard_normal(embeddings.shape, np.float32)
         return values | self._own_numbers(embeddings, queries.labels)
@@ -185,7 +184,7 @@ class RetrievalEvaluation(Scheduled):
         is_flat = isinstance(numbers, Mapping) and all(np.isscalar(value) for value in numbers.values())
         require(is_flat, f"metrics that return {numbers!r}", "a dict of numbers")
         taken = [name for name in numbers if self.direction(self.prefix + name.replace("@", self.at_sign))]
-        require(not taken, f"metrics that return {taken}, which the evaluation logs itself", "other names")
+        require(not taken, f"metrics that return {taken}, names of the evaluation itself", "other names")
         return {name: float(value) for name, value in numbers.items() if not isinstance(value, str)}
 
     def _zeros(self, queries, gallery):

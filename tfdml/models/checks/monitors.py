@@ -8,7 +8,7 @@ import keras
 def require_monitors(arguments: dict[str, Any]) -> None:
     """Raise a ValueError for a monitor `val_...` that is certainly not in the logs when its callback looks for it.
 
-    A callback of Keras with `mode="auto"` gets the mode of a metric of tfdml, which Keras does not know.
+    A callback of Keras with `mode="auto"` gets the mode of a metric of tfdml: Keras does not know it.
     """
     callbacks = arguments.get("callbacks")
     listed = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
