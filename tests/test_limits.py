@@ -26,7 +26,7 @@ LIMITS = {
         SubCenterArcFaceLoss.scale SupConLoss.temperature TupletMarginLoss.scale Variance.rho
     """,
     "whole, 1 or more": """
-        ClassCenters.dim ClassTree.levels EasyPositives.k EmbeddingMetrics.batch_size EmbeddingMetrics.every
+        ClassCenters.dim ClassTree.levels EasyPositives.k
         EpisodeSampler.queries EpisodeSampler.shots GroupSampler.classes_per_batch GroupSampler.examples_per_class
         HardClassSampler.classes_per_batch HardClassSampler.examples_per_class
         HierarchicalSampler.classes_per_super_class HierarchicalSampler.examples_per_class
@@ -78,14 +78,14 @@ LIMITS = {
         SemiHard.margin SemiHardNegatives.margin SemiHardNegatives.max_distance SigmoidLoss.scale
     """,
     "whole, 0.0 or more": "Boundaries.examples ClusteringLoss.refinements Memory.warm_up",
-    "any number": "LearnedNumber.initial TripletViolations.margin ValidTriplets.margin",
+    "any number": "LearnedScalar.initial TripletViolations.margin ValidTriplets.margin",
     "above 0 and below 1": "ManifoldLoss.alpha PairSampler.positive_fraction",
     "above 0 and below 90": "Angular.angle_degrees AngularLoss.angle_degrees",
     "whole, 1.0 or more, or None": "KL.num_samples PositionDependentMetric.units Proxies.num_sampled_classes",
-    "any number, or None": "ExportBest.best GroupedKL.pseudo_loss LearnedNumber.minimum SigmoidLoss.bias",
+    "any number, or None": "ExportBest.best GroupedKL.pseudo_loss LearnedScalar.minimum SigmoidLoss.bias",
     "above 0 and at most 1, or None": "HardestNegativesOfBatch.fraction MinedPairs.target",
     "whole, 1 or more, or None": "HardClassSampler.candidates Mahalanobis.rank RetrievalEvaluation.sample",
-    "above 0 and below 1, or None": "EmbeddingMetrics.max_time_fraction RetrievalEvaluation.max_time_fraction",
+    "above 0 and below 1, or None": "RetrievalEvaluation.max_time_fraction",
     "above 0 and at most 2": """
         DistanceWeighted.max_distance DistanceWeightedNegatives.max_distance RankedListLoss.boundary
     """,
@@ -149,11 +149,10 @@ GIVEN = {  # arguments that a class needs, or that leave the whole range of its 
     "TwoSetSampler": {"classes_per_batch": 2},
     "UniformSampler": {"batch_size": 4},
     "ClassTree": {"class_ids": [0, 1]},
-    "LearnedNumber": {"initial": 1e3},
+    "LearnedScalar": {"initial": 1e3},
     "Memory": {"size": 4},
     "Proxies": {"classes": 1000},
     "Regressors": {"dims": (2, 2)},
-    "EmbeddingMetrics": {"data": PART, "function": lambda x, data: {}},
     "ExportBest": {"path": "build/best"},
     "PairDiagnostics": {"data": X, "labels": LABELS, "path": "build/logs"},
     "RefreshCenters": {"data": X, "labels": LABELS, "centers": samplers.ClassCenters(LABELS, dim=6)},
@@ -161,7 +160,7 @@ GIVEN = {  # arguments that a class needs, or that leave the whole range of its 
     "RetrievalEvaluation": {"data": PART},
 }
 WORDS = {"distance", "metric", "mode", "normalize", "short_classes", "variant", "weighting"}
-WITHOUT_NUMBERS = {"FixedReferences", "ListSampler", "PairLoss", "Sampler", "Scheduled", "TrainingCheckpoint"}
+WITHOUT_NUMBERS = {"FixedReferences", "ListSampler", "PairLoss", "Sampler", "ScheduledOption", "TrainingCheckpoint"}
 
 
 def makers():

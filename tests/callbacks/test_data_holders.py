@@ -3,7 +3,6 @@
 import collections
 import copy
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -12,10 +11,6 @@ from tfdml import callbacks, samplers
 from tfdml.datasets import LabeledSet
 
 DATASET = tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(8)
-
-
-def embedding_mean(embeddings, data):
-    return {"mean": float(np.mean(embeddings))}
 
 
 def with_gallery(data, folder):
@@ -30,7 +25,6 @@ def refreshed_pairs(data, folder):
 HOLDERS = {  # functions of a labeled set and a folder
     "RetrievalEvaluation": lambda data, folder: callbacks.RetrievalEvaluation(data, k=1),
     "RetrievalEvaluation in a gallery": with_gallery,
-    "EmbeddingMetrics": lambda data, folder: callbacks.EmbeddingMetrics(data, embedding_mean),
     "PairDiagnostics": lambda data, folder: callbacks.PairDiagnostics(data, path=folder / "logs"),
     "RefreshCenters": lambda data, folder: callbacks.RefreshCenters(data, centers=samplers.ClassCenters(LABELS, dim=4)),
     "RefreshMinedPairs": refreshed_pairs,

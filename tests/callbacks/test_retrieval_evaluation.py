@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.callbacks.small import LABELS, NAMES, X, fit, make
+from tests.callbacks.small import LABELS, NAMES, PART, X, fit, make
 from tfdml import callbacks, losses, metrics, models, search
 from tfdml.datasets import LabeledSet
 
@@ -214,6 +214,7 @@ ENDLESS = tf.data.Dataset.from_tensors((X, LABELS)).repeat()
         (lambda: callbacks.RetrievalEvaluation(ENDLESS), "expected a finite one"),
         (lambda: callbacks.RetrievalEvaluation((X, LABELS), index="annoy"), "index='annoy', expected 'exact'"),
         (lambda: callbacks.RetrievalEvaluation((X, LABELS), k=0), "k=0"),
+        (lambda: callbacks.RetrievalEvaluation(PART, metrics="recall"), "metrics='recall', expected a function"),
         (lambda: callbacks.RetrievalEvaluation((X[::5], LABELS[::5])), "12 queries of which none has a relevant item"),
         (
             lambda: callbacks.RetrievalEvaluation((X[:30], LABELS[:30]), gallery=(X[30:], LABELS[30:])),
@@ -249,3 +250,118 @@ def test_an_empty_dataset_is_an_error():
     empty = tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(7).filter(lambda x, y: False)
     with pytest.raises(ValueError, match="set without examples"):
         callbacks.RetrievalEvaluation(empty).evaluate(make())
+
+
+@pytest.mark.parametrize("index", ["exact", pytest.param("scann", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("with_gallery", [False, True])
+def test_sampled_queries_are_searched_in_the_whole_set_and_counted(index, with_gallery):
+    model = make()
+    x = model.predict(X, verbose=0)
+    gallery = (X[::-1], LABELS[::-1]) if with_gallery else None
+    evaluation = callbacks.RetrievalEvaluation((X, LABELS), k=(1, 4), sample=20, index=index, gallery=gallery)
+    rows = np.sort(np.random.default_rng(0).choice(60, 20, replace=False))
+    options = {"gallery": x[::-1], "gallery_labels": LABELS[::-1]} if with_gallery else {}
+    every_query = metrics.retrieval(x, LABELS, k=(1, 4), per_query=True, **options)
+    found = evaluation.evaluate(model)
+    assert (found["queries"], found["skipped"]) == (20, 0)
+    for name in ("recall@1", "recall@4", "r_precision", "map@r"):
+        assert found[name] == pytest.approx(every_query[name][rows].mean())
+    history = fit(model, evaluation, epochs=2)
+    assert (history["val_queries"], history["val_skipped"]) == ([20, 20], [0, 0])
+
+
+def test_a_sample_is_drawn_among_queries_with_a_match():
+    labels = np.where(np.arange(60) < 2, 0, np.arange(60))  # two of one class, 58 of others
+    found = callbacks.RetrievalEvaluation((X, labels), sample=1).evaluate(make())
+    assert (found["queries"], found["skipped"]) == (1, 0)
+
+
+def test_a_sample_larger_than_the_set_is_the_set():
+    model = make()
+    whole, sampled = (callbacks.RetrievalEvaluation((X, LABELS), sample=n).evaluate(model) for n in (None, 60))
+    assert sampled == whole
+
+
+def test_ranks_that_are_not_given_fit_the_set_and_given_ones_are_checked():
+    few = PART.take(slice(6))  # five of one class, one of another
+    found = callbacks.RetrievalEvaluation(few).evaluate(make())
+    assert [name for name in found if name.startswith("recall")] == ["recall@1", "recall@2", "recall@4"]
+    assert (found["queries"], found["skipped"]) == (5, 1)
+    with pytest.raises(ValueError, match="k=8 and 5 candidates per query, expected ranks up to that number"):
+        callbacks.RetrievalEvaluation(few, k=(1, 8))
+    with pytest.raises(ValueError, match="k=8 and 6 candidates"):
+        callbacks.RetrievalEvaluation(PART, gallery=few, k=8)
+
+
+def spread(embeddings, labels):
+    """A number that a test can compute again."""
+    return {"spread": embeddings[labels == labels[0]].std()}
+
+
+@pytest.mark.backends
+@pytest.mark.parametrize("data", [PART, (X, LABELS), tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(7)])
+def test_numbers_of_a_function_stand_beside_those_of_the_search(data):
+    model, evaluation = make(), callbacks.RetrievalEvaluation(data, k=1, metrics=spread)
+    history = fit(model, evaluation)
+    assert history["val_spread"][-1] == pytest.approx(model.predict(X, verbose=0)[:5].std())
+    assert history["val_spread"][0] != history["val_spread"][1]
+    assert evaluation.evaluate(model)["spread"] == history["val_spread"][-1]
+    assert {f"val_{name}" for name in {*KEYS, "spread"} - {"queries", "skipped", "recall@4"}} < set(history)
+
+
+def test_a_function_gets_all_queries_and_no_gallery_and_its_texts_are_not_logged():
+    def clusters(embeddings, labels):
+        np.testing.assert_array_equal(labels, LABELS[QUERY])
+        return metrics.clustering(embeddings, labels) | {"dim": embeddings.shape[1]}
+
+    model = make()
+    history = fit(model, callbacks.RetrievalEvaluation(**HALVES, sample=5, metrics=clusters), epochs=1)
+    expected = metrics.clustering(model.predict(X[QUERY], verbose=0), LABELS[QUERY])
+    assert history["val_nmi"] == [pytest.approx(expected["nmi"])]
+    assert history["val_dim"] == [4.0]
+    assert "val_algorithm" not in history
+
+
+def test_two_sets_in_one_fit_lose_nothing():
+    train, test = PART.take(slice(40)), PART.take(slice(40, None))
+    model = make()
+    options = {"k": (1, 4), "metrics": spread}
+    history = fit(
+        model,
+        callbacks.RetrievalEvaluation(train, prefix="train_", every=2, **options),
+        callbacks.RetrievalEvaluation(test, **options),
+    )
+    x = model.predict(X, verbose=0)
+    for prefix, rows in [("train_", slice(40)), ("val_", slice(40, None))]:
+        expected = metrics.retrieval(x[rows], LABELS[rows], k=(1, 4))
+        for name in set(expected) - {"queries", "skipped"}:
+            assert history[prefix + name][-1] == pytest.approx(expected[name])
+            assert len(history[prefix + name]) == 3
+        assert history[f"{prefix}spread"][-1] == pytest.approx(x[rows][:5].std())
+
+
+@pytest.mark.filterwarnings("ignore:The loss of epoch . is not finite")
+@pytest.mark.parametrize("weights", [0.0, np.nan])
+def test_for_a_collapsed_model_a_function_gets_random_embeddings(weights):
+    model = make()
+    model.optimizer.learning_rate = 0.0
+    model.set_weights([np.full_like(weight, weights) for weight in model.get_weights()])
+    evaluation = callbacks.RetrievalEvaluation(PART, metrics=lambda x, labels: {"mean": x.mean(), "std": x.std()})
+    with pytest.warns(UserWarning, match=r"After epoch 1 .* Those of metrics= belong to random embeddings."):
+        history = fit(model, evaluation, epochs=1)
+    assert abs(history["val_mean"][0]) < 0.2
+    assert history["val_std"][0] == pytest.approx(1.0, abs=0.2)
+    assert history["val_map@r"] == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (0.5, "expected a dict of numbers"),
+        ({"curve": [1.0, 2.0]}, "expected a dict of numbers"),
+        ({"nmi": 1.0, "map@r": 0.5}, r"metrics that return \['map@r'\], names of the evaluation itself"),
+    ],
+)
+def test_a_function_that_returns_something_else_is_an_error(result, message):
+    with pytest.raises(ValueError, match=message):
+        callbacks.RetrievalEvaluation(PART, metrics=lambda *_: result, at_sign="_at_").evaluate(make())

@@ -14,16 +14,15 @@ NAMES = ("recall_at_1", "recall_at_2", "precision_at_1", "map_at_r", "r_precisio
 KEYS = {f"val_{name}" for name in NAMES}
 
 
-def history_of_a_run(*after, at_sign="_at_", epochs=1):
-    evaluation = callbacks.RetrievalEvaluation((X, LABELS), k=(1, 2), every=5, at_sign=at_sign)
+def history_of_a_run(*after, at_sign="_at_", epochs=1, **options):
+    evaluation = callbacks.RetrievalEvaluation((X, LABELS), k=(1, 2), every=5, at_sign=at_sign, **options)
     return fit(make(), evaluation, *after, epochs=epochs)
 
 
 def test_names_without_the_at_sign_reach_the_history_and_later_callbacks():
-    metrics = callbacks.EmbeddingMetrics(X, lambda *_: {"a@1": 1.0, "b": 2.0}, at_sign=" at ")
     stopping = keras.callbacks.EarlyStopping(monitor="val_map_at_r", mode="max")
-    history = history_of_a_run(metrics, stopping)
-    assert set(history) == {*KEYS, "val_a at 1", "val_b", "loss"}
+    history = history_of_a_run(stopping, metrics=lambda *_: {"a@1": 1.0, "b": 2.0})
+    assert set(history) == {*KEYS, "val_a_at_1", "val_b", "loss"}
     assert stopping.best == history["val_map_at_r"][0]
 
 

@@ -31,7 +31,7 @@ LOSSES = {
         losses.MarginLoss(boundary=layers.Boundaries(class_ids=LABELS)), uncertainty=SETS.TopK(10)
     ),
     "proxies": lambda: losses.ProxyAnchorLoss(classes=4),
-    "proxies and a schedule": lambda: losses.ArcFaceLoss(classes=4, margin=layers.Scheduled(GROWING), scale=8.0),
+    "proxies and a schedule": lambda: losses.ArcFaceLoss(classes=4, margin=layers.ScheduledOption(GROWING), scale=8.0),
     "proxies of prefixes": lambda: losses.MatryoshkaLoss(losses.CosFaceLoss(classes=4), dims=(2, 3)),
     "proxies of a part": lambda: losses.WeightedSumLoss(
         [losses.TripletLoss(miner=miners.HardestNegatives()), losses.CosFaceLoss(classes=4)], weights=[1.0, 0.1]
@@ -97,7 +97,7 @@ def test_fit_changes_the_layers_of_a_loss_and_a_file_trains_on_as_the_model(name
 LAYERS = {
     layers.Boundaries: {"initial": 0.9, "class_ids": [3, 5], "examples": 7},
     layers.ClassTree: {"class_ids": [3, 5], "levels": 4},
-    layers.LearnedNumber: {"initial": 0.07, "log": True, "minimum": 0.01},
+    layers.LearnedScalar: {"initial": 0.07, "log": True, "minimum": 0.01},
     layers.Mahalanobis: {"rank": 2, "normalize_trace": True, "seed": 4},
     layers.Memory: {"size": 8, "warm_up": 3},
     layers.PositionDependentMetric: {"units": 6, "seed": 1},

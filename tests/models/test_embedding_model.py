@@ -55,7 +55,7 @@ def test_compiling_again_lets_the_old_loss_go(batch):
 
 def remembering():
     """A loss that learns, remembers, counts steps and draws."""
-    margin = layers.Scheduled(keras.optimizers.schedules.PolynomialDecay(0.0, 4, 0.5))
+    margin = layers.ScheduledOption(keras.optimizers.schedules.PolynomialDecay(0.0, 4, 0.5))
     return losses.WeightedSumLoss(
         [
             losses.CosFaceLoss(classes=4, margin=margin),
@@ -113,7 +113,7 @@ def test_a_layer_that_cannot_be_copied_is_refused_in_a_second_model():
     def half(step):  # not registered with Keras
         return 0.5 + 0.0 * keras.ops.cast(step, "float32")
 
-    margin = layers.Scheduled(half)
+    margin = layers.ScheduledOption(half)
     loss = losses.CosFaceLoss(classes=4, margin=margin)
     make(loss, **QUICK)
     with pytest.raises(ValueError, match=r"another model is compiled with, and its layer scheduled.* cannot be copied"):

@@ -51,12 +51,12 @@ def test_a_monitor_that_nobody_writes_in_time_is_an_error_before_the_first_step(
 
 
 def test_right_programs_train(model, tmp_path):
-    def clusters(embeddings, data):
+    def clusters(embeddings, labels):
         return {"nmi": 1.0}
 
     right = [
         [evaluation(), EarlyStopping("val_recall@2", mode="max"), EarlyStopping("loss")],
-        [callbacks.EmbeddingMetrics(X, clusters), EarlyStopping("val_nmi", mode="max")],
+        [evaluation(metrics=clusters), EarlyStopping("val_nmi", mode="max")],
         [evaluation(), Own(), EarlyStopping("val_own", mode="max")],
         [Checkpoint(tmp_path / "a.keras"), evaluation(at_sign="_at_"), EarlyStopping("val_map_at_r", mode="max")],
         evaluation(),
@@ -69,11 +69,11 @@ def test_right_programs_train(model, tmp_path):
 
 
 def test_the_mode_of_a_monitor_is_that_of_its_metric_or_an_error_before_the_first_step(model):
+    own = evaluation(metrics=lambda embeddings, labels: {"nmi": 1.0})
     for stop in (EarlyStopping("val_map@r"), keras.callbacks.ReduceLROnPlateau("val_recall@1")):
-        model.fit(X, LABELS, epochs=2, verbose=0, callbacks=[evaluation(), stop])
+        model.fit(X, LABELS, epochs=2, verbose=0, callbacks=[own, stop])
         assert stop.mode == "max"
     steps = model.steps
-    own = callbacks.EmbeddingMetrics(X, lambda embeddings, data: {"nmi": 1.0})
     with pytest.raises(ValueError, match=r"EarlyStopping\(monitor='val_nmi'\) without a mode"):
         model.fit(X, LABELS, verbose=0, callbacks=[own, EarlyStopping("val_nmi")])
     assert model.steps == steps

@@ -89,15 +89,15 @@ def whole_story(strategy, folder):
     with strategy.scope():
         model = build(learned_and_mined())
     begin, file = state(model), folder / "state.keras"
-    evaluation = callbacks.RetrievalEvaluation((TEST, TEST_LABELS), k=1, batch_size=10)
-    rows = callbacks.EmbeddingMetrics(TEST, lambda x, _: {"rows": len(x), "sum": x.sum()}, batch_size=10)
-    watch = [evaluation, rows, callbacks.ExportBest(folder / "export"), callbacks.TrainingCheckpoint(file)]
+    options = {"k": 1, "batch_size": 10, "metrics": lambda x, _: {"rows": len(x), "sum": x.sum()}}
+    evaluation = callbacks.RetrievalEvaluation((TEST, TEST_LABELS), **options)
+    watch = [evaluation, callbacks.ExportBest(folder / "export"), callbacks.TrainingCheckpoint(file)]
     fit(model, epochs=1, callbacks=watch)
     with strategy.scope():
         resumed = keras.saving.load_model(file)
     first = model.steps
     fit(resumed, start=resumed.steps, initial_epoch=1, epochs=2)
-    seen = fit(model, start=first, initial_epoch=1, epochs=2, callbacks=[evaluation, rows]).history
+    seen = fit(model, start=first, initial_epoch=1, epochs=2, callbacks=[evaluation]).history
     models.write_embeddings(model, TEST, folder / "embeddings", batch_size=10)
     x = model.predict(TEST, batch_size=23, verbose=0)
     served = tf.saved_model.load(str(folder / "export")).signatures["serving_default"]

@@ -21,7 +21,6 @@ from tfdml import cli, export, models, search, serving
 from tfdml.cli import inputs
 from tfdml.cli.commands import name_of_run
 from tfdml.datasets import LabeledSet, Preprocessing
-from tfdml.serving.run import listen
 from tfdml.visualize import write_thumbnails
 
 OPEN_MODEL = inputs.open_model
@@ -244,16 +243,6 @@ def test_settings_of_another_program_are_no_training_run(tmp_path):
     (tmp_path / "settings.toml").write_text('[tool]\nformat = "tfdml.training/1"\n')
     assert not inputs.is_training_run(str(tmp_path))
     assert not inputs.is_training_run(str(tmp_path / "gone"))
-
-
-def test_a_port_in_use_is_found_before_the_model_is_loaded(serve):
-    with listen(port=0) as listening:
-        port = listening.getsockname()[1]
-        code, printed, errors, made = serve(f"folder --port {port}")
-    assert (code, printed, made) == (2, "", {})
-    assert errors.startswith("tfdml: error: --host 127.0.0.1 --port")
-    assert errors.count("\n") == 1
-    assert "expected a free port, or 0 for any" in errors
 
 
 @pytest.mark.parametrize("option", ["--port 65536", "--port -1", "--max-bytes 0", "--seconds 0", "--processes 0"])

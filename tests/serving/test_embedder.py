@@ -10,8 +10,8 @@ from PIL import Image
 
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.serving import Limits
-from tfdml.serving.bodies import Boxed
 from tfdml.serving.embedder import Embedder, heat_pictures
+from tfdml.serving.queries import FileQuery
 
 VIEW = Preprocessing(size=(4, 3), max_pixels=9_000)
 IMAGE = np.random.default_rng(0).integers(0, 256, (30, 20, 3), np.uint8)
@@ -33,7 +33,8 @@ class Means:
 
 def embedded(embedder, images):
     """The results of files and pixels in one batch, or the reasons of files that have none."""
-    read = [(image, "") if isinstance(image, np.ndarray) else embedder.read(image) for image in images]
+    files = [FileQuery(image) if isinstance(image, bytes) else image for image in images]
+    read = [(each, "") if isinstance(each, np.ndarray) else embedder.read(each) for each in files]
     results = iter(embedder([pixels for pixels, problem in read if not problem]))
     return [problem or next(results) for _, problem in read]
 
@@ -64,14 +65,6 @@ def test_files_and_pixels_are_embedded_in_one_batch_and_bad_files_have_reasons(e
         assert reason in found[place]
 
 
-def test_a_jpeg_of_many_scans_is_refused_before_it_is_decoded(embedder):
-    jpeg = encoded(IMAGE, "jpeg", progressive=True)  # of ten scans
-    scan, end = jpeg.rfind(b"\xff\xda"), jpeg.rfind(b"\xff\xd9")
-    good, bad = embedded(embedder, [jpeg, jpeg[:end] + 30 * jpeg[scan:end] + jpeg[end:]])
-    assert good["embedding"].shape == (3,)
-    assert bad.startswith("40 scans, expected at most 32.")
-
-
 @pytest.mark.parametrize("view", [VIEW, Preprocessing(size=8, resize=(9, 10), fit="crop", boxes=True, margin=0.15)])
 def test_a_box_of_a_query_has_the_pixels_of_a_set_with_this_box_to_the_bit(view, tmp_path):
     rng, path = np.random.default_rng(1), tmp_path / "photo.png"
@@ -82,10 +75,10 @@ def test_a_box_of_a_query_has_the_pixels_of_a_set_with_this_box_to_the_bit(view,
     )
     read = Embedder(Means(), view, Limits()).read
     content = path.read_bytes()
-    pixels, problems = zip(*(read(Boxed(content, tuple(box))) for box in boxes), strict=True)
+    pixels, problems = zip(*(read(FileQuery(content, tuple(box))) for box in boxes), strict=True)
     assert set(problems) == {""}
     np.testing.assert_array_equal(pixels, data.examples())
-    np.testing.assert_array_equal(read(content)[0], read(Boxed(content, (0, 0, 20, 30)))[0])
+    np.testing.assert_array_equal(read(FileQuery(content))[0], read(FileQuery(content, (0, 0, 20, 30)))[0])
 
 
 def boxed(view):
@@ -106,7 +99,7 @@ def boxed(view):
 )
 def test_a_bad_box_has_a_reason_and_touches_no_other_image(embedder, box):
     whole = encoded(IMAGE)
-    good, bad, same = embedded(embedder, [whole, Boxed(whole, box), Boxed(whole, (0, 0, 20.9, 30))])
+    good, bad, same = embedded(embedder, [whole, FileQuery(whole, box), FileQuery(whole, (0, 0, 20.9, 30))])
     np.testing.assert_array_equal(good["embedding"], same["embedding"])
     assert bad.startswith(f"the box ({box[0]:g}, ")
     assert "of an image of 20 x 30 pixels, expected left < right and upper < lower inside the image, in pixels" in bad
@@ -174,8 +167,8 @@ def test_shares_above_the_mean_of_an_image_are_red_and_those_below_it_blue():
 )
 def test_the_window_of_an_image_leaves_its_bars_out(fit, side, expected):
     embedder = Embedder(Means(), Preprocessing(size=10, fit=fit, fill=7), Limits())
-    image = encoded(np.full((*side, 3), 7, np.uint8))  # of the color of the bars
-    pixels, _ = embedder.read(image)
-    assert pixels[embedder.window(image)].shape[:2] == expected
-    boxed = Boxed(encoded(IMAGE), (2, 3, 12, 8))
+    file = FileQuery(encoded(np.full((*side, 3), 7, np.uint8)))  # of the color of the bars
+    pixels, _ = embedder.read(file)
+    assert pixels[embedder.window(file)].shape[:2] == expected
+    boxed = FileQuery(encoded(IMAGE), (2, 3, 12, 8))
     assert embedder.read(boxed)[0][embedder.window(boxed)].shape[:2] == ((5, 10) if fit == "pad" else (10, 10))

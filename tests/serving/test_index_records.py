@@ -9,8 +9,9 @@ import pytest
 
 from tfdml import search
 from tfdml._core.checksums import state_of
-from tfdml.serving.index_records import IndexRecords, Query
+from tfdml.serving.index_records import IndexRecords, VectorSearch
 from tfdml.serving.limits import RefusedError
+from tfdml.serving.queries import FileQuery
 from tfdml.visualize import Thumbnails, write_thumbnails
 
 VECTORS = np.random.default_rng(0).normal(size=(12, 3)).astype("float32")
@@ -41,7 +42,7 @@ def found_rows(results):
 
 
 def query(vector=0, k=3, where=None, excluded_row=-1):
-    return Query(vector=VECTORS[vector], k=k, where=json.dumps(where or {}), excluded_row=excluded_row)
+    return VectorSearch(vector=VECTORS[vector], k=k, where=json.dumps(where or {}), excluded_row=excluded_row)
 
 
 def test_queries_of_several_filters_and_numbers_of_neighbors_are_answered_together(records):
@@ -50,6 +51,11 @@ def test_queries_of_several_filters_and_numbers_of_neighbors_are_answered_togeth
     expected = [by_hand(VECTORS[0], 3, list(range(12))), by_hand(VECTORS[1], 5, bees), [2]]
     expected += [by_hand(VECTORS[3], 2, [row for row in range(12) if LABELS[row]])]
     assert found_rows(records(queries)) == expected
+
+
+def test_a_filter_of_null_and_one_that_nothing_passes(records):
+    assert found_rows(records([query(k=9, where={"label": None})])) == [by_hand(VECTORS[0], 9, [2, 5, 8, 11])]
+    assert records([query(where={"price": 99})]) == [[]]
 
 
 def test_an_excluded_item_is_replaced_by_the_next_one(records):
@@ -73,14 +79,6 @@ def test_each_item_of_several_vectors_is_answered_once_and_a_query_does_not_find
     assert found_rows(records([query(4, 2, {"product": [0, 3]})])) == [
         [row for row in expected if products[row] in (0, 3)]
     ]
-
-
-def test_filters_take_values_of_other_columns_and_text_that_means_them(records):
-    for value in (7, "7", [7]):
-        assert found_rows(records([query(where={"price": value})])) == [[7]]
-    assert found_rows(records([query(where={"price": [1, 2, 3], "label": "bee"})])) == [[1]]
-    assert found_rows(records([query(k=9, where={"label": None})])) == [by_hand(VECTORS[0], 9, [2, 5, 8, 11])]
-    assert records([query(where={"price": 99})]) == [[]]
 
 
 @pytest.mark.parametrize(
@@ -216,12 +214,12 @@ def test_an_item_has_the_picture_of_its_own_file_alone(tmp_path):
         with pytest.raises(RefusedError, match=r"gone or another one, expected its file\.$"):
             records.path(row)
         with pytest.raises(RefusedError, match="an item without its file"):
-            records.file(("row", row))
-    assert records.file(("id", 0)) == b"a there"
+            records.file(row)
+    assert records.file(0) == FileQuery(b"a there")
     assert records.description["filters"] == {}
     assert all("_" not in column for item in records.random_items(4) for column in item["metadata"])
     with pytest.raises(RefusedError, match="where with '_root', expected columns of the index"):
-        raise records([Query(vector=np.eye(4)[0], k=1, where=json.dumps({"_root": str(tmp_path)}))])[0]
+        raise records([VectorSearch(vector=np.eye(4)[0], k=1, where=json.dumps({"_root": str(tmp_path)}))])[0]
     (tmp_path / "photos").rename(tmp_path / "moved")
     for root in (tmp_path / "moved", tmp_path):
         assert IndexRecords(index, root=root).has_file(0) == (root != tmp_path)

@@ -14,7 +14,7 @@ from tests.serving.browser import tab
 from tfdml import search, serving
 from tfdml.datasets import Preprocessing
 from tfdml.serving import server
-from tfdml.serving.signatures import signatures_of
+from tfdml.serving.embedder import signatures_of
 from tfdml.visualize import Thumbnails, write_thumbnails
 
 SIDE = 8
@@ -30,8 +30,8 @@ class Levels:
     def __init__(self, model, preprocessing, limits):
         pass
 
-    def read(self, image):
-        return image, ""
+    def read(self, file):
+        return file.content, ""
 
     def __call__(self, images, signature):
         found = map(self.one, images)

@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 from aiohttp.test_utils import TestClient, TestServer
 
-from tests.serving.test_server import PREDICT, SEARCH, answer, served
+from tests.serving.quick import PREDICT, SEARCH, answer
+from tests.serving.test_server import served
 from tfdml import export, models, search, serving
 
 pytestmark = pytest.mark.slow

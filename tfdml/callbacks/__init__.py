@@ -1,6 +1,5 @@
 """Keras callbacks: measure and show embeddings during training, export the best model, resume interrupted runs."""
 
-from tfdml.callbacks.embedding_metrics import EmbeddingMetrics
 from tfdml.callbacks.export_best import ExportBest
 from tfdml.callbacks.pair_diagnostics import PairDiagnostics
 from tfdml.callbacks.refresh import RefreshCenters, RefreshMinedPairs
@@ -8,7 +7,6 @@ from tfdml.callbacks.retrieval_evaluation import RetrievalEvaluation
 from tfdml.callbacks.training_checkpoint import TrainingCheckpoint
 
 __all__ = [
-    "EmbeddingMetrics",
     "ExportBest",
     "PairDiagnostics",
     "RefreshCenters",

@@ -14,7 +14,7 @@ from tfdml.typing import Examples
 
 
 class Callback(keras.callbacks.Callback):
-    """A Keras callback whose copies, which tuners make for each trial, share the data that it holds."""
+    """A Keras callback whose copies share its data. Tuners make a copy for each trial."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Callback":
         return copy.copy(self)
@@ -30,8 +30,6 @@ def one_label_per_example(data: Examples, labels: npt.ArrayLike | None) -> np.nd
 class Scheduled(Callback):
     """Write the numbers of `_values_after(epoch)` into the logs, as often as `every` and `max_time_fraction` allow."""
 
-    direction: str | None = None  # "max" or "min" for all numbers; None for numbers of a user's function
-
     def __init__(self, *, every: int, max_time_fraction: float | None, prefix: str, at_sign: str) -> None:
         super().__init__()
         require_whole("every", every, 1)
@@ -44,10 +42,6 @@ class Scheduled(Callback):
         )
         require(isinstance(at_sign, str), f"at_sign={at_sign!r}", "text in place of the @ of names, such as '_at_'")
         self.every, self.max_time_fraction, self.prefix, self.at_sign = every, max_time_fraction, prefix, at_sign
-
-    def writes(self, name: str) -> bool:
-        """Whether this name may be in the logs after an evaluation; here, any name with the prefix."""
-        return name.startswith(self.prefix)
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Begin to measure time."""

@@ -34,7 +34,7 @@ class ExportBest(keras.callbacks.Callback):
 
     See also: `TrainingCheckpoint` to resume a run.
 
-    Example: images of 1 x 2 pixels; the values of two epochs, which `RetrievalEvaluation` writes in `fit`.
+    Example: images of 1 x 2 pixels, and the values of two epochs. In `fit`, `RetrievalEvaluation` writes them.
 
         >>> inputs = keras.Input((1, 2, 1))
         >>> model = tfdml.models.EmbeddingModel(inputs, keras.layers.Dense(2)(keras.layers.Flatten()(inputs)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -46,10 +46,13 @@ class RetrievalEvaluation(Scheduled):
     With `max_time_fraction`, an evaluation between the first and the last epoch is skipped if another one of the
     previous duration would exceed it. `val_time_fraction` in every epoch's logs is the fraction that they took so far.
 
-    Several evaluations, such as of the training and the validation set, work in one `fit` with different prefixes. If
-    embeddings are not finite or all equal, a warning names likely causes, and all values are 0, the minimum.
+    `metrics` adds the numbers of your own function of the same embeddings, such as `tfdml.metrics.clustering`.
 
-    See also: `EmbeddingMetrics` for other metrics, `tfdml.evaluate` for a report of one model.
+    Several evaluations, such as of the training and the validation set, work in one `fit` with different prefixes. If
+    embeddings are not finite or all equal, a warning names likely causes, all values are 0, the minimum, and `metrics`
+    gets random embeddings, so that its values are at chance level.
+
+    See also: `tfdml.evaluate` for a report of one model.
 
     Example: each row's nearest neighbor has its class, but for the last one's.
 
@@ -58,10 +61,10 @@ class RetrievalEvaluation(Scheduled):
         >>> model.compile(keras.optimizers.SGD(0.001), loss=tfdml.losses.ContrastiveLoss())
         >>> x = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9], [0.8, 0.2]])
         >>> labels = np.array([0, 0, 1, 1, 1])
-        >>> evaluation = tfdml.callbacks.RetrievalEvaluation((x, labels), k=1)
+        >>> evaluation = tfdml.callbacks.RetrievalEvaluation((x, labels), k=1, metrics=tfdml.metrics.clustering)
         >>> run = model.fit(x, labels, epochs=2, verbose=0, callbacks=[evaluation])
-        >>> run.history["val_recall@1"]
-        [0.8, 0.8]
+        >>> run.history["val_recall@1"], [round(value, 2) for value in run.history["val_nmi"]]
+        ([0.8, 0.8], [0.43, 0.43])
 
     Args:
         data: a labeled set, a pair `(x, labels)` of arrays, or a finite `tf.data.Dataset` of batches `(x, labels)`; x
@@ -70,6 +73,8 @@ class RetrievalEvaluation(Scheduled):
         model: the network to evaluate, if it is not the model in training but has its layers, such as
             `keras.Model(model.input, model.output["embedding"])` of a model with several outputs.
         k: ranks of `recall@k`, as in `tfdml.metrics.retrieval`.
+        metrics: function of the embeddings `(examples, dim)` and the labels `(examples,)` of `data` that returns a dict
+            of numbers. The logs have them beside the others, without text. A callback that monitors one needs `mode`.
         index: "exact" or None; or "scann" or a function `(vectors, metric=...)` that returns an index, for approximate
             neighbors; then `val_search_recall@k` is the fraction of the exact neighbors that were found.
         sample: number of queries, drawn once at random among those with a relevant item; None for all. Each is
@@ -84,8 +89,6 @@ class RetrievalEvaluation(Scheduled):
             item; other class names in the gallery; a model of several outputs, or of two towers without `gallery`.
     """
 
-    direction = "max"
-
     def __init__(
         self,
         data: Data | tuple[npt.ArrayLike, Labels] | tf.data.Dataset,
@@ -93,6 +96,7 @@ class RetrievalEvaluation(Scheduled):
         gallery: Data | tuple[npt.ArrayLike, Labels] | tf.data.Dataset | None = None,
         model: keras.Model | None = None,
         k: Rank | Sequence[Rank] | None = None,
+        metrics: Callable[[np.ndarray, np.ndarray], Mapping[str, Any]] | None = None,
         index: IndexBuilder = "exact",
         sample: int | None = None,
         every: int = 1,
@@ -104,11 +108,13 @@ class RetrievalEvaluation(Scheduled):
         super().__init__(every=every, max_time_fraction=max_time_fraction, prefix=prefix, at_sign=at_sign)
         self.k = None if k is None else listed_ranks(k)
         require_whole("sample", 1 if sample is None else sample, 1)
+        expected = "a function of embeddings and labels, or None"
+        require(metrics is None or callable(metrics), f"metrics={metrics!r}", expected)
         require_same_class_names(data, gallery)
         self.data = _as_data(data)
         self.gallery = None if gallery is None else _as_data(gallery)
         _require_candidates(self.data, self.gallery, self.k or [1])
-        self.network, self.index, self.sample = model, index_builder(index), sample
+        self.network, self.index, self.sample, self.metrics = model, index_builder(index), sample, metrics
         self._embed_queries, self._embed_gallery = (embedder(x, batch_size) for x in (self.data, self.gallery))
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
@@ -117,18 +123,21 @@ class RetrievalEvaluation(Scheduled):
         self._models_of(self.network or self.model)
 
     def evaluate(self, model: keras.Model) -> dict[str, float]:
-        """Metrics of a model without the prefix: the dict of `tfdml.metrics.retrieval`."""
-        return self._measured(*self._embedded(model))
+        """Metrics of a model without the prefix: the dict of `tfdml.metrics.retrieval`, and those of `metrics`."""
+        queries, gallery = self._embedded(model)
+        return self._measured(queries, gallery) | self._own_numbers(queries.embeddings, queries.labels)
 
     def writes(self, name: str) -> bool:
-        """Whether this name is a metric of the evaluation, with the prefix."""
+        """Whether this name may be in the logs after an evaluation; with `metrics`, any name with the prefix."""
+        return name.startswith(self.prefix) and (self.metrics is not None or self.direction(name) == "max")
+
+    def direction(self, name: str) -> str | None:
+        """The mode of a monitor of this name: "max" for the metrics of a search, None for those of `metrics`."""
         ks = default_ranks(8) if self.k is None else self.k
         names = {*(f"recall@{k}" for k in ks), *_NAMES}
         metric_name = name.removeprefix(self.prefix)
-        is_metric = metric_name in {metric.replace("@", self.at_sign) for metric in names} or metric_name.startswith(
-            "search_recall"
-        )
-        return name.startswith(self.prefix) and is_metric
+        is_of_search = metric_name in {metric.replace("@", self.at_sign) for metric in names}
+        return "max" if is_of_search or metric_name.startswith("search_recall") else None
 
     def _embedded(self, model):
         """Queries and gallery as `Embedded`; the gallery is None for queries that are searched among themselves."""
@@ -137,7 +146,7 @@ class RetrievalEvaluation(Scheduled):
         return queries, None if self.gallery is None else self._embed_gallery(gallery_model)
 
     def _models_of(self, model):
-        """The networks of queries and of the gallery, which take texts where there are texts."""
+        """The networks of queries and of the gallery; a ValueError for texts where a network takes numbers."""
         networks = query_and_gallery_models(model, has_gallery=self.gallery is not None)
         for network, data in zip(networks, (self.data, self.gallery), strict=True):
             inputs = getattr(network, "inputs", None) or []
@@ -156,12 +165,29 @@ class RetrievalEvaluation(Scheduled):
         return default_ranks(_num_candidates(queries, gallery)) if self.k is None else self.k
 
     def _values_after(self, epoch):
-        """Metrics of the model in training; all 0, with a warning, if its embeddings cannot be ranked."""
+        """Metrics of the model in training; those of a search are 0, with a warning, if embeddings cannot be ranked."""
         queries, gallery = self._embedded(self.network or self.model)
         problem = embedding_problem(queries.embeddings) or (gallery and embedding_problem(gallery.embeddings))
+        embeddings = queries.embeddings
         if problem is None:
-            return self._logged(self._measured(queries, gallery))
-        warnings.warn(f"After epoch {epoch + 1} {problem} All {self.prefix}* metrics are 0.", stacklevel=2)
+            values = self._logged(self._measured(queries, gallery))
+        else:
+            random = "" if self.metrics is None else " Those of metrics= belong to random embeddings."
+            warnings.warn(f"After epoch {epoch + 1} {problem} All {self.prefix}* metrics are 0.{random}", stacklevel=2)
+            values = self._zeros(queries, gallery)
+            embeddings = np.random.default_rng(0).standard_normal(embeddings.shape, np.float32)
+        return values | self._own_numbers(embeddings, queries.labels)
+
+    def _own_numbers(self, embeddings, labels):
+        """The numbers of `metrics`, whose names differ from those of the search."""
+        numbers = {} if self.metrics is None else self.metrics(embeddings, labels)
+        is_flat = isinstance(numbers, Mapping) and all(np.isscalar(value) for value in numbers.values())
+        require(is_flat, f"metrics that return {numbers!r}", "a dict of numbers")
+        taken = [name for name in numbers if self.direction(self.prefix + name.replace("@", self.at_sign))]
+        require(not taken, f"metrics that return {taken}, names of the evaluation itself", "other names")
+        return {name: float(value) for name, value in numbers.items() if not isinstance(value, str)}
+
+    def _zeros(self, queries, gallery):
         ks = self._ks(queries, gallery)
         last = (
             "map"

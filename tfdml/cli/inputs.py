@@ -26,8 +26,7 @@ from tfdml.embedding.files import metadata_of, read_embeddings, rewrite
 from tfdml.embedding.in_memory import embed_blocks, not_loaded
 from tfdml.export.serving_config import newest_version
 from tfdml.models import TextModel
-from tfdml.search.index.lance_items import is_lance_table
-from tfdml.search.index.loading import versions_of
+from tfdml.search.index.loading import is_index, versions_of
 from tfdml.training.settings import is_training_run, require_no_run
 from tfdml.typing import Embedder
 from tfdml.zoo.entries import MODEL, EntryRef, load_reference
@@ -219,7 +218,7 @@ def open_index(
     path: str, model: str | None = None, *, columns: bool = False
 ) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
     """An index or embeddings, and a function from an id to metadata, to which `columns` adds labels and paths."""
-    if columns or _is_index(path):
+    if columns or is_index(path):
         return (index := open_index_with_metadata(path, model)), lambda id: _metadata_of_item(index, id)
     with as_usage_error(f"INDEX={path!r}"):
         embeddings = read_embeddings(path)
@@ -285,7 +284,7 @@ def embedder_of_paths(
 def open_index_with_metadata(path: str, model: str | None = None, metric: str = "cosine") -> Index:
     """An index; labels and paths of embeddings become its metadata, and their metric is `metric`."""
     with as_usage_error(f"INDEX={path!r}"):
-        if _is_index(path):
+        if is_index(path):
             return search.load(path, model=model, other_model=True)  # compared later
         embeddings = read_embeddings(path)
         vectors, ids, table = embeddings.embeddings, embeddings.rows, metadata_of(embeddings)
@@ -294,7 +293,7 @@ def open_index_with_metadata(path: str, model: str | None = None, metric: str = 
 
 def save_index(path: str, index: Index) -> None:
     """Write an index that `open_index_with_metadata` read with the metric "dot", as what it was."""
-    if _is_index(path):
+    if is_index(path):
         return index.save(path)
     order, table = np.argsort(index.ids), cast(Any, index.metadata)
     table = table.take(order)
@@ -312,11 +311,6 @@ def save_index(path: str, index: Index) -> None:
         files={name: columns[name] for name in FILE_TYPES},
     )
     return rewrite(path, changed)
-
-
-def _is_index(path):
-    """Whether a folder or a URL holds an index, or the shards of one."""
-    return is_lance_table(path) or any((Path(path) / name).is_file() for name in ("index.json", "shards.json"))
 
 
 def _metadata_of_item(index, id):

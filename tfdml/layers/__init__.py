@@ -3,25 +3,25 @@
 from tfdml.layers.boundaries import Boundaries
 from tfdml.layers.class_tree import ClassTree
 from tfdml.layers.fixed_references import FixedReferences
-from tfdml.layers.learned_number import LearnedNumber
+from tfdml.layers.learned_scalar import LearnedScalar
 from tfdml.layers.mahalanobis import Mahalanobis
 from tfdml.layers.memory import Memory
 from tfdml.layers.position_dependent import PositionDependentMetric
 from tfdml.layers.proxies import Proxies
 from tfdml.layers.regressors import Regressors
-from tfdml.layers.scheduled import Scheduled
+from tfdml.layers.scheduled_option import ScheduledOption
 
 __all__ = [
     "Boundaries",
     "ClassTree",
     "FixedReferences",
-    "LearnedNumber",
+    "LearnedScalar",
     "Mahalanobis",
     "Memory",
     "PositionDependentMetric",
     "Proxies",
     "Regressors",
-    "Scheduled",
+    "ScheduledOption",
 ]
 
 

@@ -11,13 +11,13 @@ from tfdml._core.backends import of_all_replicas
 from tfdml._core.checks import named_rows, require, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer, unchanged
-from tfdml.models.checks.batches import BatchChecks, checked_data
-from tfdml.models.checks.fits import (
+from tfdml.models.checks.fit_arguments import (
     require_fit,
     require_losses_and_metrics,
     require_no_activity_losses,
     require_usable,
 )
+from tfdml.models.checks.labels import BatchChecks, checked_data
 from tfdml.models.checks.outputs import labels_of, losses_of, require_losses_of_outputs
 from tfdml.models.checks.pixels import require_pixels
 from tfdml.models.compile_config import with_public_optimizers, with_shared_objects
@@ -32,8 +32,8 @@ from tfdml.models.devices import (
     wait_for_all_processes,
 )
 from tfdml.models.learning_rates import exclude_from_decay, multipliers_of, scale_updates
+from tfdml.models.loss_copies import own_losses
 from tfdml.models.micro_batches import in_micro_batches
-from tfdml.models.own_losses import own_losses
 from tfdml.networks.depth import inner_layers
 from tfdml.networks.lora import adapt, freeze_around_lora, has_lora, merge_lora
 

@@ -25,7 +25,7 @@ class PairMining(EmbeddingModel):
     loss is the mean over these pairs, weighted as the miner weights them. Its gradient trains decision and branch; none
     flows through the choice. Batches come from any sampler, images and labels.
 
-    The layers belong to the model, which you use, export and save after the training.
+    The layers belong to `model`: use, export and save that one after the training.
 
     See also: `tfdml.samplers.input_pairs` for random pairs, and for models without a single branch.
 

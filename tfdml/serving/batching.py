@@ -24,7 +24,7 @@ async def in_thread(pool: Executor, function: Callable[..., Any], *arguments: An
 
 
 async def all_of(calls: Iterable[Awaitable[Any]]) -> list[Any]:
-    """The results of calls at the same time, all of which have ended; raises the first error."""
+    """Run calls at the same time and wait for all of them; the results, or the first error."""
     results = await asyncio.gather(*calls, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):

@@ -8,7 +8,6 @@ import binascii
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -21,15 +20,8 @@ Plain = str | int | float | bool | None
 Form = TypeVar("Form", bound=msgspec.Struct)
 _MAX_NAMES = 1_000  # of an object
 _MAX_REASON, _SHOWN, _SHOWN_NAMES = 200, 40, 8  # characters, characters of a name, names
+_LIST = "a list of at least one image"
 _BASE64 = re.compile(r"[A-Za-z0-9+/ \t\r\n]*+[= \t\r\n]*+")
-
-
-@dataclass(frozen=True, eq=False)
-class Boxed:
-    """The content of an image file, and the box that a client asks for, in pixels of the upright image."""
-
-    content: bytes
-    box: tuple[float, ...]
 
 
 class _Name:
@@ -42,19 +34,17 @@ def read_object(text: bytes | Raw) -> dict[str, Raw]:
 
     def add_name(_, name):
         names.append(name)
-        if len(names) > _MAX_NAMES:
-            raise RefusedError(413, f"Received an object of more than {_MAX_NAMES:,} names, expected fewer.")
+        require_request(len(names) <= _MAX_NAMES, f"an object of more than {_MAX_NAMES:,} names", "fewer", 413)
         return _Name()
 
     values = read_json(text, dict[_Name, Raw], dec_hook=add_name).values()
-    if len(set(names)) < len(names):
-        raise RefusedError(400, "Received an object with a name twice, expected each name once.")
+    require_request(len(set(names)) == len(names), "an object with a name twice", "each name once")
     return dict(zip(names, values, strict=True))
 
 
 def read_form(text: bytes | Raw, form: type[Form]) -> Form:
     """A JSON object of known names, each at most once."""
-    names, expected = list(read_object(text)), form.__struct_fields__
+    names, expected = list(read_object(text)), form.__struct_encode_fields__
     if not set(names) <= set(expected):
         raise unknown(f"an object with {listed(names)}", names, expected)
     return read_json(text, form)
@@ -85,35 +75,40 @@ def read_json(text: bytes | Raw, kind: Any, **options: Any) -> Any:
 
 def read_rows(text: Raw, most: int) -> list[Raw]:
     """The items of a JSON list, as text: one at least, and at most `most`."""
-    if kind_of(text) != "a list":
-        raise RefusedError(400, f"Received {kind_of(text)}, expected a list of at least one image.")
+    require_request(kind_of(text) == "a list", kind_of(text), _LIST)
     try:
         rows = msgspec.structs.astuple(msgspec.json.decode(text, type=_rows(most)))
     except msgspec.ValidationError as error:
         reason = f"Received more than {most} images, expected at most that many. Send several requests."
         raise RefusedError(413, reason) from error
-    if not rows[0]:
-        raise RefusedError(400, "Received no images, expected a list of at least one image.")
+    require_request(rows[0], "no images", _LIST)
     return [row for row in rows if row]
 
 
 def read_base64(text: Raw) -> bytes:
     """The content of a file in base64; line ends are skipped, and padding may lack."""
+    require_request(kind_of(text) == "a text", f"b64 that is {kind_of(text)}", "the content of a file in base64")
     try:
         return binascii.a2b_base64(memoryview(text)[1:-1], strict_mode=True)  # no copy of the text
-    except binascii.Error as error:
-        plain = read_json(text, str)
-        if not _BASE64.fullmatch(plain):
-            raise _not_base64(error) from error
-    plain += "=="
+    except binascii.Error:
+        plain = read_json(text, str) + "=="
     try:
-        return binascii.a2b_base64(plain)
+        return binascii.a2b_base64(plain, strict_mode=not _BASE64.fullmatch(plain))
     except binascii.Error as error:
-        raise _not_base64(error) from error
+        reason = f"Received b64 that is not base64 ({error}), expected the content of a file."
+        raise RefusedError(400, reason) from error
 
 
-def _not_base64(error):
-    return RefusedError(400, f"Received b64 that is not base64 ({error}), expected the content of a file.")
+def require_request(condition: Any, received: str, expected: str, status: int = 400) -> None:
+    """Refuse a request unless a condition holds."""
+    if not condition:
+        raise RefusedError(status, f"Received {received}, expected {expected}.")
+
+
+def shown(value: Raw) -> str:
+    """A value of JSON in a few words: of its data, no more than some names."""
+    kind = kind_of(value)
+    return f"an object with {listed(read_object(value))}" if kind == "an object" else kind
 
 
 def kind_of(text: Raw) -> str:

@@ -12,8 +12,9 @@ import numpy as np
 
 from tfdml._core.checksums import CHECKSUM, ROOT, SIZE
 from tfdml.datasets.readers.item_files import file_of, without_owner
-from tfdml.serving.bodies import Boxed
+from tfdml.serving.bodies import listed, require_request
 from tfdml.serving.limits import RefusedError
+from tfdml.serving.queries import FileQuery
 from tfdml.typing import FilePath
 
 SEARCH = "search"  # the signature
@@ -24,7 +25,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,19}")  # of an int64
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Query:
+class VectorSearch:
     """A search of one vector; `where` is the JSON text of the filter, and `excluded_row` no answer, -1 for none."""
 
     vector: np.ndarray
@@ -37,12 +38,10 @@ class IndexRecords:
     """Neighbors in an index of `tfdml.search`, as records for clients.
 
     The paths of files stay here: a client sees their last part as `name`, and no column whose name begins with "_".
-    `thumbnails` are JPEGs by id, of some or all vectors, and of others, which are not asked for. `items` is the column
-    of the items, as of `search`. `root` takes the place of the folder of the files. `has_files`: the file of the first
-    row is there.
-    `description` has facts for clients: number of items,
-    dim, metric, whether there are pictures and random items, and filters with the sorted values of a column of text,
-    none for other columns and for many values.
+    `thumbnails` are JPEGs by id. Vectors may lack one, and other ids are ignored. `items` is the column of the items,
+    as in `search`. `root` replaces the folder of the files. `has_files`: the file of the first row is there.
+    `description` has facts for clients: number of items, dim, metric, whether there are pictures and random items, and
+    the filters with the sorted values of text columns. Other columns and those with many values list none.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class IndexRecords:
     def __len__(self) -> int:
         return len(self._vectors)
 
-    def __call__(self, queries: list[Query]) -> list[list[dict[str, Any]] | RefusedError]:
+    def __call__(self, queries: list[VectorSearch]) -> list[list[dict[str, Any]] | RefusedError]:
         """The neighbors of each query, nearest first, k or as many as pass the filter; or why they are not searched."""
         results: list[Any] = [None] * len(queries)
         for where in dict.fromkeys(query.where for query in queries):
@@ -88,22 +87,14 @@ class IndexRecords:
     def row(self, kind: str, item: Any) -> int:
         """The row of an item that is named by its "id" or its "row"; a RefusedError if there is none."""
         row = self._row_of_id(item) if kind == "id" else item
-        if type(row) is not int or not 0 <= row < len(self):
-            raise RefusedError(404, f"Received another {kind}, expected one of the {len(self)} items of the index.")
+        is_there = type(row) is int and 0 <= row < len(self)
+        require_request(is_there, f"another {kind}", f"one of the {len(self)} items of the index", 404)
         return row
-
-    def rows(self, queries: list[bytes | Boxed | str | tuple[str, Any]]) -> list[int]:
-        """The row of each query that is an item, -1 for files and texts."""
-        return [self.row(*query) if isinstance(query, tuple) else -1 for query in queries]
 
     def random_items(self, n: int, seed: int | None = None) -> list[dict[str, Any]]:
         """Distinct items in random order, at most n, each with its `id`, `row`, `name` and `metadata` as a neighbor."""
         rows = np.random.default_rng(seed).choice(len(self), min(n, len(self)), replace=False)
         return self._described(rows)
-
-    def row_of_text(self, text: str) -> int:
-        """The row of an id as it stands in an address."""
-        return self.row("id", text)
 
     def thumbnail(self, row: int) -> bytes | None:
         """The JPEG of a row, None for a row without one, or with one of another version of its file."""
@@ -145,16 +136,12 @@ class IndexRecords:
         box = self._table[_BOX][row].as_py() if _BOX in self._columns else None
         return tuple(box) if isinstance(box, list) and len(box) == 4 else None
 
-    def file(self, query: bytes | Boxed | tuple[str, Any]) -> bytes | Boxed:
-        """The content of a query's file, or of the file behind an item, with its box if there is one."""
-        if not isinstance(query, tuple):
-            return query
-        row = self.row(*query)
+    def file(self, row: int) -> FileQuery:
+        """The content of the file behind a row, with its box if there is one."""
         try:
-            content, box = (self.path(row) or Path()).read_bytes(), self.box(row)
+            return FileQuery((self.path(row) or Path()).read_bytes(), self.box(row))
         except (OSError, RefusedError) as error:
             raise RefusedError(400, "Received an item without its file, expected its path in the index.") from error
-        return content if box is None else Boxed(content, box)
 
     def _choices(self, name):
         values = self._table[name].unique()
@@ -168,7 +155,7 @@ class IndexRecords:
         return name != _PATH and not types.is_nested(self._table[name].type)
 
     def _row_of_id(self, item):
-        """The row of an id, -1 if it is not there; a whole number may be a text, which JavaScript keeps beyond 2^53."""
+        """The row of an id, -1 if it is not there. JavaScript sends whole numbers beyond 2^53 as text."""
         if self._longest is None and isinstance(item, str) and _NUMBER.fullmatch(item):
             item = int(item)
         if not self._can_be_id(item):
@@ -220,10 +207,8 @@ class IndexRecords:
     def _mask(self, where):
         """The rows that pass a filter, `(n,)` bool; None for all."""
         unknown = sorted(set(where) - {name for name in self._columns if self._can_filter(name)})
-        if unknown:
-            names = ", ".join(repr(name[:40]) for name in unknown[:8])
-            expected = "columns of the index that are not lists or objects"
-            raise RefusedError(400, f"Received where with {names}, expected {expected}. Remove them.")
+        expected = "columns of the index that are not lists or objects. Remove them"
+        require_request(not unknown, f"where with {listed(unknown)}", expected)
         try:
             return self._index.mask(where) if where else None
         except ValueError as error:
@@ -246,9 +231,9 @@ class ModelIndex:
 
     def require_files(self, queries: list[Any], where: str) -> None:
         """Refuse a filter, items by id or row, and texts: a graph has none of them."""
-        if where != "{}" or any(isinstance(query, tuple | str) for query in queries):
-            received = "Received a filter, an id, a row or a text"
-            raise RefusedError(400, f"{received}, expected files: the index is inside the model. Use --index.")
+        expected = "files: the index is inside the model. Use --index"
+        is_plain = where == "{}" and all(query.is_image for query in queries)
+        require_request(is_plain, "a filter, an id, a row or a text", expected)
 
     def neighbors(self, outputs: dict[str, Any], k: int) -> list[dict[str, Any]]:
         """The k nearest of the outputs of an image, each with its `id`, `score`, `name` of its file, and `metadata`."""

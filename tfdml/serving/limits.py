@@ -14,7 +14,7 @@ class Limits:
 
     The model's own limits on files hold too: the smaller one counts.
 
-    Example: the body of a request may hold images as base64, which is a third longer, and 64 KiB of text.
+    Example: the body of a request has room for images as base64, a third longer, and 64 KiB of text.
 
         >>> limits = tfdml.serving.Limits(max_bytes=3 * 2**20, max_images=8)
         >>> limits.max_body >= 4 * 2**20, limits.max_neighbors

@@ -67,7 +67,7 @@ class Middleware:
         return await self._in_time(request, handler, end)
 
     async def _body(self, request, end):
-        """The body of a request, which holds no place while it is on its way."""
+        """The body of a request. It holds no place while it is on its way."""
         body, most = bytearray(), self._limits.max_body
         try:
             async with asyncio.timeout_at(end):

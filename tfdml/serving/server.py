@@ -21,13 +21,12 @@ from tfdml._core.pages import style_sheet
 from tfdml.datasets import Preprocessing
 from tfdml.serving import rest
 from tfdml.serving.batching import Batcher, Turns, all_of, in_thread
-from tfdml.serving.bodies import Boxed, listed
-from tfdml.serving.embedder import Embedder
-from tfdml.serving.index_records import SEARCH, IndexRecords, Query, model_index
+from tfdml.serving.bodies import listed, require_request
+from tfdml.serving.embedder import EMBEDDING, PIXELS, Embedder
+from tfdml.serving.index_records import SEARCH, IndexRecords, VectorSearch, model_index
 from tfdml.serving.limits import PARALLEL_FILES, Limits, RefusedError
 from tfdml.serving.middleware import BODY, HTTP_LOG, LIMITS, Middleware
 from tfdml.serving.monitoring import Monitor
-from tfdml.serving.signatures import EMBEDDING, PIXELS
 from tfdml.typing import Embedder as ImageModel
 from tfdml.typing import FilePath
 
@@ -62,7 +61,7 @@ def application(
 ) -> web.Application:
     """The server of a model, as an application of aiohttp.
 
-    See also: `run`, which serves it, and `tfdml.export.saved_model` for TensorFlow Serving.
+    See also: `run` to serve it, `tfdml.export.saved_model` for TensorFlow Serving.
 
     Example: the addresses of a model of images with an index of two vectors.
 
@@ -89,11 +88,11 @@ def application(
         limits: limits of requests; None for `Limits()`.
         batch_size: maximum number of images that the model embeds at the same time, of all requests together.
         item_column: column of `index` with the item of each vector: each item is found once, by its nearest vector.
-        other_model: whether an index that states another model, or another preprocessing, is taken.
+        other_model: accept an index that was built with another model or preprocessing.
         log: a table, `.csv`, to which each searched image adds a line for `tfdml drift`; None: none.
         texts: function from texts to their vectors in the space of the model, such as a `tfdml.models.TextModel`: the
             search in `index` takes texts, too. None: it refuses them.
-        root: folder that takes the place of the one in which the files of the index were; None: where they were.
+        root: folder that replaces the one of the index's files; None: where they were.
         similarity_map: function from two images to the shares of their places in their cosine, such as
             `functools.partial(tfdml.visualize.similarity_map, model)`, for `:explain`. None: the server refuses it.
 
@@ -122,7 +121,7 @@ def application(
     server = _Server(embedder, records, model_index(model), names, limits, batch_size, monitor, texts)
     server.threshold, server.similarity_map = getattr(model, "threshold", None), similarity_map
     middleware = Middleware(limits, monitor)
-    handling = {"logger": HTTP_LOG}  # bytes that are no HTTP, which anyone can send, are not logged
+    handling = {"logger": HTTP_LOG}  # anyone can send bytes that are no HTTP: they are not logged
     app = web.Application(middlewares=[middleware.answer, middleware.limit], handler_args=handling)
     app[LIMITS] = limits
     app.add_routes(server.routes())
@@ -237,7 +236,7 @@ class _Server:
         signatures = self._embedder.signatures
         form, name, images = await self._parsed(request, rest.read_predict, signatures, self._limits)
         signature = signatures[name]
-        results = await self._results(signature.pixels, images)
+        results = await all_of(map(self._outputs(signature.pixels), images))
         rows = [signature.marked(row) for row in results] if signature.marks else _all_good(results)
         return await self._json(rest.answer, form, rows)
 
@@ -257,34 +256,34 @@ class _Server:
         """Neighbors of the images, items and texts of a request."""
         queries, k, where = await self._parsed(request, rest.read_search, self._limits)
         records, search = self._records, self._search  # of one version of the index
-        rows = await self._in_pool("json", records.rows, queries)
-        vectors = await self._vectors(queries, [records.vector(row) for row in rows if row >= 0])
-        pairs = zip(vectors, rows, strict=True)
-        neighbors = await search([Query(vector=vector, k=k, where=where, excluded_row=row) for vector, row in pairs])
-        are_files = [isinstance(query, bytes | Boxed) for query in queries]
-        await self._count_searches([nearest for nearest, is_file in zip(neighbors, are_files, strict=True) if is_file])
+        queries = await self._in_pool("json", lambda: [query.located(records) for query in queries])
+        vectors = zip(await self._vectors(queries), queries, strict=True)
+        searches = [VectorSearch(vector=x, k=k, where=where, excluded_row=query.row) for x, query in vectors]
+        neighbors = await search(searches)
+        of_queries = zip(neighbors, queries, strict=True)
+        await self._count_searches([nearest for nearest, query in of_queries if query.is_image])
         return await self._json(rest.as_json, {"neighbors": neighbors})
 
-    async def _vectors(self, queries, item_vectors=()):
-        """The vector of each file, text and item, in the order of the queries."""
-        texts = await self._embedded_texts([query for query in queries if isinstance(query, str)])
-        positions = [position for position, query in enumerate(queries) if isinstance(query, bytes | Boxed)]
-        results = _all_good(await self._results(PIXELS, [queries[position] for position in positions]), positions)
-        images = (row[EMBEDDING] for row in results)
-        vectors = {str: iter(texts), tuple: iter(item_vectors)}
-        return [next(vectors.get(type(query), images)) for query in queries]
+    async def _vectors(self, queries):
+        """The vector of each query; a RefusedError that names all images without one."""
+        outputs = self._outputs(PIXELS)
 
-    async def _embedded_texts(self, texts):
-        if texts and self._texts is None:
-            raise RefusedError(400, "Received a text, expected images or items: the server has no text model.")
-        return await self._texts(texts) if texts else []
+        async def embedding(file):
+            found = await outputs(file)
+            return found if isinstance(found, str) else found[EMBEDDING]
+
+        return _all_good(await all_of(query.vector(embedding, self._embedded_text) for query in queries))
+
+    async def _embedded_text(self, text):
+        require_request(self._texts, "a text", "images or items: the server has no text model")
+        return (await self._texts([text]))[0]
 
     async def explain(self, request):
         """Why the images of two queries are alike: the shares of their places in their cosine."""
         if self.similarity_map is None:
             raise RefusedError(400, "The server has no Keras model. Serve a run, an entry of the zoo or a .keras file.")
         pair = await self._parsed(request, rest.read_pair, self._limits)
-        files = await self._in_pool("pictures", lambda records: list(map(records.file, pair)), self._records)
+        files = await self._in_pool("pictures", lambda records: [query.file(records) for query in pair], self._records)
         read = await all_of(map(self._files.of_request(), files))
         images = _all_good([problem or pixels for pixels, problem in read])
         try:
@@ -298,7 +297,7 @@ class _Server:
         """Neighbors of the images of a request in the index inside the model."""
         queries, k, where = await self._parsed(request, rest.read_search, self._limits, self._max_neighbors)
         self._model_index.require_files(queries, where)
-        outputs = _all_good(await self._results(SEARCH, queries))
+        outputs = _all_good(await all_of(map(self._outputs(SEARCH), queries)))
         neighbors = await self._in_pool("json", lambda: [self._model_index.neighbors(row, k) for row in outputs])
         await self._count_searches(neighbors)
         return await self._json(rest.as_json, {"neighbors": neighbors})
@@ -321,7 +320,7 @@ class _Server:
     async def thumbnail(self, request):
         """The thumbnail of an id."""
         records = self._records
-        row = await self._in_pool("json", records.row_of_text, request.match_info["id"])
+        row = await self._in_pool("json", records.row, "id", request.match_info["id"])
         thumbnail = await self._thumbnail(records, row)
         if thumbnail is None:
             raise RefusedError(404, "Received an id without a thumbnail, expected one with a thumbnail.")
@@ -330,7 +329,7 @@ class _Server:
     async def picture(self, request):
         """A small picture of an id of the index: its file with its box, else its thumbnail, or that of its file."""
         records = self._records
-        row = await self._in_pool("json", records.row_of_text, request.match_info["id"])
+        row = await self._in_pool("json", records.row, "id", request.match_info["id"])
         box, thumbnail = records.box(row), await self._thumbnail(records, row)
         if thumbnail is not None and (box is None or not await self._in_pool("pictures", records.has_file, row)):
             return _image(request, "image/jpeg", thumbnail)
@@ -360,10 +359,7 @@ class _Server:
 
     async def _parsed(self, request, read, *options):
         """`read(body, *options)` in a thread, because large bodies take a while."""
-        if request.query:
-            raise RefusedError(
-                400, f"Received parameters {listed(request.query)}, expected them in the JSON of the body."
-            )
+        require_request(not request.query, f"parameters {listed(request.query)}", "them in the JSON of the body")
         return await self._in_pool("json", read, request.pop(BODY), *options)
 
     async def _json(self, write, *content):
@@ -372,22 +368,20 @@ class _Server:
     async def _in_pool(self, use, function, *arguments):
         return await in_thread(self._pools[use], function, *arguments)
 
-    async def _results(self, signature, images):
-        """The outputs of a signature of pixels for each image, or the reason why it has none.
+    def _outputs(self, signature):
+        """Function of each file of a request: its outputs of a signature of pixels, or the reason why it has none.
 
         Files are read while the model computes the batch before, and are in a batch once they are read.
         """
         read, outputs = self._files.of_request(), self._answers[signature]
 
-        async def result(image):
-            pixels, problem = await read(image)
-            return problem or (await outputs([pixels]))[0]
+        async def of_file(file):
+            pixels, problem = await read(file)
+            result = problem or (await outputs([pixels]))[0]
+            self._monitor.images.labels("refused" if isinstance(result, str) else "embedded").inc()
+            return result
 
-        results = await all_of(map(result, images))
-        problems = sum(isinstance(result, str) for result in results)
-        self._monitor.images.labels("refused").inc(problems)
-        self._monitor.images.labels("embedded").inc(len(results) - problems)
-        return results
+        return of_file
 
     def _answer_batch(self, signature, images):
         self._began = time.monotonic()
@@ -415,10 +409,11 @@ def _page_file(name):
     return files("tfdml.serving").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def _all_good(results, positions=None):
-    """The outputs of all images, at these positions of their request; one that has none refuses the request."""
-    numbered = zip(range(len(results)) if positions is None else positions, results, strict=True)
-    problems = [f"Image {number}: Received {result}" for number, result in numbered if isinstance(result, str)]
+def _all_good(results):
+    """The results of all images; one that has none refuses the request."""
+    problems = [
+        f"Image {number}: Received {result}" for number, result in enumerate(results) if isinstance(result, str)
+    ]
     if problems:
         raise RefusedError(400, " ".join(problems))
     return results

@@ -12,7 +12,7 @@ import pytest
 
 from tests.search.test_search import METRICS, clustered
 from tfdml import search
-from tfdml.search.index import lance_items
+from tfdml.search.approximate import lance as module
 from tfdml.search.index.loading import versions_of
 
 X = clustered(2000, 16)
@@ -22,7 +22,7 @@ CELLS = {"method": "partitioned", "leaves": 40, "leaves_to_search": 30}
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("share", [None, 0.02, 0.6])
 def test_blocks_of_a_table_give_the_results_of_exact_search_to_the_last_bit(metric, share, monkeypatch):
-    monkeypatch.setattr(lance_items, "_ROWS", 300)
+    monkeypatch.setattr(module, "_ROWS", 300)
     x = np.concatenate([X[:900], X[:500]])  # with equal scores
     where = None if share is None else np.random.default_rng(0).random(len(x)) < share
     found = search.Lance(x, metric=metric).search(X[:100], 9, where=where)

@@ -12,7 +12,7 @@ import pytest
 
 from tfdml import search
 from tfdml.cli.commands import _mask
-from tfdml.serving.index_records import IndexRecords, Query
+from tfdml.serving.index_records import IndexRecords, VectorSearch
 
 X = np.random.default_rng(0).normal(size=(20, 4)).astype("float32")
 DAY, TIME = dt.date(2024, 1, 1), dt.datetime(2024, 1, 1, 10)
@@ -242,7 +242,7 @@ def test_a_dict_filters_by_the_values_of_a_column_in_python_in_the_command_and_i
         if isinstance(value, str):
             assert _mask([f"{column}={value}"], INDEX).tolist() == FIRST_AND_THIRD
         if isinstance(value, str | int | float | list):
-            ((*found,),) = answer([Query(vector=X[0], k=4, where=json.dumps(where))])
+            ((*found,),) = answer([VectorSearch(vector=X[0], k=4, where=json.dumps(where))])
             assert sorted(neighbor["row"] for neighbor in found) == [0, 2]
 
 
@@ -277,7 +277,7 @@ def test_a_value_of_another_type_is_refused_with_type_and_values(column, value):
     with pytest.raises(ValueError, match=message):
         INDEX.mask({column: value})
     if not isinstance(value, dt.date):
-        (refused,) = IndexRecords(INDEX)([Query(vector=X[0], where=json.dumps({column: value}), k=1)])
+        (refused,) = IndexRecords(INDEX)([VectorSearch(vector=X[0], where=json.dumps({column: value}), k=1)])
         assert "expected values of type" in str(refused)
 
 

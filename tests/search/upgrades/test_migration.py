@@ -3,7 +3,6 @@
 import datetime
 import json
 import shutil
-import sys
 import threading
 from decimal import Decimal
 
@@ -56,7 +55,7 @@ def assert_migrated(path, rows=range(200), metric="cosine"):
     ],
 )
 def test_a_migrated_index_is_the_index_of_the_new_vectors(kind, options, tmp_path, monkeypatch):
-    monkeypatch.setattr("tfdml.search.upgrades.migration._SECONDS_TO_LEAVE", 0)
+    monkeypatch.setattr(lance, "_SECONDS_TO_LEAVE", 0)
     saved(tmp_path / "index", kind=kind, **options)
     states = list(migrate(tmp_path / "index", new_of, model="new", batch_size=90))
     assert [(state.embedded, state.items) for state in states] == [(90, 200), (180, 200), (200, 200)]
@@ -172,24 +171,21 @@ def update(index):
 CHANGES = {add: [*range(151)], remove: [*range(3), *range(4, 150)], update: [*range(4), *range(5, 150), 4]}
 
 
-def at_the_exchange(monkeypatch, change):
+def at_the_exchange(monkeypatch, kind, change):
     """Call `change` once, after the last round has ended and before the new index replaces the old one."""
-    left = [change]
-    for module, name in ((migration, "is_lance_table"), (lance, "replaced")):
-        real = getattr(module, name)
+    left, real = [change], kind.exchange
 
-        def hooked(*arguments, real=real):
-            if len(arguments) > 1 or sys._getframe(1).f_code.co_name == "_exchange":
-                _ = left and left.pop()()
-            return real(*arguments)
+    def hooked(*arguments):
+        _ = left and left.pop()()
+        return real(*arguments)
 
-        monkeypatch.setattr(module, name, hooked)
+    monkeypatch.setattr(kind, "exchange", hooked)
 
 
 @pytest.mark.parametrize("kind", [search.Exact, search.Lance])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_right_before_the_exchange_is_kept(kind, change, tmp_path, monkeypatch):
-    monkeypatch.setattr(migration, "_SECONDS_TO_LEAVE", 0)
+    monkeypatch.setattr(lance, "_SECONDS_TO_LEAVE", 0)
     saved(tmp_path / "index", 150, kind)
     other = search.load(tmp_path / "index")
 
@@ -197,7 +193,7 @@ def test_a_change_right_before_the_exchange_is_kept(kind, change, tmp_path, monk
         change(other)
         other.save(tmp_path / "index")
 
-    at_the_exchange(monkeypatch, changed)
+    at_the_exchange(monkeypatch, kind, changed)
     list(migrate(tmp_path / "index", new_of, model="new"))
     assert_migrated(tmp_path / "index", CHANGES[change])
     with pytest.raises(ValueError, match=r"another writer has changed|has replaced the one that was read"):
@@ -247,7 +243,7 @@ def test_a_save_replaces_an_index_of_its_model_and_one_that_it_has_not_read(tmp_
 
 @pytest.mark.parametrize("kind", [search.Exact, search.Lance])
 def test_an_index_that_is_loaded_for_the_new_model_is_there_at_every_moment(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(migration, "_SECONDS_TO_LEAVE", 0)
+    monkeypatch.setattr(lance, "_SECONDS_TO_LEAVE", 0)
     saved(tmp_path / "index", kind=kind)
     states, is_over, loads = migrate(tmp_path / "index", new_of, model="new", batch_size=150), [], []
     next(states)
@@ -388,7 +384,7 @@ def test_one_vector_for_copies_of_one_item_is_right_and_for_many_batches_is_foun
 
 @pytest.mark.parametrize("kind", [search.Exact, search.Lance])
 def test_files_of_others_stay(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(migration, "_SECONDS_TO_LEAVE", 0)
+    monkeypatch.setattr(lance, "_SECONDS_TO_LEAVE", 0)
     saved(tmp_path / "index", kind=kind)
     work = tmp_path / "index.migrating"
     states = migrate(tmp_path / "index", new_of, model="new", batch_size=150)

@@ -76,7 +76,7 @@ class ArcFaceLoss(ProxyLoss):
 
     Args:
         margin: angle in radians, from 0 to pi / 2; or a function of `Pairs` that returns an angle or one for each
-            anchor, `(A,)`, such as `tfdml.layers.Scheduled`.
+            anchor, `(A,)`, such as `tfdml.layers.ScheduledOption`.
         scale: sharpness of the softmax, above 0.
         classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
 

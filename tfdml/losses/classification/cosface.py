@@ -45,7 +45,7 @@ class CosFaceLoss(ProxyLoss):
 
     Args:
         margin: difference of cosines that a positive must have over the negatives, 0 or more; or a function of `Pairs`
-            that returns a number or one for each anchor, `(A,)`, such as `tfdml.layers.Scheduled`.
+            that returns a number or one for each anchor, `(A,)`, such as `tfdml.layers.ScheduledOption`.
         scale: sharpness of the softmax, above 0.
         classes, per_class: number of classes (or their ids; None for another `pairing`), and of proxies for each.
 

@@ -6,7 +6,7 @@ from typing import TypeAlias, Unpack
 from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import serializable
-from tfdml.layers.learned_number import LearnedNumber
+from tfdml.layers.learned_scalar import LearnedScalar
 from tfdml.losses.base import PairLoss, WeightOptions
 from tfdml.losses.pairwise.nt_xent import one_positive_among_negatives
 from tfdml.losses.reductions import propagate_non_finite, require_shared_references
@@ -68,7 +68,7 @@ class CLIPLoss(PairLoss):
     Value i belongs to anchor i and to reference i, so that the mean covers both directions. Each positive of an anchor
     is alone among its negatives: a caption that occurs twice is not a negative of its images.
 
-    For `tfdml.models.TwoTowers`, such as pictures and texts. The default temperature is a `tfdml.layers.LearnedNumber`,
+    For `tfdml.models.TwoTowers`, such as pictures and texts. The default temperature is a `tfdml.layers.LearnedScalar`,
     which `EmbeddingModel` trains: 0.07 at first, and at least 0.01, as in the paper. s is the cosine similarity;
     embeddings need not be normalized. A direction without a positive or a negative gives 0.
 
@@ -85,7 +85,7 @@ class CLIPLoss(PairLoss):
     See also: `SigmoidLoss`, of independent pairs. `NTXentLoss(pairing=tfdml.pairs.two_towers)`, one direction.
 
     Args:
-        temperature: t, above 0; or a function `Pairs -> ()`, such as a `LearnedNumber`. None for a learned one.
+        temperature: t, above 0; or a function `Pairs -> ()`, such as a `LearnedScalar`. None for a learned one.
         pairing: `two_towers`, or another pairing of as many references, which all anchors share, as anchors.
 
     Source: Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021, figure 3.
@@ -99,7 +99,7 @@ class CLIPLoss(PairLoss):
         **options: Unpack[WeightOptions],
     ) -> None:
         if temperature is None:
-            temperature = LearnedNumber(0.07, log=True, minimum=0.01, name="temperature")
+            temperature = LearnedScalar(0.07, log=True, minimum=0.01, name="temperature")
         if not callable(temperature):
             require_positive(temperature=temperature)
         super().__init__(clip, temperature=temperature, pairing=pairing, **options)
@@ -130,7 +130,7 @@ class SigmoidLoss(PairLoss):
     The mean over anchors is the paper's loss. Equal labels are positive: a repeated caption is not a negative.
 
     For `tfdml.models.TwoTowers`, such as pictures and texts. The default scale and bias are
-    `tfdml.layers.LearnedNumber`, which `EmbeddingModel` trains: 10 and -10 at first, the scale by its logarithm. s is
+    `tfdml.layers.LearnedScalar`, which `EmbeddingModel` trains: 10 and -10 at first, the scale by its logarithm. s is
     the cosine similarity; embeddings need not be normalized. An anchor without pairs gives 0.
 
     Also called: SigLIP loss, pairwise sigmoid loss.
@@ -146,7 +146,7 @@ class SigmoidLoss(PairLoss):
     See also: `BinomialDevianceLoss`, the same with a scale for each sign, and means in place of sums.
 
     Args:
-        scale: the paper's t, above 0; or a function `Pairs -> ()`, such as a `LearnedNumber`. None for a learned one.
+        scale: the paper's t, above 0; or a function `Pairs -> ()`, such as a `LearnedScalar`. None for a learned one.
         bias: b, a number; or such a function. None for a learned one, below 0 at first, as most pairs are negative.
         pairing: `two_towers`, or any other.
 
@@ -162,9 +162,9 @@ class SigmoidLoss(PairLoss):
         **options: Unpack[WeightOptions],
     ) -> None:
         if scale is None:
-            scale = LearnedNumber(10.0, log=True, name="scale")
+            scale = LearnedScalar(10.0, log=True, name="scale")
         if bias is None:
-            bias = LearnedNumber(-10.0, name="bias")
+            bias = LearnedScalar(-10.0, name="bias")
         if not callable(scale):
             require_positive(scale=scale)
         super().__init__(sigmoid, scale=scale, bias=bias, pairing=pairing, **options)

@@ -1,4 +1,4 @@
-"""Examples and weights with NaN, which would make a network NaN in one step."""
+"""Examples and weights with NaN: one step would make the network NaN."""
 
 from typing import Any
 

@@ -8,7 +8,7 @@ import keras
 def require_monitors(arguments: dict[str, Any]) -> None:
     """Raise a ValueError for a monitor `val_...` that is certainly not in the logs when its callback looks for it.
 
-    A callback of Keras with `mode="auto"` gets the mode of a metric of tfdml, which Keras does not know.
+    A callback of Keras with `mode="auto"` gets the mode of a metric of tfdml: Keras does not know it.
     """
     callbacks = arguments.get("callbacks")
     listed = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
@@ -39,12 +39,12 @@ def _set_direction(callback, before):
     writers = [each for each in before if name and hasattr(each, "writes") and each.writes(name)]
     if not writers or getattr(callback, "mode", "max") != "auto" or name == "val_loss":
         return
-    title = type(callback).__name__
-    if not writers[-1].direction:
+    title, direction = type(callback).__name__, writers[-1].direction(name)
+    if direction is None:
         raise ValueError(
             f"Received {title}(monitor={name!r}) without a mode, expected mode='max' if larger is better, or 'min'."
         )
-    callback.mode = writers[-1].direction
+    callback.mode = direction
 
 
 def _is_known(callback):

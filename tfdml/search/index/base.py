@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.atomic import read_whole
+from tfdml._core.atomic import atomic_write, only_writer, read_whole, version_of
 from tfdml._core.checks import as_vectors, require, require_metric, require_whole
 from tfdml._core.checksums import as_fingerprint, require_same_model, stated_model
 from tfdml.search.blocks import MAX_BYTES
-from tfdml.search.index.files import read_manifest, seen, write_index
+from tfdml.search.index.files import copy_links, files_of_index, read_manifest, seen, write_index
 from tfdml.search.index.ids import Ids, as_item_ids
 from tfdml.search.index.items import Items
 from tfdml.search.index.segment_files import (
@@ -50,6 +50,7 @@ class Index:
 
     kind: ClassVar[str]
     settings: ClassVar[tuple[str, ...]] = ("metric", "dim")
+    files_at = staticmethod(files_of_index)
 
     _known: Mapping[str, Any] = MappingProxyType({})  # versions of folders that it was read from, or saved to
 
@@ -228,6 +229,23 @@ class Index:
         manifest = {"kind": self.kind, **settings, **model}
         write = lambda folder: {**manifest, **write_items(folder, self._items)}  # noqa: E731
         self._known = {**self._known, **write_index(path, write, replaceable_files, self._known, self.fingerprint)}
+
+    def exchange(self, path: Path, new: Path) -> bool:
+        """Put the index in the folder `new` in the place of this one, in one step; False if `path` has changed.
+
+        The new index keeps its own name, too, until no reader can have seen the old one alone.
+        """
+        with only_writer(path, "path", wait=True):
+            if seen(path) != self._known:
+                return False
+            with atomic_write(path, replaceable_files) as folder:
+                copy_links(new, folder)
+        return True
+
+    @staticmethod
+    def version_at(path: FilePath) -> Any:
+        """Numbers that change when the index at a path is replaced."""
+        return version_of(Path(path).expanduser())
 
     @classmethod
     def load(cls, path: FilePath, *, max_bytes: int = MAX_BYTES, model: Any = None, other_model: bool = False) -> Self:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tfdml._core.checksums import is_same_model, listed_files, require_checksums
 from tfdml._core.stored import map_array, parsed_json
 from tfdml.typing import FilePath
 
-_MANIFEST = "index.json"
+MANIFEST = "index.json"
 _FORMAT = "tfdml.search/5"
 _DIGITS = 16  # of the checksum in a name
 _SEARCHERS = ("scann", "faiss")  # components that only an index of this kind has
@@ -47,7 +48,7 @@ def write_index(
         _require_known(path, seen_before, model)
         with atomic_write(path, listed) as folder:
             folder.mkdir()
-            (folder / _MANIFEST).write_text(json.dumps({"format": _FORMAT, **write(folder)}, indent=1))
+            (folder / MANIFEST).write_text(json.dumps({"format": _FORMAT, **write(folder)}, indent=1))
             write_checksums(folder)
         return seen(path)
 
@@ -63,6 +64,18 @@ def _require_known(path, seen_before, model):
     require(is_same, received, f"one of the model {str(model)[:12]}. Load it, and repeat the change")
 
 
+def copy_links(source: Path, target: Path) -> None:
+    """Give the files of a folder second names in a new folder; copies where the file system has none."""
+
+    def link(file, copy):
+        try:
+            os.link(file, copy)
+        except OSError:
+            shutil.copy2(file, copy)
+
+    shutil.copytree(source, target, copy_function=link)
+
+
 def put(folder: Path, name: str, write: Callable[[Path], None]) -> str:
     """Write a file or a folder of files into an index folder; returns its name, with a checksum of its content."""
     path = folder / name
@@ -74,8 +87,8 @@ def put(folder: Path, name: str, write: Callable[[Path], None]) -> str:
 
 def read_kind(folder: Path) -> str:
     """The kind of index that `index.json` names, without comparing its checksum."""
-    if not (folder / _MANIFEST).is_file():
-        raise FileNotFoundError(f"Received path={str(folder)!r}, expected a folder with {_MANIFEST} that save() wrote.")
+    if not (folder / MANIFEST).is_file():
+        raise FileNotFoundError(f"Received path={str(folder)!r}, expected a folder with {MANIFEST} that save() wrote.")
     return _parsed(folder)["kind"]
 
 
@@ -86,15 +99,15 @@ def read_manifest(folder: FilePath) -> dict[str, Any]:
     manifest = _parsed(folder)
     require_checksums(folder)
     if not _has_segments(manifest, listed_files(folder)):
-        raise ValueError(_damaged(folder, f"{_MANIFEST} (segments)"))
+        raise ValueError(_damaged(folder, f"{MANIFEST} (segments)"))
     return manifest
 
 
 def _parsed(folder):
     try:
-        manifest = parsed_json((folder / _MANIFEST).read_bytes(), _MANIFEST)
+        manifest = parsed_json((folder / MANIFEST).read_bytes(), MANIFEST)
     except ValueError as error:
-        raise ValueError(_damaged(folder, _MANIFEST)) from error
+        raise ValueError(_damaged(folder, MANIFEST)) from error
     version = manifest.get("format")
     if version != _FORMAT:
         raise ValueError(
@@ -162,7 +175,7 @@ def checked(folder: Path, manifest: dict[str, Any], name: str, valid: Callable[[
             return manifest[name]
     except (KeyError, TypeError):
         pass
-    raise ValueError(_damaged(folder, f"{_MANIFEST} ({name})"))
+    raise ValueError(_damaged(folder, f"{MANIFEST} ({name})"))
 
 
 def _damaged(folder, name):

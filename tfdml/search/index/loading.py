@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tfdml._core.atomic import read_whole, sweep, version_of
+from tfdml._core.atomic import read_whole, sweep
 from tfdml._core.checks import require
 from tfdml._core.checksums import as_fingerprint, is_same_model, require_same_model
 from tfdml.search.approximate.faiss import Faiss
@@ -12,8 +12,8 @@ from tfdml.search.approximate.lance import Lance
 from tfdml.search.approximate.scann import Scann
 from tfdml.search.exact import Exact
 from tfdml.search.index import shards
-from tfdml.search.index.files import read_kind
-from tfdml.search.index.lance_items import VERSIONS, is_lance_table, open_table
+from tfdml.search.index.base import Index
+from tfdml.search.index.files import MANIFEST, read_kind
 from tfdml.typing import FilePath
 
 
@@ -53,7 +53,7 @@ def load(path: FilePath, *, model: Any = None, other_model: bool = False) -> Exa
 
 def read_index(folder: Path) -> Exact | Scann | Faiss | Lance:
     """As `load`, from a folder that no other process writes to at the same time."""
-    if is_lance_table(folder):
+    if Lance.is_at(folder):
         return Lance.read(folder)
     if (folder / shards.MANIFEST).is_file():
         return shards.read_shards(folder, read_index)
@@ -64,21 +64,25 @@ def read_index(folder: Path) -> Exact | Scann | Faiss | Lance:
 
 
 def migration_of(path: FilePath) -> Path:
-    """The folder beside an index for the files of its migration; `index` in it answers the new model."""
+    """The folder with the files of an index's migration; `index` in it answers the new model."""
     folder = Path(os.path.realpath(Path(path).expanduser()))
     return folder.with_name(f"{folder.name}.migrating")
 
 
+def store_at(path: FilePath) -> type[Index]:
+    """The class that knows the version and the files of the index at a path."""
+    return Lance if Lance.is_at(path) else Index
+
+
+def is_index(path: FilePath) -> bool:
+    """Whether a folder or a URL holds an index, or the shards of one."""
+    return Lance.is_at(path) or any((Path(path) / name).is_file() for name in (MANIFEST, shards.MANIFEST))
+
+
 def versions_of(path: FilePath) -> tuple[Any, Any]:
-    """Numbers that change when an index, or the index of its migration, changes; of a table, with each change."""
-    if "://" in str(path):
-        return open_table(path).version, None  # only a folder is migrated
-    return index_version(Path(path).expanduser()), index_version(migration_of(path) / "index")
-
-
-def index_version(path: Path) -> tuple[Any, Any]:
-    """Numbers that change with a replacement of an index; of a table, with each change."""
-    return version_of(path), version_of(path / VERSIONS)
+    """Numbers that change when an index, or the index of its migration, is replaced; of a table, with each change."""
+    migrating = migration_of(path) / "index"
+    return store_at(path).version_at(path), store_at(migrating).version_at(migrating)
 
 
 def is_of(index: Any, model: str) -> bool:

@@ -131,7 +131,7 @@ class LinearAdapter(Adapter):
 
     Also called: embedding alignment, feature transformation for backward compatibility.
 
-    See also: `upgrade`, which applies it to an index.
+    See also: `upgrade` to apply it to an index.
 
     Example:
 

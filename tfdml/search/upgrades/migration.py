@@ -22,11 +22,8 @@ from tfdml._core.checksums import as_fingerprint, require_same_model
 from tfdml._core.optional import optional_import
 from tfdml._core.stored import read_arrays, read_json
 from tfdml.search.exact import Exact
-from tfdml.search.index.files import files_of_index
 from tfdml.search.index.ids import Ids
-from tfdml.search.index.lance_items import files_of_table, is_lance_table
-from tfdml.search.index.loading import index_version, is_of, migration_of, read_index
-from tfdml.search.index.shards import replaceable_files
+from tfdml.search.index.loading import is_of, migration_of, read_index, store_at
 from tfdml.search.upgrades.adapters import LinearAdapter
 from tfdml.search.upgrades.upgrade import rebuilt
 from tfdml.typing import FilePath
@@ -38,7 +35,6 @@ _PRIORITY = "requests"
 _GROWTH = 1.25  # An index is published each time when this many times as many items are embedded.
 _HELD_BACK = 10  # Each tenth item is not used to learn the adapter.
 _MAX_QUERIES = 1_000
-_SECONDS_TO_LEAVE = 2.0  # for servers, which look each second, before the files of a table are removed
 
 Embed = Callable[[np.ndarray, Any], npt.ArrayLike]
 
@@ -164,7 +160,7 @@ class _Work:
     def require_own_files(self):
         """Raise a FileExistsError that names a file of others in the index."""
         index = self.folder / _INDEX
-        require_replaceable(index, files_of_table if is_lance_table(index) else files_of_index)
+        require_replaceable(index, store_at(index).files_at)
 
     def remove(self):
         """Remove the files of the migration, and the folder if nothing else is in it.
@@ -215,38 +211,13 @@ def _steps(path, work, embed, batch_size):
         work.begin()
         is_over = False
         while not is_over:
-            version, index = index_version(path), read_whole(path, read_index)
+            index = read_whole(path, read_index)
             is_over = is_of(index, work.model)  # an earlier call was ended after the exchange
             if not is_over:
                 yield from _embed_pending(index, index.vectors, work, embed, batch_size)
                 work.require_own_files()
-                is_over = _exchange(path, work.folder / _INDEX, version, index)
+                is_over = index.exchange(path, work.folder / _INDEX)
         work.remove()
-
-
-def _exchange(path, new, version, old):
-    """Put the new index in the place of the old one in one step, of a table as its next version; False if it changed.
-
-    The new index keeps its own name, too, until no reader can have seen the old one alone.
-    """
-    if is_lance_table(path):
-        is_replaced = read_index(new).replace(old)
-        time.sleep(_SECONDS_TO_LEAVE if is_replaced else 0)
-        return is_replaced
-    with only_writer(path, "path", wait=True):
-        if index_version(path) != version:
-            return False
-        with atomic_write(path, replaceable_files) as folder:
-            shutil.copytree(new, folder, copy_function=_link)
-    return True
-
-
-def _link(source, target):
-    """A second name of a file; a copy where the file system has none."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
 
 
 def _embed_pending(index, old, work, embed, batch_size):

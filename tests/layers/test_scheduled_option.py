@@ -17,7 +17,7 @@ GROWING = keras.optimizers.schedules.PolynomialDecay(0.0, decay_steps=4, end_lea
 
 @pytest.mark.parametrize("make", [losses.CosFaceLoss, losses.ArcFaceLoss], ids=lambda make: make.__name__)
 def test_the_margin_is_that_of_the_step(make):
-    growing = layers.Scheduled(GROWING)
+    growing = layers.ScheduledOption(GROWING)
     loss = make(pairing=pairs.all_pairs, margin=growing)
     for margin in (0.0, 0.1, 0.2, 0.3, 0.4, 0.4):
         expected = make(pairing=pairs.all_pairs, margin=margin).call(LABELS, X)
@@ -36,4 +36,4 @@ def test_a_margin_may_be_a_function_that_returns_one_per_anchor():
 
 def test_what_is_no_schedule_is_refused():
     with pytest.raises(ValueError, match=r"Received schedule=0\.5, expected a function of the step"):
-        layers.Scheduled(0.5)
+        layers.ScheduledOption(0.5)

@@ -14,16 +14,16 @@ from tfdml.pairs.base import Tensor
 
 
 @serializable
-class LearnedNumber(LossLayer):
+class LearnedScalar(LossLayer):
     """A number that `EmbeddingModel` trains together with the embeddings, such as the temperature of a softmax.
 
     A function `Pairs -> ()`.
 
-    See also: `Scheduled` for a number that follows the training step.
+    See also: `ScheduledOption` for a number that follows the training step.
 
     Example:
 
-        >>> temperature = tfdml.layers.LearnedNumber(0.07, log=True, minimum=0.01)
+        >>> temperature = tfdml.layers.LearnedScalar(0.07, log=True, minimum=0.01)
         >>> loss = tfdml.losses.CLIPLoss(temperature=temperature)  # EmbeddingModel trains it
         >>> pairs = tfdml.pairs.all_pairs(np.array([0, 0]), np.eye(2, dtype="float32"))
         >>> round(float(temperature(pairs)), 4), round(float(temperature.weight), 4)  # the weight is log 0.07

@@ -15,7 +15,7 @@ PAIRS = pairs.all_pairs(np.arange(6) // 2, X)
 
 @pytest.mark.parametrize("log", [False, True])
 def test_it_begins_with_its_initial_value(log):
-    layer = layers.LearnedNumber(0.07, log=log)
+    layer = layers.LearnedScalar(0.07, log=log)
     np.testing.assert_allclose(numbers(layer(PAIRS)), 0.07, rtol=1e-6)
     layer.weight.assign(-1.0)
     np.testing.assert_allclose(numbers(layer(PAIRS)), np.exp(-1) if log else -1.0, rtol=1e-6)
@@ -32,7 +32,7 @@ def towers(loss, **options):
 
 @pytest.mark.slow
 def test_training_does_not_leave_the_bound_for_good():
-    temperature = layers.LearnedNumber(0.07, log=True, minimum=0.06)
+    temperature = layers.LearnedScalar(0.07, log=True, minimum=0.06)
     loss = losses.CLIPLoss(temperature=temperature)
     model = towers(loss)
     up, down = np.arange(6), np.roll(np.arange(6), 1)
@@ -57,4 +57,4 @@ def test_training_does_not_leave_the_bound_for_good():
 )
 def test_numbers_out_of_range_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        layers.LearnedNumber(**arguments)
+        layers.LearnedScalar(**arguments)

@@ -1,4 +1,4 @@
-"""Looks at batches before they reach a compiled step, which cannot raise an error.
+"""Check the labels of batches before they reach a compiled step, which cannot raise an error.
 
 In a compiled step, a label that proxies do not know makes the loss NaN, and then the network. So the loss is traced
 once without values, and notes what it demands of them (`tfdml.pairs.conditions`). Labels of arrays and of samplers are
@@ -19,7 +19,7 @@ import numpy as np
 from tfdml._core.backends import looked_at
 from tfdml._core.checks import how_to_number, require
 from tfdml.layers.base import unchanged
-from tfdml.models.checks.fits import require_order
+from tfdml.models.checks.fit_arguments import require_order
 from tfdml.models.checks.outputs import as_array, compares_ids, labels_of, losses_of, terms
 from tfdml.models.checks.pixels import expects_other_pixels, require_pixels
 from tfdml.pairs import (
@@ -35,7 +35,7 @@ from tfdml.pairs.conditions import Conditions, noted
 
 _KERAS_BATCH_SIZE = 32  # of arrays
 _ROWS = 48  # of a batch of unknown size: pairs, triplets and small groups divide it
-_COUNTED_BATCHES = 16  # in which anchors with positives are counted
+_COUNTED_BATCHES = 16  # whose anchors with positives are counted
 _NEIGHBORS = {2: (consecutive_pairs, even_against_odd, labeled_pairs, two_views), 3: (triplet_rows,)}
 _COUNTED = (all_pairs, even_against_odd, two_towers)
 _FEW_PAIRS = 0.1  # of the anchors
@@ -139,7 +139,7 @@ class BatchChecks:
         require(size % self.rows_of_group == 0, received, expected)
 
     def _of_dataset(self, dataset):
-        """A dataset of TensorFlow whose batches are checked as they are drawn, if they have to be."""
+        """A `tf.data.Dataset` that checks its batches as they are drawn, if they have to be checked."""
         x, y, _ = keras.utils.unpack_x_y_sample_weight(dataset.element_spec)
         specs = keras.tree.flatten((x, y))
         if y is None or not all(hasattr(spec, "shape") and hasattr(spec, "dtype") for spec in specs):
@@ -157,7 +157,7 @@ class BatchChecks:
         return looked_at(dataset, self._look, self.labels_of if has_to_be_seen else lambda _: [])
 
     def _of_iterator(self, batches):
-        """A generator of the same batches, checked as they are drawn."""
+        """A generator of the same batches that checks each one."""
         first = next(batches, None)
         if first is None:
             return batches
@@ -408,7 +408,7 @@ def _require_labels_of_examples(x, labels):
 
 
 def _number_of_rows(x):
-    """The number of rows of arrays; None for what is no array, which Keras reads or refuses."""
+    """The number of rows of arrays; None for anything else: Keras reads or refuses it."""
     shape = getattr(next(iter(keras.tree.flatten(x)), None), "shape", None)
     return int(shape[0]) if shape is not None and len(shape) and shape[0] is not None else None
 

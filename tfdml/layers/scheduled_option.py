@@ -14,18 +14,18 @@ from tfdml.pairs.base import Tensor
 
 
 @serializable
-class Scheduled(LossLayer):
+class ScheduledOption(LossLayer):
     """A number that follows a schedule of training steps, such as a margin that grows.
 
     A function `Pairs -> ()`. `EmbeddingModel` counts the training steps in a variable of the layer and saves it, so a
     resumed run continues the schedule. `evaluate` takes the value of the last step.
 
-    See also: `LearnedNumber` for a trained number.
+    See also: `LearnedScalar` for a trained number.
 
     Example: a margin that grows to 0.5 in two steps.
 
         >>> growing = keras.optimizers.schedules.PolynomialDecay(0.0, decay_steps=2, end_learning_rate=0.5)
-        >>> margin = tfdml.layers.Scheduled(growing)
+        >>> margin = tfdml.layers.ScheduledOption(growing)
         >>> loss = tfdml.losses.ArcFaceLoss(classes=870, margin=margin)
         >>> labels, x = np.array([0, 0]), np.eye(2, dtype="float32")
         >>> pairs = tfdml.pairs.all_pairs(labels, x)
@@ -61,6 +61,6 @@ class Scheduled(LossLayer):
         return {**super().get_config(), "schedule": keras.saving.serialize_keras_object(self.schedule)}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "Scheduled":
+    def from_config(cls, config: dict[str, Any]) -> "ScheduledOption":
         """The layer that `get_config` describes."""
         return cls(**{**config, "schedule": keras.saving.deserialize_keras_object(config["schedule"])})

@@ -63,7 +63,7 @@ def require_fit(model: Any, arguments: dict[str, Any]) -> None:
 
 
 def require_no_activity_losses(model: Any) -> None:
-    """Raise a ValueError for layers that add losses of their outputs, which micro-batches would lose."""
+    """Raise a ValueError for layers that add losses of their outputs: micro-batches would lose them."""
     names = [layer.name for layer in model._flatten_layers() if getattr(layer, "activity_regularizer", None)]
     if names:
         raise ValueError(
