@@ -228,6 +228,30 @@ def test_large_ids_stay_or_become_rows(runtime, model, images, index, tmp_path):
     assert list(ids) == list(large.ids[20:30])
 
 
+def test_the_oldest_opset_answers_as_the_newest(model, images, index, tmp_path):
+    metadata = pa.table({"product": np.arange(300) // 3, "label": [f"class {row % 3}" for row in range(300)]})
+    gallery = search.Exact(index.vectors, [f"item-{row}" for row in range(300)], metadata=metadata)
+    photograph, boxes = drawn(9, seed=3)
+    pixels, crops = {"images": images[:30]}, {"photograph": photograph, "boxes": boxes}
+    view = datasets.Preprocessing(size=16, channels=1, fit="pad", boxes=True, margin=0.25)
+    rows = [
+        ({"index": gallery, "search": export.ExactSearch(k=4, items="product"), "threshold": THRESHOLD}, pixels),
+        ({"index": gallery, "preprocessing": view, "boxes": True}, crops),
+        *(({"index": index, "search": searcher}, pixels) for searcher, _ in SEARCHES.values()),
+    ]
+    for options, inputs in rows:
+        old, new = (
+            RUNTIMES["onnx"].run(export.onnx(model, tmp_path / f"{opset}", opset=opset, **options), **inputs)
+            for opset in (15, 18)
+        )
+        assert old.keys() == new.keys()
+        for name, values in new.items():
+            if values.dtype.kind == "f":
+                np.testing.assert_allclose(old[name], values, atol=1e-6)
+            else:
+                np.testing.assert_array_equal(old[name], values)
+
+
 SEARCHES = {  # a search, and the errors of runtimes that do not have it
     "int8": (export.ExactSearch(k=10, dtype="int8"), {}),
     "bfloat16": (export.ExactSearch(k=10, dtype="bfloat16"), {export.litert: "bfloat16', which LiteRT does not have"}),
@@ -317,7 +341,9 @@ def test_an_operation_that_a_runtime_lacks_is_named(runtime, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
-def test_other_files_stay_and_an_earlier_export_is_replaced(runtime, model, tmp_path):
+def test_other_files_stay_and_an_earlier_export_is_replaced(runtime, tmp_path):
+    inputs = keras.Input((4, 4, 1))
+    model = keras.Model(inputs, keras.layers.Flatten()(inputs))
     folder = runtime.write(model, tmp_path / "model")
     assert runtime.write(model, folder) == folder
     (folder / "notes.txt").write_text("mine")
