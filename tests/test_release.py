@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 import tfdml
 from tests.programs import without_extras
@@ -52,6 +53,19 @@ def test_the_page_of_installation_lists_each_extra():
     rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", page, flags=re.MULTILINE)
     listed = [extra for row in rows for extra in re.findall(r"\w+", row)]
     assert sorted(listed) == sorted(EXTRAS | {"all"})
+
+
+def test_the_lock_of_the_newest_python_pins_what_the_rooms_need():
+    """`make smoke` installs it; a requirement that is new in setup.cfg has to be in it, too."""
+    lines = SETUP["options"]["install_requires"].splitlines()
+    for extra in ("tensorflow", "plots", "serving", "tables"):
+        lines += SETUP["options.extras_require"][extra].splitlines()
+    lines += (ROOT / "requirements" / "newest.in").read_text().splitlines()
+    needed = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    lock = (ROOT / "requirements" / "newest.lock").read_text()
+    pinned = dict(re.findall(r"^([\w.-]+)==([\w.]+)", lock, flags=re.MULTILINE))
+    assert len(needed) > 12
+    assert [str(each) for each in needed if not each.specifier.contains(pinned.get(each.name, "0"))] == []
 
 
 def test_the_program_without_extras_tries_each_extra_that_the_library_asks_for():

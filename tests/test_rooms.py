@@ -1,4 +1,4 @@
-"""Every room in a few lines: the tests to run first on new versions of Python, Keras and TensorFlow."""
+"""Every room in a few lines: what `make smoke` runs on the newest versions of Python, Keras and TensorFlow."""
 
 import dataclasses
 import importlib.util
@@ -212,7 +212,7 @@ def zoo(trained):
     assert found.metrics["map@r"].value == pytest.approx(trained.history["val_map@r"][-1])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # on this Python each room has its own tests
 @pytest.mark.parametrize("room", tfdml.__all__)
 def test_a_room_works(room, trained):
     globals()[room](trained)

@@ -112,13 +112,6 @@ def files_of_many_kinds(photo):
     }
 
 
-VIEWS = {
-    "crop of a padded image": dict(resize=44, fit="pad", fill=(9, 99, 199)),
-    "crop of a stretched image": dict(resize=40),
-    "covered": dict(fit="crop"),
-}
-
-
 @pytest.fixture(scope="module")
 def color_model():
     """A model whose embedding is its input, so that a difference of one gray level is seen."""
@@ -128,9 +121,8 @@ def color_model():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", VIEWS.values(), ids=VIEWS)
-def test_evaluation_embedding_and_serving_see_the_same_pixels(color_model, photo, options, tmp_path):
-    view = datasets.Preprocessing(size=32, **options)
+def test_evaluation_embedding_and_serving_see_the_same_pixels(color_model, photo, tmp_path):
+    view = datasets.Preprocessing(size=32, resize=44, fit="pad", fill=(9, 99, 199), background=255)
     files = files_of_many_kinds(photo)
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
@@ -164,18 +156,6 @@ def test_a_model_of_objects_in_boxes_is_served_with_boxes(color_model, photo, tm
     assert answer["error"][0] == b""
     assert answer["error"][2].numpy().startswith(b"the box (7, 7, 7, 9) of an image of 48 x 40 pixels")
     assert not answer["embedding"][2].numpy().any()
-
-
-@pytest.mark.slow
-def test_a_cut_out_is_served_on_the_background_of_its_training(model, photo, tmp_path):
-    view = datasets.Preprocessing(size=32, channels=1, background=255)
-    folder = export.saved_model(model, tmp_path / "white", preprocessing=view)
-    assert export.load(folder).preprocessing == view
-    alpha = np.tile(np.arange(48, dtype="uint8")[:, None] * 4, (40, 1, 1))
-    file = png(np.concatenate([photo, alpha], axis=2))
-    expected = model.predict(view.from_bytes(tf.constant(file))[None], verbose=0)
-    np.testing.assert_allclose(embed_bytes(tf.saved_model.load(str(folder)), [file]), expected, atol=1e-5)
-    assert np.abs(expected - model.predict(view.from_bytes(tf.constant(png(photo)))[None], verbose=0)).max() > 1e-3
 
 
 BAD = {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.metrics.retrieval.test_retrieval import QUERY, arc
-from tests.oracles import scores_of, unit
+from tests.oracles import number_of, rankings_of, scores_of, unit
 from tfdml.metrics import KReciprocalReranking, random_gallery, reidentification
 
 # A query of person 1 in camera 1, and a gallery by falling similarity.
@@ -34,15 +34,10 @@ def values_by_loops(d, labels, cameras, gallery_labels, gallery_cameras, ks=(1, 
     """cmc@k and average precision of every query, None without a match; distances `(queries, items)`."""
     found = []
     for i in range(len(labels)):
-        ranking = []
-        for j in sorted(range(len(gallery_labels)), key=lambda j: (d[i, j], j)):
-            same_camera, same_label = cameras[i] == gallery_cameras[j], labels[i] == gallery_labels[j]
-            if not (same_camera and same_label):
-                ranking.append(bool(same_label))
-        hits = [place for place, hit in enumerate(ranking, 1) if hit]
-        precision = [number / place for number, place in enumerate(hits, 1)]
-        cmc = {f"cmc@{k}": any(ranking[:k]) for k in ks}
-        found.append({**cmc, "map": sum(precision) / len(hits)} if hits else None)
+        is_person = np.equal(gallery_labels, labels[i])
+        (ranking,) = rankings_of(-d[i], np.flatnonzero(~(is_person & np.equal(gallery_cameras, cameras[i]))))
+        values = {name: number_of(name, is_person[ranking]) for name in [*(f"cmc@{k}" for k in ks), "map"]}
+        found.append(values if is_person[ranking].any() else None)
     return found
 
 

@@ -53,7 +53,7 @@ def test_umap_is_called_with_its_seed_on_one_core(monkeypatch):
     np.testing.assert_array_equal(umap(X[:5]), X[:5, :2])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # Numba compiles UMAP for a minute
 def test_umap_keeps_neighbors_together_and_gives_the_same_map_in_every_call():
     found = umap(X)
     assert trustworthiness(X, found, n_neighbors=5) > 0.8

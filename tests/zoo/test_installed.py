@@ -128,7 +128,7 @@ sys.exit(cli.main(["zoo", "list"]))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # builds and installs two wheels; tests/test_release.py looks at the files of one
 def test_wheels_of_tfdml_and_of_its_zoo_load_a_model_in_an_empty_folder(tmp_path, monkeypatch):
     """An environment with the libraries of this one, without its tfdml."""
     source = tmp_path / "source"

@@ -162,7 +162,7 @@ def test_the_first_view_is_the_default_set_and_the_others_differ():
         assert np.abs(a - b).mean(axis=(1, 2, 3)).min() > 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # a number of the page: draws the whole test set
 def test_raw_pixels_find_about_a_third_of_the_characters():
     classes = glyph_set.load_manifest().classes
     test = some(np.array([zlib.crc32(f"glyphs:{c:x}".encode()) % 2 == 1 for c in classes.tolist()]))

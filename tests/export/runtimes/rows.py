@@ -2,7 +2,6 @@
 
 import importlib
 from collections import namedtuple
-from functools import partial
 
 import numpy as np
 
@@ -34,5 +33,4 @@ RUNTIMES = {
     "onnx": Runtime(export.onnx, run_onnx, texts=True, empty=True),
     "openvino": Runtime(export.openvino, run_openvino, texts=False, empty=True),
     "litert": Runtime(export.litert, run_litert, texts=True, empty=False),
-    "onnx-15": Runtime(partial(export.onnx, opset=15), run_onnx, texts=True, empty=True),
 }

@@ -1,67 +1,13 @@
-"""More metrics, graded relevance, and query and gallery flags, against loops from the definitions and scikit-learn."""
+"""More metrics, graded relevance, and query and gallery flags: scikit-learn, examples by hand, memory, errors."""
 
-import itertools
-import math
 import tracemalloc
 
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score, ndcg_score
+from sklearn.metrics import ndcg_score
 
-from tests.metrics.retrieval.test_retrieval import of_lists, quiet
-from tests.oracles import scores_of
+from tests.metrics.retrieval.test_definitions import shared_tags
 from tfdml.metrics import retrieval
-
-EXTRA = ("precision@3", "ndcg@4", "ndcg@15", "map@6")
-
-
-def shared_labels(a, b):
-    return a.astype("float32") @ b.T.astype("float32")
-
-
-def shared_levels(a, b):
-    return np.cumprod(a[:, None] == b, axis=2).sum(axis=2)
-
-
-def values_of_one(grades):
-    """The definitions, for the grades of one ranked list; None without a relevant item."""
-    relevance = [int(grade > 0) for grade in grades]
-    total = sum(relevance)
-    if total == 0:
-        return None
-    precision = [sum(relevance[: i + 1]) / (i + 1) for i in range(len(grades))]
-    hits = [p * r for p, r in zip(precision, relevance, strict=True)]
-
-    def dcg(grades, k):
-        return sum(grade / math.log2(i + 2) for i, grade in enumerate(grades[:k]))
-
-    return {
-        "recall@2": float(any(relevance[:2])),
-        "precision@1": relevance[0],
-        "precision@3": sum(relevance[:3]) / 3,
-        **{f"ndcg@{k}": dcg(grades, k) / dcg(sorted(grades, reverse=True), k) for k in (4, 15)},
-        "map@6": sum(hits[:6]) / total,
-        "r_precision": sum(relevance[:total]) / total,
-        "map@r": sum(hits[:total]) / total,
-        "map": sum(hits) / total,
-        "mrr": 1 / (1 + relevance.index(1)),
-    }
-
-
-def by_loops(queries, items, grade, candidate):
-    """Values of each query by cosine similarity, as a dict of arrays; `grade(i, j)` and `candidate(i, j)`."""
-    rows = []
-    for i, scores in enumerate(scores_of(queries, items)):
-        ranking = sorted((j for j in range(len(items)) if candidate(i, j)), key=lambda j: -scores[j])
-        rows.append(values_of_one([grade(i, j) for j in ranking]))
-    names = next(filter(None, rows))
-    return {name: np.array([row[name] if row else np.nan for row in rows]) for name in names}
-
-
-def assert_same(found, expected, leave_out=()):
-    assert set(found) == set(expected) - set(leave_out)
-    for name in found:
-        np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=1e-12, err_msg=name)
 
 
 def some(seed=0, rows=40, dim=4):
@@ -71,50 +17,12 @@ def some(seed=0, rows=40, dim=4):
 X, Y = some(), some(1, rows=25)
 CLASSES = np.random.default_rng(2).integers(0, 7, size=40)
 TAGS, OTHER_TAGS = (np.random.default_rng(seed).random((rows, 6)) < 0.2 for seed, rows in ((3, 40), (4, 25)))
-LEVELS = np.stack([CLASSES // 3, CLASSES, np.arange(40) % 2], axis=1)
-OPTIONS = {"k": 2, "extra": EXTRA, "per_query": True}
-
-
-def in_common(i, j):
-    return sum(a and b for a, b in zip(TAGS[i].tolist(), TAGS[j].tolist(), strict=True))
-
-
-# Classes.
-
-
-def test_more_metrics_agree_with_the_definitions():
-    expected = by_loops(X, X, lambda i, j: int(CLASSES[i] == CLASSES[j]), lambda i, j: i != j)
-    assert_same(retrieval(X, CLASSES, **OPTIONS), expected)
-    assert_same(retrieval(X, CLASSES, full_map=False, **OPTIONS), expected, ["map"])
-    neighbors = np.argsort(-scores_of(X, X), axis=1)
-    assert_same(of_lists(neighbors, CLASSES, **OPTIONS), expected, ["map"])
 
 
 def test_only_what_is_asked_for_is_added():
     names = ["recall@1", "recall@8", "ndcg@10", "precision@1", "r_precision", "map@r", "map", "mrr"]
     assert list(retrieval(X, CLASSES, k=(1, 8), extra=("ndcg@10",), per_query=True)) == names
     assert list(retrieval(X, CLASSES, k=(1, 8), extra=("ndcg@10", "recall@8", "ndcg@10"), per_query=True)) == names
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_expected_values_are_the_mean_over_all_orders_of_tied_items(seed):
-    rng = np.random.default_rng(seed)
-    scores, grades = rng.integers(0, 3, size=6), np.array([1, 3, 0, 0, 2, 0])
-    orders = itertools.permutations(range(6))
-    rankings = (sorted(order, key=lambda j: -scores[j]) for order in orders)
-    every = [values_of_one([int(grades[j]) for j in ranking]) for ranking in rankings]
-    mean = {name: np.mean([values[name] for values in every]) for name in every[0]}
-    gallery = {"gallery": scores[:, None], "gallery_labels": grades, "metric": "dot", "ties": "expected"}
-    options = {"k": 2, "extra": ("precision@3", "ndcg@4", "map@6"), "per_query": True, **gallery}
-    found = retrieval([[1.0]], [0], match=lambda a, b: np.tile(b, (len(a), 1)), **options)
-    assert_same(found, {name: [value] for name, value in mean.items()}, ["ndcg@15"])
-    options["gallery_labels"] = grades > 0
-    binary = retrieval([[1.0]], [1], **{**options, "gallery_labels": (grades > 0).astype(int)})
-    assert_same(
-        {name: binary[name] for name in binary if "ndcg" not in name},
-        {n: [mean[n]] for n in mean},
-        ["ndcg@4", "ndcg@15"],
-    )
 
 
 def test_ndcg_is_that_of_scikit_learn_also_where_scores_are_tied():
@@ -134,18 +42,6 @@ def test_ndcg_is_that_of_scikit_learn_also_where_scores_are_tied():
 # Labels compared by a function.
 
 
-def test_a_function_that_compares_classes_gives_the_numbers_of_classes():
-    same = {"match": lambda a, b: a[:, None] == b}
-    assert_same(retrieval(X, CLASSES, **same, **OPTIONS), retrieval(X, CLASSES, **OPTIONS))
-    groups = np.arange(40) % 3
-    expected = retrieval(X, CLASSES, groups=groups, **OPTIONS)
-    assert_same(retrieval(X, CLASSES, groups=groups, **same, **OPTIONS), expected)
-    coarse = np.round(X)
-    for ties in ("index", "expected"):
-        expected = quiet(coarse, CLASSES, ties=ties, **OPTIONS)
-        assert_same(quiet(coarse, CLASSES, ties=ties, **same, **OPTIONS), expected)
-
-
 @pytest.mark.parametrize("same", [{}, {"match": lambda a, b: a[:, None] == b}], ids=["classes", "match"])
 @pytest.mark.filterwarnings("error")
 def test_ties_at_the_top_warn_only_where_an_item_that_is_not_relevant_takes_part(same):
@@ -153,30 +49,6 @@ def test_ties_at_the_top_warn_only_where_an_item_that_is_not_relevant_takes_part
     assert retrieval(x, np.repeat([0, 1], 4), k=1, **same)["map@r"] == 1
     with pytest.warns(UserWarning, match=r"For 100\.0% of the queries .* ties='expected'"):
         retrieval(x, np.tile([0, 0, 1, 1], 2), k=1, **same)
-
-
-def test_sets_of_labels_agree_with_the_definitions():
-    expected = by_loops(X, X, in_common, lambda i, j: i != j)
-    assert_same(retrieval(X, TAGS, match=shared_labels, **OPTIONS), expected)
-    assert np.isnan(expected["map"]).sum() == retrieval(X, TAGS, match=shared_labels)["skipped"] > 0
-
-
-def test_sets_of_labels_of_queries_and_a_gallery_agree_with_the_definitions():
-    expected = by_loops(X, Y, lambda i, j: int((TAGS[i] & OTHER_TAGS[j]).sum()), lambda i, j: True)
-    gallery = {"gallery": Y, "gallery_labels": OTHER_TAGS}
-    assert_same(retrieval(X, TAGS, match=shared_labels, **gallery, **OPTIONS), expected)
-    relevance, scores = TAGS.astype(int) @ OTHER_TAGS.T.astype(int) > 0, scores_of(X, Y)
-    kept = ~np.isnan(expected["map"])
-    precision = [average_precision_score(r, s) for r, s in zip(relevance[kept], scores[kept], strict=True)]
-    np.testing.assert_allclose(expected["map"][kept], precision)
-
-
-def test_levels_of_a_hierarchy_agree_with_the_definitions():
-    def leading(i, j):
-        return next((n for n in range(3) if LEVELS[i, n] != LEVELS[j, n]), 3)
-
-    found = retrieval(X, LEVELS, match=shared_levels, **OPTIONS)
-    assert_same(found, by_loops(X, X, leading, lambda i, j: i != j))
 
 
 def test_graded_ndcg_by_hand():
@@ -189,20 +61,10 @@ def test_graded_ndcg_by_hand():
     assert found["map@r"] == 1  # Both relevant items come first; grades do not matter here.
 
 
-def test_neighbors_give_the_numbers_of_the_exact_search():
-    neighbors = np.argsort(-scores_of(X, X), axis=1)
-    expected = retrieval(X, TAGS, match=shared_labels, full_map=False, **OPTIONS)
-    assert_same(of_lists(neighbors, TAGS, match=shared_labels, **OPTIONS), expected)
-    neighbors = np.argsort(-scores_of(X, Y), axis=1)
-    sides = {"gallery_labels": OTHER_TAGS, "groups": np.arange(40) % 3, "gallery_groups": np.arange(25) % 3}
-    expected = retrieval(X, TAGS, gallery=Y, match=shared_labels, full_map=False, **sides, **OPTIONS)
-    assert_same(of_lists(neighbors, TAGS, match=shared_labels, **sides, **OPTIONS), expected)
-
-
 def test_memory_does_not_change_a_value_and_blocks_bound_it():
     rng = np.random.default_rng(0)
     x, tags = rng.normal(size=(1500, 4)), rng.random((1500, 5)) < 0.3
-    options = {"match": shared_labels, "extra": EXTRA, "k": 2}
+    options = {"match": shared_tags, "extra": ("precision@3", "ndcg@15", "map@6"), "k": 2}
     expected = retrieval(x, tags, **options)
     tracemalloc.start()
     assert retrieval(x, tags, max_bytes=2**20, **options) == expected
@@ -212,42 +74,6 @@ def test_memory_does_not_change_a_value_and_blocks_bound_it():
 
 
 # Flags.
-
-
-def flags(seed):
-    return tuple(np.random.default_rng(seed).random((2, 40)) < 0.6)
-
-
-def test_flags_choose_queries_and_gallery_and_remove_each_query_from_its_own():
-    queries, in_gallery = flags(0)
-    rows, items = np.flatnonzero(queries), np.flatnonzero(in_gallery)
-    assert 0 < len(np.intersect1d(rows, items)) < min(len(rows), len(items))
-    expected = by_loops(
-        X[rows], X[items], lambda i, j: int(CLASSES[rows[i]] == CLASSES[items[j]]), lambda i, j: rows[i] != items[j]
-    )
-    assert_same(retrieval(X, CLASSES, queries=queries, in_gallery=in_gallery, **OPTIONS), expected)
-    neighbors = np.argsort(-scores_of(X[rows], X[items]), axis=1)
-    ids = {"groups": rows, "gallery_groups": items, "gallery_labels": CLASSES[items]}
-    assert_same(of_lists(neighbors, CLASSES[rows], **ids, **OPTIONS), expected, ["map"])
-
-
-def test_flags_work_with_groups_and_with_a_function():
-    queries, in_gallery = flags(1)
-    rows, items, groups = np.flatnonzero(queries), np.flatnonzero(in_gallery), np.arange(40) % 4
-    found = retrieval(X, TAGS, queries=queries, in_gallery=in_gallery, groups=groups, match=shared_labels, **OPTIONS)
-    expected = by_loops(
-        X[rows],
-        X[items],
-        lambda i, j: in_common(rows[i], items[j]),
-        lambda i, j: groups[rows[i]] != groups[items[j]],
-    )
-    assert_same(found, expected)
-
-
-def test_flags_of_all_rows_are_leave_one_out():
-    every = np.ones(40, bool)
-    assert retrieval(X, CLASSES, queries=every, in_gallery=every) == retrieval(X, CLASSES)
-    assert retrieval(X, CLASSES, queries=every) == retrieval(X, CLASSES)
 
 
 def test_a_copy_of_a_query_in_the_gallery_stays():
@@ -290,9 +116,9 @@ NONE = np.zeros(40, bool)
         ({"match": lambda a, b: np.full((len(a), len(b)), np.inf)}, "finite grades of at least 0"),
         ({"match": lambda a, b: np.full((len(a), len(b)), "x")}, "grades of at least 0"),
         ({"match": lambda a, b: np.zeros((len(a), len(b)))}, "None of the 40 queries"),
-        ({"match": shared_labels, "labels": TAGS[1:]}, r"labels of shape \(39, 6\), expected \(40, ...\)"),
-        ({"match": shared_labels, "labels": TAGS, "gallery": Y}, "gallery_labels"),
-        ({"match": shared_labels, "labels": TAGS, "gallery": Y, "gallery_labels": TAGS}, r"expected \(25, ...\)"),
+        ({"match": shared_tags, "labels": TAGS[1:]}, r"labels of shape \(39, 6\), expected \(40, ...\)"),
+        ({"match": shared_tags, "labels": TAGS, "gallery": Y}, "gallery_labels"),
+        ({"match": shared_tags, "labels": TAGS, "gallery": Y, "gallery_labels": TAGS}, r"expected \(25, ...\)"),
     ],
 )
 def test_wrong_input_is_refused_with_advice(change, message):
