@@ -117,7 +117,8 @@ def table(results):
     for kind in dict.fromkeys(result["kind"] for result in results):
         chosen = runner.where(results, kind=kind)
         seconds = statistics.mean(result["seconds"] for result in chosen)
-        body.append([kind, len(chosen), *(cell(chosen, name) for name in SETTINGS.tasks), f"{seconds:.0f}"])
+        cells = [pages.plus_minus([row[name] for row in chosen]) for name in SETTINGS.tasks]
+        body.append([kind, len(chosen), *cells, f"{seconds:.0f}"])
     head = ["", "seeds", *SETTINGS.tasks, "seconds"]
     return runner.markdown(head, body, texts=(0,))
 
@@ -128,18 +129,9 @@ def gains_table(results):
     for kind, against in COMPARED:
         chosen = runner.where(results, kind=kind, against=against)
         episodes = 100 * statistics.mean(result["interval"] for result in chosen)
-        gain, *over_seeds = cell(chosen, "gain", digits=2).split(" ± ")
+        gain, *over_seeds = pages.plus_minus([result["gain"] for result in chosen], digits=2).split(" ± ")
         body.append([f"{kind} against {against}", gain, *(over_seeds or [""]), f"{episodes:.2f}"])
     return runner.markdown(["", "gain", "± over seeds", "± over episodes"], body, texts=(0,))
-
-
-def cell(chosen, name, digits=1):
-    """Mean in percent, with the half-width of its interval if there are several seeds."""
-    values = [100 * result[name] for result in chosen]
-    if len(values) == 1:
-        return f"{values[0]:.{digits}f}"
-    low, high = tfdml.metrics.seed_interval(values)
-    return f"{statistics.mean(values):.{digits}f} ± {(high - low) / 2:.{digits}f}"
 
 
 def filled(text):

@@ -166,7 +166,7 @@ def spreads(rows):
     for negatives in _lambdas(rows):
         without, weighted = (_spreads(rows, negatives, delta) for delta in (0.0, 1.0))
         ratios = [b / a if a else 0.0 for a, b in zip(without, weighted, strict=True)]
-        cells = (_interval(without, 100, 1), _interval(weighted, 100, 1), _interval(ratios, 1, 2))
+        cells = (pages.plus_minus(without), pages.plus_minus(weighted), pages.plus_minus(ratios, digits=2, unit=1))
         body.append([f"{negatives:g}", *cells])
     return runner.markdown(["lambda", "without weights", "with weights", "ratio"], body, texts=())
 
@@ -176,11 +176,6 @@ def _spreads(rows, negatives, delta):
     seeds = dict.fromkeys(row["seed"] for row in rows)
     levels = [[row["recall@1"] for row in where(rows, negatives=negatives, delta=delta, seed=seed)] for seed in seeds]
     return [max(level) - min(level) for level in levels]
-
-
-def _interval(values, factor, digits):
-    mean, half = setting.interval(values)
-    return f"{factor * mean:.{digits}f} ± {factor * half:.{digits}f}"
 
 
 def _cell(rows, negatives, delta, design):

@@ -230,5 +230,5 @@ def result_of(row, run):
 
 def interval(values):
     """The mean, and half of the width of its interval over seeds: 0 for one value, of a quick run."""
-    low, high = tfdml.metrics.seed_interval(values) if len(values) > 1 else (values[0], values[0])
-    return float(np.mean(values)), (high - low) / 2
+    mean, low, high = pages.interval(values)
+    return mean, (high - low) / 2
