@@ -130,7 +130,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/train.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/micro_batches.py
-	$(BIN)/python benchmarks/networks.py
+	$(BIN)/python benchmarks/fit.py --backbone ResNet50
 	if nvidia-smi >/dev/null 2>&1; then $(MAKE) gpu; fi
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python -m studies.tables

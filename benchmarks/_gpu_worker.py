@@ -28,7 +28,14 @@ os.environ.setdefault("XLA_FLAGS", f"--xla_gpu_enable_triton_gemm=false {TUNED}"
 
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
-from _peers import OF_ADDONS, batch, others, ours, pytorch_metric_learning  # noqa: E402
+from _peers import (  # noqa: E402
+    OF_ADDONS,
+    batch,
+    others,
+    ours,
+    pytorch_metric_learning,
+    torch_value_and_gradient,
+)
 
 import tfdml  # noqa: E402
 
@@ -77,13 +84,12 @@ class Losses:
     """Value and gradient of losses on JAX. A case is (loss, rows, dim, precision)."""
 
     def __init__(self):
-        self.compiled, self.results, self.tracing = {}, {}, threading.Lock()
+        self.results, self.tracing = {}, threading.Lock()
         self.data = functools.lru_cache(maxsize=3)(self._on_device)
 
     def prepare(self, case):
-        key = tuple(case)
-        if key not in self.compiled:
-            self.compiled[key] = self._compiled(*case)
+        """Compile a case; returns the function that measures it."""
+        return functools.partial(self._measured, case, *self._compiled(*case))
 
     def _on_device(self, kind, size, dim):
         import jax
@@ -110,11 +116,9 @@ class Losses:
                 lowered = jax.jit(jax.value_and_grad(function, (1, 2))).lower(labels, x, arguments)
         return lowered.compile(), arguments, time.perf_counter() - begin
 
-    def measure(self, case):
+    def _measured(self, case, compiled, arguments, seconds):
         import jax
 
-        self.prepare(case)
-        compiled, arguments, seconds = self.compiled.pop(tuple(case))
         memory = compiled.memory_analysis()
         mib = (memory.temp_size_in_bytes + memory.output_size_in_bytes) / 2**20
         row = {"compiler_mib": mib, "compile_s": seconds, "device": jax.devices()[0].device_kind}
@@ -137,8 +141,7 @@ class Losses:
             raise ValueError(f"the loss is {value}")
         if precision == "float32":
             self.results[name, size] = value, gradient
-            return {"value": value}
-        if (name, size) not in self.results:
+        if precision == "float32" or (name, size) not in self.results:
             return {"value": value}
         full, full_gradient = self.results[name, size]
         errors = {"value": value, "value_error": abs(value - full) / max(abs(full), 1e-12)}
@@ -184,62 +187,37 @@ def peak_mib():
     return (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0) / 2**20
 
 
-class Torch:
-    """Value and gradient of losses on PyTorch. A case is (loss, rows, dim, way)."""
+def of_torch(case):
+    """Value and gradient of a loss on PyTorch. A case is (loss, rows, dim, way)."""
+    import torch
 
-    def __init__(self):
-        import torch
+    name, size, dim, way = case
+    if way == "peer":
+        loss = pytorch_metric_learning()[name]
+    elif way == "tiles":
+        loss = lambda labels, x: TILES[name](x[:, 0], x[:, 1])  # noqa: E731
+    else:
+        settings = {"CLIPLoss": {"temperature": 0.07}, "SigmoidLoss": {"scale": 10.0, "bias": -10.0}}
+        loss = getattr(tfdml.losses, name)(**settings[name]) if name in settings else makers(dim)[name]()
+        if way == "compiled":
+            loss = torch.compile(lambda y, x, eager=loss: eager(y, x), dynamic=False)
+    run = torch_value_and_gradient(loss, *data(name, size, dim))
+    run()
+    return functools.partial(measured_in_torch, run)
 
-        self.torch, self.functions = torch, {}
-        self.device = "cuda" if torch.cuda.is_available() else "cpu"
 
-    def prepare(self, case):
-        if tuple(case) not in self.functions:
-            self.functions[tuple(case)] = self._function(*case)
-            self.functions[tuple(case)]()
+def measured_in_torch(run):
+    """Time and memory of a function."""
+    import torch
 
-    def _function(self, name, size, dim, way):
-        torch = self.torch
-        labels, x = data(name, size, dim)
-        labels = torch.tensor(labels, dtype=torch.int64, device=self.device)
-        x = torch.tensor(x, device=self.device, requires_grad=True)
-        loss = self._loss(name, dim, way)
-
-        def run():
-            x.grad = None
-            value = loss(labels, x)
-            value.backward()
-            if self.device == "cuda":
-                torch.cuda.synchronize()
-            return float(value.detach())
-
-        return run
-
-    def _loss(self, name, dim, way):
-        if way == "peer":
-            return pytorch_metric_learning(self.device)[name]
-        if way == "tiles":
-            return lambda labels, x: TILES[name](x[:, 0], x[:, 1])
-        loss = tfdml.losses.CLIPLoss(temperature=0.07) if name == "CLIPLoss" else makers(dim)[name]()
-        if name == "SigmoidLoss":
-            loss = tfdml.losses.SigmoidLoss(scale=10.0, bias=-10.0)
-        return self.torch.compile(lambda y, x: loss(y, x), dynamic=False) if way == "compiled" else loss
-
-    def measure(self, case):
-        torch = self.torch
-        if self.device == "cuda":
-            torch.cuda.empty_cache()
-        self.prepare(case)
-        run = self.functions.pop(tuple(case))
-        if self.device == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-            before = torch.cuda.memory_allocated()
-        ms, value = timed(run)
-        row = {"ms": ms, "value": value, "device": self.device}
-        if self.device == "cuda":
-            row["device"] = torch.cuda.get_device_name()
-            row["mib"] = (torch.cuda.max_memory_allocated() - before) / 2**20
-        return row
+    on_gpu = torch.cuda.is_available()
+    if on_gpu:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+    ms, value = timed(run)
+    row = {"ms": ms, "value": value, "device": torch.cuda.get_device_name() if on_gpu else "cpu"}
+    return row | ({"mib": (torch.cuda.max_memory_allocated() - before) / 2**20} if on_gpu else {})
 
 
 def tiled(of_tile, gradients, rows=4096):
@@ -327,23 +305,14 @@ TILES = {
 }
 
 
-class Fit:
+def fit(case):
     """A training step of `_gpu_fit.py`. A case is (way, rows, precision)."""
+    import _gpu_fit
 
-    def __init__(self):
-        self.ways = {}
+    train, steps = _gpu_fit.way(*case), 2 if QUICK else 60 if case[1] < 1000 else 20
+    train(2)
 
-    def prepare(self, case):
-        import _gpu_fit
-
-        if tuple(case) not in self.ways:
-            name, size, precision = case
-            self.ways[tuple(case)] = _gpu_fit.way(name, size, precision)
-            self.ways[tuple(case)](2)
-
-    def measure(self, case):
-        self.prepare(case)
-        train, steps = self.ways.pop(tuple(case)), (2 if QUICK else 60 if case[1] < 1000 else 20)
+    def measure():
         train(2)
         times = []
         for _ in range(1 if QUICK else 3):
@@ -352,67 +321,54 @@ class Fit:
             times.append((time.perf_counter() - begin) / steps)
         return {"value": 1e3 * statistics.median(times), "unit": "ms a step"}
 
+    return measure
 
-class Retrieval:
+
+def retrieval(case):
     """The numbers of `_gpu_retrieval.py` for many rows. A case is (queries, rows, dim)."""
+    import _gpu_retrieval
+    import jax
+    from retrieval import make_data
 
-    def __init__(self):
-        self.made = {}
+    queries, rows, dim = case
+    _gpu_retrieval.BLOCK = 64 if QUICK else 1024
+    x, labels = make_data(rows, dim, classes=-(-rows // 6))
+    x, relevant = jax.device_put(x), jax.device_put(_gpu_retrieval.relevant_rows(labels)[:queries])
 
-    def prepare(self, case):
-        import _gpu_retrieval
-        import jax
-        from retrieval import make_data
+    def evaluate():
+        ranks = _gpu_retrieval.ranks_of_relevant(x, relevant, rows)
+        return jax.block_until_ready(_gpu_retrieval.numbers_of(ranks, (1, 10)))
 
-        if tuple(case) in self.made:
-            return
-        queries, rows, dim = case
-        _gpu_retrieval.BLOCK = 64 if QUICK else 1024
-        x, labels = make_data(rows, dim, classes=-(-rows // 6))
-        relevant = _gpu_retrieval.relevant_rows(labels)[:queries]
-        self.made[tuple(case)] = jax.device_put(x), jax.device_put(relevant)
-
-    def measure(self, case):
-        import _gpu_retrieval
-        import jax
-
-        self.prepare(case)
-        x, relevant = self.made.pop(tuple(case))
-        queries, rows, _ = case
-
-        def evaluate():
-            ranks = _gpu_retrieval.ranks_of_relevant(x, relevant, rows)
-            return jax.block_until_ready(_gpu_retrieval.numbers_of(ranks, (1, 10)))
-
-        numbers = evaluate()
-        begin = time.perf_counter()
+    def measure():
+        numbers, begin = evaluate(), time.perf_counter()
         evaluate()
         seconds = time.perf_counter() - begin
         row = {"value": queries / seconds, "unit": "queries a second", "mib": peak_mib()}
         return row | {"note": f"recall@1 {float(numbers['recall@1']):.3f}"}
 
+    return measure
 
-class Network:
-    """A ViT-B/16 from random weights, trained in micro-batches. A case is (rows, micro-batch, pixels, step)."""
 
-    def __init__(self):
-        self.model = None
+@functools.cache
+def network_and_data(rows, size, pixels):
+    """A ViT-B/16 from random weights, compiled for micro-batches, with images and labels."""
+    images = np.frombuffer(np.random.default_rng(0).bytes(rows * pixels * pixels * 3), "uint8")
+    model = vision_transformer(pixels, *((1, 16, 2) if QUICK else (12, 768, 12)))
+    model.compile(keras.optimizers.Adam(1e-4), loss=tfdml.losses.NTXentLoss(), micro_batch_size=size)
+    return model, images.reshape(rows, pixels, pixels, 3), np.arange(rows, dtype="int32") // 4
 
-    def prepare(self, case):
-        rows, size, pixels, _ = case
-        rng = np.random.default_rng(0)
-        self.images = np.frombuffer(rng.bytes(rows * pixels * pixels * 3), "uint8").reshape(rows, pixels, pixels, 3)
-        self.labels = np.arange(rows, dtype="int32") // 4
-        self.model = vision_transformer(pixels, *((1, 16, 2) if QUICK else (12, 768, 12)))
-        self.model.compile(keras.optimizers.Adam(1e-4), loss=tfdml.losses.NTXentLoss(), micro_batch_size=size)
 
-    def measure(self, case):
-        if self.model is None:
-            self.prepare(case)
+def network(case):
+    """A step of a large batch in micro-batches. A case is (rows, micro-batch, pixels, step)."""
+    model, images, labels = network_and_data(*case[:3])
+
+    def measure():
         begin = time.perf_counter()
-        loss = float(self.model.train_on_batch(self.images, self.labels))
+        loss = float(model.train_on_batch(images, labels))
         seconds = time.perf_counter() - begin
         return {"value": seconds, "unit": "s, with compiling in step 1", "mib": peak_mib(), "note": f"loss {loss:.3f}"}
+
+    return measure
 
 
 def vision_transformer(pixels, depth, width, heads, patch=16):
@@ -435,15 +391,16 @@ def vision_transformer(pixels, depth, width, heads, patch=16):
     return tfdml.models.EmbeddingModel(inputs, outputs)
 
 
-PARTS = {"losses": Losses, "torch": Torch, "fit": Fit, "retrieval": Retrieval, "network": Network}
+# A function of a case that prepares it, and returns the function that measures it.
+PARTS = {"losses": Losses().prepare, "torch": of_torch, "fit": fit, "retrieval": retrieval, "network": network}
 
 
-def measured(part, case, compiled):
-    """The numbers of a case, or why there are none."""
+def measured(prepare, case, prepared):
+    """The numbers of a case, or why there are none; `prepared` is what becomes of one that is prepared ahead."""
     try:
-        compiled.result()
+        measure = prepared and prepared.result()
         with only_one():
-            return part.measure(case)
+            return (measure or prepare(case))()
     except Exception as error:
         return {"failed": reason(error)}
 
@@ -460,14 +417,12 @@ def main():
     """Answer all cases."""
     answers = os.fdopen(os.dup(1), "w")  # libraries may print to the old one
     os.dup2(2, 1)
-    part, cases = PARTS[PART](), json.loads(sys.stdin.readline())
+    prepare, cases = PARTS[PART], json.loads(sys.stdin.readline())
     with ThreadPoolExecutor(THREADS if PART == "losses" else 1) as threads:
-        is_compiled = [PART == "losses" or case[-1] == "compiled" for case in cases]
-        compiled = [
-            threads.submit(part.prepare if ahead else str, case) for case, ahead in zip(cases, is_compiled, strict=True)
-        ]
-        for case, future in zip(cases, compiled, strict=True):
-            print(json.dumps({"case": case} | measured(part, case, future)), file=answers, flush=True)
+        is_ahead = [PART == "losses" or case[-1] == "compiled" for case in cases]
+        ahead = [threads.submit(prepare, case) if each else None for case, each in zip(cases, is_ahead, strict=True)]
+        for case in cases:  # `pop`: a program that was measured leaves the card
+            print(json.dumps({"case": case} | measured(prepare, case, ahead.pop(0))), file=answers, flush=True)
 
 
 if __name__ == "__main__":

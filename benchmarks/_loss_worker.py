@@ -7,6 +7,7 @@ peak of memory, in MiB above that of the process after one small batch: compilat
 not. "call" computes once more and answers with its seconds.
 """
 
+import functools
 import json
 import os
 import resource
@@ -17,25 +18,36 @@ from pathlib import Path
 if sys.argv[1:2] == ["tensorflow_addons"]:
     os.environ["TF_USE_LEGACY_KERAS"] = "1"  # must be set before TensorFlow is imported
 
-from _peers import batch, ours, peer_value_and_gradient, tensorflow_addons, value_and_gradient
+from _peers import (
+    batch,
+    ours,
+    pytorch_metric_learning,
+    tensorflow_addons,
+    torch_value_and_gradient,
+    value_and_gradient,
+)
 
 # A way that needs more counts as out of memory.
 MEMORY_LIMIT = 16 * 2**30
 
 
-def three_products(labels, x):
-    """The similarities of a batch, and two products of their size with it: what any loss over pairs must do."""
+def three_products(x, references=None, *, jit_compile=False):
+    """The similarities of x and the references, x by default, and two products of their size.
+
+    Any loss over pairs must do that. Returns the function to time.
+    """
     import tensorflow as tf
 
-    @tf.function
-    def run(x):
-        s = tf.matmul(x, x, transpose_b=True)
-        return tf.matmul(s, x), tf.matmul(s, x, transpose_a=True)
+    @tf.function(jit_compile=jit_compile)
+    def run(x, references):
+        s = tf.matmul(x, references, transpose_b=True)
+        return tf.matmul(s, references), tf.matmul(s, x, transpose_a=True)
 
     x = tf.constant(x)
+    references = x if references is None else tf.constant(references)
 
     def call():
-        for part in run(x):
+        for part in run(x, references):
             part.numpy()
         return 0.0
 
@@ -45,14 +57,9 @@ def three_products(labels, x):
 def way(name, loss):
     """A function of labels and embeddings that returns the function to time."""
     if name == "three_products":
-        return three_products
+        return lambda labels, x: three_products(x)
     if name == "pytorch_metric_learning":
-
-        def peer(labels, x):
-            run = peer_value_and_gradient(loss, labels, x)
-            return lambda: float(run()[0])
-
-        return peer
+        return functools.partial(torch_value_and_gradient, pytorch_metric_learning()[loss])
     theirs = tensorflow_addons() if name == "tensorflow_addons" else ours()
     return lambda labels, x: value_and_gradient(theirs[loss], labels, x, jit_compile=name == "xla")
 

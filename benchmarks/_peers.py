@@ -1,12 +1,11 @@
 """The losses that are compared: ours, and those of pytorch-metric-learning and TensorFlow Addons."""
 
-import argparse
 import sys
 import warnings
 from functools import partial
 
 import numpy as np
-from _report import RESULTS, require_peers
+from _report import options_of, require_peers
 
 PEER_PACKAGES = ["torch", "pytorch-metric-learning", "tensorflow-addons"]
 
@@ -93,7 +92,7 @@ def others(dim, classes):
     }
 
 
-def pytorch_metric_learning(device="cpu"):
+def pytorch_metric_learning():
     """name -> function of torch embeddings and labels, with the settings of `ours`."""
     from pytorch_metric_learning import distances, losses, miners, reducers
 
@@ -121,7 +120,7 @@ def pytorch_metric_learning(device="cpu"):
         "ranked list": losses.RankedListLoss(margin=0.4, Tn=5, alpha=1.2, **mean),
     }
     for module in modules.values():
-        module.to(device)
+        module.to(torch_device())
     found = {name: lambda labels, x, module=module: module(x, labels) for name, module in modules.items()}
     multi_miner, hard_miner = miners.MultiSimilarityMiner(epsilon=0.1), miners.BatchHardMiner(distance=plain)
     multi, triplet = modules["multi-similarity"], modules["batch hard"]
@@ -185,22 +184,30 @@ def value_and_gradient(loss, labels, x, *, jit_compile):
     return call
 
 
-def peer_value_and_gradient(name, labels, x):
-    """A function without arguments: one forward and backward pass in PyTorch, on its GPU if it has one, waited for."""
+def torch_device():
+    """The GPU of PyTorch, if there is one."""
     import torch
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    loss = pytorch_metric_learning(device)[name]
-    labels = torch.tensor(labels, dtype=torch.int64, device=device)
-    x = torch.tensor(x, device=device, requires_grad=True)
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def torch_value_and_gradient(loss, labels, x):
+    """A function without arguments: one forward and backward pass of a function of labels and x, which is waited for.
+
+    It runs in PyTorch on its GPU, if it has one, and returns the loss.
+    """
+    import torch
+
+    labels = torch.tensor(labels, dtype=torch.int64, device=torch_device())
+    x = torch.tensor(x, device=torch_device(), requires_grad=True)
 
     def run():
         x.grad = None
         value = loss(labels, x)
         value.backward()
-        if device == "cuda":
+        if x.is_cuda:
             torch.cuda.synchronize()
-        return value.detach(), x.grad
+        return float(value.detach())
 
     return run
 
@@ -209,14 +216,10 @@ SIZES = [(64, 512), (256, 512), (1024, 128), (1024, 512), (4096, 512)]
 
 
 def arguments_of(description, output, *, sizes=SIZES, peers=("torch", "pytorch_metric_learning", "tensorflow_addons")):
-    """The command line of a benchmark of losses: quick, peers, output, losses and sizes `(batch, dim)`."""
-    parser = argparse.ArgumentParser(description=description.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--no-peers", dest="peers", action="store_false")
-    parser.add_argument("--output", default=RESULTS / output)
-    parser.add_argument("--losses", nargs="+", default=None, help="names; all by default")
-    parser.add_argument("--sizes", nargs="+", type=size, default=None, help="batch x dim, such as 16384x512")
-    options = parser.parse_args()
+    """The options of a benchmark of losses, with losses and sizes `(batch, dim)`."""
+    losses = {"nargs": "+", "help": "names; all by default"}
+    size_of = {"nargs": "+", "type": size, "help": "batch x dim, such as 16384x512"}
+    options = options_of(description, output, peers=True, losses=losses, sizes=size_of)
     if options.peers:
         require_peers(*peers)
     options.sizes = options.sizes or ([(64, 16)] if options.quick else list(sizes))

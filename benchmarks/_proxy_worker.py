@@ -13,7 +13,8 @@ optimizer.
 import sys
 
 import numpy as np
-from _loss_worker import serve
+from _loss_worker import serve, three_products
+from _peers import torch_value_and_gradient
 
 
 def batch(request):
@@ -90,34 +91,15 @@ def memory_of_the_peer(request):
     from pytorch_metric_learning.distances import LpDistance
     from pytorch_metric_learning.losses import ContrastiveLoss, CrossBatchMemory
 
-    x, vectors, ids = (torch.tensor(part) for part in remembered(request))
+    x, vectors, ids = remembered(request)
     loss = CrossBatchMemory(ContrastiveLoss(distance=LpDistance()), request["dim"], memory_size=request["classes"])
-    loss.add_to_memory(vectors, ids, len(ids))
-    x, labels = x.requires_grad_(), ids[: request["batch"]]
-
-    def run():
-        x.grad = None
-        value = loss(x, labels)
-        value.backward()
-        return float(value)
-
-    return run
+    loss.add_to_memory(torch.tensor(vectors), torch.tensor(ids), len(ids))
+    return torch_value_and_gradient(lambda labels, x: loss(x, labels), ids[: request["batch"]], x)
 
 
-def three_products(jit_compile):
+def products(jit_compile):
     """The similarities, and two products of their size: what any loss over all proxies must do."""
-    import tensorflow as tf
-
-    @tf.function(jit_compile=jit_compile)
-    def run(x, proxies):
-        s = tf.matmul(x, proxies, transpose_b=True)
-        return tf.matmul(s, proxies), tf.matmul(s, x, transpose_a=True)
-
-    def prepare(request):
-        _, x, proxies = (tf.constant(part) for part in batch(request))
-        return lambda: float(run(x, proxies)[1][0, 0])
-
-    return prepare
+    return lambda request: three_products(*batch(request)[1:], jit_compile=jit_compile)
 
 
 def pytorch_metric_learning(request):
@@ -125,18 +107,15 @@ def pytorch_metric_learning(request):
     import torch
     from pytorch_metric_learning.losses import CosFaceLoss
 
-    labels, x, proxies = (torch.tensor(part) for part in batch(request))
+    labels, x, proxies = batch(request)
     loss = CosFaceLoss(request["classes"], request["dim"])
-    loss.W.data = proxies.t().contiguous()
-    x.requires_grad_()
+    loss.W.data = torch.tensor(proxies).t().contiguous()
 
-    def run():
-        x.grad = loss.W.grad = None
-        value = loss(x, labels)
-        value.backward()
-        return float(value)
+    def value(labels, x):
+        loss.W.grad = None
+        return loss(x, labels)
 
-    return run
+    return torch_value_and_gradient(value, labels, x)
 
 
 def step(jit_compile):
@@ -167,8 +146,8 @@ WAYS = {
     "eager": lambda: ours("eager"),
     "graph": lambda: ours("graph"),
     "xla": lambda: ours("xla"),
-    "three_products": lambda: three_products(False),
-    "three_products_xla": lambda: three_products(True),
+    "three_products": lambda: products(False),
+    "three_products_xla": lambda: products(True),
     "pytorch_metric_learning": lambda: pytorch_metric_learning,
     "memory_graph": lambda: memory(False),
     "memory_xla": lambda: memory(True),

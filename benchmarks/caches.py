@@ -9,14 +9,13 @@ counts. `mib` is the size on disk of 1,000 images.
     python benchmarks/caches.py --quick    # a few files
 """
 
-import argparse
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
-from _report import RESULTS, print_table, today, write_csv
+from _report import folder_mib, options_of, write_table
 from loading import measure
 
 import tfdml
@@ -25,7 +24,6 @@ from tfdml.samplers import GroupSampler
 SIDE = 256
 FULL = {"files": 1_000, "classes": 50, "steps": 60, "rounds": 5}
 QUICK = {"files": 80, "classes": 20, "steps": 20, "rounds": 1}
-COLUMNS = ["way", "images_per_second", "over_jpeg", "mib"]
 
 
 def write_photos(folder, files, classes):
@@ -70,18 +68,10 @@ def prepared(photos, folder, load):
     return tfdml.datasets.tfds("photos", "train", data_dir=folder, load=load)
 
 
-def mib(folder, pattern):
-    """Size of the files of a folder in MiB."""
-    return sum(path.stat().st_size for path in Path(folder).rglob(pattern)) / 2**20
-
-
 def main():
     """Write the files, measure every way and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output")
-    arguments = parser.parse_args()
-    size = QUICK if arguments.quick else FULL
+    options = options_of(__doc__, "caches.csv")
+    size = QUICK if options.quick else FULL
     tfds.disable_progress_bar()
     load = tfdml.datasets.Preprocessing(size=224, resize=SIDE, fit="pad")
     sampler = GroupSampler(classes_per_batch=16, examples_per_class=4, seed=0)
@@ -94,16 +84,14 @@ def main():
             "ArrayRecord": prepared(photos, records, load),
             "memory-mapped cache": photos.cached(cache),
         }
-        sizes = [mib(jpeg, "*.jpg"), mib(records, "*array_record*"), mib(cache, "*")]
+        sizes = [folder_mib(jpeg), folder_mib(records, "*array_record*"), folder_mib(cache)]
         streams = {way: sampler.batches(part) for way, part in sets.items()}
         found = measure(streams, steps=size["steps"], rounds=size["rounds"])
-    about = {**tfdml.environment("numpy", "tensorflow", "tensorflow-datasets", "array-record"), "date": today()}
     rows = [
-        {"way": way, "images_per_second": rate, "over_jpeg": rate / found["JPEG files"], "mib": disk, **about}
+        {"way": way, "images_per_second": rate, "over_jpeg": rate / found["JPEG files"], "mib": disk}
         for (way, rate), disk in zip(found.items(), sizes, strict=True)
     ]
-    print_table(rows, COLUMNS)
-    write_csv(arguments.output or RESULTS / "caches.csv", rows)
+    write_table(options.output, rows, "tensorflow-datasets", "array-record")
 
 
 if __name__ == "__main__":

@@ -6,16 +6,13 @@ The largest set has the size of the test part of Stanford Online Products.
     python benchmarks/clustering.py --quick    # small sizes
 """
 
-import argparse
-import time
 from functools import partial
 
 import numpy as np
-from _report import RESULTS, print_table, today, write_csv
+from _report import options_of, timed, write_table
 from retrieval import make_data
 from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
 
-import tfdml
 from tfdml.metrics import clustering, clustering_scores
 
 DATA = (
@@ -24,7 +21,6 @@ DATA = (
     {"rows": 60_000, "dim": 128, "classes": 11_316},
 )
 QUICK = ({"rows": 600, "dim": 16, "classes": 110},)
-COLUMNS = ["rows", "dim", "classes", "way", "seconds", "cpu_seconds", "nmi", "ami", "f1"]
 
 
 def scikit_learn_scores(labels, clusters):
@@ -45,28 +41,19 @@ def ways(x, labels):
     }
 
 
-def measure(way):
+def row(data, name, way):
     """Seconds and numbers of one way."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    found = way()
-    seconds = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
-    return {**seconds, **{name: found.get(name, "") for name in ("nmi", "ami", "f1")}}
+    found, clock, processor = timed(way)
+    numbers = {number: found.get(number, "") for number in ("nmi", "ami", "f1")}
+    return {**data, "way": name, "seed": 0, "restarts": 1, "seconds": clock, "cpu_seconds": processor, **numbers}
 
 
 def main():
     """Measure every way on every set and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output", default=RESULTS / "clustering.csv")
-    arguments = parser.parse_args()
-    about = {**tfdml.environment("scikit-learn"), "date": today()}
-    rows = []
-    for data in QUICK if arguments.quick else DATA:
-        for way, function in ways(*make_data(**data)).items():
-            rows.append({**data, "way": way, "seed": 0, "restarts": 1, **measure(function), **about})
-            print_table(rows[-1:], COLUMNS)
-    print_table(rows, COLUMNS)
-    write_csv(arguments.output, rows)
+    options = options_of(__doc__, "clustering.csv")
+    sets = QUICK if options.quick else DATA
+    rows = [row(data, *way) for data in sets for way in ways(*make_data(**data)).items()]
+    write_table(options.output, rows, "scikit-learn")
 
 
 if __name__ == "__main__":

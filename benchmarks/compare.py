@@ -10,18 +10,13 @@ leave out imports and the making of the data.
     python benchmarks/compare.py --quick    # small sizes; --no-peers leaves the other libraries out
 """
 
-import argparse
-import json
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from _report import RESULTS, peak_mib, print_table, require_peers, today, write_csv
+from _report import of_process, options_of, peak_mib, require_peers, timed, write_table
 from retrieval import make_data, product
 
 import tfdml
@@ -35,7 +30,6 @@ QUICK = {
     "runs": {"queries": 50, "documents": 20},
 }
 PEERS = ("ranx", "pytrec_eval", "torchmetrics")
-COLUMNS = ["work", "way", "seconds", "over_first", "peak_mib", "map", "mrr", "ndcg@10"]
 
 
 class Files(dict):
@@ -64,7 +58,6 @@ def embeddings(models, rows, dim, classes):
 
 
 def _compared(paths, labels, folder):
-    import tfdml
 
     with folder:
         found = tfdml.evaluation.compare(paths, labels)
@@ -87,7 +80,6 @@ def runs(way, queries, documents):
 
 
 def _tfdml(run, qrels, scores, relevant):
-    import tfdml
 
     def call():
         found = tfdml.evaluation.compare_runs({"run": run}, qrels, metrics=("map", "mrr", "ndcg@10"))
@@ -146,20 +138,8 @@ def measure(work, way, size):
     """Measures, seconds and memory of one way."""
     make = {"embeddings": embeddings, "runs": runs}[work]
     make(WAYS[work][way], **QUICK[work])()  # imports, thread pools, compilation
-    call = make(WAYS[work][way], **size)
-    begin = time.perf_counter()
-    found = call()
-    row = {"seconds": time.perf_counter() - begin, "peak_mib": peak_mib()}
-    return row | {name: float(value) for name, value in found.items()}
-
-
-def run(work, way, size):
-    """What `measure` returns, in a new process."""
-    command = [sys.executable, __file__, "--measure", json.dumps({"work": work, "way": way, "size": size})]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{way} failed:\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
+    found, seconds, _ = timed(make(WAYS[work][way], **size))
+    return {"seconds": seconds, "peak_mib": peak_mib(), **{name: float(value) for name, value in found.items()}}
 
 
 def rows_of(work, size, ways, repeats):
@@ -167,7 +147,7 @@ def rows_of(work, size, ways, repeats):
     found = {way: [] for way in ways}
     for _ in range(repeats):
         for way in ways:
-            found[way].append(run(work, way, size))
+            found[way].append(of_process(__file__, work, way, size))
     first = statistics.median(one["seconds"] for one in found[ways[0]])
     for way, all_of in found.items():
         middle = {name: statistics.median(one[name] for one in all_of) for name in ("seconds", "peak_mib")}
@@ -180,35 +160,14 @@ def rows_of(work, size, ways, repeats):
 
 def main():
     """Measure every way and write the table."""
-    options = parse()
-    if options.measure:
-        print(json.dumps(measure(**json.loads(options.measure))))
-        return
+    options = options_of(__doc__, "compare.csv", case=measure, peers=True, repeats=3, quick={"repeats": 1})
     if options.peers:
         require_peers(*PEERS)
-    about = {
-        **tfdml.environment(*(("ranx", "pytrec-eval-terrier", "torchmetrics") if options.peers else ())),
-        "date": today(),
-    }
     rows = []
     for work, size in (QUICK if options.quick else SIZES).items():
         ways = [way for way in WAYS[work] if options.peers or way not in PEERS]
-        rows += [row | about for row in rows_of(work, size, ways, 1 if options.quick else options.repeats)]
-    columns = list(dict.fromkeys(name for row in rows for name in row if name not in about)) + list(about)
-    rows = [{column: row.get(column, "") for column in columns} for row in rows]
-    print_table(rows, COLUMNS)
-    write_csv(options.output, rows)
-
-
-def parse():
-    """The options of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--no-peers", dest="peers", action="store_false")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--output", default=RESULTS / "compare.csv")
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
-    return parser.parse_args()
+        rows += rows_of(work, size, ways, options.repeats)
+    write_table(options.output, rows, *(("ranx", "pytrec-eval-terrier", "torchmetrics") if options.peers else ()))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ against `tfdml.search.Exact`.
     python benchmarks/databases.py --quick --databases lancedb
 """
 
-import argparse
 import json
 import subprocess
 import tempfile
@@ -19,13 +18,12 @@ from pathlib import Path
 
 import keras
 import numpy as np
-from _report import RESULTS, print_table, today, write_csv
+from _report import options_of, write_table
 from search import make_vectors
 
 import tfdml
 
 METRICS = ("cosine", "dot", "euclidean")
-COLUMNS = ["database", "metric", "vectors", "search", "form", "largest_error", "recall@10"]
 K = 10
 ROOT = Path(__file__).parents[1]
 # Their distance from our score.
@@ -124,16 +122,10 @@ def exact_scores(stored, queries, ids, metric):
 
 def main():
     """Measure and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--databases", nargs="+", choices=DATABASES, default=list(DATABASES))
-    parser.add_argument("--output", default=RESULTS / "databases.csv")
-    options = parser.parse_args()
-    facts = {"measured": today(), **tfdml.environment()}
+    databases = {"nargs": "+", "choices": DATABASES, "default": list(DATABASES)}
+    options = options_of(__doc__, "databases.csv", databases=databases)
     with tempfile.TemporaryDirectory() as folder:
-        rows = [row | facts for row in rows_of(options, Path(folder))]
-    print_table(rows, COLUMNS)
-    write_csv(options.output, rows)
+        write_table(options.output, rows_of(options, Path(folder)))
 
 
 if __name__ == "__main__":

@@ -7,18 +7,15 @@ All devices share the cores of one machine: the time of a step over that of one 
 what several devices gain by keeping all cores busy. A batch is divided by `DataParallel`, proxies by `ModelParallel`.
 """
 
-import argparse
 import contextlib
-import json
+import functools
 import os
 import socket
-import subprocess
-import sys
-import time
+from concurrent.futures import ThreadPoolExecutor
 
 import keras
 import numpy as np
-from _report import RESULTS, print_table, write_csv
+from _report import median_seconds, of_process, options_of, write_table
 
 import tfdml
 
@@ -40,7 +37,7 @@ def candidate(what, *, quick):
     if what == "batch":
         import fit
 
-        return fit.ours(*fit.images_and_labels(400, 40), 32, 4)
+        return fit.ours(*fit.images_and_labels(400, 40), 32)
     classes, features = 2_000 if quick else 50_000, 64
     x = np.random.default_rng(0).standard_normal((4 * classes, features)).astype("float32")
     inputs = keras.Input((features,))
@@ -52,16 +49,16 @@ def candidate(what, *, quick):
 
 def step_seconds(candidates, *, quick):
     """Median seconds of a step for each (model, batches, distribution), in turns."""
-    seconds = {name: [] for name in candidates}
     steps, rounds = (2, 1) if quick else (8, 7)
-    for turn in range(rounds + 2):
-        for name, (model, batches, distribution) in candidates.items():
-            with scope(distribution):
-                begin = time.perf_counter()
-                model.fit(batches, steps_per_epoch=steps, epochs=1, shuffle=False, verbose=0)
-            if turn > 1:  # the first two build and compile: after an epoch, variables are where the step leaves them
-                seconds[name].append((time.perf_counter() - begin) / steps)
-    return {name: float(np.median(values)) for name, values in seconds.items()}
+
+    def epoch(model, batches, distribution):
+        with scope(distribution):
+            model.fit(batches, steps_per_epoch=steps, epochs=1, shuffle=False, verbose=0)
+
+    functions = {name: functools.partial(epoch, *each) for name, each in candidates.items()}
+    # The first two build and compile: after an epoch, variables are where the step leaves them.
+    seconds = median_seconds(functions, repeats=rounds, warmups=2)
+    return {name: value / steps for name, value in seconds.items()}
 
 
 def scope(distribution):
@@ -69,7 +66,7 @@ def scope(distribution):
     return contextlib.nullcontext() if distribution is None else distribution.scope()
 
 
-def on_devices(*, quick):
+def on_devices(quick):
     """Rows of one process with several virtual devices."""
     rows = []
     for what in ("proxies",) if quick else ("batch", "proxies"):
@@ -103,21 +100,15 @@ def in_processes(index, port):
     return [row("batch", PROCESSES, PROCESSES, both["both"], one["one"])]
 
 
-def started(*arguments, devices):
-    """A process of JAX with this number of virtual devices."""
-    environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
-    flags = environment.get("XLA_FLAGS", "")
-    environment["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={devices}"
-    command = [sys.executable, __file__, *map(str, arguments)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+def environment_of(devices):
+    """Variables of a process of JAX with this number of virtual devices."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
+    return {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
 
 
-def rows_of(processes):
-    """The rows that the first of some processes prints."""
-    outputs = [process.communicate()[0] for process in processes]
-    if any(process.returncode for process in processes):
-        raise SystemExit("A process failed; its error is above.")
-    return json.loads(outputs[0].splitlines()[-1])
+def of_case(kind, *case):
+    """What a process measures: several devices, or its part of two processes."""
+    return on_devices(*case) if kind == "devices" else in_processes(*case)
 
 
 def free_port():
@@ -129,25 +120,14 @@ def free_port():
 
 def main():
     """Measure in processes of their own, since the number of devices is set early, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--devices", action="store_true", help="measure on the devices of this process and print it")
-    parser.add_argument("--process", type=int, help="be this process of two, and print the row of both")
-    parser.add_argument("--port", help="of process 0")
-    parser.add_argument("--output", default=RESULTS / "devices.csv")
-    options = parser.parse_args()
-    if options.devices:
-        print(json.dumps(on_devices(quick=options.quick)))
-    elif options.process is not None:
-        print(json.dumps(in_processes(options.process, options.port)))
-    else:
-        rows = rows_of([started("--devices", *(["--quick"] if options.quick else []), devices=COUNTS[-1])])
-        if not options.quick:
-            port = free_port()
-            rows += rows_of([started("--process", index, "--port", port, devices=1) for index in range(PROCESSES)])
-        rows = [one | tfdml.environment("jax") for one in rows]
-        write_csv(options.output, rows)
-        print_table(rows, list(rows[0])[:-2])
+    options = options_of(__doc__, "devices.csv", case=of_case)
+    rows = of_process(__file__, "devices", options.quick, **environment_of(COUNTS[-1]))
+    if not options.quick:
+        port = free_port()
+        with ThreadPoolExecutor(PROCESSES) as threads:
+            both = lambda index: of_process(__file__, "processes", index, port, **environment_of(1))  # noqa: E731
+            rows += [row for own in threads.map(both, range(PROCESSES)) for row in own]
+    write_table(options.output, rows, "jax")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ Ray, about five seconds each time one is new; the rate of actors leaves it out.
     python benchmarks/distributed.py --quick    # 20,000 x 16
 """
 
-import argparse
 import csv
 import json
 import math
@@ -23,17 +22,15 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
-from _report import RESULTS, print_table, today, write_csv
+from _report import facts, options_of, timed, write_table
 from duplicates import make_vectors as vectors_with_copies
 from search import make_vectors
 
 import tfdml
 
-COLUMNS = ["work", "vectors", "dim", "workers", "wall_s", "rate", "note"]
 K = 10
 
 
@@ -45,12 +42,6 @@ class Rows:
     def predict_on_batch(self, examples):
         """The examples."""
         return examples
-
-
-def measured(function):
-    """The result of a function, and its seconds on the clock."""
-    begin = time.perf_counter()
-    return function(), time.perf_counter() - begin
 
 
 def row(work, vectors, dim, seconds, rate, note, workers=2):
@@ -101,7 +92,7 @@ def embedding_rows(options, folder):
         embed = lambda arguments=arguments, actors=actors: tfdml.distributed.embed(  # noqa: E731
             *arguments, shard_size=count // 8, actors=actors
         )
-        shards, seconds = measured(embed)
+        shards, seconds, _ = timed(embed)
         begins = sorted(path.stat().st_mtime for path in shards.paths)
         steady = (begins[-1] - begins[0]) / (len(begins) - actors) * len(begins)  # without the start of the actors
         note = f"images a second; {count / steady / actors / (count / loop):.2f} of the plain loop per processor"
@@ -115,24 +106,24 @@ def written(vectors, folder, shard_size):
 
 def index_rows(options, folder):
     """Indexes in shards."""
-    count, dim = (20_000, 16) if options.quick else (options.vectors, options.dim)
+    count, dim = options.vectors, options.dim
     shards = written(make_vectors(count, dim, 1), folder / "gallery", max(1, count // 10))
     queries = make_vectors(2_000, dim, 2)
-    (exact_rows, _), seconds = measured(lambda: tfdml.distributed.search_shards(shards, queries, K))
+    (exact_rows, _), seconds, _ = timed(lambda: tfdml.distributed.search_shards(shards, queries, K))
     yield row("search_shards, exact", count, dim, seconds, len(queries) / seconds, "queries a second")
     for kind, settings in (("exact", {}), ("faiss", {"method": "partitioned"}), ("scann", {"method": "partitioned"})):
         build = lambda kind=kind, settings=settings: tfdml.distributed.build_index(  # noqa: E731
             shards, folder / kind, index=kind, **settings
         )
-        index, seconds = measured(build)
+        index, seconds, _ = timed(build)
         yield row(f"build_index, {kind}", count, dim, seconds, count / seconds, "vectors a second")
-        (ids, _), seconds = measured(lambda index=index: index.search(queries, K))
+        (ids, _), seconds, _ = timed(lambda index=index: index.search(queries, K))
         recall = tfdml.search.neighbor_recall(ids, exact_rows)
         note = f"queries a second in one process, recall@{K} {recall:.3f}"
         yield row(f"search, {kind}", count, dim, seconds, len(queries) / seconds, note)
         del index
         with tfdml.distributed.SearchActors(folder / kind, actors=2) as actors:
-            (ids, _), seconds = measured(lambda actors=actors: actors.search(queries, K))
+            (ids, _), seconds, _ = timed(lambda actors=actors: actors.search(queries, K))
         recall = tfdml.search.neighbor_recall(ids, exact_rows)
         note = f"queries a second by actors, recall@{K} {recall:.3f}"
         yield row(f"search, {kind}", count, dim, seconds, len(queries) / seconds, note)
@@ -140,24 +131,24 @@ def index_rows(options, folder):
 
 def retrieval_rows(options, folder):
     """Metrics of queries in a gallery."""
-    count, dim = (20_000, 16) if options.quick else (options.join, options.dim)
+    count, dim = options.join, options.dim
     shards = written(make_vectors(count, dim, 1), folder / "gallery", max(1, count // 10))
     queries = make_vectors(2_000, dim, 2)
     labels = np.random.default_rng(3).integers(0, count // 50, count)
     evaluate = lambda: tfdml.distributed.retrieval(shards, queries, labels[:2_000], gallery_labels=labels)  # noqa: E731
-    _, seconds = measured(evaluate)
+    _, seconds, _ = timed(evaluate)
     yield row("retrieval", count, dim, seconds, len(queries) / seconds, "queries a second, classes of 50")
 
 
 def join_rows(options, folder):
     """Joins of two sizes."""
-    sizes, dim = ([10_000, 20_000], 16) if options.quick else ([options.vectors // 2, options.join], options.dim)
+    sizes, dim = [options.vectors // 2, options.join], options.dim
     spent = []
     for count in sizes:
         shards = written(vectors_with_copies(count, dim, 0), folder / f"copies-{count}", max(1, count // 10))
         sample = 500 if options.quick else 4_096
         join_copies = lambda shards=shards, sample=sample: tfdml.distributed.join(shards, 0.95, sample=sample)  # noqa: E731
-        pairs, seconds = measured(join_copies)
+        pairs, seconds, _ = timed(join_copies)
         spent.append(seconds)
         note = f"vectors a second; {len(pairs.rows):,} pairs, recall of rows above {pairs.recall.lower:.3f}"
         if len(spent) > 1:
@@ -166,18 +157,13 @@ def join_rows(options, folder):
 
 
 ESTIMATED = 10**9  # vectors
-POWERS = {"embed: actors": 1, "build_index, exact": 1, "build_index, scann": 1, "join at 0.95": 1.5}  # of n
 
 
 def estimates(rows):
     """Hours of two processors for a billion vectors, from the rates of the rows."""
     by_work = {entry["work"]: entry for entry in rows}
-    for work, power in (
-        ("embed: actors", 1),
-        ("build_index, exact", 1),
-        ("build_index, scann", 1),
-        ("join at 0.95", 1.5),
-    ):
+    powers = {"embed: actors": 1, "build_index, exact": 1, "build_index, scann": 1, "join at 0.95": 1.5}  # of n
+    for work, power in powers.items():
         if work in by_work:
             entry = by_work[work]
             count = int(entry["vectors"])
@@ -190,21 +176,16 @@ def estimates(rows):
 def main():
     """Measure, and write the table and the estimates; rows of parts that are not measured stay."""
     parts = {"embed": embedding_rows, "index": index_rows, "join": join_rows, "retrieval": retrieval_rows}
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--vectors", type=int, default=5_000_000)
-    parser.add_argument("--join", type=int, default=10_000_000)
-    parser.add_argument("--dim", type=int, default=64)
-    parser.add_argument("--parts", nargs="+", choices=parts, default=list(parts))
-    parser.add_argument("--output", type=Path, default=RESULTS / "distributed.csv")
-    options = parser.parse_args()
+    chosen = {"nargs": "+", "choices": parts, "default": list(parts)}
+    sizes, small = {"vectors": 5_000_000, "join": 10_000_000, "dim": 64}, {"vectors": 20_000, "join": 20_000, "dim": 16}
+    options = options_of(__doc__, "distributed.csv", **sizes, parts=chosen, quick=small)
     import ray
     from ray import cloudpickle
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # other processes have not this folder on their path
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False)
-    facts = {"measured": today(), **tfdml.environment("ray", "faiss-cpu", "scann")}
+    about = facts("ray", "faiss-cpu", "scann")
     earlier = list(csv.DictReader(options.output.open())) if options.output.exists() else []
     rows = []
     for name, measure in parts.items():
@@ -213,11 +194,10 @@ def main():
             continue
         with tempfile.TemporaryDirectory() as folder:
             for entry in measure(options, Path(folder)):
-                rows.append({"part": name, **entry, **facts})
+                rows.append({"part": name, **entry, **about})
                 print(json.dumps(entry), flush=True)
-    print_table(rows, COLUMNS)
-    write_csv(options.output, rows)
-    write_csv(options.output.with_stem(f"{options.output.stem}_estimates"), list(estimates(rows)))
+    write_table(options.output, rows)
+    write_table(options.output.with_stem(f"{options.output.stem}_estimates"), estimates(rows))
 
 
 if __name__ == "__main__":

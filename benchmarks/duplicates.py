@@ -10,15 +10,10 @@ the machine does, processor seconds of all threads hardly do.
     python benchmarks/duplicates.py --quick    # 20,000 x 32
 """
 
-import argparse
-import time
-
 import numpy as np
-from _report import RESULTS, print_table, write_csv
+from _report import options_of, timed, write_table
 
 import tfdml
-
-COLUMNS = ["rows", "dim", "way", "pairs", "share_of_exact", "recall_lower", "sampled_rows", "wall_s", "processor_s"]
 
 
 def make_vectors(rows, dim, seed):
@@ -34,16 +29,9 @@ def make_vectors(rows, dim, seed):
     return vectors
 
 
-def timed(function):
-    """The result of a function, its seconds on the clock and its processor seconds."""
-    begin, processor = time.perf_counter(), time.process_time()
-    return function(), time.perf_counter() - begin, time.process_time() - processor
-
-
 def rows_of(options):
     """Rows of the table, one per way."""
-    rows, dim = (20_000, 32) if options.quick else (options.rows, options.dim)
-    vectors = make_vectors(rows, dim, options.seed)
+    vectors = make_vectors(options.rows, options.dim, options.seed)
     joins = {
         way: timed(lambda is_near=way == "near cells": tfdml.search.similar_pairs(vectors, 0.95, approximate=is_near))
         for way in ("near cells", "exact")
@@ -52,32 +40,20 @@ def rows_of(options):
     for way, (pairs, wall, processor) in joins.items():
         recall = pairs.recall or (None, None, None)
         share = sum(tuple(pair) in exact for pair in pairs.rows.tolist()) / len(exact)
-        seconds = {"wall_s": round(wall, 1), "processor_s": round(processor, 1)}
-        sampled = {"recall_lower": recall[2], "sampled_rows": recall[0]}
-        yield {
-            "rows": rows,
-            "dim": dim,
-            "way": way,
+        found = {
             "pairs": len(pairs.rows),
             "share_of_exact": share,
-            **sampled,
-            **seconds,
+            "recall_lower": recall[2],
+            "sampled_rows": recall[0],
         }
+        seconds = {"wall_s": round(wall, 1), "processor_s": round(processor, 1)}
+        yield {"rows": options.rows, "dim": options.dim, "way": way, **found, **seconds}
 
 
 def main():
     """Measure and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--dim", type=int, default=128)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", default=RESULTS / "duplicates.csv")
-    options = parser.parse_args()
-    about = tfdml.environment()
-    rows = [row | about for row in rows_of(options)]
-    print_table(rows, COLUMNS)
-    write_csv(options.output, rows)
+    options = options_of(__doc__, "duplicates.csv", rows=200_000, dim=128, seed=0, quick={"rows": 20_000, "dim": 32})
+    write_table(options.output, rows_of(options))
 
 
 if __name__ == "__main__":

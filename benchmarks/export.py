@@ -10,36 +10,26 @@ themselves; `recall@10` is that of queries that took no part in the choice. The 
     python benchmarks/export.py --quick    # 2,000 x 32 and 20,000 x 32
 """
 
-import argparse
 import tempfile
-import time
 from pathlib import Path
 
 import keras
 import numpy as np
 import tensorflow as tf
-from _report import RESULTS, median_seconds, print_table, write_csv
+from _report import median_seconds, options_of, timed, write_table
 from search import make_vectors
 
 import tfdml
 
-COLUMNS = ["what", "rows", "dim", "batch", "dtype", "ms", "beside", "beside_ms", "ratio", "recall@10", "build_s"]
 K = 10
 
 
 def row(what, against, seconds, **settings):
     """A row of the table: the milliseconds of both, and their ratio."""
     ours, theirs = 1e3 * seconds["ours"], 1e3 * seconds["theirs"]
-    empty = dict.fromkeys(COLUMNS, "")
-    return {
-        **empty,
-        "what": what,
-        "ms": ours,
-        "beside": against,
-        "beside_ms": theirs,
-        "ratio": ours / theirs,
-        **settings,
-    }
+    sizes = {name: settings.pop(name, "") for name in ("rows", "dim", "batch", "dtype")}
+    numbers = {"ms": ours, "beside": against, "beside_ms": theirs, "ratio": ours / theirs}
+    return {"what": what, **sizes, **numbers, **settings}
 
 
 def in_turns(ours, theirs, argument, repeats):
@@ -93,9 +83,9 @@ def partitioned_rows(options):
     vectors, queries = make_vectors(rows, dim, 1), make_vectors(1_000, dim, 2)
     exact = graph_of(tfdml.export.ExactSearch(k=K).searcher(vectors, "cosine"), dim)
     truth = np.concatenate([exact(tf.constant(queries[part : part + 50]))[0] for part in range(0, 1_000, 50)])
-    begin = time.perf_counter()
-    cells = tfdml.export.PartitionedSearch(k=K, recall=options.recall).searcher(vectors, "cosine")
-    build, search = time.perf_counter() - begin, graph_of(cells, dim)
+    search_of_cells = tfdml.export.PartitionedSearch(k=K, recall=options.recall)
+    cells, build, _ = timed(lambda: search_of_cells.searcher(vectors, "cosine"))
+    search = graph_of(cells, dim)
     recall = tfdml.search.neighbor_recall(search(tf.constant(queries))[0].numpy().astype(int), truth.astype(int))
     for batch in options.batches:
         seconds = in_turns(search, exact, tf.constant(queries[:batch]), options.repeats)
@@ -105,18 +95,9 @@ def partitioned_rows(options):
 
 def main():
     """Measure and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--batches", type=int, nargs="+", default=[1, 32, 128])
-    parser.add_argument("--recall", type=float, default=0.95)
-    parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--output", default=RESULTS / "export.csv")
-    options = parser.parse_args()
-    about = tfdml.environment()
+    options = options_of(__doc__, "export.csv", batches=[1, 32, 128], recall=0.95, repeats=15)
     parts = (signature_rows, exact_rows, partitioned_rows)
-    rows = [found | about for part in parts for found in part(options)]
-    print_table(rows, COLUMNS)
-    write_csv(options.output, rows)
+    write_table(options.output, [found for part in parts for found in part(options)])
 
 
 if __name__ == "__main__":

@@ -12,31 +12,17 @@ disk, of 1,000,000 x 128, and a recall of 0.99.
     python benchmarks/filters.py --quick    # 30,000 x 32
 """
 
-import argparse
 import csv
+import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
-from _report import RESULTS, median_seconds, print_table, today, write_csv
+from _report import RESULTS, folder_mib, median_seconds, options_of, timed, write_table
 from search import make_vectors
 
 import tfdml
 
-COLUMNS = [
-    "rows",
-    "dim",
-    "way",
-    "share",
-    "effort",
-    "wanted",
-    "recall@10",
-    "queries_per_second",
-    "over_exact",
-    "build_s",
-    "mib",
-]
 K, CHOSEN = 10, 500
 
 
@@ -55,12 +41,9 @@ def built(vectors, folder, names):
     }
     for name in names:
         build, setting = kinds[name]
-        begin = time.perf_counter()
-        index = build()
-        seconds = time.perf_counter() - begin
+        index, seconds, _ = timed(build)
         index.save(folder / name)
-        size = sum(file.stat().st_size for file in (folder / name).rglob("*") if file.is_file())
-        yield name, index, setting, seconds, size / 2**20
+        yield name, index, setting, seconds, folder_mib(folder / name)
 
 
 def tune(index, setting, queries, exact, mask, recall):
@@ -75,8 +58,8 @@ def tune(index, setting, queries, exact, mask, recall):
 
 def rows_of(options, folder):
     """Rows of the table, for each filter and recall one per kind."""
-    rows, dim, timed = (30_000, 32, 200) if options.quick else (options.rows, options.dim, options.queries)
-    vectors, queries = make_vectors(rows, dim, 1), make_vectors(2 * CHOSEN + timed, dim, 2)
+    rows, dim = options.rows, options.dim
+    vectors, queries = make_vectors(rows, dim, 1), make_vectors(2 * CHOSEN + options.queries, dim, 2)
     choose, report, many = queries[:CHOSEN], queries[CHOSEN : 2 * CHOSEN], queries[2 * CHOSEN :]
     order = np.random.default_rng(options.seed).permutation(rows)
     indexes = list(built(vectors, folder, options.kinds))
@@ -95,7 +78,10 @@ def rows_of(options, folder):
             seconds = median_seconds(searches, repeats=options.repeats)
             for name, index, _, build_s, mib in indexes:
                 recall = tfdml.search.neighbor_recall(index.search(report, K, where=mask)[0], expected["report"])
-                speed = {"queries_per_second": timed / seconds[name], "over_exact": seconds["exact"] / seconds[name]}
+                speed = {
+                    "queries_per_second": len(many) / seconds[name],
+                    "over_exact": seconds["exact"] / seconds[name],
+                }
                 settings = {"share": share, "effort": efforts[name], "wanted": wanted, f"recall@{K}": recall}
                 facts = {"build_s": build_s, "mib": mib}
                 yield {"rows": rows, "dim": dim, "way": name, **settings, **speed, **facts}
@@ -125,32 +111,22 @@ def draw(rows, path):
 
 def main():
     """Measure and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--lance", action="store_true")
-    parser.add_argument("--picture", type=Path, help="draw the rows of --lance, and measure nothing")
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--dim", type=int, default=96)
-    parser.add_argument("--queries", type=int, default=1_000)
-    parser.add_argument("--recall", type=float, nargs="+", default=[0.9])
-    parser.add_argument("--kinds", nargs="+", default=["exact", "scann", "scann, soar", "faiss cells", "faiss graph"])
-    parser.add_argument("--shares", type=float, nargs="+", default=[1.0, 0.5, 0.1, 0.01])
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", default=RESULTS / "filters.csv")
-    if (options := parser.parse_args()).picture:
+    picture = {"type": Path, "help": "draw the rows of --lance, and measure nothing"}
+    settings = {"dim": 96, "queries": 1_000, "recall": [0.9], "shares": [1.0, 0.5, 0.1, 0.01]}
+    settings |= {"kinds": ["exact", "scann", "scann, soar", "faiss cells", "faiss graph"]}
+    table, small = "filters.csv", {"rows": 30_000, "dim": 32, "queries": 200}
+    if "--lance" in sys.argv:
+        settings = {"dim": 128, "queries": 500, "recall": [0.9, 0.99], "shares": [1.0, 0.5, 0.01]}
+        settings |= {"kinds": ["exact", "scann", "faiss cells", "lance"]}
+        table = "filters_lance.csv"
+    common = {"rows": 1_000_000, "repeats": 3, "seed": 0, "lance": False, "picture": picture}
+    options = options_of(__doc__, table, **common, **settings, quick=small)
+    if options.picture:
         with open(RESULTS / "filters_lance.csv") as file:
             return draw(list(csv.DictReader(file)), options.picture)
-    if options.lance:
-        parser.set_defaults(rows=1_000_000, dim=128, queries=500, recall=[0.9, 0.99], shares=[1.0, 0.5, 0.01])
-        parser.set_defaults(kinds=["exact", "scann", "faiss cells", "lance"], output=RESULTS / "filters_lance.csv")
-        options = parser.parse_args()
-    packages = ["scann", "faiss-cpu", *(["pylance"] if options.lance else [])]
-    facts = {"measured": today(), **tfdml.environment(*packages)}
     with tempfile.TemporaryDirectory() as folder:
-        rows = [row | facts for row in rows_of(options, Path(folder))]
-    print_table(rows, COLUMNS)
-    return write_csv(options.output, rows)
+        rows = rows_of(options, Path(folder))
+        return write_table(options.output, rows, "scann", "faiss-cpu", *(["pylance"] if options.lance else []))
 
 
 if __name__ == "__main__":

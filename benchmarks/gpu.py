@@ -28,7 +28,7 @@ from pathlib import Path
 WORKERS_ENVIRONMENT = dict(os.environ)
 os.environ |= {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}  # this process leaves the card to its workers
 
-from _report import RESULTS, format_cell, ratio, today, write_csv  # noqa: E402
+from _report import RESULTS, facts, format_cell, ratio, write_rows  # noqa: E402
 
 import tfdml  # noqa: E402
 
@@ -119,8 +119,7 @@ class Table:
         key = tuple(str(row[key]) for key in self.keys)
         self.rows[key] = dict.fromkeys(self.columns, "") | self.rows.get(key, {}) | row
         self.rows[key] = {column: self.rows[key][column] for column in self.columns}
-        with contextlib.redirect_stdout(None):
-            write_csv(self.path, list(self.rows.values()))
+        write_rows(self.path, list(self.rows.values()))
 
     def get(self, *key):
         """The row of a key; empty where there is none."""
@@ -146,7 +145,7 @@ class Run:
             "gpu_steps": "part way batch precision",
         }
         self.tables = {name: Table(options.out / f"{name}.csv", of.split()) for name, of in keys.items()}
-        self.about = {"measured": today(), "versions": versions(), "hardware": tfdml.environment()["hardware"]}
+        self.about = facts() | {"versions": versions()}
         self.device = ""
 
     def left(self, part):

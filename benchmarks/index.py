@@ -7,43 +7,32 @@ several is stated; an index is built and loaded once. `over_build` is the share 
     python benchmarks/index.py --quick    # 20,000 x 32, 200 at a time
 """
 
-import argparse
 import statistics
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
-from _report import RESULTS, print_table, write_csv
+from _report import options_of, timed, write_table
 from search import make_vectors
 
 import tfdml
 
-COLUMNS = ["index", "rows", "dim", "changed", "what", "seconds", "over_build"]
-
-
-def seconds(function):
-    """Seconds of a call, and what it returns."""
-    begin = time.perf_counter()
-    result = function()
-    return time.perf_counter() - begin, result
-
 
 def rows_of(options, make):
     """Rows of the table for one kind of index."""
-    rows, dim, few = (20_000, 32, 200) if options.quick else (options.rows, options.dim, options.changed)
+    rows, dim, few = options.rows, options.dim, options.changed
     vectors, more = make_vectors(rows, dim, 1), make_vectors(few, dim, 2)
-    build, index = seconds(lambda: make(vectors))
+    index, build, _ = timed(lambda: make(vectors))
     times = {"build": [build], "add": [], "remove": []}
     with tempfile.TemporaryDirectory() as folder:
-        times["save all"] = [seconds(lambda: index.save(Path(folder) / "index"))[0]]
-        times["load"] = [seconds(lambda: tfdml.search.load(Path(folder) / "index"))[0]]
+        times["save all"] = [timed(lambda: index.save(Path(folder) / "index"))[1]]
+        times["load"] = [timed(lambda: tfdml.search.load(Path(folder) / "index"))[1]]
         times["save what was added"] = []
         for start in range(rows, rows + options.repeats * few, few):
-            times["add"].append(seconds(lambda start=start: index.add(more, np.arange(start, start + few)))[0])
-            times["save what was added"].append(seconds(lambda: index.save(Path(folder) / "index"))[0])
+            times["add"].append(timed(lambda start=start: index.add(more, np.arange(start, start + few)))[1])
+            times["save what was added"].append(timed(lambda: index.save(Path(folder) / "index"))[1])
             gone = index.ids[start - rows :][:few]
-            times["remove"].append(seconds(lambda gone=gone: index.remove(gone))[0])
+            times["remove"].append(timed(lambda gone=gone: index.remove(gone))[1])
     for what, found in times.items():
         about = {"index": make.__name__, "rows": rows, "dim": dim, "changed": few, "what": what}
         yield about | {"seconds": statistics.median(found), "over_build": statistics.median(found) / build}
@@ -51,19 +40,10 @@ def rows_of(options, make):
 
 def main():
     """Measure and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--dim", type=int, default=128)
-    parser.add_argument("--changed", type=int, default=10_000)
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--output", default=RESULTS / "index.csv")
-    options = parser.parse_args()
-    about = tfdml.environment("scann")
+    sizes, small = {"rows": 1_000_000, "dim": 128, "changed": 10_000}, {"rows": 20_000, "dim": 32, "changed": 200}
+    options = options_of(__doc__, "index.csv", **sizes, repeats=9, quick=small)
     makes = (tfdml.search.Exact, tfdml.search.Scann)
-    rows = [row | about for make in makes for row in rows_of(options, make)]
-    print_table(rows, COLUMNS)
-    write_csv(options.output, rows)
+    write_table(options.output, [row for make in makes for row in rows_of(options, make)], "scann")
 
 
 if __name__ == "__main__":

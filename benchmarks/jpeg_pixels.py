@@ -8,22 +8,18 @@ of the process counts, so that other programs on the machine matter little.
     python benchmarks/jpeg_pixels.py --quick    # a few photos
 """
 
-import argparse
 import io
 import statistics
-import time
 
 import numpy as np
 import tensorflow as tf
-from _report import RESULTS, print_table, today, write_csv
+from _report import options_of, timed, write_table
 from PIL import Image
 
-import tfdml
 from tfdml.datasets import Preprocessing
 
 HEIGHT, WIDTH, SIZE = 375, 500, 224
 METHODS = {"accurate": "INTEGER_ACCURATE", "fast": "INTEGER_FAST"}
-COLUMNS = ["way", "ms", "over_fast", "mean_difference", "largest_difference"]
 
 
 def photos(count):
@@ -62,9 +58,7 @@ def milliseconds(functions, contents, rounds):
         for content, tensor in zip(contents, tensors, strict=True):
             for name, function in functions.items():
                 argument = content if function is by_pillow else tensor
-                begin = time.process_time()
-                function(argument)
-                times[name].append(1000 * (time.process_time() - begin))
+                times[name].append(1000 * timed(lambda: function(argument))[2])  # noqa: B023
     return {name: statistics.median(found[len(contents) :] or found) for name, found in times.items()}
 
 
@@ -78,25 +72,19 @@ def differences(contents, method):
 
 def main():
     """Measure every way and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output")
-    arguments = parser.parse_args()
-    contents = list(photos(3 if arguments.quick else 60))
-    ms = milliseconds(ways(), contents, 1 if arguments.quick else 15)
-    about = {**tfdml.environment("numpy", "tensorflow", "pillow"), "date": today()}
+    options = options_of(__doc__, "jpeg_pixels.csv")
+    contents = list(photos(3 if options.quick else 60))
+    ms = milliseconds(ways(), contents, 1 if options.quick else 15)
     rows = [
         {
             "way": f"{way}, {method}" if "Pillow" not in way else way,
             "ms": value,
             "over_fast": value / ms.get((way, "fast"), ms["decode", "fast"]),
             **differences(contents, method),
-            **about,
         }
         for (way, method), value in ms.items()
     ]
-    print_table(rows, COLUMNS)
-    write_csv(arguments.output or RESULTS / "jpeg_pixels.csv", rows)
+    write_table(options.output, rows, "pillow")
 
 
 if __name__ == "__main__":

@@ -8,18 +8,15 @@ by `tf.data` alone. Passes take turns, and the median counts.
     python benchmarks/loading.py --quick    # a few files
 """
 
-import argparse
 import statistics
 import tempfile
-import time
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from _report import RESULTS, print_table, today, write_csv
+from _report import options_of, timed, write_table
 
-import tfdml
 from tfdml.samplers import GroupSampler
 
 SIDE = 64
@@ -28,7 +25,6 @@ BATCH = CLASSES_PER_BATCH * EXAMPLES_PER_CLASS
 FULL = {"files": 5_000, "classes": 100, "steps": 150, "rounds": 5}
 QUICK = {"files": 80, "classes": 20, "steps": 5, "rounds": 1}
 UNREADABLE = 1_000  # One file in a thousand, at least one.
-COLUMNS = ["way", "images_per_second", "over_tf_data"]
 
 
 def make_files(folder, files, classes):
@@ -64,38 +60,30 @@ def ways(paths, with_broken, labels):
     }
 
 
+def rate(stream, steps, prepared=8):
+    """Images per second of one pass, after the batches that were prepared while others ran."""
+    sum(1 for _ in islice(stream, prepared))
+    batches, seconds, _ = timed(lambda: sum(1 for _ in islice(stream, steps)))
+    return batches * BATCH / seconds
+
+
 def measure(datasets, *, steps, rounds):
-    """name -> images per second, the median over rounds of one pass each; a pass starts with the buffers in use."""
-    batches = {name: iter(dataset) for name, dataset in datasets.items()}
-    rates = {name: [] for name in datasets}
-    for _ in range(rounds):
-        for name, stream in batches.items():
-            for _ in islice(stream, 8):  # These were prepared while the others ran.
-                pass
-            begin = time.perf_counter()
-            for _ in islice(stream, steps):
-                pass
-            rates[name].append(steps * BATCH / (time.perf_counter() - begin))
-    return {name: statistics.median(found) for name, found in rates.items()}
+    """name -> images per second, the median over rounds of one pass each."""
+    streams = {name: iter(dataset) for name, dataset in datasets.items()}
+    turns = [{name: rate(stream, steps) for name, stream in streams.items()} for _ in range(rounds)]
+    return {name: statistics.median(turn[name] for turn in turns) for name in streams}
 
 
 def main():
     """Write the files, measure every way and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output")
-    arguments = parser.parse_args()
-    size = QUICK if arguments.quick else FULL
-    about = {**tfdml.environment("numpy", "tensorflow"), "date": today()}
+    options = options_of(__doc__, "loading.csv")
+    size = QUICK if options.quick else FULL
     with tempfile.TemporaryDirectory() as folder:
         files = make_files(Path(folder), size["files"], size["classes"])
         found = measure(ways(*files), steps=size["steps"], rounds=size["rounds"])
     plain = found["shuffle().map().batch()"]
-    rows = [
-        {"way": way, "images_per_second": rate, "over_tf_data": rate / plain, **about} for way, rate in found.items()
-    ]
-    print_table(rows, COLUMNS)
-    write_csv(arguments.output or RESULTS / "loading.csv", rows)
+    rows = [{"way": way, "images_per_second": rate, "over_tf_data": rate / plain} for way, rate in found.items()]
+    write_table(options.output, rows)
 
 
 if __name__ == "__main__":

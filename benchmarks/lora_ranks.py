@@ -4,11 +4,9 @@ python benchmarks/lora_ranks.py            # half a minute; weights are counted,
 python benchmarks/lora_ranks.py --quick    # one network
 """
 
-import argparse
-
 import keras
 import keras_hub
-from _report import RESULTS, print_table, write_csv
+from _report import options_of, write_table
 
 import tfdml
 
@@ -34,19 +32,14 @@ def row(name, build):
     factors = tfdml.networks.add_lora(network, rank=1)  # of rank r: r times as many
     rank = int(0.02 * weights // factors)
     counts = {"weights": weights, "rank_1_percent": 100 * factors / weights, "largest_rank": rank}
-    about = tfdml.environment("keras", "tensorflow", "keras-hub")
-    return {"network": name, **counts, "largest_rank_percent": 100 * rank * factors / weights, **about}
+    return {"network": name, **counts, "largest_rank_percent": 100 * rank * factors / weights}
 
 
 def main():
     """Count the weights of all networks, or of one."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one network")
-    parser.add_argument("--output", default=RESULTS / "lora_ranks.csv", help="the file of the results")
-    options = parser.parse_args()
-    rows = [row(*case) for case in list(NETWORKS.items())[: 1 if options.quick else None]]
-    print_table(rows, list(rows[0])[:5])
-    write_csv(options.output, rows)
+    options = options_of(__doc__, "lora_ranks.csv")
+    cases = list(NETWORKS.items())[: 1 if options.quick else None]
+    write_table(options.output, [row(*case) for case in cases], "keras-hub")
 
 
 NETWORKS = {

@@ -19,9 +19,7 @@ import tempfile
 from pathlib import Path
 
 from _peers import NOTES, OF_ADDONS, PEER_PACKAGES, arguments_of, check, ours
-from _report import print_table, ratio, today, write_csv
-
-import tfdml
+from _report import facts, print_table, ratio, write_table
 
 WORKER = Path(__file__).with_name("_loss_worker.py")
 # A call that takes longer than this many seconds, and its way is left out of that size and of larger ones.
@@ -113,32 +111,30 @@ def merged(rows, path):
 
     before = csv.DictReader(path.read_text().splitlines()) if path.exists() else []
     of_key = {key(row): row for row in [*before, *rows] if row["loss"] in ours()}
-    columns = dict.fromkeys(column for row in of_key.values() for column in row)
-    return [dict.fromkeys(columns, "") | of_key[each] for each in sorted(of_key)]
+    return [of_key[each] for each in sorted(of_key)]
+
+
+def rows_of(name, options):
+    """Rows of a loss at every size."""
+    peer = "tensorflow_addons" if name in OF_ADDONS else "pytorch_metric_learning"
+    ways = {way: Way(way, name) for way in ("graph", "xla", "three_products")}
+    ways |= {"peer": Way(peer, name)} if options.peers else {}
+    notes = {"peer": peer.replace("_", "-"), "note": NOTES.get(name, "")} if options.peers else {}
+    for size, dim in options.sizes:
+        yield measure(name, size, dim, ways) | notes | facts(*(PEER_PACKAGES if options.peers else []))
+    for way in ways.values():
+        way.close()
 
 
 def main():
     """Measure every loss at every size and write the table."""
     options = arguments_of(__doc__, "losses.csv")
     names = options.losses or (["multi-similarity"] if options.quick else list(ours()))
-    about = {"measured": today(), **tfdml.environment(*(PEER_PACKAGES if options.peers else []))}
     rows = []
     for name in names:
-        peer = "tensorflow_addons" if name in OF_ADDONS else "pytorch_metric_learning"
-        ways = {way: Way(way, name) for way in ("graph", "xla", "three_products")}
-        if options.peers:
-            ways["peer"] = Way(peer, name)
-        for size, dim in options.sizes:
-            row = measure(name, size, dim, ways)
-            if options.peers:
-                row |= {"peer": peer.replace("_", "-"), "note": NOTES.get(name, "")}
-            rows.append(row | about)
-            print_table(rows[-1:], list(rows[0])[:-3])
-        for way in ways.values():
-            way.close()
-    rows = rows if options.quick else merged(rows, Path(options.output))
-    write_csv(options.output, rows)
-    print_table(rows, list(rows[0])[:-3])
+        rows += rows_of(name, options)
+        print_table(rows[-1:], list(rows[-1])[:-3])
+    write_table(options.output, rows if options.quick else merged(rows, options.output))
 
 
 if __name__ == "__main__":

@@ -4,23 +4,15 @@ python benchmarks/micro_batches.py            # ten minutes on two cores, most o
 python benchmarks/micro_batches.py --quick    # one step of a small batch
 """
 
-import argparse
-import json
-import subprocess
-import sys
-
-from _report import RESULTS, measured_steps, print_table, write_csv
+import keras
+import numpy as np
+from _report import measured_steps, of_process, options_of, write_table
 
 import tfdml
 
 
 def measured(batch_size, micro_batch_size, anchors_per_block, size, steps):
     """Peak memory beyond that of the built model and its data, in MiB, and the median seconds of a step."""
-    import keras
-    import numpy as np
-
-    import tfdml
-
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (batch_size, size, size, 3), dtype="uint8")
     labels = np.arange(batch_size) // 4
@@ -32,29 +24,15 @@ def measured(batch_size, micro_batch_size, anchors_per_block, size, steps):
     return measured_steps(model, images, labels, steps)
 
 
-def row(case):
-    """One case, in its own process."""
-    command = [sys.executable, __file__, "--case", json.dumps(case)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    columns = dict(zip(["batch", "micro_batch", "anchors_per_block", "pixels"], case, strict=False))
-    columns = {name: value or "-" for name, value in columns.items()}
-    environment = tfdml.environment("keras", "tensorflow")
-    return columns | json.loads(done.stdout.splitlines()[-1]) | environment
-
-
 def main():
-    """Measure all cases, or one of them."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--case", type=json.loads, help=argparse.SUPPRESS)
-    parser.add_argument("--quick", action="store_true", help="one step of a small batch")
-    parser.add_argument("--output", default=RESULTS / "micro_batches.csv", help="the file of the results")
-    arguments = parser.parse_args()
-    if arguments.case:
-        print(json.dumps(measured(*arguments.case)))
-        return
-    rows = [row(case) for case in (QUICK if arguments.quick else CASES)]
-    print_table(rows, list(rows[0])[:6])
-    write_csv(arguments.output, rows)
+    """Measure all cases, each in its own process."""
+    options = options_of(__doc__, "micro_batches.csv", case=measured)
+    rows = []
+    for case in QUICK if options.quick else CASES:
+        names = ("batch", "micro_batch", "anchors_per_block", "pixels")
+        about = {name: value or "-" for name, value in zip(names, case, strict=False)}
+        rows.append(about | of_process(__file__, *case))
+    write_table(options.output, rows)
 
 
 # batch, micro-batch, anchors per block, pixels, steps

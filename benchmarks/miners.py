@@ -10,10 +10,9 @@ turns in one process, then the peer's do.
 
 import warnings
 
-from _peers import arguments_of, batch, value_and_gradient
-from _report import median_seconds, print_table, write_csv
+from _peers import arguments_of, batch, torch_value_and_gradient, value_and_gradient
+from _report import median_seconds, print_table, write_table
 
-import tfdml
 from tfdml import losses, miners
 
 MARGIN, SIMILARITY, TRIPLET = "margin", "multi-similarity", "triplet, semi-hard"
@@ -85,20 +84,6 @@ def peers():
     }
 
 
-def peer_value_and_gradient(loss, miner, labels, x):
-    """The same of pytorch-metric-learning; `miner` may be None."""
-    import torch
-
-    labels, x = torch.tensor(labels, dtype=torch.int64), torch.tensor(x, requires_grad=True)
-
-    def run():
-        x.grad = None
-        loss(x, labels, None if miner is None else miner(x, labels)).backward()
-        return x.grad.numpy()
-
-    return run
-
-
 def measure(name, plain, mined, peer, size, dim, *, repeats):
     """One row of the table."""
     labels, x = batch(size, dim)
@@ -108,9 +93,10 @@ def measure(name, plain, mined, peer, size, dim, *, repeats):
         functions[f"{way}_mined"] = value_and_gradient(mined, labels, x, jit_compile=jit_compile)
     seconds = median_seconds(functions, repeats=3 * repeats)
     if peer:  # after ours: what runs next after a peer's cubes finds cold caches
+        loss, miner = peer
         functions = {
-            "peer_loss": peer_value_and_gradient(peer[0], None, labels, x),
-            "peer_mined": peer_value_and_gradient(*peer, labels, x),
+            "peer_loss": torch_value_and_gradient(lambda labels, x: loss(x, labels), labels, x),
+            "peer_mined": torch_value_and_gradient(lambda labels, x: loss(x, labels, miner(x, labels)), labels, x),
         }
         seconds |= median_seconds(functions, repeats=repeats)
     milliseconds = {f"{key}_ms": 1e3 * s for key, s in seconds.items()}
@@ -124,14 +110,13 @@ def measure(name, plain, mined, peer, size, dim, *, repeats):
 def main():
     """Measure and write the table."""
     options = arguments_of(__doc__, "miners.csv")
-    about = tfdml.environment(*(["torch", "pytorch-metric-learning"] if options.peers else []))
     their_ways, rows = peers() if options.peers else {}, []
     for size, dim in [(64, 16)] if options.quick else [(1024, 128)]:
         for name, (plain, mined) in list(rows_of(size).items())[: 1 if options.quick else None]:
             repeats = 2 if options.quick else 7
-            rows.append(measure(name, plain, mined, their_ways.get(name), size, dim, repeats=repeats) | about)
-            print_table(rows[-1:], list(rows[0])[:-2])
-    write_csv(options.output, rows)
+            rows.append(measure(name, plain, mined, their_ways.get(name), size, dim, repeats=repeats))
+            print_table(rows[-1:], list(rows[0]))
+    write_table(options.output, rows, *(["torch", "pytorch-metric-learning"] if options.peers else []))
 
 
 if __name__ == "__main__":

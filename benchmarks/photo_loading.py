@@ -9,19 +9,17 @@ quotient of two passes that follow one another, so that the load of the machine 
     python benchmarks/photo_loading.py --quick    # a few files, one way
 """
 
-import argparse
 import statistics
 import struct
 import tempfile
-import time
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from _report import RESULTS, print_table, today, write_csv
+from _report import options_of, write_table
+from loading import rate
 
-import tfdml
 from tfdml.datasets import Preprocessing, RandomCrop
 from tfdml.samplers import GroupSampler
 
@@ -34,7 +32,6 @@ ORIENTATION = struct.pack("<HHIHHI", 0x0112, 3, 1, 1, 0, 0)  # upright
 EXIF = b"\xff\xe1\x00\x22Exif\x00\x00" + b"II*\x00" + struct.pack("<IH", 8, 1) + ORIENTATION
 FULL = {"files": 600, "steps": 20, "rounds": 9, "ways": 5}
 QUICK = {"files": 80, "steps": 2, "rounds": 1, "ways": 1}
-COLUMNS = ["way", "images_per_second", "over_tf_data"]
 
 
 def make_files(folder, files):
@@ -121,20 +118,10 @@ def check_same_pixels(path):
         np.testing.assert_allclose(view(path).numpy().astype(int), center(load(path)).numpy().astype(int), atol=1)
 
 
-def rate(stream, steps):
-    """Images per second of one pass, which starts with the buffers in use."""
-    for _ in islice(stream, 2 * PREFETCH):  # These were prepared while others ran.
-        pass
-    begin = time.perf_counter()
-    for _ in islice(stream, steps):
-        pass
-    return steps * SAMPLER.batch_size / (time.perf_counter() - begin)
-
-
 def measure(pair, *, steps, rounds):
     """Images per second of tfdml, and their quotient by those of `tf.data` alone: medians over the rounds."""
     ours, plain = map(iter, pair())
-    rates = [(rate(ours, steps), rate(plain, steps)) for _ in range(rounds + 1)][1:]
+    rates = [[rate(stream, steps, 2 * PREFETCH) for stream in (ours, plain)] for _ in range(rounds + 1)][1:]
     return {
         "images_per_second": statistics.median(ours for ours, _ in rates),
         "over_tf_data": statistics.median(ours / plain for ours, plain in rates),
@@ -143,22 +130,14 @@ def measure(pair, *, steps, rounds):
 
 def main():
     """Write the files, measure every way and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output")
-    arguments = parser.parse_args()
-    size = QUICK if arguments.quick else FULL
-    about = {**tfdml.environment("numpy", "tensorflow"), "date": today()}
+    options = options_of(__doc__, "photo_loading.csv")
+    size = QUICK if options.quick else FULL
     with tempfile.TemporaryDirectory() as folder:
         paths, with_exif = make_files(Path(folder), size["files"])
         check_same_pixels(paths[0])
-        pairs = ways(paths, with_exif, np.arange(size["files"]) % (size["files"] // 4))
-        rows = [
-            {"way": way, **measure(pair, steps=size["steps"], rounds=size["rounds"]), **about}
-            for way, pair in islice(pairs.items(), size["ways"])
-        ]
-    print_table(rows, COLUMNS)
-    write_csv(arguments.output or RESULTS / "photo_loading.csv", rows)
+        pairs = islice(ways(paths, with_exif, np.arange(size["files"]) % (size["files"] // 4)).items(), size["ways"])
+        rows = [{"way": way, **measure(pair, steps=size["steps"], rounds=size["rounds"])} for way, pair in pairs]
+    write_table(options.output, rows)
 
 
 if __name__ == "__main__":

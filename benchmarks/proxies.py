@@ -10,14 +10,11 @@ proxies has to do. Each way runs in its own process, and they take turns.
 from pathlib import Path
 
 from _peers import arguments_of
-from _report import print_table, write_csv
-from losses import PATIENCE, Way, ratio, seconds_of
-
-import tfdml
+from _report import ratio, write_table
+from losses import PATIENCE, Way, seconds_of
 
 WORKER = Path(__file__).with_name("_proxy_worker.py")
 OURS = ["eager", "graph", "xla"]
-PRODUCTS = {"eager": "three_products", "graph": "three_products", "xla": "three_products_xla"}
 PEER = "pytorch_metric_learning"
 
 
@@ -32,33 +29,25 @@ def against_the_peer(ways, request):
     values = [first[name]["value"] for name in (*OURS, PEER) if name in first]
     if max(values) - min(values) > 1e-4 * max(values):
         raise SystemExit(f"The ways disagree: {values}. The timing would mean nothing.")
-    seconds = seconds_of(ways)
-    for name in [*OURS, *(way for way in ways if way not in OURS)]:
-        products = PRODUCTS.get(name, "three_products")
-        yield {
-            "way": name,
-            **request,
-            "ms": 1e3 * seconds[name],
-            "over_three_products": ratio(seconds[name], seconds[products]),
-            "peer_over": ratio(seconds.get(PEER), seconds[name]),
-            "mib": first[name]["mebibytes"],
-        }
+    for row in timed_rows(ways, request, PEER):
+        yield row | {"mib": first[row["way"]]["mebibytes"]}
 
 
 def over_a_memory(ways, request):
     """Rows of a contrastive loss over a memory and the batch, with the writing of the batch."""
     for way in ways.values():
         way.ask(request, 2 * PATIENCE)
+    return timed_rows(ways, request, f"memory_{PEER}")
+
+
+def timed_rows(ways, request, peer):
+    """Rows of the time of each way, beside its products and the peer."""
     seconds = seconds_of(ways)
     for name in ways:
+        ms = {"way": name, **request, "ms": 1e3 * seconds[name]}
         products = "three_products_xla" if name.endswith("xla") else "three_products"
-        yield {
-            "way": name,
-            **request,
-            "ms": 1e3 * seconds[name],
-            "over_three_products": ratio(seconds[name], seconds[products]),
-            "peer_over": ratio(seconds.get(f"memory_{PEER}"), seconds[name]),
-        }
+        over = {"over_three_products": ratio(seconds[name], seconds[products])}
+        yield ms | over | {"peer_over": ratio(seconds.get(peer), seconds[name])}
 
 
 def training_steps(classes, dim, batch):
@@ -80,34 +69,24 @@ def training_steps(classes, dim, batch):
         yield row
 
 
-def measured(rows, about):
-    """The rows with the machine, printed as they come."""
-    found = []
-    for row in rows:
-        found.append(row | about)
-        print_table(found[-1:], list(row))
-    return found
-
-
 def main():
-    """Measure and write both tables."""
+    """Measure and write the tables."""
     options = arguments_of(__doc__, "proxies.csv", peers=("torch", PEER))
-    about = tfdml.environment(*(["torch", "pytorch-metric-learning"] if options.peers else []))
-    ways = started([*OURS, *sorted(set(PRODUCTS.values())), *([PEER] if options.peers else [])])
+    packages = ["torch", "pytorch-metric-learning"] if options.peers else []
+    products, output = ["three_products", "three_products_xla"], options.output
     size = {"batch": 64, "dim": 16, "classes": 100} if options.quick else {"batch": 256, "dim": 512, "classes": 10_000}
-    write_csv(options.output, measured(against_the_peer(ways, size), about))
-    for way in ways.values():
-        way.close()
-    ways = started(["memory_graph", "memory_xla", *sorted(set(PRODUCTS.values()))])
-    ways |= started([f"memory_{PEER}"] if options.peers else [])
-    size["classes"] = 128 if options.quick else 65_536
-    output = Path(options.output)
-    write_csv(output.with_name(f"{output.stem}_memory.csv"), measured(over_a_memory(ways, size), about))
-    for way in ways.values():
-        way.close()
+    memory = size | {"classes": 128 if options.quick else 65_536}
+    for rows_of, names, peer, request, ending in (
+        (against_the_peer, [*OURS, *products], PEER, size, ""),
+        (over_a_memory, ["memory_graph", "memory_xla", *products], f"memory_{PEER}", memory, "_memory"),
+    ):
+        ways = started([*names, *([peer] if options.peers else [])])
+        write_table(output.with_stem(f"{output.stem}{ending}"), rows_of(ways, request), *packages)
+        for way in ways.values():
+            way.close()
     many = [100] if options.quick else [10_000, 100_000, 1_000_000]
     steps = (row for classes in many for row in training_steps(classes, 16 if options.quick else 128, size["batch"]))
-    write_csv(output.with_name(f"{output.stem}_steps.csv"), measured(steps, about))
+    write_table(output.with_stem(f"{output.stem}_steps"), steps, *packages)
 
 
 if __name__ == "__main__":

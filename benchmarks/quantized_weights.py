@@ -8,17 +8,15 @@ minus the one of the quantized model among the test images, in points, with its 
 the largest difference of a number of an embedding. All settings are the defaults of Keras.
 """
 
-import argparse
 import math
 import warnings
 
 import keras
 import numpy as np
-from _report import RESULTS, print_table, write_csv
+from _report import options_of, write_table
 
 import tfdml
 
-COLUMNS = ["model", "weights", "share", "error", "recall@1", "lost", "interval"]
 MODELS = {"glyphs-nt-xent": tfdml.datasets.glyphs, "photo-patches-small": tfdml.datasets.photo_patches}
 QUANTIZATIONS = {
     "float32": None,
@@ -43,18 +41,11 @@ def quantized(name, options):
 
 def main():
     """Measure and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output", default=RESULTS / "quantized_weights.csv")
-    options = parser.parse_args()
-    rows = []
-    for name in list(MODELS)[: 1 if options.quick else None]:
-        test = MODELS[name]()[-1]
-        if options.quick:
-            test = test.select_classes(range(20))
-        rows += comparison(name, test)
-    print_table(rows, COLUMNS)
-    write_csv(options.output, rows)
+    options = options_of(__doc__, "quantized_weights.csv")
+    sets = {name: load()[-1] for name, load in list(MODELS.items())[: 1 if options.quick else None]}
+    if options.quick:
+        sets = {name: test.select_classes(range(20)) for name, test in sets.items()}
+    write_table(options.output, [row for name, test in sets.items() for row in comparison(name, test)])
 
 
 def comparison(name, test):
@@ -75,7 +66,6 @@ def comparison(name, test):
                 "recall@1": 100 * float(np.nanmean(values)),
                 "lost": 100 * difference.difference,
                 "interval": f"{100 * difference.low:.2f} to {100 * difference.high:.2f}",
-                **tfdml.environment(),
             }
         )
     return rows

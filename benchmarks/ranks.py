@@ -6,13 +6,9 @@ All ways return the same values, to the bit; the program stops where they do not
     python benchmarks/ranks.py --quick    # small sizes
 """
 
-import argparse
-import time
-
 import numpy as np
-from _report import RESULTS, print_table, today, write_csv
+from _report import options_of, timed, write_table
 
-import tfdml
 from tfdml.metrics import retrieval
 from tfdml.metrics.retrieval import ranks
 
@@ -26,7 +22,6 @@ CASES = (
     {"rows": 12_000, "dim": 512, "per_class": 30, "full_map": True},
 )
 QUICK = ({"rows": 600, "dim": 16, "per_class": 5, "full_map": True},)
-COLUMNS = ["rows", "dim", "per_class", "full_map", "way", "seconds", "cpu_seconds"]
 
 
 def make_data(rows, dim, per_class):
@@ -40,9 +35,10 @@ def make_data(rows, dim, per_class):
 def measure(x, labels, way, full_map):
     """Values per query, and seconds, with one way to find ranks."""
     ranks._fastest_method = lambda *arguments: WAYS[way]
-    wall, cpu = time.perf_counter(), time.process_time()
-    values = retrieval(x, labels, k=(1, 10, 100), full_map=full_map, per_query=True)
-    return values, {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+    values, clock, processor = timed(
+        lambda: retrieval(x, labels, k=(1, 10, 100), full_map=full_map, per_query=True),
+    )
+    return values, {"seconds": clock, "cpu_seconds": processor}
 
 
 def rows_of(case, repeats):
@@ -63,17 +59,9 @@ def rows_of(case, repeats):
 
 def main():
     """Measure every case and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--output", default=RESULTS / "ranks.csv")
-    options = parser.parse_args()
-    about = {**tfdml.environment(), "date": today()}
-    rows = []
-    for case in QUICK if options.quick else CASES:
-        rows += [{**row, **about} for row in rows_of(case, 1 if options.quick else options.repeats)]
-    print_table(rows, COLUMNS)
-    write_csv(options.output, rows)
+    options = options_of(__doc__, "ranks.csv", repeats=3, quick={"repeats": 1})
+    cases = QUICK if options.quick else CASES
+    write_table(options.output, [row for case in cases for row in rows_of(case, options.repeats)])
 
 
 if __name__ == "__main__":

@@ -10,16 +10,12 @@ scores are symmetric, so that half of the product of all rows with all rows is e
     python benchmarks/retrieval.py --data "many small classes, 512" --ways tfdml pytorch-metric-learning --repeats 5
 """
 
-import argparse
 import csv
-import json
 import statistics
-import subprocess
-import sys
-import time
-from pathlib import Path
+from functools import partial
 
-from _report import RESULTS, peak_mib, print_table, require_peers, today, write_csv
+import numpy as np
+from _report import facts, of_process, options_of, peak_mib, require_peers, timed, write_table
 
 import tfdml
 
@@ -36,7 +32,6 @@ PEER_PACKAGES = ("pytorch-metric-learning", "torch", "faiss-cpu")
 KS = (1, 10, 100, 1000)
 TIMES = ["seconds", "cpu_seconds", "over_ours", "peak_mib", "above_start_mib"]
 NUMBERS = [*(f"recall@{k}" for k in KS), "r_precision", "map@r"]
-COLUMNS = ["data", "way", *TIMES, *NUMBERS]
 
 
 def make_data(rows, dim, classes, spread=1.8):
@@ -46,8 +41,6 @@ def make_data(rows, dim, classes, spread=1.8):
     first epochs of training: most relevant items then have thousands of others above them. Many classes have 2 to 12
     members each, as in a set of product photos; ten share the rows evenly.
     """
-    import numpy as np
-
     rng = np.random.default_rng(0)
     if classes > 10:
         places = rng.permutation(np.repeat(np.arange(classes), 10))
@@ -66,8 +59,6 @@ def ranks(x):
 
 def product(x, labels):
     """The matrix product alone, 512 rows at a time."""
-    import numpy as np
-
     block = np.empty((512, len(x)), "float32")
     for start in range(0, len(x), 512):
         part = x[start : start + 512]
@@ -75,36 +66,13 @@ def product(x, labels):
     return {}
 
 
-def exact(x, labels):
-    """tfdml.metrics.retrieval, the numbers that the peer has too."""
-    import tfdml
-
-    return tfdml.metrics.retrieval(x, labels, k=ranks(x), full_map=False)
+def exact(x, labels, *, full_map):
+    """tfdml.metrics.retrieval; for map, every relevant item is ranked."""
+    return tfdml.metrics.retrieval(x, labels, k=ranks(x), full_map=full_map)
 
 
-def exact_with_map(x, labels):
-    """tfdml.metrics.retrieval with map, for which every relevant item is ranked."""
-    import tfdml
-
-    return tfdml.metrics.retrieval(x, labels, k=ranks(x))
-
-
-def scann_brute_force(x, labels):
-    """ScaNN comparing everything, 20 neighbors per query; that is too few for R-Precision in large classes."""
-    return from_neighbors(x, labels, method="exact")
-
-
-def scann_default(x, labels):
-    """ScaNN with the settings that tfdml chooses for this size, 20 neighbors per query."""
-    return from_neighbors(x, labels, method="auto")
-
-
-def from_neighbors(x, labels, method):
-    """The numbers from 20 neighbors that ScaNN finds."""
-    import numpy as np
-
-    import tfdml
-
+def from_neighbors(x, labels, *, method):
+    """The numbers from 20 neighbors that ScaNN finds, too few for R-Precision in large classes."""
     found, _ = tfdml.search.Scann(x, method=method).search(x, 20)
     at_r = np.bincount(labels).max() <= 20
     return tfdml.metrics.retrieval(None, labels, neighbors=found, k=(1, 10), at_r=at_r)
@@ -127,12 +95,15 @@ def peer(x, labels):
 
 WAYS = {
     "matrix product alone": product,
-    "tfdml": exact,
-    "tfdml, map too": exact_with_map,
-    "scann brute force": scann_brute_force,
-    "scann default": scann_default,
+    "tfdml": partial(exact, full_map=False),
+    "tfdml, map too": partial(exact, full_map=True),
+    "scann brute force": partial(from_neighbors, method="exact"),
+    "scann default": partial(from_neighbors, method="auto"),
     "pytorch-metric-learning": peer,
 }
+
+
+CHOICES = {"data": DATA, "ways": WAYS}
 
 
 def measure(data, way):
@@ -141,20 +112,14 @@ def measure(data, way):
     small = slice(0, 200)
     WAYS[way](x[small], labels[small] % 10)  # imports, thread pools
     start = peak_mib()
-    wall, cpu = time.perf_counter(), time.process_time()
-    numbers = WAYS[way](x, labels)
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    numbers, wall, cpu = timed(lambda: WAYS[way](x, labels))
     row = {"seconds": wall, "cpu_seconds": cpu, "peak_mib": peak_mib(), "above_start_mib": peak_mib() - start}
     return {**row, **{name: float(value) for name, value in numbers.items()}}
 
 
 def run(data, way):
     """What `measure` returns for one way, in a new process."""
-    command = [sys.executable, __file__, "--measure", json.dumps({"data": data, "way": way})]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{way} failed:\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
+    return of_process(__file__, data, way)
 
 
 def check(found):
@@ -168,28 +133,25 @@ def check(found):
 
 def main():
     """Measure every way on every data set and write the table."""
-    options = parse()
-    if options.measure:
-        print(json.dumps(measure(**json.loads(options.measure))))
-        return
+    choices = {name: {"nargs": "+", "choices": all_of, "default": list(all_of)} for name, all_of in CHOICES.items()}
+    options = options_of(__doc__, "retrieval.csv", case=measure, peers=True, **choices, repeats=3, quick={"repeats": 1})
     if options.peers:
         require_peers(*PEERS)
     ways = [way for way in options.ways if options.peers or way != "pytorch-metric-learning"]
-    about = {**tfdml.environment("scann", *(PEER_PACKAGES if options.peers else ())), "date": today()}
+    about = facts("scann", *(PEER_PACKAGES if options.peers else ()))
     rows = []
     for name, data in QUICK.items() if options.quick else ((name, DATA[name]) for name in options.data):
         runs = {way: [] for way in ways}
-        for _ in range(1 if options.quick else options.repeats):
+        for _ in range(options.repeats):
             for way in ways:
                 runs[way].append(run(data, way))
         check({way: found[0] for way, found in runs.items()})
         rows += [{"data": name, "spread": 1.8, **data, **row, **about} for row in summaries(runs)]
-    if len(options.data) < len(DATA) and Path(options.output).exists():  # the other data stay as they were measured
-        before = csv.DictReader(Path(options.output).read_text().splitlines())
+    if len(options.data) < len(DATA) and options.output.exists():  # the other data stay as they were measured
+        before = csv.DictReader(options.output.read_text().splitlines())
         rows += [{"spread": 1.8, **row} for row in before if row["data"] not in options.data]
         rows.sort(key=lambda row: list(DATA).index(row["data"]))
-    print_table(rows, COLUMNS)
-    write_csv(options.output, [{column: row[column] for column in rows[0]} for row in rows])
+    write_table(options.output, rows)
 
 
 def summaries(runs):
@@ -200,19 +162,6 @@ def summaries(runs):
         over = seconds[way] / seconds["tfdml"] if "tfdml" in seconds else ""
         numbers = {name: found[0].get(name, "") for name in NUMBERS}
         yield {"way": way, "over_ours": over, **middle, **numbers}
-
-
-def parse():
-    """The options of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--no-peers", dest="peers", action="store_false")
-    parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA), metavar="DATA")
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), metavar="WAY")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--output", default=RESULTS / "retrieval.csv")
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

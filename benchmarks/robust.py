@@ -7,14 +7,12 @@ TopK takes twice the batch size in pairs (an ordered pair is half a pair), as in
     python benchmarks/robust.py --quick    # two methods, one small size
 """
 
-import argparse
 from pathlib import Path
 
 from _peers import batch, value_and_gradient
-from _report import RESULTS, median_seconds, print_table, write_csv
+from _report import median_seconds, options_of, write_table
 from miners import SIMILARITIES
 
-import tfdml
 from tfdml import losses, miners
 
 SIZES = (80, 160, 320, 480, 640, 1280, 2560, 4095)
@@ -60,27 +58,27 @@ def draw(path, rows):
     figure.savefig(path, dpi=120)
 
 
+def rows_of(size, names):
+    """A row for each method at one size."""
+    labels, x = batch(size, DIM, examples_per_class=5)
+    functions = {
+        (name, way): value_and_gradient(methods(size)[name], labels, x, jit_compile=way == "xla")
+        for name in names
+        for way in ("graph", "xla")
+    }
+    seconds = median_seconds(functions, repeats=2 if len(names) == 2 else max(3, min(21, 6000 // size)))
+    for name in names:
+        times = {f"{way}_ms": 1e3 * seconds[name, way] for way in ("graph", "xla")}
+        yield {"method": name, "batch": size, "dim": DIM, **times}
+
+
 def main():
     """Measure, draw and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output", type=Path, default=RESULTS / "robust.csv")
-    parser.add_argument("--picture", type=Path, default=None, help="beside the table by default")
-    options = parser.parse_args()
-    about, rows = tfdml.environment(), []
-    for size in SIZES[:1] if options.quick else SIZES:
-        names = list(methods(size))[: 2 if options.quick else None]
-        labels, x = batch(size, DIM, examples_per_class=5)
-        functions = {}
-        for name in names:
-            for way, jit_compile in (("graph", False), ("xla", True)):
-                functions[name, way] = value_and_gradient(methods(size)[name], labels, x, jit_compile=jit_compile)
-        seconds = median_seconds(functions, repeats=2 if options.quick else max(3, min(21, 6000 // size)))
-        for name in names:
-            times = {f"{way}_ms": 1e3 * seconds[name, way] for way in ("graph", "xla")}
-            rows.append({"method": name, "batch": size, "dim": DIM, **times, **about})
-        print_table(rows[-len(names) :], list(rows[0])[:-2])
-    write_csv(options.output, rows)
+    picture = {"type": Path, "help": "beside the table by default"}
+    options = options_of(__doc__, "robust.csv", picture=picture)
+    names = list(methods(5))[: 2 if options.quick else None]
+    rows = [row for size in SIZES[: 1 if options.quick else None] for row in rows_of(size, names)]
+    write_table(options.output, rows)
     draw(options.picture or options.output.with_suffix(".png"), rows)
 
 

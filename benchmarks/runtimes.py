@@ -11,29 +11,27 @@ The gallery has 100,000 embeddings of 128 dimensions, of images of random square
 `boxes` compares the pixels of 1,000 random boxes of a photograph, half of them of whole numbers, with a set with boxes,
 in five runtimes: the embedding of its network is its input. `ms` is the time of one box.
 
-    python benchmarks/runtimes.py            # ten minutes
-    python benchmarks/runtimes.py items      # two minutes
-    python benchmarks/runtimes.py boxes      # a minute; needs Node.js
-    python benchmarks/runtimes.py --quick    # 2,000 embeddings of 16 dimensions and 100 queries; 20 boxes
+    python benchmarks/runtimes.py                 # ten minutes
+    python benchmarks/runtimes.py --what items    # two minutes
+    python benchmarks/runtimes.py --what boxes    # a minute; needs Node.js
+    python benchmarks/runtimes.py --quick         # 2,000 embeddings of 16 dimensions and 100 queries; 20 boxes
 """
 
-import argparse
 import importlib
 import json
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import keras
 import numpy as np
 import tensorflow as tf
-from _report import RESULTS, median_seconds, print_table, write_csv
+from _report import folder_mib, median_seconds, options_of, write_table
 
 import tfdml
 
-COLUMNS = ["runtime", "gallery", "weights", "mib", "ms", "embedding_error", "score_error", "same_ten"]
-COLUMNS += ["same_ten_by_score", "recall@10"]
 K, SIDE, BATCH = 10, 16, 100
 CUT = """
 import { cut, fitted } from "./pixels.mjs";
@@ -118,11 +116,6 @@ def answers(run, queries):
     return {**joined, "embedding": np.concatenate(embeddings)}
 
 
-def mib(folder):
-    """Size of the files of a folder."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
-
-
 def row(name, folder, dtype, queries, expected, options):
     """Size, time and agreement of one runtime."""
     write, runner = RUNTIMES[name]
@@ -137,7 +130,7 @@ def row(name, folder, dtype, queries, expected, options):
         "runtime": name,
         "gallery": dtype,
         "weights": "float32",
-        "mib": mib(folder),
+        "mib": folder_mib(folder),
         "ms": 1e3 * seconds,
         "embedding_error": float(np.abs(found["embedding"] - expected["embedding"]).max()),
         "score_error": float(np.abs(found["scores"] - expected["scores"]).max()),
@@ -180,13 +173,12 @@ def box_runners(model, view, photograph, folder):
     yield "browser", browser
 
 
-def boxes_table(options):
-    """Write the rows of the comparison of boxes."""
+def box_rows(count):
+    """Rows of the comparison of boxes."""
     view = tfdml.datasets.Preprocessing(size=64, boxes=True, margin=0.1)
     inputs, photograph = keras.Input(view.shape), tfdml.datasets.photograph("coins")
-    model, boxes = keras.Model(inputs, keras.layers.Flatten()(inputs)), drawn(*photograph.shape[:2], options.boxes)
+    model, boxes = keras.Model(inputs, keras.layers.Flatten()(inputs)), drawn(*photograph.shape[:2], count)
     expected = np.stack([np.ravel(view((photograph, box.astype(np.float64)))) for box in boxes]).astype(float)
-    rows = []
     with tempfile.TemporaryDirectory() as folder:
         for name, run in box_runners(model, view, photograph, Path(folder)):
             pixels = np.concatenate([run(boxes[start : start + BATCH]) for start in range(0, len(boxes), BATCH)])
@@ -195,25 +187,11 @@ def boxes_table(options):
             values |= {"same boxes": float((difference == 0).all(axis=1).mean())}
             values |= {"largest difference": float(difference.max())}
             seconds = median_seconds({"ours": lambda run=run: run(boxes[:1])}, repeats=11)["ours"]
-            rows.append({**values, "ms": 1e3 * seconds, **tfdml.environment(*PACKAGES)})
-    print_table(rows, list(rows[0])[:6])
-    write_csv(options.output or RESULTS / "runtimes_boxes.csv", rows)
+            yield {**values, "ms": 1e3 * seconds}
 
 
-def main():
-    """Measure and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="?", default="queries", choices=("queries", "items", "boxes"))
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--repeats", type=int, default=101)
-    parser.add_argument("--output")
-    options = parser.parse_args()
-    options.boxes = 20 if options.quick else 1000
-    if not options.quick:
-        use_one_core()
-    if options.what == "boxes":
-        return boxes_table(options)
-    options.items = "item" if options.what == "items" else None
+def query_rows(options):
+    """Rows of the queries, or of their items."""
     vectors, dim, count = (2_000, 16, 100) if options.quick else (100_000, 128, 10_000)
     vectors = 20_000 if options.items and not options.quick else vectors
     keras.utils.set_random_seed(0)
@@ -225,14 +203,22 @@ def main():
     embeddings = options.model.predict(queries, batch_size=BATCH, verbose=0)
     ids, scores = options.index.search(embeddings, k=K, items=options.items)
     expected = {"embedding": embeddings, "ids": ids, "scores": scores}
-    about = tfdml.environment(*PACKAGES)
-    rows = []
     for dtype in ("float32",) if options.items else ("float32", "int8"):
         for name in RUNTIMES:
             with tempfile.TemporaryDirectory() as folder:
-                rows.append(row(name, Path(folder) / "model", dtype, queries, expected, options) | about)
-    print_table(rows, COLUMNS)
-    return write_csv(options.output or RESULTS / f"runtimes{'_items' if options.items else ''}.csv", rows)
+                yield row(name, Path(folder) / "model", dtype, queries, expected, options)
+
+
+def main():
+    """Measure and write the table."""
+    tables = {"queries": "runtimes.csv", "items": "runtimes_items.csv", "boxes": "runtimes_boxes.csv"}
+    table = next((tables[word] for word in sys.argv if word in tables), tables["queries"])
+    options = options_of(__doc__, table, what={"choices": tables, "default": "queries"}, repeats=101)
+    options.items = "item" if options.what == "items" else None
+    if not options.quick:
+        use_one_core()
+    rows = box_rows(20 if options.quick else 1000) if options.what == "boxes" else query_rows(options)
+    write_table(options.output, rows, *PACKAGES)
 
 
 if __name__ == "__main__":

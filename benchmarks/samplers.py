@@ -8,15 +8,12 @@ happens in each pass. PyTorch runs in its own process. Passes take turns, and th
     python benchmarks/samplers.py --quick    # a small set; --no-peers leaves PyTorch out
 """
 
-import argparse
-import json
 import statistics
-import subprocess
-import sys
 import time
 from itertools import islice
 
 import numpy as np
+from _report import of_process, options_of, require_peers, timed, write_table
 
 DATA = [
     {"classes": 100, "examples": 50_000},
@@ -26,9 +23,7 @@ DATA = [
 QUICK = [{"classes": 100, "examples": 800}]
 CLASSES_PER_BATCH, EXAMPLES_PER_CLASS = 16, 4
 BATCH = CLASSES_PER_BATCH * EXAMPLES_PER_CLASS
-PACKAGES = ("numpy", "tensorflow")
 PEER_PACKAGES = ("torch", "pytorch-metric-learning")
-COLUMNS = ["classes", "examples", "way", "batches_per_second", "images_per_second", "over_shuffle", "first_batch_s"]
 
 
 def make_data(classes, examples):
@@ -102,23 +97,22 @@ def torch_ways(images, labels, steps):
 
 def measure(ways, *, steps, rounds):
     """Rows of way, batches a second (median over rounds, one pass each) and seconds to the first batch of all."""
-    found, passes = {}, {}
+    firsts, passes = {}, {}
     for name, make in ways.items():
         begin = time.perf_counter()
         passes[name] = make()
         batches = passes[name]()
         next(batches)
-        found[name] = {"way": name, "first_batch_s": time.perf_counter() - begin}
+        firsts[name] = time.perf_counter() - begin
         count(batches)
     rates = {name: [] for name in ways}
     for _ in range(rounds):
         for name in ways:
-            begin = time.perf_counter()
-            number = count(passes[name]())
-            rates[name].append(number / (time.perf_counter() - begin))
+            number, seconds, _ = timed(lambda: count(passes[name]()))  # noqa: B023
+            rates[name].append(number / seconds)
             if number != steps:
                 raise SystemExit(f"{name} gave {number} batches, expected {steps}; the rates would not compare.")
-    return [found[name] | {"batches_per_second": statistics.median(rates[name])} for name in ways]
+    return [(name, statistics.median(rates[name]), firsts[name]) for name in ways]
 
 
 def count(batches):
@@ -126,48 +120,30 @@ def count(batches):
     return sum(1 for _ in batches)
 
 
-def measure_torch(data, **options):
-    """`measure` of `torch_ways` in a new process, without TensorFlow's threads."""
-    command = [sys.executable, __file__, "--torch", json.dumps({"data": data, **options})]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"pytorch-metric-learning failed:\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
+def measure_torch(data, options):
+    """`measure` of `torch_ways`, in a process without TensorFlow's threads."""
+    return measure(torch_ways(*make_data(**data), options["steps"]), **options)
+
+
+def rows_of(data, settings, peers):
+    """A row for each way, on one set of images."""
+    found = measure(tensorflow_ways(*make_data(**data), settings["steps"]), **settings)
+    found += of_process(__file__, data, settings) if peers else []
+    shuffle = next(rate for way, rate, _ in found if way == "shuffle().batch()")
+    for way, rate, first in found:
+        rates = {"batches_per_second": rate, "images_per_second": BATCH * rate, "over_shuffle": rate / shuffle}
+        yield {**data, "way": way, **rates, "first_batch_s": first}
 
 
 def main():
     """Measure every way on every set of images and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--no-peers", dest="peers", action="store_false")
-    parser.add_argument("--output")
-    parser.add_argument("--torch", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.torch:
-        options = json.loads(arguments.torch)
-        data = make_data(**options.pop("data"))
-        print(json.dumps(measure(torch_ways(*data, options["steps"]), **options)))
-        return
-
-    from _report import RESULTS, print_table, require_peers, today, write_csv
-
-    import tfdml
-
-    if arguments.peers:
+    options = options_of(__doc__, "samplers.csv", case=measure_torch, peers=True)
+    if options.peers:
         require_peers("torch", "pytorch_metric_learning")
-    about = {**tfdml.environment(*PACKAGES, *(PEER_PACKAGES if arguments.peers else ())), "date": today()}
-    options = {"steps": 10, "rounds": 1} if arguments.quick else {"steps": 100_000 // BATCH, "rounds": 5}
-    rows = []
-    for data in QUICK if arguments.quick else DATA:
-        found = measure(tensorflow_ways(*make_data(**data), options["steps"]), **options)
-        found += measure_torch(data, **options) if arguments.peers else []
-        shuffle = next(row["batches_per_second"] for row in found if row["way"] == "shuffle().batch()")
-        for row in found:
-            rate = row["batches_per_second"]
-            row |= {"images_per_second": BATCH * rate, "over_shuffle": rate / shuffle, **data, **about}
-            rows.append({column: row[column] for column in (*COLUMNS, *about)})
-        print_table(rows[-len(found) :], COLUMNS)
-    write_csv(arguments.output or RESULTS / "samplers.csv", rows)
+    settings = {"steps": 10, "rounds": 1} if options.quick else {"steps": 100_000 // BATCH, "rounds": 5}
+    sets = QUICK if options.quick else DATA
+    rows = [row for data in sets for row in rows_of(data, settings, options.peers)]
+    write_table(options.output, rows, *(PEER_PACKAGES if options.peers else ()))
 
 
 if __name__ == "__main__":

@@ -9,15 +9,11 @@ another 1,000. Queries are searched in batches, on all cores, in turns; the inde
     python benchmarks/search.py --quick    # 30,000 x 32
 """
 
-import argparse
-import time
-
 import numpy as np
-from _report import RESULTS, median_seconds, print_table, write_csv
+from _report import median_seconds, options_of, timed, write_table
 
 import tfdml
 
-COLUMNS = ["rows", "dim", "way", "leaves_to_search", "recall@10", "queries_per_second", "over_exact", "build_s"]
 K = 10
 
 
@@ -42,12 +38,10 @@ def tuned(index, queries, exact, recall):
 
 def rows_of(options):
     """Rows of the table: exact search, and ScaNN."""
-    rows, dim, timed = (30_000, 32, 2_000) if options.quick else (options.rows, options.dim, options.queries)
-    vectors, queries = make_vectors(rows, dim, 1), make_vectors(2_000 + timed, dim, 2)
+    rows, dim = options.rows, options.dim
+    vectors, queries = make_vectors(rows, dim, 1), make_vectors(2_000 + options.queries, dim, 2)
     exact = tfdml.search.Exact(vectors)
-    begin = time.perf_counter()
-    index = tfdml.search.Scann(vectors, method="partitioned")
-    build = time.perf_counter() - begin
+    index, build, _ = timed(lambda: tfdml.search.Scann(vectors, method="partitioned"))
     choose, report, many = queries[:1_000], queries[1_000:2_000], queries[2_000:]
     index = tuned(index, choose, exact.search(choose, K)[0], options.recall)
     recall = tfdml.search.neighbor_recall(index.search(report, K)[0], exact.search(report, K)[0])
@@ -65,19 +59,9 @@ def rows_of(options):
 
 def main():
     """Measure and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--dim", type=int, default=128)
-    parser.add_argument("--queries", type=int, default=20_000)
-    parser.add_argument("--recall", type=float, default=0.95)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--output", default=RESULTS / "search.csv")
-    options = parser.parse_args()
-    about = tfdml.environment("scann")
-    rows = [row | about for row in rows_of(options)]
-    print_table(rows, COLUMNS)
-    write_csv(options.output, rows)
+    sizes, small = {"rows": 1_000_000, "dim": 128, "queries": 20_000}, {"rows": 30_000, "dim": 32, "queries": 2_000}
+    options = options_of(__doc__, "search.csv", **sizes, recall=0.95, repeats=3, quick=small)
+    write_table(options.output, rows_of(options), "scann")
 
 
 if __name__ == "__main__":

@@ -7,18 +7,15 @@ same blocks in memory, is a lower bound of every exact search. The peak counts t
     python benchmarks/search_on_disk.py --quick    # 100,000 vectors
 """
 
-import argparse
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
-from _report import RESULTS, peak_mib, print_table, write_csv
+from _report import options_of, peak_mib, timed, write_table
 from threadpoolctl import threadpool_limits
 
 import tfdml
 
-COLUMNS = ["rows", "dim", "dtype", "queries", "k", "seconds", "cpu_seconds", "product_s", "start_mib", "peak_mib"]
 BLOCK = 2**16
 
 
@@ -36,43 +33,38 @@ def product_seconds(queries, rows):
     """Seconds of the matrix product of the queries with blocks of as many vectors."""
     block = np.random.default_rng(1).standard_normal((BLOCK, queries.shape[1]), dtype=np.float32)
     out = np.empty((256, BLOCK), np.float32)
-    with threadpool_limits(None, "blas"):
-        begin = time.perf_counter()
+
+    def products():
         for _ in range(0, rows, BLOCK):
             for start in range(0, len(queries), len(out)):
                 part = queries[start : start + len(out)]
                 np.matmul(part, block.T, out=out[: len(part)])
-        return time.perf_counter() - begin
+
+    with threadpool_limits(None, "blas"):
+        return timed(products)[1]
+
+
+def row(options, path):
+    """The size, and what search in a file of vectors takes."""
+    if not path.exists():
+        write(path, options.rows, options.dim, options.dtype)
+    queries = np.random.default_rng(2).standard_normal((options.queries, options.dim), dtype=np.float32)
+    tfdml.search.search_on_disk(queries, queries[:2], 1)  # imports, thread pools
+    start = peak_mib()
+    _, clock, processor = timed(lambda: tfdml.search.search_on_disk(path, queries, options.k))
+    size = {name: getattr(options, name) for name in ("rows", "dim", "dtype", "queries", "k")}
+    memory = {"start_mib": start, "peak_mib": peak_mib()}
+    product = product_seconds(queries, options.rows)
+    return {**size, "seconds": clock, "cpu_seconds": processor, "product_s": product, **memory}
 
 
 def main():
     """Measure and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--dim", type=int, default=64)
-    parser.add_argument("--dtype", default="float16")
-    parser.add_argument("--queries", type=int, default=1_000)
-    parser.add_argument("--k", type=int, default=100)
-    parser.add_argument("--file", type=Path, help="where the vectors are kept; a temporary folder by default")
-    parser.add_argument("--output", default=RESULTS / "search_on_disk.csv")
-    options = parser.parse_args()
-    rows = 100_000 if options.quick else options.rows
+    sizes = {"rows": 10_000_000, "dim": 64, "dtype": "float16", "queries": 1_000, "k": 100}
+    file = {"type": Path, "help": "where the vectors are kept; a temporary folder by default"}
+    options = options_of(__doc__, "search_on_disk.csv", **sizes, file=file, quick={"rows": 100_000})
     with tempfile.TemporaryDirectory() as folder:
-        path = options.file or Path(folder) / "vectors.npy"
-        if not path.exists():
-            write(path, rows, options.dim, options.dtype)
-        queries = np.random.default_rng(2).standard_normal((options.queries, options.dim), dtype=np.float32)
-        tfdml.search.search_on_disk(queries, queries[:2], 1)  # imports, thread pools
-        start, wall, cpu = peak_mib(), time.perf_counter(), time.process_time()
-        tfdml.search.search_on_disk(path, queries, options.k)
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    size = {"rows": rows, "dim": options.dim, "dtype": options.dtype, "queries": options.queries, "k": options.k}
-    memory = {"start_mib": start, "peak_mib": peak_mib()}
-    times = {"seconds": wall, "cpu_seconds": cpu, "product_s": product_seconds(queries, rows)}
-    rows = [{**size, **times, **memory, **tfdml.environment()}]
-    print_table(rows, COLUMNS)
-    write_csv(options.output, rows)
+        write_table(options.output, [row(options, options.file or Path(folder) / "vectors.npy")])
 
 
 if __name__ == "__main__":

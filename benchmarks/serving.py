@@ -15,10 +15,10 @@ time. "onnxruntime" is `_plain_server.py`, whose embeddings differ by how Pillow
     python benchmarks/serving.py --quick                               # a small model, a few seconds
 """
 
-import argparse
 import asyncio
 import base64
 import csv
+import functools
 import io
 import json
 import os
@@ -34,7 +34,7 @@ import aiohttp
 import keras
 import numpy as np
 import psutil
-from _report import RESULTS, print_table, today, write_csv
+from _report import facts, options_of, print_table, timed, write_table
 from PIL import Image
 
 import tfdml
@@ -45,14 +45,13 @@ WORK = {
     "searches": {"search": 1.0},
     "mixture": {"photo": 0.5, "search": 0.2, "bad": 0.3},  # shares of the requests
 }
+CHOICES = {"servers": SERVERS, "work": WORK}
 FULL = {"side": 224, "clients": (1, 8, 32, 128), "seconds": 6.0, "largest": 1600, "items": 20_000}
 QUICK = {"side": 16, "clients": (4,), "seconds": 1.0, "largest": 80, "items": 100}
 LIMITS = {"max_bytes": 4 * 2**20, "max_pixels": 2**22, "max_requests": 256}
 PHOTOS = 24
 NEIGHBORS = 3
 KEY = ["server", "work", "clients"]
-COLUMNS = [*KEY, "requests", "wrong", "unrefused", "per_second", "p50_ms", "p99_ms"]
-COLUMNS += ["model_ms", "file_ms", "begin_mib", "mib"]
 
 
 def make_model(folder, side):
@@ -226,9 +225,7 @@ def expected(folder, contents):
     times = {name: [] for name in ways}
     for pair in zip(contents, read, strict=True):
         for name, way in ways.items():
-            begin = time.perf_counter()
-            way(*pair)
-            times[name].append(1000 * (time.perf_counter() - begin))
+            times[name].append(1000 * timed(functools.partial(way, *pair))[1])
     return embeddings, {name: statistics.median(values) for name, values in times.items()}
 
 
@@ -368,13 +365,8 @@ def measure(settings, servers, works, clients):
                         asyncio.run(load.run(count, settings["seconds"]))
                         print(f"{server}, {work}, {count}: wrong {load.wrong[:5]}, unrefused {load.unrefused[:5]}")
                         print_table(kinds_of(load), ["request", "status", "count"])
-                        yield {
-                            "server": server,
-                            "work": work,
-                            "clients": count,
-                            **load.row(settings["seconds"]),
-                            **times,
-                        }
+                        about = {"server": server, "work": work, "clients": count}
+                        yield about | load.row(settings["seconds"]) | times
             finally:
                 process.terminate()
                 process.communicate()
@@ -393,21 +385,15 @@ def key_of(row):
 
 def main():
     """Measure, and write each row at once."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a small model, a few seconds")
-    parser.add_argument("--servers", nargs="+", choices=SERVERS, default=list(SERVERS))
-    parser.add_argument("--work", nargs="+", choices=WORK, default=list(WORK))
-    parser.add_argument("--clients", nargs="+", type=int, help="numbers of clients")
-    parser.add_argument("--output", type=Path, default=RESULTS / "serving.csv")
-    options = parser.parse_args()
-    settings = QUICK if options.quick else FULL
-    about = {**tfdml.environment("tensorflow", "keras", "aiohttp", "onnxruntime"), "date": today()}
+    several = {name: {"nargs": "+", "choices": all_of, "default": list(all_of)} for name, all_of in CHOICES.items()}
+    clients = {"nargs": "+", "type": int, "help": "numbers of clients"}
+    options = options_of(__doc__, "serving.csv", **several, clients=clients)
+    settings, about = QUICK if options.quick else FULL, facts("aiohttp", "onnxruntime")
     rows = rows_of(options.output)
     for row in measure(settings, options.servers, options.work, options.clients or settings["clients"]):
         rows[key_of(row)] = {**row, **about}
         order = {key: (list(SERVERS).index(key[0]), list(WORK).index(key[1]), int(key[2])) for key in rows}
-        write_csv(options.output, [rows[key] for key in sorted(rows, key=order.__getitem__)])
-    print_table(list(rows.values()), COLUMNS)
+        write_table(options.output, [rows[key] for key in sorted(rows, key=order.__getitem__)])
 
 
 if __name__ == "__main__":

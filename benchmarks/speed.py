@@ -18,7 +18,7 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 from _peers import ours
-from _report import RESULTS, write_csv
+from _report import RESULTS, write_rows
 
 DOCS = Path(__file__).parents[1] / "docs"
 DIM = 512
@@ -109,7 +109,7 @@ def main():
     options = parser.parse_args()
     cpu, gpu = (measured(options.results / f"{name}.csv") for name in ("losses", "gpu_losses"))
     names = [name for name in ours() if (name, BATCHES[-1]) in cpu]
-    write_csv(options.results / "speed.csv", [summary(name, cpu, gpu) for name in names])
+    write_rows(options.results / "speed.csv", [summary(name, cpu, gpu) for name in names])
     for group in sorted({family(name) for name in names}):
         members = [name for name in names if family(name) == group]
         picture(members, cpu, options.pictures / f"speed-{group}.png")

@@ -8,7 +8,6 @@ that of the first of a network of `tfdml train` beyond the second. Medians of pr
     python benchmarks/startup.py --quick    # one
 """
 
-import argparse
 import resource
 import statistics
 import subprocess
@@ -16,12 +15,9 @@ import sys
 import time
 from pathlib import Path
 
-from _report import RESULTS, print_table, today, write_csv
-
-import tfdml
+from _report import options_of, write_table
 
 ROOT = Path(__file__).parents[1]
-COLUMNS = ["what", "processor_s", "wall_s", "repeats"]
 COMMAND = "import sys; from tfdml.__main__ import main; sys.exit(main())"
 WORDS = ["--help", "--version", "train --help", "train photos --out run --epoch-count 3"]
 BEYOND = """
@@ -48,7 +44,7 @@ print(*(2 * b - a - c for a, b, c in zip(first, second, third)))
 """
 
 
-def of_process(*arguments):
+def of_command(*arguments):
     """Processor and wall seconds of a Python process."""
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, check=False)
@@ -70,28 +66,22 @@ def measurements():
         **commands,
         "import tensorflow, keras": ["-c", "import tensorflow, keras"],
     }
-    timed = {what: lambda arguments=arguments: of_process(*arguments) for what, arguments in programs.items()}
+    timed = {what: lambda arguments=arguments: of_command(*arguments) for what, arguments in programs.items()}
     parts = {"import tfdml, after these": BEYOND, "first training step": STEP}
     return {**timed, **{what: lambda program=program: told_by(program) for what, program in parts.items()}}
 
 
 def main():
     """Measure in turns, print and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one process of each")
-    parser.add_argument("--output", type=Path, default=RESULTS / "startup.csv")
-    options = parser.parse_args()
+    options = options_of(__doc__, "startup.csv")
     repeats, functions = 1 if options.quick else 3, measurements()
-    of_process("-c", COMMAND, "--help")
-    seconds = {what: [] for what in functions}
-    for _ in range(repeats):
-        for what, measure in functions.items():
-            seconds[what].append(measure())
-    machine = {**tfdml.environment(), "date": today()}
-    medians = {what: [statistics.median(each) for each in zip(*pairs, strict=True)] for what, pairs in seconds.items()}
-    rows = [dict(zip(COLUMNS, (what, *values, repeats), strict=True)) | machine for what, values in medians.items()]
-    print_table(rows, COLUMNS)
-    write_csv(options.output, rows)
+    of_command("-c", COMMAND, "--help")
+    turns = [{what: measure() for what, measure in functions.items()} for _ in range(repeats)]
+    rows = []
+    for what in functions:
+        processor, wall = (statistics.median(values) for values in zip(*(turn[what] for turn in turns), strict=True))
+        rows.append({"what": what, "processor_s": processor, "wall_s": wall, "repeats": repeats})
+    write_table(options.output, rows)
 
 
 if __name__ == "__main__":

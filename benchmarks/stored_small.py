@@ -11,27 +11,15 @@ Product quantizers of faiss without cells, by their names there, show how small 
 candidates that are scored from float32.
 """
 
-import argparse
 import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from _report import RESULTS, median_seconds, print_table, write_csv
+from _report import median_seconds, options_of, write_table
 
 import tfdml
 
-COLUMNS = [
-    "codes",
-    "method",
-    "rescore",
-    "bytes",
-    "of_float32",
-    "recall@1",
-    "lost",
-    "queries_per_second",
-    "over_float32",
-]
 CASES = [
     ("float32", "exact", None),
     ("int8", "exact", None),
@@ -60,40 +48,41 @@ def embedded(classes):
 
 def main():
     """Measure and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output", default=RESULTS / "stored_small.csv")
-    options = parser.parse_args()
-    (vectors, gallery_labels), (queries, labels) = embedded(60 if options.quick else None)
+    options = options_of(__doc__, "stored_small.csv")
+    write_table(options.output, rows_of(options.quick), "faiss-cpu")
+
+
+def rows_of(quick):
+    """A row for each index."""
+    (vectors, gallery_labels), (queries, labels) = embedded(60 if quick else None)
     indexes = {case: stored(vectors, *case) for case in CASES}
     for quantizer in QUANTIZERS:
         index, size = quantized(vectors, quantizer)
         indexes |= {(quantizer, "exact", number): (Candidates(index, vectors, number), size) for number in (1, 100)}
     seconds = median_seconds(
         {case: lambda index=index: index.search(queries, 10) for case, (index, _) in indexes.items()},
-        repeats=1 if options.quick else 5,
+        repeats=1 if quick else 5,
     )
     exact = is_correct(tfdml.search.Exact(vectors), queries, labels, gallery_labels)
-    facts = {"vectors": len(vectors), "dim": vectors.shape[1], **tfdml.environment("faiss-cpu", "tensorflow")}
-    rows = []
-    for case, (index, size) in indexes.items():
+    for (codes, method, rescore), (index, size) in indexes.items():
         correct = is_correct(index, queries, labels, gallery_labels)
-        low, high = tfdml.metrics.class_interval(exact - correct, labels)
-        base = seconds["float32", case[1], None]
-        row = {
-            "codes": case[0],
-            "method": case[1],
-            "rescore": {None: "default", 1: "none"}.get(case[2], case[2]),
+        lost, low, high = (
+            100 * x for x in ((exact - correct).mean(), *tfdml.metrics.class_interval(exact - correct, labels))
+        )
+        spent = seconds[codes, method, rescore]
+        yield {
+            "codes": codes,
+            "method": method,
+            "rescore": {None: "default", 1: "none"}.get(rescore, rescore),
             "bytes": size,
             "of_float32": size / (4 * vectors.shape[1]),
             "recall@1": 100 * correct.mean(),
-            "lost": f"{100 * (exact - correct).mean():.2f} ({100 * low:.2f} to {100 * high:.2f})",
-            "queries_per_second": len(queries) / seconds[case],
-            "over_float32": base / seconds[case],
+            "lost": f"{lost:.2f} ({low:.2f} to {high:.2f})",
+            "queries_per_second": len(queries) / spent,
+            "over_float32": seconds["float32", method, None] / spent,
+            "vectors": len(vectors),
+            "dim": vectors.shape[1],
         }
-        rows.append(row | facts)
-    print_table(rows, COLUMNS)
-    write_csv(options.output, rows)
 
 
 def stored(vectors, codes, method, rescore):

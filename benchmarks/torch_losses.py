@@ -7,16 +7,12 @@ changes them little. The limit is the three products that any loss over pairs ha
     KERAS_BACKEND=torch python benchmarks/torch_losses.py --compiled # and torch.compile, a minute more per row
 """
 
-import argparse
 import statistics
 import time
 
-import numpy as np
 import torch
-from _peers import NOTES, batch, check, ours, pytorch_metric_learning, size
-from _report import RESULTS, print_table, require_peers, write_csv
-
-import tfdml
+from _peers import NOTES, batch, check, ours, pytorch_metric_learning, size, torch_value_and_gradient
+from _report import facts, options_of, require_peers, timed, write_table
 
 SIZES = [(64, 128), (256, 128), (1024, 512), (4096, 512)]
 LOSSES = (
@@ -39,18 +35,6 @@ LOSSES = (
 LARGEST_BATCH = {"NT-Xent": 256}
 
 
-def forward_and_backward(loss, labels, x):
-    """A function that computes a loss and its gradient, and returns the loss."""
-
-    def run():
-        x.grad = None
-        value = loss(labels, x)
-        value.backward()
-        return float(value.detach())
-
-    return run
-
-
 def three_products(x):
     """The similarities, and the two products with their gradient."""
 
@@ -70,26 +54,23 @@ def milliseconds(functions, seconds):
     begin = time.process_time()
     while len(times[next(iter(times))]) < 3 or time.process_time() - begin < seconds * len(functions):
         for name, function in functions.items():
-            start = time.process_time()
-            function()
-            times[name].append(time.process_time() - start)
+            times[name].append(timed(function)[2])
     return {name: 1000 * statistics.median(values) for name, values in times.items()}
 
 
 def row(name, rows, dim, *, compiled, seconds):
     """The times of one loss at one size."""
     labels, x = batch(rows, dim, examples_per_class=2 if name == "n-pairs" else 4)
-    labels, x = torch.tensor(labels, dtype=torch.int64), torch.tensor(x, requires_grad=True)
     loss, peer = ours()[name], pytorch_metric_learning()[name]
     functions = {
-        "eager": forward_and_backward(loss, labels, x),
-        "peer": forward_and_backward(peer, labels, x),
-        "three_products": three_products(x),
+        "eager": torch_value_and_gradient(loss, labels, x),
+        "peer": torch_value_and_gradient(peer, labels, x),
+        "three_products": three_products(torch.tensor(x)),
     }
     check(name, functions["eager"](), functions["peer"]())
     if compiled:
         torch._dynamo.reset()
-        functions["compiled"] = forward_and_backward(torch.compile(lambda y, x: loss(y, x)), labels, x)
+        functions["compiled"] = torch_value_and_gradient(torch.compile(lambda y, x: loss(y, x)), labels, x)
     ms = milliseconds(functions, seconds)
     ratios = {"peer_over_eager": ms["peer"] / ms["eager"]}
     if compiled:
@@ -100,24 +81,18 @@ def row(name, rows, dim, *, compiled, seconds):
 
 def main():
     """Time all losses and sizes."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--compiled", action="store_true")
-    parser.add_argument("--losses", nargs="+", default=LOSSES)
-    parser.add_argument("--sizes", nargs="+", type=size, default=SIZES)
-    parser.add_argument("--seconds", type=float, default=2.0, help="for each way")
-    parser.add_argument("--output", default=RESULTS / "torch_losses.csv")
-    options = parser.parse_args()
+    settings = {"compiled": False, "losses": list(LOSSES), "seconds": 2.0}
+    sizes = {"nargs": "+", "type": size, "default": SIZES}
+    options = options_of(__doc__, "torch_losses.csv", **settings, sizes=sizes)
     require_peers("torch", "pytorch_metric_learning")
     torch.set_num_threads(1)
-    about = tfdml.environment("keras", "torch", "pytorch-metric-learning", "numpy")
+    about = facts("torch", "pytorch-metric-learning")
     about["hardware"] += ", one thread"
     rows = []
     for rows_of_batch, dim in options.sizes:
         for name in (x for x in options.losses if rows_of_batch <= LARGEST_BATCH.get(x, rows_of_batch)):
             rows.append(row(name, rows_of_batch, dim, compiled=options.compiled, seconds=options.seconds) | about)
-            print({key: np.round(value, 2) for key, value in rows[-1].items() if isinstance(value, float)}, flush=True)
-            write_csv(options.output, rows)
-    print_table(rows, [column for column in rows[0] if column not in ("note", *about)])
+            write_table(options.output, rows)
 
 
 if __name__ == "__main__":

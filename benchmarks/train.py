@@ -5,7 +5,6 @@ python benchmarks/train.py --max-minutes 1    # two
 python benchmarks/train.py --quick    # 40 photos, a small network, four batches
 """
 
-import argparse
 import contextlib
 import io
 import tempfile
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from _report import RESULTS, print_table, write_csv
+from _report import options_of, write_table
 
 import tfdml
 
@@ -55,13 +54,9 @@ def measured(folder, options):
         run = tfdml.training.train(folder / "photos", folder / "run", **options)
     times = [begin, *lines.times, time.perf_counter()]
     before, training, outputs = (after - begin for begin, after in pairwise(times))
-    settings = run.settings
+    names = {"backbone": "backbone", "tuning": "tuning", "pixels": "size", "batch": "batch_size", "steps": "steps"}
     return {
-        "backbone": settings.backbone,
-        "tuning": settings.tuning,
-        "pixels": settings.size,
-        "batch": settings.batch_size,
-        "steps": settings.steps,
+        **{name: getattr(run.settings, setting) for name, setting in names.items()},
         "before_s": before,
         "training_s": training,
         "outputs_s": outputs,
@@ -71,21 +66,14 @@ def measured(folder, options):
 
 def main():
     """Measure a run, and write its row."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="40 photos, a small network, four batches")
-    parser.add_argument("--output", default=RESULTS / "train.csv", help="the file of the results")
-    text = "limit for the training, which does not change the time before and after it"
-    parser.add_argument("--max-minutes", type=float, help=text)
-    arguments = parser.parse_args()
-    classes, photos_per_class = (10, 4) if arguments.quick else (40, 13)
+    limit = {"type": float, "help": "limit for the training, which does not change the time before and after it"}
+    options = options_of(__doc__, "train.csv", max_minutes=limit)
+    classes, photos_per_class = (10, 4) if options.quick else (40, 13)
+    settings = {} if options.max_minutes is None else {"max_minutes": options.max_minutes}
     with tempfile.TemporaryDirectory() as folder:
         write_photos(Path(folder) / "photos", classes, photos_per_class, 160, 213)
-        limit = {} if arguments.max_minutes is None else {"max_minutes": arguments.max_minutes}
-        row = measured(Path(folder), {**(QUICK if arguments.quick else {}), **limit})
-    machine = tfdml.environment("keras", "tensorflow")
-    rows = [{"photos": classes * photos_per_class, "classes": classes, **row, **machine}]
-    print_table(rows, list(rows[0])[:-2])
-    write_csv(arguments.output, rows)
+        row = measured(Path(folder), {**(QUICK if options.quick else {}), **settings})
+    write_table(options.output, [{"photos": classes * photos_per_class, "classes": classes, **row}])
 
 
 if __name__ == "__main__":

@@ -9,37 +9,20 @@ validation classes, and the test classes are searched once. Every test image is 
 other test images in the gallery of a row.
 """
 
-import argparse
 import itertools
-from dataclasses import replace
 
 import keras
 import numpy as np
-from _report import RESULTS, print_table, write_csv
+from _report import options_of, write_table
 
 import tfdml
+from studies.leaderboard import starts
 from tfdml.search import LinearAdapter, MLPAdapter
 
-PARTS = ("train", "validation", "test")
 SAMPLES = 2000  # of the bootstrap
 OLD_DIM, NEW_DIM = 64, 128
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 NETWORKS = list(itertools.product((256, 1024), (10, 40)))  # units, epochs
-
-
-def parts_of(name):
-    """The parts of a set by name: images of 32 x 32 gray pixels."""
-    if name == "glyphs":
-        return dict(zip(PARTS, tfdml.datasets.glyphs(validation=True), strict=True))
-    return dict(zip(PARTS, map(small_and_gray, tfdml.datasets.photo_patches(splits=PARTS)), strict=True))
-
-
-def small_and_gray(patches):
-    """Photo patches in gray, of half the width and height: means of 2 x 2 pixels and three colors."""
-    count, height, width, colors = patches.images.shape
-    squares = patches.images.reshape(count, height // 2, 2, width // 2, 2 * colors)
-    gray = np.round(squares.mean(axis=(2, 4), dtype="float32")).astype("uint8")[..., None]
-    return replace(patches, images=gray, protocol=f"{patches.protocol}/gray-32x32")
 
 
 def trained(train, *, widths, dim, steps, seed, compatible=None):
@@ -128,7 +111,6 @@ def rows_of(name, parts, steps):
     galleries += [("compatible", "old", test["old"], "-"), ("compatible", "embedded again", test["compatible"], "-")]
     scores = [recalls(test[queries], gallery, labels) for queries, _, gallery, _ in galleries]
     last = [queries for queries, *_ in galleries].index("new") + len(adapters)
-    about = {**tfdml.environment("keras", "tensorflow"), "command": "benchmarks/upgrade.py"}
     rows = []
     for (queries, gallery, vectors, settings), values in zip(galleries, scores, strict=True):
         numbers = intervals(values, scores[0], scores[last], labels)
@@ -144,7 +126,7 @@ def rows_of(name, parts, steps):
                 "classes": len(np.unique(labels)),
                 "images": len(labels),
                 "steps": steps,
-                **about,
+                "command": "benchmarks/upgrade.py",
             }
         )
     return rows
@@ -158,19 +140,14 @@ def percent(interval):
 
 def main():
     """Measure both sets, or a little of one."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="the first classes of glyphs, a few steps")
-    parser.add_argument("--sets", nargs="+", default=["glyphs", "photo patches"], help="sets to measure")
-    parser.add_argument("--output", default=RESULTS / "upgrade.csv", help="the file of the results")
-    options = parser.parse_args()
-    steps, rows = (6, []) if options.quick else (900, [])
+    options = options_of(__doc__, "upgrade.csv", sets=["glyphs", "photo patches"])
+    rows = []
     for name in options.sets[: 1 if options.quick else None]:
-        parts = parts_of(name)
+        parts = starts.SETS[name]()
         if options.quick:
             parts = {key: data.select_classes(range(40)) for key, data in parts.items()}
-        rows += rows_of(name, parts, steps)
-        print_table(rows, list(rows[0])[:7])
-    write_csv(options.output, rows)
+        rows += rows_of(name, parts, 6 if options.quick else 900)
+    write_table(options.output, rows)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ The query is the left one. The gallery is the test part without both examples. A
 canvas, resized to its input, or what is in the box. "Recall@1 of either" counts a neighbor of either class as right.
 """
 
-import argparse
-
 import numpy as np
 import tensorflow as tf
 
@@ -84,10 +82,8 @@ def table(rows):
 
 
 def main(arguments=None):
-    """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m studies.boxes", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="few composites; writes nothing")
-    if parser.parse_args(arguments).quick:
+    """Measure all sets; few composites with `--quick`, which writes nothing."""
+    if runner.options_of(__doc__, arguments).quick:
         return print(*rows_of("glyphs", 0, composites=20), sep="\n")
     runner.write_rows(ROWS, [row for name in SETS for seed in SEEDS for row in rows_of(name, seed, COMPOSITES)])
     return draw(pages.IMAGES / "boxes.png")

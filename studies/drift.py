@@ -10,7 +10,6 @@ with a correlation of 0.5 from day to day ("days that follow days"), or it is lo
 ("weekends", and numbers of searches are halved there). Later days have a lower mean by `shift`.
 """
 
-import argparse
 import itertools
 
 import numpy as np
@@ -67,14 +66,10 @@ def table(rows):
 
 
 def main(arguments=None):
-    """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m studies.drift", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="few streams; writes nothing")
-    if parser.parse_args(arguments).quick:
-        print(row("weekends", 7, 0.05, streams=20))
-        return
-    kinds = itertools.product(LEVELS, DAYS, SHIFTS)
-    runner.write_rows(ROWS, [row(*kind, streams=STREAMS) for kind in kinds])
+    """Measure all streams; a few with `--quick`, which writes nothing."""
+    if runner.options_of(__doc__, arguments).quick:
+        return print(row("weekends", 7, 0.05, streams=20))
+    return runner.write_rows(ROWS, [row(*kind, streams=STREAMS) for kind in itertools.product(LEVELS, DAYS, SHIFTS)])
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ Glyphs, the same network up to its last layers, batches, optimizer and steps for
 score is that of the validation classes: the tables show that the losses train, not which one is the best.
 """
 
-import argparse
 import functools
 
 import keras
@@ -164,10 +163,7 @@ FILLED = {
 
 def main():
     """Train and write the rows."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=STEPS)
-    options = parser.parse_args()
+    options = runner.options_of(__doc__, seed=0, steps=STEPS)
     train, validation, _ = tfdml.datasets.glyphs(validation=True)
     runner.write_rows(COMPACT_ROWS, list(compact_rows(options, train, validation)))
     runner.write_rows(ROWS, list(rows(options, train, validation)))

@@ -9,7 +9,6 @@ measured on the t10k images of the other two. Classifiers: all ten classes are t
 each, on which the trials are measured; an image of t10k has the class of its nearest training image.
 """
 
-import argparse
 import functools
 import time
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +20,7 @@ from keras import layers
 
 import tfdml
 from studies import pages, runner
-from studies.leaderboard.family import best
+from studies.leaderboard.family import trials_and_tests
 from studies.leaderboard.methods import METHODS
 
 NAMES = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
@@ -171,10 +170,7 @@ def trials(half, loss, base):
 def rows(options, losses=COMPARED, halves=(*HALVES, ALL)):
     """One row per trial, and one per seed of the trial with the highest MAP@R of the validation part."""
     groups = [trials(half, loss, options.base) for half in halves for loss in losses]
-    runner.finished([trial for group in groups for trial in group], options)
-    chosen = [best(group, options) for group in groups]
-    tested = [replace(run, part="test", seed=seed) for run in chosen for seed in options.seeds]
-    return [row_of(result) for result in runner.finished([run for group in groups for run in group] + tested, options)]
+    return [row_of(result) for result in runner.finished(trials_and_tests(groups, options), options)]
 
 
 def row_of(result):
@@ -190,30 +186,22 @@ def tables(found):
     tested = runner.where(found, part="test")
     over_halves = {loss: means(tested, loss) for loss in COMPARED}
     body = [
-        [loss, *(text(scores[key]) for key in SCORES)]
-        for loss, scores in sorted(over_halves.items(), key=lambda item: -item[1]["map@r"][0])
+        [loss, *(pages.plus_minus(scores[key]) for key in SCORES)]
+        for loss, scores in sorted(over_halves.items(), key=lambda item: -np.mean(item[1]["map@r"]))
     ]
     return {"unseen classes": runner.markdown(["", *SCORES.values()], body)}
 
 
 def means(tested, loss):
-    """Score to its mean over halves and half of its 95% interval over seeds."""
-    made = {}
-    for key in SCORES:
-        by_seed = [
-            np.mean(
-                [100 * row[key] for half in HALVES for row in runner.where(tested, loss=loss, half=half, seed=seed)]
-            )
+    """Score to its means over halves, one for each seed."""
+    of_loss = runner.where(tested, loss=loss)
+    return {
+        key: [
+            np.mean([row[key] for half in HALVES for row in runner.where(of_loss, half=half, seed=seed)])
             for seed in SEEDS
         ]
-        low, high = tfdml.metrics.seed_interval(by_seed)
-        made[key] = (low + high) / 2, (high - low) / 2
-    return made
-
-
-def text(score):
-    """A mean and half of its interval."""
-    return f"{score[0]:.1f} ± {score[1]:.1f}"
+        for key in SCORES
+    }
 
 
 @functools.cache
@@ -233,23 +221,18 @@ def drawn():
 
 
 def main(arguments=None):
-    """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m studies.fashion", description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="the folder of the four files")
-    parser.add_argument("--quick", action="store_true", help="ten steps on drawn images; writes nothing")
-    parser.add_argument("--workers", type=int, default=2, help="runs at the same time, one thread each")
-    given = parser.parse_args(arguments)
+    """Train what is missing; ten steps on drawn images with `--quick`, which writes nothing."""
+    data = {"type": Path, "help": "the folder of the four files"}
+    given = runner.options_of(__doc__, arguments, data=data, workers=2)
     base = Run("", "", (), 0.0)
     if given.quick:
-        made = runner.Options(
-            replace(base, steps=10), functools.partial(train, read=drawn), FOLDER / "quick", seeds=(1,), workers=1
-        )
-        print(len(rows(made, losses=("contrastive",), halves=("first", ALL))), "rows")
-        return
+        made = functools.partial(train, read=drawn)
+        small = runner.Options(replace(base, steps=10), made, FOLDER / "quick", seeds=(1,), workers=1)
+        return print(len(rows(small, losses=("contrastive",), halves=("first", ALL))), "rows")
     if given.data is None:
-        parser.error("--data is missing: the folder of the four files of Fashion-MNIST.")
+        raise SystemExit("--data is missing: the folder of the four files of Fashion-MNIST.")
     made = functools.partial(train, read=functools.partial(read, given.data))
-    runner.write_rows(ROWS, rows(runner.Options(base, made, FOLDER, seeds=SEEDS, workers=given.workers)))
+    return runner.write_rows(ROWS, rows(runner.Options(base, made, FOLDER, seeds=SEEDS, workers=given.workers)))
 
 
 if __name__ == "__main__":

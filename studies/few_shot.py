@@ -117,18 +117,10 @@ def table(results):
     for kind in dict.fromkeys(result["kind"] for result in results):
         chosen = runner.where(results, kind=kind)
         seconds = statistics.mean(result["seconds"] for result in chosen)
-        body.append([kind, len(chosen), *(cell(chosen, name) for name in SETTINGS.tasks), f"{seconds:.0f}"])
+        cells = [pages.plus_minus([row[name] for row in chosen]) for name in SETTINGS.tasks]
+        body.append([kind, len(chosen), *cells, f"{seconds:.0f}"])
     head = ["", "seeds", *SETTINGS.tasks, "seconds"]
     return runner.markdown(head, body, texts=(0,))
-
-
-def cell(chosen, name):
-    """Mean in percent, with the half-width of its interval if there are several seeds."""
-    values = [100 * result[name] for result in chosen]
-    if len(values) == 1:
-        return f"{values[0]:.1f}"
-    low, high = tfdml.metrics.seed_interval(values)
-    return f"{statistics.mean(values):.1f} ± {(high - low) / 2:.1f}"
 
 
 def filled(text):

@@ -120,7 +120,7 @@ def table(rows):
         cells = []
         for data in sets:
             errors, baseline = (errors_of(rows, data, each) for each in (name, "euclidean"))
-            cells.append(f"{errors.mean():.1f} ± {half_width(errors):.1f}")
+            cells.append(pages.plus_minus(errors, unit=1))
             cells.append("" if name == "euclidean" else signed(errors - baseline))
         body.append([name, *cells])
     return runner.markdown(["metric", *itertools.chain(*([data, "difference"] for data in sets))], body, texts=(0,))
@@ -131,15 +131,10 @@ def errors_of(rows, data, name):
     return 100 * np.array([row["error"] for row in runner.where(rows, data=data, metric=name)])
 
 
-def half_width(values):
-    """Half the width of the 95% interval of the mean."""
-    low, high = tfdml.metrics.seed_interval(values)
-    return (high - low) / 2
-
-
 def signed(differences):
     """Mean and interval of differences as text, with a sign."""
-    return f"{differences.mean():+.1f} ± {half_width(differences):.1f}".replace("-", "\N{MINUS SIGN}")
+    sign = "+" if differences.mean() >= 0 else ""
+    return f"{sign}{pages.plus_minus(differences, unit=1)}".replace("-", "\N{MINUS SIGN}")
 
 
 def main():

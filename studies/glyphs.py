@@ -6,13 +6,11 @@
 Runs are kept under `runs/glyphs-SEED`; delete them to train again. Seed 0 draws the pictures of the README.
 """
 
-import argparse
 import json
 import shutil
 import statistics
 import subprocess
 import sys
-from pathlib import Path
 
 from studies import glyphs_choice, pages, runner
 
@@ -76,15 +74,10 @@ def filled(text):
 
 def main():
     """Train what is missing and write the rows and the pictures."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--runs", type=Path, default=pages.ROOT / "runs")
-    parser.add_argument("--choose", action="store_true", help="only the trials that chose the settings of the recipe")
-    options = parser.parse_args()
+    options = runner.options_of(__doc__, seeds=5, runs=pages.ROOT / "runs", choose=False)
     if options.choose:
-        runner.write_rows(
-            glyphs_choice.ROWS, glyphs_choice.rows_of(glyphs_choice.choose(options.runs / "glyphs-choice"))
-        )
+        trials = glyphs_choice.choose(options.runs / "glyphs-choice")
+        runner.write_rows(glyphs_choice.ROWS, glyphs_choice.rows_of(trials))
     else:
         runner.write_rows(ROWS, rows_of([results_of(seed, options.runs.absolute()) for seed in range(options.seeds)]))
         for picture in ("before", "after"):

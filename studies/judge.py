@@ -15,7 +15,6 @@ deviations are measured with the models of the zoo on the test glyphs. Long-tail
 the imbalance of the long-tailed CIFAR of Cui et al., Class-Balanced Loss, CVPR 2019; even ones are 10.
 """
 
-import argparse
 import functools
 import itertools
 from typing import NamedTuple
@@ -291,17 +290,13 @@ def _power_table(rows):
 
 
 def main(arguments=None):
-    """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m studies.judge", description=__doc__.splitlines()[0])
-    parser.add_argument("--spread", action="store_true", help="measure how scores vary, again")
-    parser.add_argument("--quick", action="store_true", help="a few sets; writes nothing")
-    given = parser.parse_args(arguments)
+    """Simulate what is missing; a few sets with `--quick`, which writes nothing."""
+    given = runner.options_of(__doc__, arguments, spread=False)
     if given.quick:
-        print(measured("map@r", "long tail", 20, sets=20, families=(2, 5)))
-        return
+        return print(measured("map@r", "long tail", 20, sets=20, families=(2, 5)))
     if given.spread:
         runner.write_rows(SPREAD, spread_rows())
-    simulate()
+    return simulate()
 
 
 def simulate():

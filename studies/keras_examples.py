@@ -8,7 +8,6 @@ import re
 
 import tfdml
 from studies import pages, runner
-from studies.leaderboard.setting import interval
 
 PAGE = pages.ROOT / "docs" / "keras-examples.md"
 ROWS = pages.RESULTS / "keras_examples.json"
@@ -40,14 +39,10 @@ def run(seed):
 
 def table(runs, name):
     """Means over seeds, times 100, with halves of 95% intervals."""
-    keys = list(next(iter(runs[0][name].values())))
-    body = [[method, *(_cell([one[name][method][key] for one in runs]) for key in keys)] for method in runs[0][name]]
-    return runner.markdown(["", *keys], body, texts=(0,))
-
-
-def _cell(values):
-    mean, half = interval(values)
-    return f"{100 * mean:.1f} ± {100 * half:.1f}"
+    body = []
+    for method, first in runs[0][name].items():
+        body.append([method, *(pages.plus_minus([one[name][method][key] for one in runs]) for key in first)])
+    return runner.markdown(["", *first], body, texts=(0,))
 
 
 def filled(text):

@@ -89,8 +89,8 @@ def table(rows):
         body.append([name, f"{runner.mean_of(of_set, 'embedding'):.1f}"])
         for score in SCORES:
             gains = [100 * (row[score] - row["embedding"]) for row in of_set]
-            low, high = tfdml.metrics.seed_interval(gains)
-            body[-1] += [f"{np.mean(gains):+.1f} [{low:+.1f}, {high:+.1f}]", of_set[0][f"{score} weight"]]
+            mean, low, high = pages.interval(gains)
+            body[-1] += [f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]", of_set[0][f"{score} weight"]]
         body[-1] += [f"{min(row['MaxSim ms'] for row in of_set):.2g}", f"{of_set[0]['bytes']:,.0f}"]
     return runner.markdown(["set", "embedding", "MaxSim", "weight", "cosine", "weight", "ms", "bytes"], body)
 

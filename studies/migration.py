@@ -9,7 +9,6 @@ learned on the training part, is a linear change. Items come in random order ("m
 ("classes").
 """
 
-import argparse
 import itertools
 import tempfile
 from pathlib import Path
@@ -123,10 +122,8 @@ def draw(path, rows):
 
 
 def main(arguments=None):
-    """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m studies.migration", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="few classes of glyphs; writes nothing")
-    if parser.parse_args(arguments).quick:
+    """Measure all sets; few classes of glyphs with `--quick`, which writes nothing."""
+    if runner.options_of(__doc__, arguments).quick:
         return print(*rows_of("glyphs", classes=20), sep="\n")
     runner.write_rows(ROWS, [row for name in READ for row in rows_of(name)])
     return draw(pages.IMAGES / "migration.png", runner.read_rows(ROWS))

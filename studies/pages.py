@@ -3,9 +3,26 @@
 import re
 from pathlib import Path
 
+import numpy as np
+
+import tfdml
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 IMAGES = ROOT / "docs" / "images"
+
+
+def interval(values):
+    """The mean of the values of seeds, and the ends of its 95% interval: three times a single value."""
+    ends = tfdml.metrics.seed_interval(values) if len(values) > 1 else (values[0], values[0])
+    return float(np.mean(values)), *ends
+
+
+def plus_minus(values, digits=1, unit=100):
+    """The mean of the values of seeds and half of its 95% interval, "83.8 ± 2.4"; the mean alone of a single seed."""
+    mean, low, high = interval(values)
+    half = f" ± {unit * (high - low) / 2:.{digits}f}" if len(values) > 1 else ""
+    return f"{unit * mean:.{digits}f}{half}"
 
 
 def filled(text, tables, source):

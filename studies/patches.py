@@ -6,7 +6,6 @@
 Each row is tested once, with its last step; a stopped command resumes. The settings are those of the recipes.
 """
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -159,10 +158,8 @@ def interval_of(values):
     """A mean in percent, with the interval of the mean over seeds if there are several."""
     if not values:
         return "not measured"
-    if len(values) == 1:
-        return f"{100 * np.mean(values):.1f} (one seed)"
-    low, high = 100 * np.array(tfdml.metrics.seed_interval(values))
-    return f"{100 * np.mean(values):.1f} ({low:.1f} to {high:.1f})"
+    mean, low, high = (100 * value for value in pages.interval(values))
+    return f"{mean:.1f} ({low:.1f} to {high:.1f})" if len(values) > 1 else f"{mean:.1f} (one seed)"
 
 
 def stereo_table(rows):
@@ -191,10 +188,7 @@ def filled(text):
 
 def main(arguments=None):
     """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m studies.patches", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="few places, few steps, one seed")
-    parser.add_argument("--output", type=Path, default=pages.ROOT / "runs" / "quick" / "patches", help="with --quick")
-    options = parser.parse_args(arguments)
+    options = runner.options_of(__doc__, arguments, output=pages.ROOT / "runs" / "quick" / "patches")
     files = (options.output / path.name for path in (ROWS, STEREO, PICTURE))
     at = Setting(*files, seeds=SEEDS[:1], quick=True) if options.quick else Setting()
     at.rows.parent.mkdir(parents=True, exist_ok=True)

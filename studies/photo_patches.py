@@ -8,7 +8,6 @@
 Results and networks are kept under `runs/photo_patches`; delete them to train again.
 """
 
-import argparse
 import functools
 import statistics
 import time
@@ -149,7 +148,7 @@ def stereo_errors(embed, windows):
     return errors | {"protocol": pair.protocol}
 
 
-def train(run, at):
+def train(run, at, trained=trained, embedded=embedded):
     """Train a run, keep its network, and return its scores on the validation photographs."""
     training, validation = parts("train", "validation", places=at.places)
     model, seconds = trained(run, training)
@@ -177,7 +176,7 @@ def stereo(run, at):
 
 def loaded(run, at):
     """The kept network of a run."""
-    return keras.saving.load_model(at.output / f"{runner.name_of(run)}.keras")
+    return keras.saving.load_model(at.output / f"{runner.name_of(run)}.keras", compile=False)
 
 
 def finished(function, runs, at):
@@ -242,7 +241,7 @@ def tables():
 def _methods(rows, methods, columns):
     """Columns of the methods, with the mean and the standard deviation over seeds."""
     seeds = {method: [row for row in runner.where(rows, method=method) if not _summary(row)] for method in methods}
-    body = [[method, *(_cell(found, key) for key in columns)] for method, found in seeds.items()]
+    body = [[method, *cells(found, columns=columns)] for method, found in seeds.items()]
     return runner.markdown(["", *columns.values()], body, texts=(0,))
 
 
@@ -250,8 +249,10 @@ def _summary(row):
     return row["seed"] in ("mean", "standard deviation")
 
 
-def _cell(rows, key):
-    return runner.share(rows, key) if len(rows) > 1 else f"{runner.mean_of(rows, key):.1f}"
+def cells(rows, prefix="", columns=COLUMNS):
+    """Scores in percent, with the standard deviation of several seeds."""
+    one = runner.share if len(rows) > 1 else lambda rows, key: f"{runner.mean_of(rows, key):.1f}"
+    return [one(rows, f"{prefix}{key}") for key in columns]
 
 
 def filled(text):
@@ -293,33 +294,17 @@ def _draw_line(axes, part, query, neighbors):
 
 def main(arguments=None):
     """Run the command line."""
-    options = parsed(arguments)
-    if options.quick:
-        at = quick(options.output or pages.ROOT / "runs" / "quick" / "photo_patches", options.workers)
+    folder = {"type": Path, "help": "folder of results and networks; runs/photo_patches by default"}
+    options = runner.options_of(__doc__, arguments, choose=False, train=False, workers=2, output=folder)
+    folder = pages.ROOT / "runs" / ("quick/photo_patches" if options.quick else "photo_patches")
+    at = (quick if options.quick else Setting)(options.output or folder, workers=options.workers)
+    if options.choose or options.quick:
         choose(at)
-        test_seeds(at)
-        match_seeds(at)
-        return
-    at = Setting(options.output or pages.ROOT / "runs" / "photo_patches", workers=options.workers)
-    if options.choose:
-        choose(at)
-    elif options.train:
+    if options.train:
         finished(train, at.runs, at)
-    else:
+    if not (options.choose or options.train):
         test_seeds(at)
         match_seeds(at)
-
-
-def parsed(arguments):
-    """The options of the command line."""
-    parser = argparse.ArgumentParser(prog="python -m studies.photo_patches", description=__doc__.splitlines()[0])
-    mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--choose", action="store_true", help="the trials of the choice, on validation photographs")
-    mode.add_argument("--train", action="store_true", help="the seeds, on validation photographs")
-    mode.add_argument("--quick", action="store_true", help="few places, few steps")
-    parser.add_argument("--workers", type=int, default=2, help="runs at the same time, one thread each")
-    parser.add_argument("--output", type=Path, help="folder of results and networks; runs/photo_patches by default")
-    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,6 @@ to train again. The network from ImageNet with seed 0 is also put where recipes/
 `python recipes/zoo.py photo-patches-imagenet` then writes its entry without training it again.
 """
 
-import argparse
-import functools
 import json
 import shutil
 import statistics
@@ -18,13 +16,13 @@ import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 import tfdml
 from recipes import zoo
 from studies import pages, photo_patches, runner
+from studies.photo_patches import cells
 
 FILES = [pages.RESULTS / f"photo_starts{name}.csv" for name in ("_frozen", "_choice", "", "_precision")]
 FROZEN, CHOICE, ROWS, PRECISION = FILES
@@ -57,36 +55,27 @@ RUNS = tuple(replace(trial, seed=seed) for trial in (TRIALS[1], TRIALS[4]) for s
 
 
 @dataclass(frozen=True)
-class Setting:
+class Setting(photo_patches.Setting):
     """Runs, their data, and the files that they leave; `places` limits the classes of each part."""
 
-    output: Path
-    frozen: Path = FROZEN
     choice: Path = CHOICE
     rows: Path = ROWS
+    frozen: Path = FROZEN
     precision: Path = PRECISION
     handed_over: Path = pages.ROOT / "runs" / "zoo" / f"{ENTRY}.keras"
     trials: tuple[Run, ...] = TRIALS
     runs: tuple[Run, ...] = RUNS
-    places: int | None = None
-    workers: int = 2
 
 
 def train(run, at):
     """Train a run, keep its network, and return its scores on the validation photographs."""
-    training, validation = photo_patches.parts("train", "validation", places=at.places)
+    return photo_patches.train(run, at, trained, embedded)
+
+
+def trained(run, part):
+    """The trained network, and the seconds of processor time that its training took."""
     begin = time.process_time()
-    model = zoo.trained(run, (training,), run.seed)
-    seconds = time.process_time() - begin
-    model.save(at.output / f"{runner.name_of(run)}.keras")
-    return {
-        "run": asdict(run),
-        "validation": photo_patches.scores(embedded(model, validation.images), validation.labels),
-        "core_seconds": seconds,
-        "weights": model.count_params(),
-        "protocol": validation.protocol,
-        **tfdml.environment("scikit-image"),
-    }
+    return zoo.trained(run, (part,), run.seed), time.process_time() - begin
 
 
 def embedded(model, images):
@@ -94,16 +83,10 @@ def embedded(model, images):
     return model.predict(images, batch_size=256, verbose=0)
 
 
-def finished(function, runs, at):
-    """The results of a function of runs, each computed once and kept."""
-    kept = at.output / function.__name__
-    return runner.finished(runs, runner.Options(RANDOM, functools.partial(function, at=at), kept, workers=at.workers))
-
-
 def test(run, at):
     """The scores of a kept network on the test photographs, with its embeddings in float32 and in int8."""
     (part,) = photo_patches.parts("test", places=at.places)
-    embeddings = embedded(loaded(run, at), part.images)
+    embeddings = embedded(photo_patches.loaded(run, at), part.images)
     codes = tfdml.metrics.int8_codes(embeddings).astype(np.float32)  # cosine similarity ignores the scales
     vectors = dict(zip(PRECISIONS, (embeddings, codes), strict=True))
     found = {name: photo_patches.scores(x, part.labels) for name, x in vectors.items()}
@@ -138,21 +121,16 @@ def _milliseconds(index, queries):
     return 1000 * statistics.median(times)
 
 
-def loaded(run, at):
-    """The kept network of a run."""
-    return keras.saving.load_model(at.output / f"{runner.name_of(run)}.keras", compile=False)
-
-
 def choose(at):
     """Write the rows of the features without training, and of the trials."""
     runner.write_rows(at.frozen, frozen_rows(at.places))
-    runner.write_rows(at.choice, photo_patches.choice_rows(finished(train, at.trials, at)))
+    runner.write_rows(at.choice, photo_patches.choice_rows(photo_patches.finished(train, at.trials, at)))
 
 
 def test_seeds(at):
     """Train the seeds of both starts, test them, write their rows, and hand one network over to recipes/zoo.py."""
-    results = finished(train, at.runs, at)
-    tested = finished(test, at.runs, at)
+    results = photo_patches.finished(train, at.runs, at)
+    tested = photo_patches.finished(test, at.runs, at)
     runner.write_rows(at.rows, rows_of(results, tested))
     runner.write_rows(at.precision, precision_rows(results, tested, searches((tested[0]["items"], at.runs[0].dim))))
     _hand_over(at, results)
@@ -238,21 +216,16 @@ def starts_table(rows, earlier):
         earlier: the rows of studies/photo_patches, whose network is trained with another learning rate and for longer.
     """
     seeds = {start: runner.where(rows, start=start) for start in STARTS}
-    body = [["validation", start, *_cells(found, "validation "), *_effort(found)] for start, found in seeds.items()]
-    body += [["test", start, *_cells(found), *_effort(found)] for start, found in seeds.items()]
+    body = [["validation", start, *cells(found, "validation "), *_effort(found)] for start, found in seeds.items()]
+    body += [["test", start, *cells(found), *_effort(found)] for start, found in seeds.items()]
     trained = runner.where(earlier, method=photo_patches.TRAINED)
     trained = [row | {"steps": photo_patches.Run().steps} for row in trained if isinstance(row["seed"], float)]
-    body.append(["test", "random, the table above", *_cells(trained), *_effort(trained)])
+    body.append(["test", "random, the table above", *cells(trained), *_effort(trained)])
     return runner.markdown(["photographs", "start", *COLUMNS.values(), "steps", "core seconds"], body, texts=(0, 1))
 
 
 def _effort(seeds):
     return f"{seeds[0]['steps']:,.0f}", f"{statistics.mean(row['core_seconds'] for row in seeds):.0f}"
-
-
-def _cells(rows, prefix=""):
-    """Scores in percent, with their standard deviation."""
-    return [runner.share(rows, f"{prefix}{key}") for key in COLUMNS]
 
 
 def filled(text):
@@ -264,34 +237,21 @@ def quick(output, workers):
     """A setting for smoke tests, all of whose files are in `output`."""
     small = {"classes": 8, "steps": 2, "dim": 8}
     runs = replace(RANDOM, widths=(8, 8), **small), replace(IMAGENET, layer="blocks.2.add", **small)
-    files = [output / path.name for path in FILES]
-    return Setting(output, *files, output / "zoo.keras", trials=runs, runs=runs, places=16, workers=workers)
+    files = dict(zip(("frozen", "choice", "rows", "precision"), (output / path.name for path in FILES), strict=True))
+    files["handed_over"] = output / "zoo.keras"
+    return Setting(output, **files, trials=runs, runs=runs, places=16, workers=workers)
 
 
 def main(arguments=None):
     """Run the command line."""
-    options = parsed(arguments)
-    if options.quick:
-        at = quick(options.output or pages.ROOT / "runs" / "quick" / "photo_starts", options.workers)
+    folder = {"type": Path, "help": "folder of results and networks; runs/photo_starts by default"}
+    options = runner.options_of(__doc__, arguments, choose=False, workers=2, output=folder)
+    folder = pages.ROOT / "runs" / ("quick/photo_starts" if options.quick else "photo_starts")
+    at = (quick if options.quick else Setting)(options.output or folder, workers=options.workers)
+    if options.choose or options.quick:
         choose(at)
+    if not options.choose:
         test_seeds(at)
-        return
-    at = Setting(options.output or pages.ROOT / "runs" / "photo_starts", workers=options.workers)
-    if options.choose:
-        choose(at)
-    else:
-        test_seeds(at)
-
-
-def parsed(arguments):
-    """The options of the command line."""
-    parser = argparse.ArgumentParser(prog="python -m studies.photo_starts", description=__doc__.splitlines()[0])
-    mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--choose", action="store_true", help="the trials of the choice, on validation photographs")
-    mode.add_argument("--quick", action="store_true", help="few places, few steps")
-    parser.add_argument("--workers", type=int, default=2, help="runs at the same time, one thread each")
-    parser.add_argument("--output", type=Path, help="folder of results and networks; runs/photo_starts by default")
-    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

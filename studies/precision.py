@@ -6,8 +6,6 @@ The same network, batches, loss and learning rate for all precisions and seeds. 
 classes; nothing is tuned.
 """
 
-import argparse
-
 import keras
 from keras import layers
 
@@ -79,10 +77,7 @@ def filled(text):
 
 def main():
     """Train and write the rows."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=STEPS)
-    options = parser.parse_args()
+    options = runner.options_of(__doc__, seeds=3, steps=STEPS)
     train, validation, _ = tfdml.datasets.glyphs(validation=True)
     runs = [(precision, seed) for seed in range(options.seeds) for precision in PRECISIONS]
     runner.write_rows(ROWS, [row(*run, options.steps, train, validation) for run in runs])

@@ -12,7 +12,6 @@ import json
 
 import numpy as np
 
-import tfdml
 from studies import pages, runner
 
 NAMES = {
@@ -75,10 +74,8 @@ def table(columns):
 
 def cell(values, digits=1):
     """The mean in percent, with its interval if there are several seeds."""
-    mean = np.mean(values)
-    if len(values) == 1:
-        return f"{100 * mean:.{digits}f}"
-    return interval(mean, *tfdml.metrics.seed_interval(values), digits=digits)
+    mean, low, high = pages.interval(values)
+    return interval(mean, low, high, digits=digits) if len(values) > 1 else f"{100 * mean:.{digits}f}"
 
 
 def interval(mean, low, high, digits=1):

@@ -3,6 +3,7 @@
 A run is a frozen dataclass of settings with `learning_rate` and `seed`; `train(run)` returns a dict of results.
 """
 
+import argparse
 import csv
 import functools
 import json
@@ -40,6 +41,30 @@ class Options:
     quick: bool = False
     workers: int = 2
     train_seeds: Callable[[list], list[dict]] | None = None
+
+
+def options_of(doc, arguments=None, **defaults):
+    """The options of a command line: `--quick`, and one for each default.
+
+    Args:
+        doc: text whose first line says what the command does.
+        arguments: words of the command line; those of the process by default.
+        **defaults: the values of the other options. A list takes several, None text, False a flag, True a flag
+            `--no-...`; a dict has the arguments of `add_argument`.
+    """
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a small form that takes seconds")
+    for name, default in defaults.items():
+        flag = f"no-{name}" if default is True else name
+        if isinstance(default, bool):
+            settings = {"action": f"store_{str(not default).lower()}", "dest": name}
+        elif isinstance(default, list):
+            settings = {"default": default, "type": type(default[0]), "nargs": "+"}
+        else:
+            settings = {"default": default, "type": str if default is None else type(default)}
+        settings = default if isinstance(default, dict) else settings
+        parser.add_argument(f"--{flag.replace('_', '-')}", **settings)
+    return parser.parse_args(arguments)
 
 
 def results(runs, options):
@@ -112,7 +137,8 @@ def write_rows(path, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     with partial.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+        columns = dict.fromkeys(column for row in rows for column in row)
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     partial.replace(path)

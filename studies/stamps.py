@@ -9,7 +9,6 @@ scaled, turned, partly outside, half of them partly covered, under other light. 
 background are disjoint: 160 objects are trained, the settings are chosen on 80, and 80 are the test.
 """
 
-import argparse
 import functools
 import hashlib
 import time
@@ -23,7 +22,7 @@ from PIL import Image
 import tfdml
 from recipes import things
 from studies import pages, runner
-from studies.leaderboard.family import best
+from studies.leaderboard.family import trials_and_tests
 
 NETWORKS = ("EfficientNetLite0", "EfficientNetLite1", "EfficientNetLite2")
 UNTRAINED = "as it is"
@@ -161,12 +160,8 @@ def rows(options, networks=NETWORKS):
         for network in networks
         for way, rates in RATES.items()
     ]
-    trials = [run for group in groups for run in group]
-    runner.finished(trials, options)
-    chosen = [best(group, options) for group in groups]
-    tested = [replace(run, part="test", seed=seed) for run in chosen for seed in options.seeds]
-    tested += [replace(base, network=network, part="test") for network in networks]
-    return [result["run"] | about(result) for result in runner.finished(trials + tested, options)]
+    runs = trials_and_tests(groups, options) + [replace(base, network=network, part="test") for network in networks]
+    return [result["run"] | about(result) for result in runner.finished(runs, options)]
 
 
 def about(result):
@@ -232,21 +227,17 @@ def parts_of_shapes():
 
 
 def main(arguments=None):
-    """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m studies.stamps", description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="the folder stamps of the package")
-    parser.add_argument("--quick", action="store_true", help="two steps of a tiny network; writes nothing")
-    parser.add_argument("--workers", type=int, default=2, help="runs at the same time, one thread each")
-    given = parser.parse_args(arguments)
+    """Train what is missing; two steps of a tiny network with `--quick`, which writes nothing."""
+    data = {"type": Path, "help": "the folder stamps of the package"}
+    given = runner.options_of(__doc__, arguments, data=data, workers=2)
     if given.quick:
         made = functools.partial(train, read=parts_of_shapes)
         small = runner.Options(Run(steps=2, quick=True), made, FOLDER / "quick", seeds=(1,), workers=1)
-        print(len(rows(small, NETWORKS[:1])), "rows")
-        return
+        return print(len(rows(small, NETWORKS[:1])), "rows")
     if given.data is None:
-        parser.error("--data is missing: the folder stamps of the package tuxpaint-stamps-default.")
+        raise SystemExit("--data is missing: the folder stamps of the package tuxpaint-stamps-default.")
     made = functools.partial(train, read=functools.partial(parts, given.data))
-    runner.write_rows(ROWS, rows(runner.Options(Run(), made, FOLDER, seeds=SEEDS, workers=given.workers)))
+    return runner.write_rows(ROWS, rows(runner.Options(Run(), made, FOLDER, seeds=SEEDS, workers=given.workers)))
 
 
 if __name__ == "__main__":

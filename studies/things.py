@@ -8,7 +8,6 @@ The photos and the training of a network are those of `recipes/things.py`. Resul
 `runs/things`; delete them to train again.
 """
 
-import argparse
 import functools
 import statistics
 from dataclasses import asdict, dataclass, replace
@@ -204,19 +203,12 @@ def line(row, seeds):
 
 
 def main(arguments=None):
-    """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m studies.things", description=__doc__.splitlines()[0])
-    mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--choose", action="store_true", help="the trials of the choice, on the validation part")
-    mode.add_argument("--quick", action="store_true", help="eight things, a tiny network, two steps")
-    parser.add_argument("--output", type=Path, help="folder of results and networks; runs/things by default")
-    options = parser.parse_args(arguments)
+    """Train what is missing, and write the rows."""
+    folder = {"type": Path, "help": "folder of results and networks; runs/things by default"}
+    options = runner.options_of(__doc__, arguments, choose=False, output=folder)
     folder = pages.ROOT / "runs" / ("quick/things" if options.quick else "things")
     at = (quick if options.quick else Setting)(options.output or folder)
-    if options.choose:
-        choose(at)
-    else:
-        test_seeds(at)
+    (choose if options.choose else test_seeds)(at)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ The runs are a row of `studies/things.py`, which chose their settings and keeps 
 rounded to float16, and tested on its things and on the objects of `studies/stamps.py`, whose folder is FOLDER.
 """
 
-import argparse
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,20 +117,18 @@ def cells_of(runs, part):
 
 
 def main(arguments=None):
-    """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m studies.things_entry", description=__doc__.splitlines()[0])
-    mode = parser.add_mutually_exclusive_group(required=True)
-    mode.add_argument("--stamps", type=Path, metavar="FOLDER", help="the folder stamps of tuxpaint-stamps-default")
-    mode.add_argument("--quick", action="store_true", help="tiny networks, two steps; prints the table")
-    given = parser.parse_args(arguments)
+    """Train and measure; tiny networks and a printed table with `--quick`."""
+    folder = {"type": Path, "help": "the folder stamps of tuxpaint-stamps-default"}
+    given = runner.options_of(__doc__, arguments, stamps=folder)
     if given.quick:
         at = things.quick(pages.ROOT / "runs" / "quick" / "things_entry")
         parts = {"things": at.data("test"), "stamps": stamps.part(stamps.shapes(), "test")}
-        print(table(made(replace(RUN, steps=at.steps), at, parts, at.output / "savedmodels")))
-        return
+        return print(table(made(replace(RUN, steps=at.steps), at, parts, at.output / "savedmodels")))
+    if given.stamps is None:
+        raise SystemExit("--stamps is missing: the folder stamps of the package tuxpaint-stamps-default.")
     at = things.Setting(pages.ROOT / "runs" / "things")
     parts = {"things": at.data("test"), "stamps": stamps.parts(given.stamps)["test"]}
-    runner.write_rows(ROWS, made(RUN, at, parts, pages.ROOT / "savedmodels"))
+    return runner.write_rows(ROWS, made(RUN, at, parts, pages.ROOT / "savedmodels"))
 
 
 if __name__ == "__main__":

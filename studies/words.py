@@ -11,7 +11,6 @@ steps are chosen on the 80 objects of the validation part, by MAP@R of images fo
 the 80 objects of the test. Random words are a random vector for each word, the mean of which is the text.
 """
 
-import argparse
 from pathlib import Path
 
 import keras
@@ -158,21 +157,18 @@ def table(found):
 
 
 def main(arguments=None):
-    """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m studies.words", description=__doc__.splitlines()[0])
-    parser.add_argument("--stamps", type=Path, help="the folder stamps of tuxpaint-stamps-default")
-    parser.add_argument("--encoder", type=Path, help="the folder of all-MiniLM-L6-v2")
-    parser.add_argument("--quick", action="store_true", help="drawn objects, random words, two steps; writes nothing")
-    given = parser.parse_args(arguments)
+    """Measure the stamps; drawn objects and random words with `--quick`, which writes nothing."""
+    stamps_folder = {"type": Path, "help": "the folder stamps of tuxpaint-stamps-default"}
+    encoder = {"type": Path, "help": "the folder of all-MiniLM-L6-v2"}
+    given = runner.options_of(__doc__, arguments, stamps=stamps_folder, encoder=encoder)
     if given.quick:
         images = {name: part.images.mean(axis=(1, 2)) for name, part in stamps.parts_of_shapes().items()}
         texts = {name: [f"thing {i}" for i in range(8)] for name in stamps.OBJECTS}
         data = parts(images, vectors_of(texts, random_vectors))
-        print(measured(trained(data, 1e-3, 2, 0), data["test"]))
-        return
+        return print(measured(trained(data, 1e-3, 2, 0), data["test"]))
     if None in (given.stamps, given.encoder):
-        parser.error("--stamps or --encoder is missing.")
-    runner.write_rows(ROWS, rows(kinds_of_stamps(given.stamps, given.encoder)))
+        raise SystemExit("--stamps or --encoder is missing.")
+    return runner.write_rows(ROWS, rows(kinds_of_stamps(given.stamps, given.encoder)))
 
 
 if __name__ == "__main__":

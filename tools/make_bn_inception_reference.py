@@ -4,7 +4,7 @@
     python -m tools.make_bn_inception_reference
 
 The network is written for PyTorch from the layout of the published weights, independently of tfdml.models: the table
-below has a line for each convolution. Weights and image are drawn from seeds, so the file has only the names and shapes
+below has a line for each block. Weights and image are drawn from seeds, so the file has only the names and shapes
 of the state dict and a summary of each layer.
 """
 
@@ -15,80 +15,40 @@ from torch.nn import functional
 
 from tests.recipes import bn_inception_reference as reference
 
-# Name, channels in and out, size, strides.
-CONVOLUTIONS = """
-conv1_7x7_s2 3 64 7 2
-conv2_3x3_reduce 64 64 1 1
-conv2_3x3 64 192 3 1
-inception_3a_1x1 192 64 1 1
-inception_3a_3x3_reduce 192 64 1 1
-inception_3a_3x3 64 64 3 1
-inception_3a_double_3x3_reduce 192 64 1 1
-inception_3a_double_3x3_1 64 96 3 1
-inception_3a_double_3x3_2 96 96 3 1
-inception_3a_pool_proj 192 32 1 1
-inception_3b_1x1 256 64 1 1
-inception_3b_3x3_reduce 256 64 1 1
-inception_3b_3x3 64 96 3 1
-inception_3b_double_3x3_reduce 256 64 1 1
-inception_3b_double_3x3_1 64 96 3 1
-inception_3b_double_3x3_2 96 96 3 1
-inception_3b_pool_proj 256 64 1 1
-inception_3c_3x3_reduce 320 128 1 1
-inception_3c_3x3 128 160 3 2
-inception_3c_double_3x3_reduce 320 64 1 1
-inception_3c_double_3x3_1 64 96 3 1
-inception_3c_double_3x3_2 96 96 3 2
-inception_4a_1x1 576 224 1 1
-inception_4a_3x3_reduce 576 64 1 1
-inception_4a_3x3 64 96 3 1
-inception_4a_double_3x3_reduce 576 96 1 1
-inception_4a_double_3x3_1 96 128 3 1
-inception_4a_double_3x3_2 128 128 3 1
-inception_4a_pool_proj 576 128 1 1
-inception_4b_1x1 576 192 1 1
-inception_4b_3x3_reduce 576 96 1 1
-inception_4b_3x3 96 128 3 1
-inception_4b_double_3x3_reduce 576 96 1 1
-inception_4b_double_3x3_1 96 128 3 1
-inception_4b_double_3x3_2 128 128 3 1
-inception_4b_pool_proj 576 128 1 1
-inception_4c_1x1 576 160 1 1
-inception_4c_3x3_reduce 576 128 1 1
-inception_4c_3x3 128 160 3 1
-inception_4c_double_3x3_reduce 576 128 1 1
-inception_4c_double_3x3_1 128 160 3 1
-inception_4c_double_3x3_2 160 160 3 1
-inception_4c_pool_proj 576 128 1 1
-inception_4d_1x1 608 96 1 1
-inception_4d_3x3_reduce 608 128 1 1
-inception_4d_3x3 128 192 3 1
-inception_4d_double_3x3_reduce 608 160 1 1
-inception_4d_double_3x3_1 160 192 3 1
-inception_4d_double_3x3_2 192 192 3 1
-inception_4d_pool_proj 608 128 1 1
-inception_4e_3x3_reduce 608 128 1 1
-inception_4e_3x3 128 192 3 2
-inception_4e_double_3x3_reduce 608 192 1 1
-inception_4e_double_3x3_1 192 256 3 1
-inception_4e_double_3x3_2 256 256 3 2
-inception_5a_1x1 1056 352 1 1
-inception_5a_3x3_reduce 1056 192 1 1
-inception_5a_3x3 192 320 3 1
-inception_5a_double_3x3_reduce 1056 160 1 1
-inception_5a_double_3x3_1 160 224 3 1
-inception_5a_double_3x3_2 224 224 3 1
-inception_5a_pool_proj 1056 128 1 1
-inception_5b_1x1 1024 352 1 1
-inception_5b_3x3_reduce 1024 192 1 1
-inception_5b_3x3 192 320 3 1
-inception_5b_double_3x3_reduce 1024 192 1 1
-inception_5b_double_3x3_1 192 224 3 1
-inception_5b_double_3x3_2 224 224 3 1
-inception_5b_pool_proj 1024 128 1 1
+# Block, its channels, and those of 1x1, 3x3_reduce, 3x3, double_3x3_reduce, both double_3x3, and pool_proj; 0 for none.
+CHANNELS = """
+3a 192 64 64 64 64 96 32
+3b 256 64 64 96 64 96 64
+3c 320 0 128 160 64 96 0
+4a 576 224 64 96 96 128 128
+4b 576 192 96 128 96 128 128
+4c 576 160 128 160 128 160 128
+4d 608 96 128 192 160 192 128
+4e 608 0 128 192 192 256 0
+5a 1056 352 192 320 160 224 128
+5b 1024 352 192 320 192 224 128
 """
 BLOCKS = ("3a", "3b", "3c", "4a", "4b", "4c", "4d", "4e", "5a", "5b")
 HALVING = ("3c", "4e")
+
+
+def convolutions():
+    """Name, channels in and out, size and strides of each convolution."""
+    yield from [("conv1_7x7_s2", 3, 64, 7, 2), ("conv2_3x3_reduce", 64, 64, 1, 1), ("conv2_3x3", 64, 192, 3, 1)]
+    for block, *channels in (line.split() for line in CHANNELS.strip().splitlines()):
+        inside, plain, reduced, single, twice_reduced, double, pooled = map(int, channels)
+        last = 2 if block in HALVING else 1
+        for name, *shape in (
+            ("1x1", inside, plain, 1, 1),
+            ("3x3_reduce", inside, reduced, 1, 1),
+            ("3x3", reduced, single, 3, last),
+            ("double_3x3_reduce", inside, twice_reduced, 1, 1),
+            ("double_3x3_1", twice_reduced, double, 3, 1),
+            ("double_3x3_2", double, double, 3, last),
+            ("pool_proj", inside, pooled, 1, 1),
+        ):
+            if shape[1]:
+                yield f"inception_{block}_{name}", *shape
 
 
 class BNInception(nn.Module):
@@ -96,12 +56,9 @@ class BNInception(nn.Module):
 
     def __init__(self):
         super().__init__()
-        for name, inside, outside, size, strides in (line.split() for line in CONVOLUTIONS.strip().splitlines()):
-            size = int(size)
-            padding = {7: 3, 3: 1, 1: 0}[size]
-            convolution = nn.Conv2d(int(inside), int(outside), size, stride=int(strides), padding=padding)
-            self.add_module(name, convolution)
-            self.add_module(f"{name}_bn", nn.BatchNorm2d(int(outside), eps=1e-5))
+        for name, inside, outside, size, strides in convolutions():
+            self.add_module(name, nn.Conv2d(inside, outside, size, stride=strides, padding=size // 2))
+            self.add_module(f"{name}_bn", nn.BatchNorm2d(outside, eps=1e-5))
         self.outputs = {}
 
     def kept(self, name, value):

@@ -18,11 +18,8 @@ takes a table with the columns path, label (the place), domain (photo or tile) a
 and temperature are chosen on validation photographs, each model is tested once. Gray pixels of both are the baseline.
 """
 
-import argparse
-import json
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -57,31 +54,17 @@ def main():
             print(name, results[name], flush=True)
             if kind == "separate" and not options.choose:
                 draw(models[0], queries, gallery, options.output / "localization.png")
-    record = {
-        "protocol": gallery.protocol,
-        "seeds": options.seeds,
-        "processor_seconds": round(time.process_time() - begin, 1),
-        **tfdml.environment("pillow", "matplotlib", "scikit-image"),
-        "results": results,
-    }
+    others, key = {}, "recall@1%"
     if not options.choose:
-        record["separate - shared, recall@1%"] = two_domains.difference(
-            values["separate"], values["shared"], queries.labels, "recall@1%"
-        )
-    (options.output / "results.json").write_text(json.dumps(record, indent=1))
-    two_domains.print_table(results, KEYS)
+        difference = two_domains.difference(values["separate"], values["shared"], queries.labels, key)
+        others[f"separate - shared, {key}"] = difference
+    two_domains.write(options, gallery.protocol, time.process_time() - begin, results, others)
 
 
 def arguments():
     """The options of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--choose", action="store_true", help="measure all settings on validation data, with seed 0")
-    parser.add_argument("--data", type=Path, help="table with the columns path, label, domain and split")
-    parser.add_argument("--image-size", type=int, default=224, help="size of the images of --data")
-    parser.add_argument("--output", type=Path, default=Path("runs/localization"))
-    parser.add_argument("--quick", action="store_true", help="40 places, one seed, 5 training steps")
-    options = parser.parse_args()
-    options.seeds = [0] if options.choose or options.quick else [0, 1, 2, 3, 4]
+    columns, quick = "path, label, domain and split", "40 places, one seed, 5 training steps"
+    options = two_domains.arguments(__doc__, "localization", columns, quick)
     options.steps, options.places = (5, 16) if options.quick else (150, 48)
     return options
 

@@ -25,12 +25,9 @@ split (train, validation, test). Learning rate and margin have the best recall@1
 each model is tested once.
 """
 
-import argparse
-import json
 import time
 import unicodedata
 from dataclasses import replace
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -65,18 +62,11 @@ def main():
             values[name] = [measured(head, scenes, products) for head in heads]
             results[name] = [{key: float(np.nanmean(run[key])) for key in KEYS} for run in values[name]]
             print(name, results[name], flush=True)
-    record = {
-        "protocol": scenes.protocol,
-        "seeds": options.seeds,
-        "processor_seconds": round(time.process_time() - begin, 1),
-        **tfdml.environment("pillow", "matplotlib", "scikit-image"),
-        "results": results,
-    }
+    others = {}
     if not options.choose:
-        record["D - A, recall@1"] = two_domains.difference(values["D"], values["A"], scenes.labels, "recall@1")
+        others["D - A, recall@1"] = two_domains.difference(values["D"], values["A"], scenes.labels, "recall@1")
         draw(heads[0], scenes, products, options.output / "product-search.png")
-    (options.output / "results.json").write_text(json.dumps(record, indent=1))
-    two_domains.print_table(results, KEYS)
+    two_domains.write(options, scenes.protocol, time.process_time() - begin, results, others)
 
 
 def grid(kind):
@@ -86,14 +76,8 @@ def grid(kind):
 
 def arguments():
     """The options of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--choose", action="store_true", help="measure all settings on validation classes, with seed 0")
-    parser.add_argument("--data", type=Path, help="table with the columns path, label, domain, category and split")
-    parser.add_argument("--image-size", type=int, default=224, help="size of the images of --data")
-    parser.add_argument("--output", type=Path, default=Path("runs/product-search"))
-    parser.add_argument("--quick", action="store_true", help="A and D, 40 classes, one seed, 5 training steps")
-    options = parser.parse_args()
-    options.seeds = [0] if options.choose or options.quick else [0, 1, 2, 3, 4]
+    columns, quick = "path, label, domain, category and split", "A and D, 40 classes, one seed, 5 training steps"
+    options = two_domains.arguments(__doc__, "product-search", columns, quick)
     options.chosen = {kind: CHOSEN[kind] for kind in ("AD" if options.quick else CHOSEN)}
     options.steps, options.classes = (5, 8) if options.quick else (150, 32)
     return options

@@ -1,4 +1,4 @@
-"""Tracking of one object: clips, crops, batches of pairs of frames, the network, trackers, metrics, result files."""
+"""Tracking of one object: clips, crops, batches of pairs of frames, the network, trackers, metrics."""
 
 from recipes.tracking.animation import tracks
 from recipes.tracking.crops import crop, crop_side
@@ -7,7 +7,6 @@ from recipes.tracking.data.clip import Clip
 from recipes.tracking.data.moving_pieces import clips
 from recipes.tracking.matchers import Matcher, SiameseMatcher, TemplateMatcher
 from recipes.tracking.overlap import evaluate
-from recipes.tracking.results import read_results, write_results
 from recipes.tracking.sampler import ClipSampler, score_labels
 from recipes.tracking.siam_fc import CrossCorrelation, siam_fc
 from recipes.tracking.tracker import Tracker
@@ -26,9 +25,7 @@ __all__ = [
     "evaluate",
     "got10k",
     "otb",
-    "read_results",
     "score_labels",
     "siam_fc",
     "tracks",
-    "write_results",
 ]

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import tfdml
 from studies import pages, runner
 from studies.leaderboard.methods import FAMILIES
 
@@ -64,7 +63,7 @@ class Evidence:
 
     def intervals(self):
         """The mean of the differences of each effect, and its 95% interval over seeds."""
-        return [interval(differences) for differences in self.differences()]
+        return [pages.interval(differences) for differences in self.differences()]
 
     def is_complete(self):
         """Whether there are rows of all methods."""
@@ -100,12 +99,6 @@ def board(setting, effects, **options):
 def shown_by(command, why):
     """Evidence without rows: a figure, or a table that needs data from elsewhere."""
     return Evidence("", command, why=why)
-
-
-def interval(differences):
-    """The mean of some differences and its 95% interval over seeds; a single one three times."""
-    ends = tfdml.metrics.seed_interval(differences) if len(differences) > 1 else 2 * tuple(differences)
-    return float(np.mean(differences)), *ends
 
 
 def verdict(intervals, *, equal=False):

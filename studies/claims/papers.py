@@ -32,6 +32,21 @@ class Claim:
     paper: str = ""
 
 
+def claim(where, text, *evidence, paper=""):
+    """A claim of what decides it."""
+    return Claim(where, text, evidence, paper)
+
+
+def glyphs(name, effects, **options):
+    """Evidence of a study of glyphs from scratch."""
+    return study(GLYPHS, name, effects, **options)
+
+
+def photos(effects, **options):
+    """Evidence of the leaderboard of photo patches, where all layers of a network of ImageNet are trained."""
+    return board(WHOLE_PHOTOS, effects, **options)
+
+
 def over(settings, better, worse):
     """One effect for each of the settings: `better` against `worse`."""
     return tuple(({**one, **better}, {**one, **worse}) for one in settings)
@@ -73,159 +88,140 @@ def spread(designs):
 
 
 WEIGHTED_CONTRASTIVE = (
-    Claim(
+    claim(
         "Table 1",
         "weights help every design of balanced batches",
-        (
-            study(
-                GLYPHS,
-                "importance_sampling batch_designs",
-                over(CHOSEN, WEIGHTED, PLAIN),
-                why="lambda = 256 is beyond the plateau here, and (2, 32) without weights has a good one by itself",
-            ),
-            study(
-                GLYPH_FEATURES,
-                "importance_sampling trained_start",
-                over(DESIGNS, WEIGHTED, PLAIN),
-                why="no design collapses without weights where the network stays as it was trained",
-            ),
-            study(WHOLE_GLYPHS, "importance_sampling whole_network", over(DESIGNS, WEIGHTED, PLAIN)),
-            board(WHOLE_PHOTOS, [("balanced contrastive", "balanced contrastive, no weights")], why="of one design"),
+        glyphs(
+            "importance_sampling batch_designs",
+            over(CHOSEN, WEIGHTED, PLAIN),
+            why="lambda = 256 is beyond the plateau here, and (2, 32) without weights has a good one by itself",
         ),
-        "+0.9 to +14.5",
+        study(
+            GLYPH_FEATURES,
+            "importance_sampling trained_start",
+            over(DESIGNS, WEIGHTED, PLAIN),
+            why="no design collapses without weights where the network stays as it was trained",
+        ),
+        study(WHOLE_GLYPHS, "importance_sampling whole_network", over(DESIGNS, WEIGHTED, PLAIN)),
+        photos([("balanced contrastive", "balanced contrastive, no weights")], why="of one design"),
+        paper="+0.9 to +14.5",
     ),
-    Claim(
+    claim(
         "Table 1",
         "weights shrink the spread over designs",
-        (
-            study(GLYPHS, "importance_sampling batch_designs", spread(CHOSEN)),
-            study(GLYPH_FEATURES, "importance_sampling trained_start", spread(DESIGNS)),
-            study(
-                WHOLE_GLYPHS,
-                "importance_sampling whole_network",
-                spread(DESIGNS),
-                why="to 0.34 and 0.39 of the spread without weights, in the paper to 0.36",
-            ),
+        glyphs("importance_sampling batch_designs", spread(CHOSEN)),
+        study(GLYPH_FEATURES, "importance_sampling trained_start", spread(DESIGNS)),
+        study(
+            WHOLE_GLYPHS,
+            "importance_sampling whole_network",
+            spread(DESIGNS),
+            why="to 0.34 and 0.39 of the spread without weights, in the paper to 0.36",
         ),
-        "+12.7",
+        paper="+12.7",
     ),
-    Claim(
+    claim(
         "Table 1",
         "weights help p-random pairs",
-        (
-            study(
-                GLYPHS,
-                "importance_sampling batch_designs",
-                over([{"chosen": 1, **one} for one in PAIRS], WEIGHTED, PLAIN),
-                why="126 pairs in a batch: weights of few pairs vary more",
-            ),
-            study(
-                GLYPHS,
-                "importance_sampling all_pairs",
-                over(MANY_PAIRS, WEIGHTED, PLAIN),
-                why="2,016 pairs in a batch are sixteen times the images",
-            ),
-            study(
-                GLYPH_FEATURES,
-                "importance_sampling trained_pairs",
-                over(MANY_PAIRS, WEIGHTED, PLAIN),
-                why="2,016 pairs in a batch",
-            ),
+        glyphs(
+            "importance_sampling batch_designs",
+            over([{"chosen": 1, **one} for one in PAIRS], WEIGHTED, PLAIN),
+            why="126 pairs in a batch: weights of few pairs vary more",
         ),
-        "+6.7 to +34.4",
+        glyphs(
+            "importance_sampling all_pairs",
+            over(MANY_PAIRS, WEIGHTED, PLAIN),
+            why="2,016 pairs in a batch are sixteen times the images",
+        ),
+        study(
+            GLYPH_FEATURES,
+            "importance_sampling trained_pairs",
+            over(MANY_PAIRS, WEIGHTED, PLAIN),
+            why="2,016 pairs in a batch",
+        ),
+        paper="+6.7 to +34.4",
     ),
-    Claim(
+    claim(
         "Figure 1",
         "the exact weight is better than none",
-        (study(GLYPHS, "importance_sampling exponent", over(EXPONENTS, WEIGHTED, PLAIN)),),
+        glyphs("importance_sampling exponent", over(EXPONENTS, WEIGHTED, PLAIN)),
     ),
-    Claim(
+    claim(
         "Figure 1",
         "the exact weight is better than its square",
-        (study(GLYPHS, "importance_sampling exponent", over(EXPONENTS, WEIGHTED, {"delta": 2.0})),),
+        glyphs("importance_sampling exponent", over(EXPONENTS, WEIGHTED, {"delta": 2.0})),
     ),
-    Claim(
+    claim(
         "Figure 2",
         "weights improve Recall@1 of the contrastive loss",
-        (study(GLYPHS, "importance_sampling train_loss", over([{"step": 2000}], WEIGHTED, PLAIN)),),
+        glyphs("importance_sampling train_loss", over([{"step": 2000}], WEIGHTED, PLAIN)),
     ),
-    Claim(
+    claim(
         "Figure 2",
         "weights minimize the loss over all pairs further (times 100)",
-        (study(GLYPHS, "importance_sampling train_loss", over([{"step": 2000}], PLAIN, WEIGHTED), key="full_loss"),),
+        glyphs("importance_sampling train_loss", over([{"step": 2000}], PLAIN, WEIGHTED), key="full_loss"),
     ),
-    Claim(
+    claim(
         "Figure 3",
         "weights help at every imbalance of classes",
-        (study(GLYPHS, "importance_sampling class_sizes", over(SIZES, WEIGHTED, PLAIN)),),
+        glyphs("importance_sampling class_sizes", over(SIZES, WEIGHTED, PLAIN)),
     ),
-    Claim(
+    claim(
         "Figure 4",
         "Recall@1 has a plateau in lambda: 64 is ahead of both ends",
-        (
-            study(
-                GLYPHS,
-                "importance_sampling negatives",
-                over([{"loss": "balanced"}], BALANCED[0], BALANCED[1]) + over([{"loss": "balanced"}], *BALANCED[::2]),
-            ),
+        glyphs(
+            "importance_sampling negatives",
+            over([{"loss": "balanced"}], BALANCED[0], BALANCED[1]) + over([{"loss": "balanced"}], *BALANCED[::2]),
         ),
     ),
-    Claim(
+    claim(
         "Figure 4",
         "so has the contrastive loss in its induced lambda: 129 classes are ahead of 33 and 676",
-        (study(GLYPHS, "importance_sampling negatives", each(INDUCED[0], INDUCED[1:])),),
+        glyphs("importance_sampling negatives", each(INDUCED[0], INDUCED[1:])),
     ),
-    Claim("Tables 2 to 4", "balanced contrastive beside other losses, on public datasets", PUBLIC),
+    claim("Tables 2 to 4", "balanced contrastive beside other losses, on public datasets", *PUBLIC),
 )
 
 # Gradient analysis
 ALL_PAIRS, RAW, BINOMIAL = named("method", "multi-similarity", "RAW", "binomial deviance")
 GRADIENT_ANALYSIS = (
-    Claim("Figure 1", "weights over the similarity of a pair", (shown_by("studies.pair_weights", FIGURE),)),
-    Claim(
+    claim("Figure 1", "weights over the similarity of a pair", shown_by("studies.pair_weights", FIGURE)),
+    claim(
         "Table 1",
         "weights by relative similarity help, over all pairs: multi-similarity is better than binomial deviance",
-        (
-            study(GLYPHS, "mining weights", [(ALL_PAIRS, BINOMIAL)]),
-            board(WHOLE_PHOTOS, [("multi-similarity", "binomial deviance")]),
-        ),
-        "+0.5 to +3.6",
+        glyphs("mining weights", [(ALL_PAIRS, BINOMIAL)]),
+        photos([("multi-similarity", "binomial deviance")]),
+        paper="+0.5 to +3.6",
     ),
-    Claim(
+    claim(
         "Table 1",
         "mining adds to weighting",
-        (
-            study(
-                GLYPHS,
-                "mining weights",
-                [(RAW, ALL_PAIRS), ({"method": "binomial deviance, valid triplets"}, BINOMIAL)],
-                why="from scratch, fewer pairs reduce the recall",
-            ),
-            board(WHOLE_PHOTOS, [("RAW", "multi-similarity")]),
+        glyphs(
+            "mining weights",
+            [(RAW, ALL_PAIRS), ({"method": "binomial deviance, valid triplets"}, BINOMIAL)],
+            why="from scratch, fewer pairs reduce the recall",
         ),
-        "+0.7 to +4.1",
+        photos([("RAW", "multi-similarity")]),
+        paper="+0.7 to +4.1",
     ),
-    Claim(
+    claim(
         "Table 1",
         "weighting adds to mining",
-        (study(GLYPHS, "mining weights", [(RAW, {"method": "valid triplets"})]),),
-        "+0.9 to +7.1",
+        glyphs("mining weights", [(RAW, {"method": "valid triplets"})]),
+        paper="+0.9 to +7.1",
     ),
-    Claim(
+    claim(
         "Table 1",
         "valid triplets are better than other samplings",
-        (
-            study(GLYPHS, "mining weights", each(RAW, named("method", "RAW, distance weighted", "RAW, semi-hard"))),
-            board(WHOLE_PHOTOS, [("RAW", "RAW, distance weighted")]),
-        ),
-        "+0.8 to +3.2",
+        glyphs("mining weights", each(RAW, named("method", "RAW, distance weighted", "RAW, semi-hard"))),
+        photos([("RAW", "RAW, distance weighted")]),
+        paper="+0.8 to +3.2",
     ),
-    Claim(
+    claim(
         "Section 1",
         "the lifted structure loss is better without easy pairs",
-        (study(GLYPHS, "mining weights", [named("method", "lifted structure, valid triplets", "lifted structure")]),),
+        glyphs("mining weights", [named("method", "lifted structure, valid triplets", "lifted structure")]),
     ),
-    Claim("Tables 2, 3", "RAW beside other methods, on public datasets", PUBLIC),
+    claim("Tables 2, 3", "RAW beside other methods, on public datasets", *PUBLIC),
 )
 
 # Sampling matters
@@ -238,153 +234,104 @@ TRIPLETS = [{"loss": "triplet", "batch": batch} for batch in (40, 80, 120)]
 CURVE = {"per_class": 5, "step": 120}
 AT_300 = {"loss": "margin", "step": 300}
 SAMPLING_MATTERS = (
-    Claim(
-        "Figures 2, 3a", "distances concentrate; gradients by distance", (shown_by("studies.mining.theory", FIGURE),)
-    ),
-    Claim(
+    claim("Figures 2, 3a", "distances concentrate; gradients by distance", shown_by("studies.mining.theory", FIGURE)),
+    claim(
         "Figures 3b, 7",
         "which negatives each sampling draws",
-        (shown_by("studies mining distances", "densities of one run: see the page of mining"),),
+        shown_by("studies mining distances", "densities of one run: see the page of mining"),
     ),
-    Claim("Figure 4", "losses over the distance of a pair", (shown_by("studies.loss_over_distance", FIGURE),)),
-    Claim(
+    claim("Figure 4", "losses over the distance of a pair", shown_by("studies.loss_over_distance", FIGURE)),
+    claim(
         "Table 1",
         "distance-weighted sampling is better than random",
-        (
-            study(GLYPHS, "mining samplings", over(PAIR_LOSSES, DISTANCE, RANDOM)),
-            board(
-                WHOLE_PHOTOS,
-                [
-                    ("margin", "margin, random"),
-                    ("contrastive, distance weighted", "contrastive, random"),
-                ],
-            ),
-        ),
-        "+9.1 and +24.2",
+        glyphs("mining samplings", over(PAIR_LOSSES, DISTANCE, RANDOM)),
+        photos([("margin", "margin, random"), ("contrastive, distance weighted", "contrastive, random")]),
+        paper="+9.1 and +24.2",
     ),
-    Claim(
+    claim(
         "Table 1",
         "the same for triplets, which the paper leaves out",
-        (
-            study(GLYPHS, "mining samplings", over(FOUR[1:3], DISTANCE, RANDOM)),
-            board(WHOLE_PHOTOS, [("triplet, distance weighted", "triplet, random")]),
-        ),
+        glyphs("mining samplings", over(FOUR[1:3], DISTANCE, RANDOM)),
+        photos([("triplet, distance weighted", "triplet, random")]),
     ),
-    Claim(
+    claim(
         "Table 1",
         "distance-weighted sampling is better than semi-hard",
-        (
-            study(GLYPHS, "mining samplings", over(FOUR, DISTANCE, SEMI)),
-            board(
-                WHOLE_PHOTOS,
-                [("margin", "margin, semi-hard"), ("triplet, distance weighted", "semi-hard triplet")],
-                why="it holds for margin, and not for triplet",
-            ),
+        glyphs("mining samplings", over(FOUR, DISTANCE, SEMI)),
+        photos(
+            [("margin", "margin, semi-hard"), ("triplet, distance weighted", "semi-hard triplet")],
+            why="it holds for margin, and not for triplet",
         ),
-        "-10.2 to +7.1",
+        paper="-10.2 to +7.1",
     ),
-    Claim(
+    claim(
         "Table 1",
         "the margin loss is the best with distance-weighted sampling",
-        (
-            study(GLYPHS, "mining samplings", each({**FOUR[3], **DISTANCE}, [{**one, **DISTANCE} for one in FOUR[:3]])),
-            board(
-                WHOLE_PHOTOS,
-                [("margin", "contrastive, distance weighted"), ("margin", "triplet, distance weighted")],
-            ),
-        ),
-        "+7.2 to +22.5",
+        glyphs("mining samplings", each({**FOUR[3], **DISTANCE}, [{**one, **DISTANCE} for one in FOUR[:3]])),
+        photos([("margin", "contrastive, distance weighted"), ("margin", "triplet, distance weighted")]),
+        paper="+7.2 to +22.5",
     ),
-    Claim(
+    claim(
         "Table 1",
         "a start from ImageNet is better than from scratch",
-        (
-            Evidence(
-                WHOLE_PHOTOS,
-                "studies.photo_starts",
-                ("photo_starts.csv",),
-                (tuple(named("start", "ImageNet", "random")),),
-            ),
+        Evidence(
+            WHOLE_PHOTOS, "studies.photo_starts", ("photo_starts.csv",), (tuple(named("start", "ImageNet", "random")),)
         ),
-        "+11.0",
+        paper="+11.0",
     ),
-    Claim(
+    claim(
         "Tables 2, 8",
         "distance-weighted is better than random at every batch size",
-        (study(GLYPHS, "mining batch_sizes", over(BATCHES, DISTANCE, RANDOM)),),
-        "+19.2 to +24.2",
+        glyphs("mining batch_sizes", over(BATCHES, DISTANCE, RANDOM)),
+        paper="+19.2 to +24.2",
     ),
-    Claim(
+    claim(
         "Tables 2, 8",
         "distance-weighted is better than semi-hard at every batch size",
-        (study(GLYPHS, "mining batch_sizes", over(BATCHES + TRIPLETS, DISTANCE, SEMI)),),
-        "+0.4 to +8.6",
+        glyphs("mining batch_sizes", over(BATCHES + TRIPLETS, DISTANCE, SEMI)),
+        paper="+0.4 to +8.6",
     ),
-    Claim(
+    claim(
         "Table 3",
         "learned boundaries beat every fixed one",
-        (
-            study(
-                GLYPHS,
-                "mining boundaries",
-                each({"boundary": "learned"}, named("boundary", 0.8, 1.0, 1.2, 1.4)),
-                why="the best fixed one is the smallest of the four",
-            ),
+        glyphs(
+            "mining boundaries",
+            each({"boundary": "learned"}, named("boundary", 0.8, 1.0, 1.2, 1.4)),
+            why="the best fixed one is the smallest of the four",
         ),
-        "+1.6 to +11.4",
+        paper="+1.6 to +11.4",
     ),
-    Claim(
+    claim(
         "Section 5.1",
         "boundaries per example are level with boundaries per class",
-        (
-            study(
-                GLYPHS,
-                "mining boundaries",
-                [named("boundary", "learned, with one per example", "learned")],
-                equal=True,
-            ),
-        ),
+        glyphs("mining boundaries", [named("boundary", "learned, with one per example", "learned")], equal=True),
     ),
-    Claim("Figure 5", "retrieval of random queries", (shown_by("studies.visualize", "images"),)),
-    Claim(
+    claim("Figure 5", "retrieval of random queries", shown_by("studies.visualize", "images")),
+    claim(
         "Figure 6",
         "the margin loss converges faster: accuracy after 120 steps",
-        (
-            study(
-                GLYPHS,
-                "verification curves",
-                each({"loss": "margin", **CURVE}, [{"loss": loss, **CURVE} for loss in ("triplet", "contrastive")]),
-                key="accuracy",
-            ),
+        glyphs(
+            "verification curves",
+            each({"loss": "margin", **CURVE}, [{"loss": loss, **CURVE} for loss in ("triplet", "contrastive")]),
+            key="accuracy",
         ),
     ),
-    Claim(
+    claim(
         "Figure 8",
         "the threshold of the margin loss is the same for 2 and 10 images of a class (distance times 100)",
-        (
-            study(
-                GLYPHS,
-                "verification curves",
-                over([AT_300], {"per_class": 2}, {"per_class": 10}),
-                key="threshold",
-                equal=True,
-            ),
-        ),
+        glyphs("verification curves", over([AT_300], {"per_class": 2}, {"per_class": 10}), key="threshold", equal=True),
     ),
-    Claim(
+    claim(
         "Table 7",
         "the margin loss verifies best",
-        (
-            study(
-                GLYPHS,
-                "verification losses",
-                each({"loss": "margin", "dim": 128}, named("loss", "softmax", "N-pairs", "triplet", "contrastive")),
-                key="accuracy",
-            ),
+        glyphs(
+            "verification losses",
+            each({"loss": "margin", "dim": 128}, named("loss", "softmax", "N-pairs", "triplet", "contrastive")),
+            key="accuracy",
         ),
-        "-0.1 to +0.9",
+        paper="-0.1 to +0.9",
     ),
-    Claim("Tables 4 to 6", "the margin loss beside other methods, on public datasets", PUBLIC),
+    claim("Tables 4 to 6", "the margin loss beside other methods, on public datasets", *PUBLIC),
 )
 
 # Slides
@@ -400,47 +347,45 @@ ONLINE = [
 BRANCHES = [{"part": "test", "network": network} for network in ("two branches", "one branch")]
 CLUSTERS = named("loss", "coupled clusters", "triplets")
 SLIDES = (
-    Claim(
+    claim(
         "mining",
         "batch hard is better than all triplets (MAP)",
-        (study(GLYPHS, "reidentification triplets", over(MARGINS, HARD, ALL_TRIPLETS), key="map"),),
-        "+1.7 to +5.7",
+        glyphs("reidentification triplets", over(MARGINS, HARD, ALL_TRIPLETS), key="map"),
+        paper="+1.7 to +5.7",
     ),
-    Claim(
+    claim(
         "mining",
         "batch hard is better than one negative for each positive (MAP)",
-        (study(GLYPHS, "reidentification triplets", over(MARGINS, HARD, GIVEN), key="map"),),
-        "+17.4 to +24.3",
+        glyphs("reidentification triplets", over(MARGINS, HARD, GIVEN), key="map"),
+        paper="+17.4 to +24.3",
     ),
-    Claim(
+    claim(
         "mining",
         "all online mining is better than offline mining (MAP)",
-        (study(GLYPHS, "reidentification triplets", ONLINE, key="map"),),
-        "-0.9 to +48.5",
+        glyphs("reidentification triplets", ONLINE, key="map"),
+        paper="-0.9 to +48.5",
     ),
-    Claim(
+    claim(
         "vehicles",
         "two branches, of the model and of the vehicle, are better than one (CMC@1)",
-        (study(GLYPHS, "reidentification vehicles", over(CLUSTERS, *BRANCHES), key="cmc@1"),),
+        glyphs("reidentification vehicles", over(CLUSTERS, *BRANCHES), key="cmc@1"),
     ),
-    Claim(
+    claim(
         "vehicles",
         "coupled clusters are better than triplets (CMC@1)",
-        (study(GLYPHS, "reidentification vehicles", over(BRANCHES, *CLUSTERS), key="cmc@1"),),
+        glyphs("reidentification vehicles", over(BRANCHES, *CLUSTERS), key="cmc@1"),
     ),
-    Claim(
+    claim(
         "losses",
         "softmax wins on large datasets: it is ahead of multi-similarity with 1,744 classes of eight images",
-        (
-            study(
-                PHOTO_FEATURES,
-                "leaderboard scaling",
-                over(
-                    [{"axis": "training_classes", "training_classes": 1744}],
-                    *named("loss", "normalized softmax", "multi-similarity"),
-                ),
-                why="eight images of a class are few for a softmax",
+        study(
+            PHOTO_FEATURES,
+            "leaderboard scaling",
+            over(
+                [{"axis": "training_classes", "training_classes": 1744}],
+                *named("loss", "normalized softmax", "multi-similarity"),
             ),
+            why="eight images of a class are few for a softmax",
         ),
     ),
 )
@@ -455,160 +400,125 @@ KEPT, OPEN = named("method", "all pairs, zero losses kept", "a margin of 4, no l
 IN_640 = named("batch", 640)
 TIMED = [{"batch": batch, "dim": 1024} for batch in (80, 160, 320, 480, 640)]
 ROBUST_PAIRS = (
-    Claim(
+    claim(
         "Tables 1, 3, Figure 4",
         "robust losses over the margin loss are better than multi-similarity with its miner (RAW)",
-        (
-            study(GLYPHS, "mining robust_losses", [(one, RAW) for one in MARGIN_BASE]),
-            board(WHOLE_PHOTOS, [(one, "RAW") for one in ("TopK", "TopK-PN", "KL")]),
-        ),
-        "+1.1 to +2.3",
+        glyphs("mining robust_losses", [(one, RAW) for one in MARGIN_BASE]),
+        photos([(one, "RAW") for one in ("TopK", "TopK-PN", "KL")]),
+        paper="+1.1 to +2.3",
     ),
-    Claim(
+    claim(
         "Tables 1, 3, Figure 4",
         "the same over binomial deviance",
-        (
-            study(GLYPHS, "mining robust_losses", [(one, RAW) for one in BINOMIAL_BASE]),
-            board(WHOLE_PHOTOS, [("TopK of binomial", "RAW")]),
-        ),
-        "+1.0 to +2.4",
+        glyphs("mining robust_losses", [(one, RAW) for one in BINOMIAL_BASE]),
+        photos([("TopK of binomial", "RAW")]),
+        paper="+1.0 to +2.4",
     ),
-    Claim(
+    claim(
         "Tables 2, 4",
         "grouped KL at gamma = 1 equals the lifted structure loss",
-        (
-            study(
-                GLYPHS,
-                "mining temperatures",
-                [(GROUPED, LIFTED)],
-                equal=True,
-                why="satisfied pairs have no gradient, and are left out of the weights, as in the paper",
-            ),
+        glyphs(
+            "mining temperatures",
+            [(GROUPED, LIFTED)],
+            equal=True,
+            why="satisfied pairs have no gradient, and are left out of the weights, as in the paper",
         ),
-        "-0.4 to +2.2",
+        paper="-0.4 to +2.2",
     ),
-    Claim(
+    claim(
         "Tables 2, 4",
         "the same where pairs of zero loss keep their weight",
-        (
-            study(
-                GLYPHS,
-                "mining zero_losses",
-                [(KEPT, LIFTED)],
-                beside=("mining temperatures",),
-                equal=True,
-                why="a satisfied pair has no gradient; the lifted structure loss still pulls or pushes it",
-            ),
+        glyphs(
+            "mining zero_losses",
+            [(KEPT, LIFTED)],
+            beside=("mining temperatures",),
+            equal=True,
+            why="a satisfied pair has no gradient; the lifted structure loss still pulls or pushes it",
         ),
     ),
-    Claim(
+    claim(
         "Tables 2, 4",
         "the same where no pair has zero loss",
-        (
-            study(
-                GLYPHS,
-                "mining zero_losses",
-                [(OPEN, LIFTED)],
-                beside=("mining temperatures",),
-                equal=True,
-                why="the gradients are equal",
-            ),
+        glyphs(
+            "mining zero_losses",
+            [(OPEN, LIFTED)],
+            beside=("mining temperatures",),
+            equal=True,
+            why="the gradients are equal",
         ),
     ),
-    Claim(
+    claim(
         "Tables 2, 4",
         "a smaller temperature is better than 1",
-        (study(GLYPHS, "mining temperatures", [(one, GROUPED) for one in COLD]),),
-        "+0.3 to +4.5",
+        glyphs("mining temperatures", [(one, GROUPED) for one in COLD]),
+        paper="+0.3 to +4.5",
     ),
-    Claim(
+    claim(
         "Tables 2, 4",
         "multi-similarity is better than the lifted structure loss",
-        (
-            study(GLYPHS, "mining temperatures", [(ALL_PAIRS, LIFTED)]),
-            board(WHOLE_PHOTOS, [("multi-similarity", "lifted structure")]),
-        ),
-        "-2.8 to +3.5",
+        glyphs("mining temperatures", [(ALL_PAIRS, LIFTED)]),
+        photos([("multi-similarity", "lifted structure")]),
+        paper="-2.8 to +3.5",
     ),
-    Claim(
+    claim(
         "Figure 1",
         "in batches of 640, robust losses are ahead of distance-weighted sampling",
-        (
-            study(
-                GLYPHS,
-                "mining imbalance",
-                [effect for one in ROBUST for effect in over(IN_640, one, DISTANCE)],
-                why="equal images, so 187 steps",
-            ),
+        glyphs(
+            "mining imbalance",
+            [effect for one in ROBUST for effect in over(IN_640, one, DISTANCE)],
+            why="equal images, so 187 steps",
         ),
     ),
-    Claim(
+    claim(
         "Figure 1",
         "with 187 steps each, robust losses gain from 80 to 640 images",
-        (
-            study(
-                GLYPHS,
-                "mining equal_steps",
-                [({**one, "batch": 640}, {**one, "batch": 80, "steps": 187}) for one in ROBUST],
-                beside=("mining imbalance",),
-                why="with equal images, 80 images have 1,500 steps",
-            ),
+        glyphs(
+            "mining equal_steps",
+            [({**one, "batch": 640}, {**one, "batch": 80, "steps": 187}) for one in ROBUST],
+            beside=("mining imbalance",),
+            why="with equal images, 80 images have 1,500 steps",
         ),
     ),
-    Claim(
+    claim(
         "Figure 1",
         "with 187 steps each, distance-weighted sampling loses from 80 to 640 images",
-        (
-            study(
-                GLYPHS,
-                "mining equal_steps",
-                [({**DISTANCE, "batch": 80, "steps": 187}, {**DISTANCE, "batch": 640})],
-                beside=("mining imbalance",),
-            ),
+        glyphs(
+            "mining equal_steps",
+            [({**DISTANCE, "batch": 80, "steps": 187}, {**DISTANCE, "batch": 640})],
+            beside=("mining imbalance",),
         ),
     ),
-    Claim(
+    claim(
         "Figure 5",
         "with half of the dimensions, robust losses are ahead of distance-weighted sampling in batches of 640",
-        (
-            study(
-                GLYPHS,
-                "mining dimensions",
-                [({**one, "batch": 640}, {**DISTANCE, "batch": 640}) for one in ROBUST],
-            ),
-        ),
+        glyphs("mining dimensions", [({**one, "batch": 640}, {**DISTANCE, "batch": 640}) for one in ROBUST]),
     ),
-    Claim(
+    claim(
         "Figure 2",
         "K may be anything from 640 to 2,560",
-        (
-            study(
-                GLYPHS,
-                "mining top_k",
-                each({"taken": 1280.0}, named("taken", 640.0, 960.0, 1600.0, 1920.0, 2560.0)),
-                equal=True,
-                why="from scratch a batch must train on many of its pairs",
-            ),
+        glyphs(
+            "mining top_k",
+            each({"taken": 1280.0}, named("taken", 640.0, 960.0, 1600.0, 1920.0, 2560.0)),
+            equal=True,
+            why="from scratch a batch must train on many of its pairs",
         ),
     ),
-    Claim(
+    claim(
         "Figure 3",
         "robust losses need fewer milliseconds than distance-weighted sampling and the lifted structure loss",
-        (
-            Evidence(
-                "",
-                "benchmarks.robust",
-                ("robust.csv",),
-                tuple(
-                    effect
-                    for one in ROBUST
-                    for anchored in ("distance weighted", "lifted structure")
-                    for effect in over(TIMED, {"method": anchored}, {"method": one["mining"]})
-                ),
-                key="xla_ms",
-                unit=1.0,
-                why="milliseconds with XLA, five sizes of a batch: ahead of the sampling, not of the lifted loss",
+        Evidence(
+            "",
+            "benchmarks.robust",
+            ("robust.csv",),
+            tuple(
+                effect
+                for one in ROBUST
+                for anchored in ("distance weighted", "lifted structure")
+                for effect in over(TIMED, {"method": anchored}, {"method": one["mining"]})
             ),
+            key="xla_ms",
+            unit=1.0,
+            why="milliseconds with XLA, five sizes of a batch: ahead of the sampling, not of the lifted loss",
         ),
     ),
 )

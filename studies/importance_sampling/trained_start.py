@@ -156,7 +156,7 @@ def table(rows):
             f"{negatives:g}",
             yes(delta),
             *(share(_cell(rows, negatives, delta, design)) for design in _designs(rows)),
-            _interval(_spreads(rows, negatives, delta)),
+            pages.plus_minus(_spreads(rows, negatives, delta)),
         ]
         for negatives in _lambdas(rows)
         for delta in (0.0, 1.0)
@@ -169,11 +169,6 @@ def _spreads(rows, negatives, delta):
     seeds = dict.fromkeys(row["seed"] for row in rows)
     levels = [[row["recall@1"] for row in where(rows, negatives=negatives, delta=delta, seed=seed)] for seed in seeds]
     return [max(level) - min(level) for level in levels]
-
-
-def _interval(values):
-    mean, half = setting.interval(values)
-    return f"{100 * mean:.1f} ± {100 * half:.1f}"
 
 
 def _cell(rows, negatives, delta, design):

@@ -5,7 +5,7 @@
     python -m studies.leaderboard rows                                # only draw the batches of all runs
     KERAS_BACKEND=jax python -m studies.leaderboard costs             # milliseconds and MiB of a step of each loss
     python -m studies.leaderboard whole-files                         # what a machine without TensorFlow needs
-    KERAS_BACKEND=jax python -m studies.leaderboard whole --minutes 4.5 --output whole.csv   # on a GPU
+    KERAS_BACKEND=jax python -m studies.leaderboard whole --output whole.csv   # minutes on a GPU
 
 Runs that are kept in `runs/leaderboard` are not trained again. Row numbers of batches and features are files there: a
 machine with JAX and without TensorFlow trains from a copy of the folder.
@@ -27,7 +27,6 @@ def main(arguments=None):
     parser.add_argument("families", nargs="*", default=list(FAMILIES), metavar="family", help="all by default")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--output", type=Path, default=whole.FILE, help="rows of whole networks, after each wave")
-    parser.add_argument("--minutes", type=float, help="what whole networks may take, which says the number of steps")
     parser.add_argument("--width", type=int, help="number of whole networks that are trained side by side")
     parser.add_argument("--quick", action="store_true", help="of whole networks: few classes, two steps, two methods")
     chosen = parser.parse_args(arguments)
@@ -55,12 +54,7 @@ def train_whole(chosen):
     folder = pages.ROOT / "runs" / ("quick" if chosen.quick else "") / "leaderboard" / "runs"
     options = setting.options(folder, quick=chosen.quick)
     width = chosen.width or whole.width(options)
-
-    def write(rows):
-        if rows:
-            runner.write_rows(chosen.output, rows)
-
-    write(whole.trained(options, whole.base(options), width, minutes=chosen.minutes, written=write))
+    whole.trained(options, whole.base(options), width, written=lambda rows: runner.write_rows(chosen.output, rows))
 
 
 if __name__ == "__main__":

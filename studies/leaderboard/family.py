@@ -29,11 +29,15 @@ class Family:
             for loss in runner.some(self.losses, options)
             if start in METHODS[loss].starts()
         ]
-        trials = [trial for group in groups for trial in group]
-        runner.finished(trials, options)
-        chosen = [best(group, options) for group in groups]
-        tested = [replace(run, part="test", seed=seed) for run in chosen for seed in options.seeds]
-        return setting.rows_of(runner.finished(trials + tested, options))
+        return setting.rows_of(runner.finished(trials_and_tests(groups, options), options))
+
+
+def trials_and_tests(groups, options):
+    """The trials of all groups, which are trained, then each seed of the best trial of each group, on the test part."""
+    trials = [trial for group in groups for trial in group]
+    runner.finished(trials, options)
+    chosen = [best(group, options) for group in groups]
+    return trials + [replace(run, part="test", seed=seed) for run in chosen for seed in options.seeds]
 
 
 def best(trials, options):

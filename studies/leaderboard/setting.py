@@ -226,9 +226,3 @@ def result_of(row, run):
     times = {"core_seconds": float(row["core_seconds"])} if "core_seconds" in row else {}
     texts = {key: row[key] for key in ("backend", "finished", "protocol", "hardware", "versions") if key in row}
     return {"run": asdict(run), "scores": scores, **times, **texts}
-
-
-def interval(values):
-    """The mean, and half of the width of its interval over seeds: 0 for one value, of a quick run."""
-    low, high = tfdml.metrics.seed_interval(values) if len(values) > 1 else (values[0], values[0])
-    return float(np.mean(values)), (high - low) / 2

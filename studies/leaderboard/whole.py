@@ -3,7 +3,7 @@
 The network is the first eight blocks of EfficientNet-Lite0 with the weights of ImageNet and a dense layer of all
 positions, as in studies/photo_starts. Batches, trials, choice and seeds are those of the other boards.
 
-    KERAS_BACKEND=jax python -m studies.leaderboard whole --output ROWS.csv --minutes 4.5   # on a GPU
+    KERAS_BACKEND=jax python -m studies.leaderboard whole --output ROWS.csv   # minutes on a GPU
 
 Networks are trained side by side on JAX. A machine without TensorFlow and without the weights of ImageNet takes both
 from files of `runs/leaderboard`, which `python -m studies.leaderboard whole-files` writes.
@@ -24,9 +24,10 @@ import numpy as np
 import tfdml
 from studies import characters, compiled, pages, runner
 from studies.leaderboard import outputs, setting, starts
+from studies.leaderboard.family import best
 from studies.leaderboard.methods import IN_BATCH
 
-STEPS = (350, 250, 175, 125, 80)  # the first that fits into the minutes of a machine
+STEPS = 350
 SEEDS = (0, 1, 2, 3, 4, 5)  # the first of the trials
 DIM = 64
 PLACES, VIEWS = 1744, 8  # of the training photographs
@@ -67,11 +68,9 @@ LOSSES = (
 SCORES = {"recall@1": "Recall@1", "map@r": "MAP@R"}
 
 
-def base(options, file=None):
-    """The run of which all others of this board are variations, with the steps of the kept rows if there are any."""
-    file = file or FILE
-    steps = int(runner.read_rows(file)[0]["steps"]) if file.exists() else STEPS[1]
-    return replace(options.base, data="photo patches", start="whole", steps=2 if options.quick else steps)
+def base(options):
+    """The run of which all others of this board are variations."""
+    return replace(options.base, data="photo patches", start="whole", steps=2 if options.quick else STEPS)
 
 
 def rows(options):
@@ -88,31 +87,20 @@ def width(options):
     return 20 if jax.default_backend() == "gpu" else 5
 
 
-def trained(options, run, side_by_side, *, minutes=None, written=lambda rows: None):
-    """Train what has no file, and return the rows of all methods that are complete.
+def trained(options, run, side_by_side, *, written=lambda rows: None):
+    """Train what has no file, and return the rows of all methods.
 
     Args:
         options: `runner.Options`.
-        run: `base`; its steps are those without `minutes`.
+        run: `base`.
         side_by_side: number of networks that are trained at the same time, 5 or more.
-        minutes: what all of it may take, from now: the number of steps is the largest of `STEPS` that fits, and methods
-            that do not fit are left out.
         written: function of the rows, which is called after each wave of runs.
     """
-    losses, begin = runner.some(LOSSES, options), time.monotonic()
-    end = begin + 60 * minutes if minutes else float("inf")
-    bench = None
-    if minutes:
-        bench = Bench(run, losses, side_by_side, most=STEPS[0])
-        run = replace(run, steps=bench.fitting(end - time.monotonic(), losses))
-
-    def has_time(number):
-        return not minutes or bench.has_time(number, end)
-
-    for wave in waves(losses, run, options, side_by_side, has_time):
+    losses, bench = runner.some(LOSSES, options), None
+    for wave in waves(losses, run, options, side_by_side):
         missing = [one for one in wave if not runner.is_kept(one, options)]
         if missing:
-            bench = bench or Bench(run, losses, side_by_side, most=run.steps)
+            bench = bench or Bench(run, losses, side_by_side)
             for some in alike(missing):
                 runner.keep(some, bench.results(some), options)
             written(rows_of(losses, run, options))
@@ -129,12 +117,10 @@ def trials(run, loss):
     return setting.trials(replace(run, loss=loss))
 
 
-def waves(losses, run, options, width, has_time):
+def waves(losses, run, options, width):
     """Lists of runs that are trained side by side: trials of some methods, then the seeds of their best trials."""
     pending, at_once = [], max(width // 4, 1)
     for losses_at_once in (losses[at : at + at_once] for at in range(0, len(losses), at_once)):
-        if not has_time(1 + -(-(len(pending) + 5 * len(losses_at_once)) // width)):
-            break
         yield [trial for loss in losses_at_once for trial in trials(run, loss)]
         pending += [tested for loss in losses_at_once for tested in seeds(run, loss, options)]
         while len(pending) >= width:
@@ -145,9 +131,7 @@ def waves(losses, run, options, width, has_time):
 
 def seeds(run, loss, options):
     """The runs of the trial of a method that has the highest MAP@R of the validation photographs."""
-    found = runner.finished(trials(run, loss), options)
-    best = max(found, key=lambda result: result["scores"]["map@r"])["run"]
-    return [setting.Run(**{**best, "part": "test", "seed": seed}) for seed in options.seeds]
+    return [replace(best(trials(run, loss), options), part="test", seed=seed) for seed in options.seeds]
 
 
 def rows_of(losses, run, options):
@@ -211,12 +195,12 @@ def weights_of(model, seed):
     return values
 
 
-def batches(run, steps):
-    """The row numbers of the first batches of a run, `(steps, 128)`; all runs with its seed share one file."""
+def batches(run):
+    """The row numbers of the batches of a run, `(steps, 128)`; all runs with its seed share one file."""
     method = setting.method_of(run)
-    path = ROWS / f"photo-patches-whole-{method.per_class}-{run.classes}-{run.seed}.npy"
-    drawn = compiled.drawn_rows(path, lambda: method.sampler(run), labels_of(run.classes), STEPS[0])
-    return drawn[:steps]
+    path = ROWS / f"photo-patches-whole-{method.per_class}-{run.classes}-{run.seed}-{run.steps}.npy"
+    rows = compiled.drawn_rows(path, lambda: method.sampler(run), labels_of(run.classes), run.steps)
+    return np.resize(rows, (run.steps, IN_BATCH))
 
 
 def keep_files(options):
@@ -224,12 +208,12 @@ def keep_files(options):
     network()
     for loss in ("multi-similarity", "n-pairs"):  # four examples of each class, and two
         for seed in SEEDS:
-            batches(replace(base(options), loss=loss, seed=seed), 1)
+            batches(replace(base(options), loss=loss, seed=seed))
 
 
-def rate_of(run, steps):
-    """The learning rate of each step of a run, as in `setting.compile_model`; 0 after the last of its steps."""
-    warmup, step = max(1, run.steps // 10), np.arange(steps)
+def rate_of(run):
+    """The learning rate of each step of a run, as in `setting.compile_model`."""
+    warmup, step = max(1, run.steps // 10), np.arange(run.steps)
     cosine = 0.5 * (1 + np.cos(np.pi * np.clip((step - warmup) / (run.steps - warmup), 0, 1)))
     return (run.learning_rate * np.where(step < warmup, step / warmup, cosine)).astype(np.float32)
 
@@ -241,10 +225,9 @@ class Bench:
         run: `base`.
         losses: the methods that will be trained; their programs are compiled in the background.
         width: number of networks.
-        most: the largest number of steps.
     """
 
-    def __init__(self, run, losses, width, most):
+    def __init__(self, run, losses, width):
         if keras.backend.backend() != "jax":
             raise ValueError(
                 f"Received the backend {keras.backend.backend()}, expected jax, on which networks are trained side by "
@@ -254,9 +237,8 @@ class Bench:
 
         from studies import side_by_side
 
-        self.run, self.width, self.most, self.side_by_side, self.jax = run, width, most, side_by_side, jax
+        self.run, self.width, self.side_by_side, self.jax = run, width, side_by_side, jax
         self.pool = ThreadPoolExecutor(max(2, os.cpu_count() or 1))
-        self.seconds_per_step, self.seconds_per_wave = 0.0, 0.0
         drawing = self.pool.submit(draw_patches)
         self.model = side_by_side.by_taps(network())
         self.labels = labels_of(run.classes)
@@ -280,10 +262,10 @@ class Bench:
         """The programs of the networks, which are compiled in the background."""
         kinds, many = self.side_by_side, self._start([self.run] * self.width)
         images = self._shape(len(self.labels), 64, 64, 3, dtype="uint8")
-        rows, step = self._shape(self.most, self.width, IN_BATCH, dtype="int32"), self._shape(dtype="int32")
+        rows, step = self._shape(self.run.steps, self.width, IN_BATCH, dtype="int32"), self._shape(dtype="int32")
         gradients = [self._shape(IN_BATCH, DIM)] * self.width
         some = self._shape(IN_BATCH, 64, 64, 3, dtype="uint8")
-        rates = self._shape(self.width, self.most)
+        rates = self._shape(self.width, self.run.steps)
         wanted = {
             "update": (kinds.update(self.model), (many, images, rows, gradients, rates, step), 0),
             "forward": (kinds.forward(self.model), (many, images, rows, step), ()),
@@ -317,40 +299,18 @@ class Bench:
                 self.side_by_side.loss_start(loss),
                 self._shape(self.width, IN_BATCH, DIM),
                 self._shape(len(self.labels), dtype="int32"),
-                self._shape(self.most, self.width, IN_BATCH, dtype="int32"),
+                self._shape(self.run.steps, self.width, IN_BATCH, dtype="int32"),
                 self._shape(dtype="int32"),
-                self._shape(self.width, self.most),
+                self._shape(self.width, self.run.steps),
                 self._shape(dtype="int32"),
             )
             self.losses[key] = self.pool.submit(self._compiled, function, arguments, ())
         return self.losses[key]
 
-    def fitting(self, seconds, losses):
-        """The largest number of steps with which all methods fit into the seconds, by the time of a few steps."""
-        number = -(-len(losses) // (self.width // 4)) + -(-5 * len(losses) // self.width)
-        trial_runs = [trial for loss in losses[: self.width // 4] for trial in trials(self.run, loss)]
-        self._trained(trial_runs, 3)  # the first call of each program takes longer
-        begin = time.monotonic()
-        self._trained(trial_runs, 10)
-        self.seconds_per_step = (time.monotonic() - begin) / 10
-        begin = time.monotonic()
-        self._embeddings(self._start(trial_runs), "test")
-        self.seconds_per_wave = time.monotonic() - begin + 1.5
-        left = 0.9 * seconds / number - self.seconds_per_wave
-        steps = next((steps for steps in STEPS if steps * self.seconds_per_step <= left), STEPS[-1])
-        say(f"{1000 * self.seconds_per_step:.1f} ms a step of {self.width} networks, {number} waves, {steps} steps")
-        self.run = replace(self.run, steps=steps)
-        return steps
-
-    def has_time(self, number, end):
-        """Whether a number of waves fits before the end."""
-        wave = self.run.steps * self.seconds_per_step + self.seconds_per_wave
-        return time.monotonic() + number * wave <= end
-
     def results(self, runs):
         """Train runs side by side, and return the results of each on the part that it measures."""
         begin, cpu = time.monotonic(), time.process_time()
-        networks = self._trained(runs, runs[0].steps)
+        networks = self._trained(runs)
         measured = part(runs[0].part, runs[0].classes)
         embeddings = self._embeddings(networks, runs[0].part)
         found = list(self.pool.map(lambda one: scores(one, measured.labels), embeddings[: len(runs)]))
@@ -363,17 +323,17 @@ class Bench:
             {"run": asdict(run), "scores": one, "finished": now, **about} for run, one in zip(runs, found, strict=True)
         ]
 
-    def _trained(self, runs, steps):
-        """The networks of runs after a number of steps."""
+    def _trained(self, runs):
+        """The networks of runs after training."""
         put = self.jax.device_put
         filled = (list(runs) * self.width)[: self.width]
-        rows = np.stack([np.resize(batches(run, self.most), (self.most, IN_BATCH)) for run in filled], axis=1)
-        rates = np.stack([rate_of(run, self.most) for run in filled])
+        rows = np.stack([batches(run) for run in filled], axis=1)
+        rates = np.stack([rate_of(run) for run in filled])
         rows, rates, networks = put(rows.astype(np.int32)), put(rates), self._start(filled)
         programs = [self._loss_program(run).result() for run in filled]
         states = [self.side_by_side.loss_start(self._loss(run)) for run in filled]
         numbers, (images, labels) = [put(np.int32(number)) for number in range(self.width)], self.data
-        for step in map(put, np.arange(steps, dtype=np.int32)):
+        for step in map(put, np.arange(self.run.steps, dtype=np.int32)):
             embeddings = self.programs["forward"](networks, images, rows, step)
             gradients = []
             for at, program in enumerate(programs):
@@ -420,13 +380,9 @@ def board(rows):
     groups = {loss: runner.where(tested, loss=loss) for loss in dict.fromkeys(row["loss"] for row in tested)}
     ordered = sorted(groups.items(), key=lambda item: -runner.mean_of(item[1], "map@r"))
     body = [
-        [loss, f"{runs[0]['learning_rate']:g}", runs[0]["settings"], *(_share(runs, key) for key in SCORES)]
+        [loss, f"{runs[0]['learning_rate']:g}", runs[0]["settings"]]
+        + [pages.plus_minus([run[key] for run in runs]) for key in SCORES]
         for loss, runs in ordered[:20]
     ]
     head = ["photo patches, whole network", "learning rate", "settings", *SCORES.values()]
     return runner.markdown(head, body, texts=(0, 2))
-
-
-def _share(rows, key):
-    mean, half = setting.interval([row[key] for row in rows])
-    return f"{100 * mean:.1f} ± {100 * half:.1f}"

@@ -9,7 +9,7 @@ import keras
 
 import tfdml
 from recipes import reidentification as recipe
-from studies import characters, runner
+from studies import characters, pages, runner
 
 RATES = {"softmax": (1e-3, 3e-3, 1e-2), "batch hard": (3e-4, 1e-3, 3e-3)}  # batch hard collapses at 1e-2
 PARTS = ("train", "validation", "test")
@@ -142,6 +142,4 @@ def rows_of(results):
 
 def share(rows, key):
     """The mean over rows and half of its 95% interval, in percent, as text."""
-    values = [100 * row[key] for row in rows]
-    low, high = tfdml.metrics.seed_interval(values) if len(values) > 1 else (values[0], values[0])
-    return f"{(low + high) / 2:.1f} ± {(high - low) / 2:.1f}"
+    return pages.plus_minus([row[key] for row in rows])

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-import tfdml
-from studies import runner
+from studies import pages, runner
 from studies.verification import setting
 
 METHODS = (("softmax", 128), ("N-pairs", 320), ("triplet", 128), ("contrastive", 128), ("margin", 128), ("margin", 256))
@@ -24,8 +23,8 @@ def tables(rows):
     body = []
     for loss, dim in dict.fromkeys((row["loss"], row["dim"]) for row in rows):
         values = [100 * row["accuracy"] for row in runner.where(rows, loss=loss, dim=dim)]
-        low, high = tfdml.metrics.seed_interval(values) if len(values) > 1 else 2 * values
+        mean, low, high = pages.interval(values)
         rate = runner.where(rows, loss=loss, dim=dim)[0]["learning_rate"]
-        body.append([loss, int(dim), f"{rate:g}", f"{sum(values) / len(values):.2f}", f"[{low:.2f}, {high:.2f}]"])
+        body.append([loss, int(dim), f"{rate:g}", f"{mean:.2f}", f"[{low:.2f}, {high:.2f}]"])
     head = ["loss", "dimension", "learning rate", "accuracy, %", "95% interval over seeds"]
     return {"losses": runner.markdown(head, body)}

@@ -56,8 +56,8 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("search_on_disk", ["--queries", "50", "--k", "5"], {"seconds", "product_s", "peak_mib"}),
         ("export", ["--repeats", "1"], {"what", "ms", "beside_ms", "ratio", "recall@10"}),
         ("runtimes", ["--repeats", "1"], {"runtime", "ms", "mib", "embedding_error", "same_ten", "recall@10"}),
-        ("runtimes", ["items", "--repeats", "1"], {"runtime", "ms", "same_ten", "recall@10"}),
-        ("runtimes", ["boxes"], {"runtime", "boxes", "same values", "same boxes", "largest difference", "ms"}),
+        ("runtimes", ["--what", "items", "--repeats", "1"], {"runtime", "ms", "same_ten", "recall@10"}),
+        ("runtimes", ["--what", "boxes"], {"runtime", "boxes", "same values", "same boxes", "ms"}),
         ("quantized_weights", [], {"weights", "share", "error", "lost", "interval"}),
         ("blocks", [], {"anchors_per_block", "peak_mib", "step_s"}),
         ("micro_batches", [], {"peak_mib", "step_s"}),
@@ -66,7 +66,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("startup", [], {"what", "processor_s", "wall_s"}),
         ("train", [], {"before_s", "training_s", "outputs_s", "minutes"}),
         ("lora_ranks", [], {"weights", "rank_1_percent", "largest_rank", "largest_rank_percent"}),
-        ("networks", ["--backbone", "MobileNet"], {"ours_over_softmax", "cpu_ours_over_softmax"}),
+        ("fit", ["--backbone", "MobileNet"], {"ours_over_softmax", "cpu_ours_over_softmax"}),
     ],
 )
 def test_a_benchmark_runs_small_and_without_peers(script, options, columns, tmp_path, monkeypatch):
@@ -197,7 +197,7 @@ def test_the_page_of_speed_has_a_row_a_loss_and_marks_older_numbers_of_a_gpu(tmp
             for loss in ("FastAP", "batch hard")
             for batch in (64, 256, 1024, 4096, 16384)
         ]
-        speed.write_csv(tmp_path / f"{name}.csv", rows)
+        speed.write_rows(tmp_path / f"{name}.csv", rows)
     options = ["--results", str(tmp_path), "--pictures", str(tmp_path)]
     monkeypatch.setattr("sys.argv", ["speed", *options])
     speed.main()

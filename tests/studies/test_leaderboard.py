@@ -59,9 +59,9 @@ def texts(name):
 
 
 def test_an_interval_is_that_of_students_t():
-    mean, half = setting.interval([1.0, 2.0, 3.0, 4.0, 5.0])
-    assert (mean, half) == (3.0, pytest.approx(2.7764 * np.sqrt(2.5) / np.sqrt(5), rel=1e-4))
-    assert setting.interval([0.5]) == (0.5, 0.0)
+    mean, low, high = pages.interval([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert (mean, high - mean, mean - low) == (3.0, *[pytest.approx(2.7764 * np.sqrt(2.5) / np.sqrt(5), rel=1e-4)] * 2)
+    assert pages.interval([0.5]) == (0.5, 0.5, 0.5)
 
 
 def test_photo_patches_are_means_of_squares_and_colors():

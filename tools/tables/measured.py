@@ -6,7 +6,6 @@ import sys
 import numpy as np
 
 from studies import pages, runner
-from studies.leaderboard import setting
 from studies.leaderboard.methods import FAMILIES, METHODS
 from studies.leaderboard.starts import SETS
 from tfdml import losses
@@ -69,15 +68,10 @@ def retrieval():
         loss_class, note = class_and_note(method)
         if loss_class not in cells and START in method.starts():  # the first of a class is the plainest
             cells[loss_class] = {
-                column: _recall([row["recall@1"] for row in runner.where(rows, loss=name, data=data)]) + note
+                column: pages.plus_minus([row["recall@1"] for row in runner.where(rows, loss=name, data=data)]) + note
                 for data, column in RECALL.items()
             }
     return cells
-
-
-def _recall(values):
-    mean, half = setting.interval(values)
-    return f"{100 * mean:.1f} ± {100 * half:.1f}"
 
 
 def measured_cells():

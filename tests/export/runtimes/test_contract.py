@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
+from tfdml.export.runtimes.pixels import pixel_model
 
 from tests.export.runtimes.rows import RUNTIMES
 from tests.oracles import scores_of
 from tfdml import datasets, export, models, search
 from tfdml._core.checksums import require_checksums
-from tfdml.export.runtimes.pixels import pixel_model
 
 pytestmark = pytest.mark.slow
 THRESHOLD = 0.9999

@@ -1,4 +1,4 @@
-"""Crops, labels, batches of clips, matchers, the tracker and its files."""
+"""Crops, labels, batches of clips, matchers, and the tracker."""
 
 import keras
 import numpy as np
@@ -12,10 +12,8 @@ from recipes.tracking import (
     Tracker,
     crop,
     crop_side,
-    read_results,
     score_labels,
     siam_fc,
-    write_results,
 )
 from tfdml.losses import PairLogisticLoss
 
@@ -199,12 +197,3 @@ def test_a_siamese_matcher_gives_the_scores_of_its_network():
     x = rng.integers(0, 256, (3, 127, 127, 3), dtype=np.uint8)
     expected = keras.ops.convert_to_numpy(network([np.stack([z] * 3).astype("float32"), x.astype("float32")]))
     np.testing.assert_allclose(matcher.scores(matcher.start(z), x), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_results_are_written_and_read(tmp_path):
-    boxes = np.array([[1, 2, 3, 4], [1.5, 2.25, 3.125, 4]])
-    path = write_results(tmp_path, "GOT-10k_Test_000001", boxes, [0.1, 0.2])
-    assert path.read_text() == "1.000,2.000,3.000,4.000\n1.500,2.250,3.125,4.000\n"
-    assert path.name == "GOT-10k_Test_000001_001.txt"
-    assert (path.parent / "GOT-10k_Test_000001_time.txt").read_text() == "0.100000\n0.200000\n"
-    np.testing.assert_array_equal(read_results(tmp_path, "GOT-10k_Test_000001"), boxes)
