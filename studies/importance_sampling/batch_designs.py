@@ -44,12 +44,13 @@ def tables(rows):
 def designs(rows):
     """Recall@1 of the designs, a line per lambda, without and with weights."""
     rows = where(rows, chosen=1)
+    names = list(dict.fromkeys(row["design"] for row in rows))
     body = [
-        [f"{negatives:g}", yes(delta), *(_cell(rows, negatives, delta, design) for design in GROUPS + PAIRS)]
+        [f"{negatives:g}", yes(delta), *(_cell(rows, negatives, delta, design) for design in names)]
         for negatives in dict.fromkeys(row["negatives"] for row in rows)
         for delta in (0.0, 1.0)
     ]
-    return runner.markdown(["lambda", "weights", *map(title, GROUPS + PAIRS)], body, texts=(1,))
+    return runner.markdown(["lambda", "weights", *map(title, names)], body, texts=(1,))
 
 
 def _cell(rows, negatives, delta, design):
