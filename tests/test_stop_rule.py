@@ -47,10 +47,10 @@ BUDGETS = {
     "tfdml/zoo": 1_230,
     "tests": 50_670,
     "docs": 13_100,
-    "studies": 10_650,
-    "benchmarks": 6_800,
-    "recipes": 8_070,
-    "tools": 2_160,
+    "studies": 10_370,
+    "benchmarks": 6_030,
+    "recipes": 8_010,
+    "tools": 2_110,
 }
 
 
