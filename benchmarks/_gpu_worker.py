@@ -197,8 +197,11 @@ def of_torch(case):
     elif way == "tiles":
         loss = lambda labels, x: TILES[name](x[:, 0], x[:, 1])  # noqa: E731
     else:
-        settings = {"CLIPLoss": {"temperature": 0.07}, "SigmoidLoss": {"scale": 10.0, "bias": -10.0}}
-        loss = getattr(tfdml.losses, name)(**settings[name]) if name in settings else makers(dim)[name]()
+        towers = {
+            "CLIPLoss": lambda: tfdml.losses.CLIPLoss(temperature=0.07),
+            "SigmoidLoss": lambda: tfdml.losses.SigmoidLoss(scale=10.0, bias=-10.0),
+        }
+        loss = (makers(dim) | towers)[name]()
         if way == "compiled":
             loss = torch.compile(lambda y, x, eager=loss: eager(y, x), dynamic=False)
     run = torch_value_and_gradient(loss, *data(name, size, dim))

@@ -14,7 +14,7 @@ import sys
 
 import numpy as np
 from _loss_worker import serve, three_products
-from _peers import torch_value_and_gradient
+from _peers import torch_device, torch_value_and_gradient
 
 
 def batch(request):
@@ -93,7 +93,8 @@ def memory_of_the_peer(request):
 
     x, vectors, ids = remembered(request)
     loss = CrossBatchMemory(ContrastiveLoss(distance=LpDistance()), request["dim"], memory_size=request["classes"])
-    loss.add_to_memory(torch.tensor(vectors), torch.tensor(ids), len(ids))
+    loss = loss.to(torch_device())
+    loss.add_to_memory(*(torch.tensor(part, device=torch_device()) for part in (vectors, ids)), len(ids))
     return torch_value_and_gradient(lambda labels, x: loss(x, labels), ids[: request["batch"]], x)
 
 
@@ -109,7 +110,7 @@ def pytorch_metric_learning(request):
 
     labels, x, proxies = batch(request)
     loss = CosFaceLoss(request["classes"], request["dim"])
-    loss.W.data = torch.tensor(proxies).t().contiguous()
+    loss.W.data = torch.tensor(proxies, device=torch_device()).t().contiguous()
 
     def value(labels, x):
         loss.W.grad = None

@@ -49,6 +49,13 @@ def of_process(script, *case, **environment):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def rows_of_cases(script, names, cases, **environment):
+    """A row for each case, from a process of its own: its first arguments by name, then what the script returns."""
+    for case in cases:
+        about = {name: value or "-" for name, value in zip(names, case, strict=False)}
+        yield about | of_process(script, *case, **environment)
+
+
 def timed(function):
     """The result of a function, its seconds on the clock, and its processor seconds."""
     clock, processor = time.perf_counter(), time.process_time()

@@ -7,7 +7,7 @@ python benchmarks/blocks.py --quick    # one loss over a small batch
 import keras
 import numpy as np
 import tensorflow as tf
-from _report import Peak, of_process, options_of, print_table, timed, write_table
+from _report import Peak, options_of, rows_of_cases, timed, write_table
 
 import tfdml
 import tfdml.pairs.loops
@@ -79,15 +79,10 @@ def cases(quick):
 
 
 def main():
-    """Measure all cases, each in its own process."""
+    """Measure all cases."""
     options = options_of(__doc__, "blocks.csv", case=measured)
-    rows = []
-    for case in cases(options.quick):
-        names = ("loss", "batch", "dim", "anchors_per_block", "mode")
-        about = {name: value or "-" for name, value in zip(names, case, strict=False)}
-        rows.append(about | of_process(__file__, *case, KERAS_BACKEND="tensorflow"))
-        print_table(rows[-1:], list(rows[-1]))
-    write_table(options.output, rows)
+    names = ("loss", "batch", "dim", "anchors_per_block", "mode")
+    write_table(options.output, rows_of_cases(__file__, names, cases(options.quick), KERAS_BACKEND="tensorflow"))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ python benchmarks/micro_batches.py --quick    # one step of a small batch
 
 import keras
 import numpy as np
-from _report import measured_steps, of_process, options_of, write_table
+from _report import measured_steps, options_of, rows_of_cases, write_table
 
 import tfdml
 
@@ -25,14 +25,10 @@ def measured(batch_size, micro_batch_size, anchors_per_block, size, steps):
 
 
 def main():
-    """Measure all cases, each in its own process."""
+    """Measure all cases."""
     options = options_of(__doc__, "micro_batches.csv", case=measured)
-    rows = []
-    for case in QUICK if options.quick else CASES:
-        names = ("batch", "micro_batch", "anchors_per_block", "pixels")
-        about = {name: value or "-" for name, value in zip(names, case, strict=False)}
-        rows.append(about | of_process(__file__, *case))
-    write_table(options.output, rows)
+    names, cases = ("batch", "micro_batch", "anchors_per_block", "pixels"), QUICK if options.quick else CASES
+    write_table(options.output, rows_of_cases(__file__, names, cases))
 
 
 # batch, micro-batch, anchors per block, pixels, steps

@@ -7,7 +7,7 @@ python benchmarks/tuning.py --quick    # one step of small images
 import math
 
 import numpy as np
-from _report import measured_steps, of_process, options_of, write_table
+from _report import measured_steps, options_of, rows_of_cases, write_table
 
 import tfdml
 
@@ -36,17 +36,12 @@ def measured(how, rank, batch_size, size, steps):
     }
 
 
-def row(how, rank, batch_size, size, steps):
-    """One case, in its own process."""
-    found = of_process(__file__, how, rank, batch_size, size, steps)
-    return {"tuned": how, "rank": rank or "-", "batch": batch_size, "pixels": size, **found}
-
-
 def main():
     """Measure all cases in turns, and keep the fastest of each."""
     options = options_of(__doc__, "tuning.csv", case=measured)
     sizes, cases, rounds = ((8, 32, 1), CASES[1:2], 1) if options.quick else ((32, 128, 10), CASES, 3)
-    in_turns = [[row(*case, *sizes) for case in cases] for _ in range(rounds)]
+    names, sized = ("tuned", "rank", "batch", "pixels"), [(*case, *sizes) for case in cases]
+    in_turns = [list(rows_of_cases(__file__, names, sized)) for _ in range(rounds)]
     rows = [min(same, key=lambda each: each["step_s"]) for same in zip(*in_turns, strict=True)]
     write_table(options.output, rows)
 
