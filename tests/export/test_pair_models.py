@@ -11,6 +11,7 @@ from keras import layers
 from tests.export.test_saved_model import png
 from tfdml import datasets, export, models, search, serving
 
+pytestmark = pytest.mark.slow  # its export takes seconds
 rng = np.random.default_rng(0)
 A, B = rng.integers(0, 256, (2, 5, 8, 8, 1), dtype="uint8")
 
@@ -64,7 +65,6 @@ def test_a_pair_with_an_invalid_file_is_marked_and_the_others_are_answered(model
     assert [bool(reason) for reason in answer["error"].numpy()] == [False, True, True]
 
 
-@pytest.mark.slow
 def test_an_invalid_file_is_an_error_of_its_request_where_nothing_is_skipped(model, tmp_path):
     served = tf.saved_model.load(str(export.saved_model(model, tmp_path / "model"))).signatures["serve_bytes"]
     with pytest.raises(tf.errors.InvalidArgumentError, match="Received at place 1 of the batch"):

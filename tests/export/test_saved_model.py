@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from tests.export.test_half import exported_types
 from tfdml import datasets, export, losses, models, networks
 from tfdml._core.checksums import write_checksums
 from tfdml.export.saved_model import CHECKSUMS, load_threshold
@@ -55,14 +56,17 @@ def test_both_signatures_give_the_embeddings_of_the_model(model, served, images)
     np.testing.assert_allclose(embed_bytes(served, [png(image) for image in images]), expected, atol=1e-5)
 
 
-def test_the_graph_has_the_merged_kernels_of_lora(images, tmp_path):
+@pytest.mark.slow
+def test_the_graph_has_the_merged_kernels_of_lora_and_numbers_that_float16_has_not(images, tmp_path):
     inputs = keras.Input((32, 32, 1), dtype="uint8")
     network = keras.Model(inputs, models.plain_cnn(inputs, dim=8, widths=(4, 8)))
     networks.add_lora(network, 2, alpha=6)
     layer = next(layer for layer in network.layers if hasattr(layer, "lora_kernel_b"))
     layer.lora_kernel_b.assign(np.ones(layer.lora_kernel_b.shape))
     expected = network.predict(images, verbose=0)
-    served = tf.saved_model.load(str(export.saved_model(network, tmp_path / "model")))
+    folder = export.saved_model(network, tmp_path / "model")
+    assert exported_types(folder) == {"float32"}
+    served = tf.saved_model.load(str(folder))
     found = served.signatures["serving_default"](images=tf.constant(images))["embedding"]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     shapes = [tuple(variable.shape) for variable in served.signatures["serving_default"].variables]

@@ -17,6 +17,8 @@ from tensorflow_serving.config import model_server_config_pb2
 from tfdml import datasets, export, models
 from tfdml.export.warm_up import predict_request
 
+pytestmark = pytest.mark.slow  # its export takes seconds
+
 
 @pytest.fixture(scope="module")
 def model():
@@ -63,7 +65,6 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
         return answer
 
 
-@pytest.mark.slow
 def test_the_grpc_client_of_the_page_asks_for_neighbors_of_files(model, tmp_path):
     images = np.random.default_rng(2).integers(0, 256, (6, 8, 8, 3), dtype="uint8")
     index = SimpleNamespace(vectors=model.predict(images, verbose=0), ids=np.arange(6), metric="cosine", metadata=None)
@@ -83,7 +84,6 @@ def test_the_grpc_client_of_the_page_asks_for_neighbors_of_files(model, tmp_path
     assert [bool(error) for error in answer["error"]] == [False, True]
 
 
-@pytest.mark.slow
 def test_every_signature_has_a_warm_up_request_that_it_answers(folder):
     served = tf.saved_model.load(str(folder))
     records = tf.data.TFRecordDataset(str(folder / "assets.extra" / "tf_serving_warmup_requests")).as_numpy_iterator()

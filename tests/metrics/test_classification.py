@@ -125,10 +125,6 @@ def test_queries_of_one_class_have_an_accuracy_without_an_interval(metric):
         ({"gallery": np.eye(3), "gallery_labels": [0, 1, 2]}, "dim 2 and a gallery of dim 3"),
         ({"labels": [0] * 6}, "a gallery of one class, expected at least two"),
         ({"gallery": np.eye(6)[:, :2], "gallery_labels": [7, 8, 9, 9, 9, 9]}, "queries without a class of the gallery"),
-        ({"labels": [0.5] * 6}, "labels of dtype float64"),
-        ({"labels": [0, 1]}, r"labels of shape \(2,\)"),
-        ({"embeddings": np.ones((6, 2))}, "all the same"),
-        ({"embeddings": np.full((6, 2), np.nan)}, "NaN"),
         ({"metric": "hamming"}, "metric='hamming'"),
     ],
 )

@@ -86,10 +86,7 @@ def test_the_seed_gives_the_episodes():
         ({"episodes": 1}, "episodes=1"),
         ({"seed": -1}, "seed=-1"),
         ({"metric": "dot"}, "metric='dot', expected one of 'euclidean', 'cosine'"),
-        ({"embeddings": np.ones((159, 2))}, "all the same"),
-        ({"embeddings": np.full((159, 2), np.nan)}, "NaN"),
         ({"labels": np.zeros(159, int)}, "labels of 1 classes"),
-        ({"labels": np.zeros(9, int)}, r"labels of shape \(9,\)"),
     ],
 )
 def test_wrong_arguments_are_errors(change, message):

@@ -28,7 +28,7 @@ def test_every_layer_gives_what_it_gives_in_pytorch(classifier, expected):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [pytest.param(1, marks=pytest.mark.nightly), 2])  # 1 by the same rule
 def test_every_layer_of_a_larger_version_gives_what_it_gives_in_pytorch(version, tmp_path):
     expected = np.load(reference.file(version))
     shapes = [tuple(int(size) for size in shape if size) for shape in expected["shapes"]]

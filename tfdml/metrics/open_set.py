@@ -56,7 +56,8 @@ def open_set(
     """
     require_metric(metric)
     queries, items = as_vectors(embeddings, "embeddings"), as_vectors(gallery, "gallery")
-    labels, item_labels = as_ids(labels, "labels"), as_ids(gallery_labels, "gallery_labels")
+    labels = as_ids(labels, "labels", len(queries))
+    item_labels = as_ids(gallery_labels, "gallery_labels", len(items))
     nearest, scores = Exact(items, metric=metric).search(queries, 1)
     nearness = scores[:, 0] if metric != "euclidean" else -scores[:, 0]
     is_known = np.isin(labels, item_labels)
