@@ -65,8 +65,8 @@ NAMES = {
     "a feature that its own page shows": """
         analysis.label_noise analysis.plot_pair_histogram callbacks.PairDiagnostics
         datasets.compose datasets.huggingface datasets.public.lfw_pairs evaluation.class_folds
-        export.ScannSearch export.next_version export.write_serving_config layers.ScheduledOption metrics.nearest_class_mean
-        miners.compose networks.unfreeze search.hardest_triplets search.upgrade
+        export.ScannSearch export.next_version export.write_serving_config layers.ScheduledOption
+        metrics.nearest_class_mean miners.compose networks.unfreeze search.hardest_triplets search.upgrade
     """,
 }
 # Options that nothing passes, by the reason for which they stay.
