@@ -11,10 +11,10 @@ from aiohttp.test_utils import TestServer
 from PIL import Image
 
 from tests.serving.browser import tab
+from tests.serving.quick import Quick
 from tfdml import search, serving
 from tfdml.datasets import Preprocessing
 from tfdml.serving import server
-from tfdml.serving.embedder import signatures_of
 from tfdml.visualize import Thumbnails, write_thumbnails
 
 SIDE = 8
@@ -22,20 +22,10 @@ LEVELS = np.arange(0, 256, 16)
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 
-class Levels:
+class Levels(Quick):
     """Embeds an image file as an angle that grows with its gray level."""
 
-    shape, dim, signatures = (SIDE, SIDE, 1), 2, signatures_of(None, 2)
-
-    def __init__(self, model, preprocessing, limits):
-        pass
-
-    def read(self, file):
-        return file.content, ""
-
-    def __call__(self, images, signature):
-        found = map(self.one, images)
-        return [one if isinstance(one, str) else {"embedding": one} for one in found]
+    shape = (SIDE, SIDE, 1)
 
     def one(self, image):
         if not image.startswith(b"\x89PNG"):

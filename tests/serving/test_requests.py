@@ -211,7 +211,7 @@ REFUSED = {
         ],
         "400: Image 0: Received JSON of another form": [
             *[{"instances": [{"id": id}]} for id in (True, None, ["a"], {"a": 1}, 1.5)],
-            *[{"instances": [{"row": row}]} for row in (True, 1.0, "1", None, [0], 10**400)],
+            *[{"instances": [{"row": row}]} for row in (True, 1.0, "1", None, [0])],
             *[{"instances": [{"text": text}]} for text in (["a"], 7)],
         ],
         "400: Image 0: Received another text, expected a text of 1 to 1,000 characters": [
@@ -242,7 +242,7 @@ REFUSED = {
             {"instances": [BAD, {"id": "e"}]},
         ],
         "404: another row, expected one of the 4 items": [
-            *[{"instances": [{"row": row}]} for row in (-1, 4, 2**62)],
+            *[{"instances": [{"row": row}]} for row in (-1, 4, 10**400)],
             {"instances": [{"row": 0}, {"row": 9}]},
         ],
     },

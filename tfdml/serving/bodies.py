@@ -94,7 +94,7 @@ def read_base64(text: Raw) -> bytes:
         plain = read_json(text, str) + "=="
     try:
         return binascii.a2b_base64(plain, strict_mode=not _BASE64.fullmatch(plain))
-    except binascii.Error as error:
+    except ValueError as error:  # binascii.Error, or letters beyond ASCII
         reason = f"Received b64 that is not base64 ({error}), expected the content of a file."
         raise RefusedError(400, reason) from error
 

@@ -85,12 +85,12 @@ class LocatedItem:
     """An item of the index with its row and its vector."""
 
     row: int
-    found: np.ndarray
+    stored: np.ndarray
     is_image: ClassVar[bool] = False
 
     async def vector(self, embed_file: _Vectors, embed_text: _Vectors) -> Any:
         """Its vector in the index."""
-        return self.found
+        return self.stored
 
 
 class _File(msgspec.Struct):

@@ -260,8 +260,8 @@ class _Server:
         vectors = zip(await self._vectors(queries), queries, strict=True)
         searches = [VectorSearch(vector=x, k=k, where=where, excluded_row=query.row) for x, query in vectors]
         neighbors = await search(searches)
-        of_queries = zip(neighbors, queries, strict=True)
-        await self._count_searches([nearest for nearest, query in of_queries if query.is_image])
+        answered = zip(neighbors, queries, strict=True)
+        await self._count_searches([nearest for nearest, query in answered if query.is_image])
         return await self._json(rest.as_json, {"neighbors": neighbors})
 
     async def _vectors(self, queries):
@@ -269,8 +269,8 @@ class _Server:
         outputs = self._outputs(PIXELS)
 
         async def embedding(file):
-            found = await outputs(file)
-            return found if isinstance(found, str) else found[EMBEDDING]
+            result = await outputs(file)
+            return result if isinstance(result, str) else result[EMBEDDING]
 
         return _all_good(await all_of(query.vector(embedding, self._embedded_text) for query in queries))
 

@@ -236,7 +236,7 @@ class Index:
         The new index keeps its own name, too, until no reader can have seen the old one alone.
         """
         with only_writer(path, "path", wait=True):
-            if seen(path) != self._known:
+            if not seen(path).items() <= self._known.items():
                 return False
             with atomic_write(path, replaceable_files) as folder:
                 copy_links(new, folder)
