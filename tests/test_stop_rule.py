@@ -24,7 +24,7 @@ BUDGETS = {
     "tfdml/analysis": 720,
     "tfdml/callbacks": 1_030,
     "tfdml/cleaning": 1_260,
-    "tfdml/cli": 2_370,
+    "tfdml/cli": 2_350,
     "tfdml/datasets": 5_960,
     "tfdml/distributed": 1_040,
     "tfdml/embedding": 960,

@@ -18,13 +18,12 @@ import pytest
 import tensorflow as tf
 
 from tfdml import cli, export, models, search, serving
-from tfdml.cli import inputs
-from tfdml.cli.commands import name_of_run
+from tfdml.cli.references import Reference
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.serving.run import listen
 from tfdml.visualize import write_thumbnails
 
-OPEN_MODEL = inputs.open_model
+OPEN_MODEL = Reference.model
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def serve(capsys, monkeypatch, tmp_path):
 
     monkeypatch.setattr(serving, "application", application)
     monkeypatch.setattr(serving, "run", lambda application, listening: made.update(address=listening.getsockname()))
-    monkeypatch.setattr(inputs, "open_model", lambda path, view: (path, Preprocessing(size=8)))
+    monkeypatch.setattr(Reference, "model", lambda self: (self.path, Preprocessing(size=8)))
 
     def run(command):
         made.clear()
@@ -77,7 +76,7 @@ def test_a_model_is_served_on_this_machine_alone(serve):
 
 def test_an_index_inside_the_model_has_a_page(serve, monkeypatch):
     model = SimpleNamespace(signatures={"search": None})
-    monkeypatch.setattr(inputs, "open_model", lambda path, view: (model, Preprocessing(size=8)))
+    monkeypatch.setattr(Reference, "model", lambda self: (model, Preprocessing(size=8)))
     code, printed, _, made = serve("folder --port 0 --json")
     assert (code, made["index"]) == (0, None)
     assert json.loads(printed)["page"] in json.loads(printed)["model"]
@@ -154,7 +153,7 @@ def version_two(monkeypatch):
     opened = []
     model = SimpleNamespace(version=2, preprocessing=Preprocessing(size=8))
     monkeypatch.setattr(export, "load", lambda path: opened.append(path) or model)
-    monkeypatch.setattr(inputs, "open_model", OPEN_MODEL)
+    monkeypatch.setattr(Reference, "model", OPEN_MODEL)
     return opened
 
 
@@ -180,14 +179,13 @@ def test_the_keras_model_of_a_run_is_loaded_once_to_say_why(serve, run_folder, v
     (run_folder / "model.keras").touch()
     pixels, loaded = keras.Input((2, 2, 1)), []
     model = keras.Model(pixels, keras.layers.GlobalAveragePooling2D()(pixels))
-    monkeypatch.setattr(inputs, "open_keras_model", lambda *names: loaded.append(names) or (model, None, None))
+    monkeypatch.setattr(Reference, "network", lambda self: loaded.append(self.path) or (model, None, None))
     similarity_map, image = serve(f"{run_folder} --port 0")[-1]["similarity_map"], np.ones((2, 2, 1))
     for number in (0, 1, 1):
-        assert loaded == [(str(run_folder), None)] * number
+        assert loaded == [str(run_folder)] * number
         np.testing.assert_allclose(similarity_map(image, image), np.full((2, 2, 2), 0.25), atol=1e-6)
-    options = SimpleNamespace(model=str(run_folder), preprocessing=None)
     with pytest.raises(ValueError, match=r"Received model\.keras of model .* as of the export"):
-        inputs.open_similarity_map(options, None, "0123456789abcdef")(image, image)
+        Reference(str(run_folder)).similarity_map(None, "0123456789abcdef")(image, image)
 
 
 @pytest.mark.parametrize(
@@ -195,12 +193,12 @@ def test_the_keras_model_of_a_run_is_loaded_once_to_say_why(serve, run_folder, v
 )
 def test_the_name_of_a_run_becomes_an_address(run_folder, folder, name):
     run_folder = run_folder.rename(run_folder.parent / folder)
-    assert name_of_run(str(run_folder)) == name_of_run(f"{run_folder}/") == name
+    assert Reference(str(run_folder)).name == Reference(f"{run_folder}/").name == name
 
 
 def test_all_missing_packages_are_named_at_once_with_their_extras(run_folder, monkeypatch, capsys):
     missing = ("aiohttp", "msgspec", "prometheus_client", "pyarrow")
-    for module in ("_core.optional", "cli.names"):
+    for module in ("_core.optional", "cli.arguments"):
         monkeypatch.setattr(f"tfdml.{module}.find_spec", lambda package: None if package in missing else package)
     assert cli.main(["serve", str(run_folder), "--port", "0"]) == 1
     message = (
@@ -242,8 +240,8 @@ def test_a_damaged_training_run_is_named(serve, run_folder, version_two, name, c
 
 def test_settings_of_another_program_are_no_training_run(tmp_path):
     (tmp_path / "settings.toml").write_text('[tool]\nformat = "tfdml.training/1"\n')
-    assert not inputs.is_training_run(str(tmp_path))
-    assert not inputs.is_training_run(str(tmp_path / "gone"))
+    assert not Reference(str(tmp_path)).is_run
+    assert not Reference(str(tmp_path / "gone")).is_run
 
 
 def test_a_port_in_use_is_found_before_the_model_is_loaded(serve):
@@ -305,7 +303,7 @@ def test_a_damaged_model_and_a_damaged_index_are_named(tmp_path, capsys, monkeyp
     assert "a SavedModel that cannot be read" in errors
     search.Exact(np.eye(3)).save(tmp_path / "index")
     (tmp_path / "index" / "index.json").write_text("{}")
-    monkeypatch.setattr(inputs, "open_model", lambda path, view: (path, Preprocessing(size=8)))
+    monkeypatch.setattr(Reference, "model", lambda self: (self.path, Preprocessing(size=8)))
     assert cli.main(["serve", str(tmp_path / "model"), "--port", "0", "--index", str(tmp_path / "index")]) == 2
     assert "INDEX=" in capsys.readouterr().err
 

@@ -18,6 +18,7 @@ from tfdml._core.checksums import CHECKSUM, FILE_TYPES, ROOT, fingerprint, requi
 from tfdml.cli import inputs
 from tfdml.cli.commands import _mask
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, as_usage_error, print_result, say_skipped
+from tfdml.cli.references import Reference, as_json
 from tfdml.datasets.readers.item_files import (
     BOX,
     CLASS,
@@ -28,23 +29,9 @@ from tfdml.datasets.readers.item_files import (
     without_owner,
 )
 from tfdml.embedding.in_memory import embed_blocks, not_loaded
-from tfdml.training.settings import is_training_run
 from tfdml.visualize.thumbnails import change_thumbnails
 
 _FILE = (PATH, *FILE_TYPES)
-
-
-class _Target(NamedTuple):
-    """The target of a command: the folder, file or URL of an index, and the run that it belongs to, or None."""
-
-    path: str
-    run: Path | None
-
-    @property
-    def thumbnails(self) -> Path | None:
-        """The file of the thumbnails of the items; None without one."""
-        file = None if self.run is None else self.run / "thumbnails.npz"
-        return file if file is not None and file.is_file() else None
 
 
 class _Changes(NamedTuple):
@@ -57,7 +44,8 @@ class _Changes(NamedTuple):
 
 def run_index(options: argparse.Namespace) -> int:
     """Change or list the items of an index; nothing is written if anything is refused."""
-    target = _target_of(options.index)
+    reference = Reference(options.index, argument="INDEX")
+    target = reference.index_of_run() or reference
     action: Callable[..., int] = {"add": _add, "remove": _remove, "set": _set, "list": _list}[options.action]
     if options.action == "list" or options.dry_run or "://" in target.path:
         return action(options, target)
@@ -65,15 +53,8 @@ def run_index(options: argparse.Namespace) -> int:
         return action(options, target)
 
 
-def _target_of(name):
-    with as_usage_error(f"INDEX={name!r}"):
-        path = Path(name) / "index" if is_training_run(name) else Path(name)
-        is_of_run = path.name == "index" and is_training_run(path.parent)
-        return _Target(name if "://" in name else str(path), path.parent if is_of_run else None)
-
-
 def _load(target):
-    index = inputs.open_index_with_metadata(target.path, metric="dot")
+    index = target.index(metric="dot")
     with as_usage_error(f"INDEX={target.path!r}"):
         expected = "an index of files. Others change in Python, by tfdml.search"
         table = index.metadata
@@ -85,7 +66,7 @@ def _add(options, target):
     index = _load(target)
     with as_usage_error("--model"):
         require(options.model is not None or target.run is not None, "no model", "the MODEL of the index")
-    model, preprocessing = inputs.open_model(options.model or str(target.run), options.preprocessing)
+    model, preprocessing = Reference(options.model or str(target.run), options.preprocessing).model()
     with as_usage_error(f"INDEX={options.index!r}"):
         require_same_model("images", fingerprint(model, preprocessing), "the index", index.fingerprint)
     images = inputs.open_set(options, preprocessing)
@@ -254,9 +235,10 @@ def _merged(old, items):
 
 def _write(target, index, ids=(), images=None, versions=()):
     """Write an index, after the thumbnails of its items: with those of new ones, and without those that are gone."""
-    if target.thumbnails is not None:
-        change_thumbnails(target.thumbnails, index.ids, ids, images, versions)
-    inputs.save_index(target.path, index)
+    thumbnails = Path(target.path).with_name("thumbnails.npz")
+    if target.run is not None and Path(target.path).name == "index" and thumbnails.is_file():
+        change_thumbnails(thumbnails, index.ids, ids, images, versions)
+    target.save(index)
 
 
 def _print_counts(options, counts, total, skipped=None):
@@ -327,7 +309,7 @@ def _list(options, target):
     table = index.metadata.take(index.rows(ids))
     rows = table.select(without_owner(table.column_names)).to_pylist()
     records = [
-        {"id": id, "metadata": {name: inputs._as_json(value) for name, value in row.items()}}
+        {"id": id, "metadata": {name: as_json(value) for name, value in row.items()}}
         for id, row in zip(ids.tolist(), rows, strict=True)
     ]
     print_result(options, records, map(_line, records))
