@@ -17,9 +17,9 @@ from tests.cli.test_commands import Blocks, command_of, decode
 from tfdml import datasets, models, search
 from tfdml._core.atomic import only_writer
 from tfdml._core.checksums import FILE_TYPES, state_of
-from tfdml.cli import indexes
 from tfdml.cli.references import Reference
 from tfdml.embedding.files import metadata_of, rewrite
+from tfdml.search.index.file_items import value_of
 from tfdml.search.index.shards import write_manifest
 from tfdml.visualize import Thumbnails, write_thumbnails
 
@@ -148,8 +148,8 @@ def test_items_are_removed_with_their_thumbnails_and_added_again(shop, choice, g
         ("remove run --where color=red", "column 'color', expected one of class, path.\n"),
         ("remove run 0 7", "1 ids that are not in the index, such as 7"),
         ("remove run seven", "the id ['seven'], expected whole numbers"),
-        ("remove run --path photos/z", "--path photos/z, expected a file of the index"),
-        ("remove run --path phot", "--path phot, expected"),
+        ("remove run --path photos/z", "the path 'photos/z', expected a file of the index"),
+        ("remove run --path phot", "the path 'phot', expected"),
         ("remove run --where class=z", "values that no item has"),
         ("remove run", "0 of them, expected one"),
         ("remove run 0 --path photos", "2 of them"),
@@ -216,9 +216,9 @@ def test_a_label_is_set_and_items_are_listed_without_what_is_the_owners(shop):
 def test_a_value_is_kept_as_it_came_or_refused(text, kind, expected):
     if expected is ValueError:
         with pytest.raises(ValueError, match=r"Received .*, expected a value of type"):
-            indexes.value_of(text, kind)
+            value_of(text, kind)
     else:
-        value = indexes.value_of(text, kind)
+        value = value_of(text, kind)
         assert (value.as_py(), value.type) == (expected, kind)
 
 
