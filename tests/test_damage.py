@@ -15,7 +15,7 @@ from tfdml import datasets, models, search, zoo
 from tfdml._core.checksums import write_checksums
 from tfdml.search import LinearAdapter
 from tfdml.search.index.shards import write_manifest
-from tfdml.training.settings import FILE, read_settings, require_options, write_settings
+from tfdml.training.settings_file import FILE, read_settings, require_options, write_settings
 from tfdml.visualize import Thumbnails, write_thumbnails
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 6, 5, 3), np.uint8)

@@ -28,8 +28,8 @@ for line in sys.stdin.buffer:
 def main() -> int:
     """Run the command of this process, and return its exit code."""
     options = cli.parse()
-    if code := cli.check_names(options):
-        return code
+    if isinstance(options, int):
+        return options
     kinds = _KINDS.get(os.environ.setdefault(_LEVEL, "3"), "IW")
     with _without_log_lines(kinds), contextlib.suppress(ImportError):
         cli.commands_of(options)

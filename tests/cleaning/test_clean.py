@@ -296,7 +296,6 @@ def test_the_command_writes_a_table_and_a_page_and_deletes_nothing(photos, capsy
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["missing", "--out", "out"], "FOLDER: Received missing: no such file or folder"),
         (["empty", "--out", "out"], "'empty', which has no image"),
         (["photos", "--out", "photos/out"], "photos/out"),
         (["photos", "--out", "empty/../photos"], "photos"),

@@ -17,8 +17,9 @@ from tests.cli.test_commands import Blocks, command_of, decode
 from tfdml import datasets, models, search
 from tfdml._core.atomic import only_writer
 from tfdml._core.checksums import FILE_TYPES, state_of
-from tfdml.cli import indexes, inputs
+from tfdml.cli.references import Reference
 from tfdml.embedding.files import metadata_of, rewrite
+from tfdml.search.index.file_items import value_of
 from tfdml.search.index.shards import write_manifest
 from tfdml.visualize import Thumbnails, write_thumbnails
 
@@ -49,7 +50,7 @@ def shop(tmp_path, monkeypatch, capsys):
     index.save("run/index")
     versions = items["metadata"]["_checksum"].to_pylist()
     write_thumbnails("run/thumbnails.npz", index.ids, photos, versions=versions)
-    monkeypatch.setattr(inputs, "open_model", lambda path, view: (Blocks(), decode))
+    monkeypatch.setattr(Reference, "model", lambda self: (Blocks(), decode))
     return command_of(capsys)
 
 
@@ -106,7 +107,7 @@ def test_what_is_new_is_added_what_has_changed_is_updated_and_the_rest_stays(sho
 
 def test_new_items_have_the_thumbnails_that_their_files_give(shop, monkeypatch):
     view = datasets.Preprocessing(size=4, channels=1)
-    monkeypatch.setattr(inputs, "open_model", lambda path, preprocessing: (Blocks(), view))
+    monkeypatch.setattr(Reference, "model", lambda self: (Blocks(), view))
     photo("photos/d/9.png", 220)
     assert changed(shop, "add run photos")[0]["added"] == 1
     new = replace(folder(), load=view).take([6])
@@ -157,8 +158,8 @@ def test_items_are_removed_with_their_thumbnails_and_added_again(shop, choice, g
         ("remove run --where color=red", "column 'color', expected one of class, path.\n"),
         ("remove run 0 7", "1 ids that are not in the index, such as 7"),
         ("remove run seven", "the id ['seven'], expected whole numbers"),
-        ("remove run --path photos/z", "--path photos/z, expected a file of the index"),
-        ("remove run --path phot", "--path phot, expected"),
+        ("remove run --path photos/z", "the path 'photos/z', expected a file of the index"),
+        ("remove run --path phot", "the path 'phot', expected"),
         ("remove run --where class=z", "values that no item has"),
         ("remove run", "0 of them, expected one"),
         ("remove run 0 --path photos", "2 of them"),
@@ -225,9 +226,9 @@ def test_a_label_is_set_and_items_are_listed_without_what_is_the_owners(shop):
 def test_a_value_is_kept_as_it_came_or_refused(text, kind, expected):
     if expected is ValueError:
         with pytest.raises(ValueError, match=r"Received .*, expected a value of type"):
-            indexes.value_of(text, kind)
+            value_of(text, kind)
     else:
-        value = indexes.value_of(text, kind)
+        value = value_of(text, kind)
         assert (value.as_py(), value.type) == (expected, kind)
 
 
@@ -241,6 +242,29 @@ def test_three_lines_of_python_add_a_set(shop):
     assert len(search.load("run/index")) == 8
     assert counts(changed(shop, "add run more")[0]) == NONE | {"unchanged": 2}
     assert len(Thumbnails.load("run/thumbnails.npz")) == 6
+
+
+def by_python_remove(index):
+    index.remove(index.ids[index.mask({"class": "c"})])
+
+
+def by_python_set(index):
+    ids = index.ids[index.mask({"class": "a"})]
+    index.update(ids, metadata=index.metadata.take(index.rows(ids)).to_pydict() | {"class": ["mug"] * len(ids)})
+
+
+@pytest.mark.parametrize(
+    ("command", "change"), [("remove run --where class=c", by_python_remove), ("set run class=mug 0 1", by_python_set)]
+)
+def test_lines_of_python_remove_by_condition_and_set_a_column_as_the_command_does(shop, command, change):
+    index = search.load("run/index")
+    change(index)
+    assert changed(shop, command)[1] == 0
+    found = search.load("run/index")
+    assert found.ids.tolist() == index.ids.tolist()
+    assert found.metadata.to_pydict() == index.metadata.to_pydict()
+    listed = [item["id"] for item in json.loads(shop("index list run --where class=b --json")[1])]
+    assert listed == index.ids[index.mask({"class": "b"})].tolist()
 
 
 def test_photographs_without_a_label_are_items_whose_class_is_null(shop):
@@ -268,7 +292,7 @@ def test_a_migration_elsewhere_embeds_no_other_photographs_of_the_same_names(sho
     class New(Blocks):
         fingerprint = "new"
 
-    monkeypatch.setattr(inputs, "open_model", lambda path, view: (New(), decode))
+    monkeypatch.setattr(Reference, "model", lambda self: (New(), decode))
     Path("model").mkdir()
     Path("model/saved_model.pb").touch()
     before = by_path()
@@ -306,7 +330,7 @@ def test_the_second_day_goes_as_its_page_says(shop, monkeypatch):
     class New(Blocks):
         fingerprint = "new"
 
-    monkeypatch.setattr(inputs, "open_model", lambda path, view: (New() if path == "model" else Blocks(), decode))
+    monkeypatch.setattr(Reference, "model", lambda self: (New() if self.path == "model" else Blocks(), decode))
     for old, name in zip("abc", ("mug", "tray", "vase"), strict=True):
         Path(f"photos/{old}").rename(f"photos/{name}")
     assert shop("index add run photos")[0] == 0
@@ -342,9 +366,7 @@ def test_what_tfdml_embed_wrote_is_changed_as_an_index_is(shop, out):
     assert (counts(record), code) == (NONE | {"added": 3, "updated": 1, "unchanged": 3}, 0)
     assert counts(changed(shop, f"add {out} photos --model run")[0]) == NONE | {"unchanged": 7}
     stored = models.read_embeddings(out)
-    assert stored.files == {
-        name: inputs.open_index_with_metadata(out).metadata[name].to_pylist() for name in FILE_TYPES
-    }
+    assert stored.files == {name: Reference(out).index().metadata[name].to_pylist() for name in FILE_TYPES}
     states = [state_of(path) for path in stored.paths]
     assert list(zip(stored.files["_size"], stored.files["_checksum"], strict=True)) == states
     assert sorted(stored.paths) == sorted(folder().paths)
@@ -402,7 +424,7 @@ def test_an_index_of_shards_is_migrated_to_one_index(shop, monkeypatch):
         search.Exact(stored, **items, model="blocks").save(f"shards/part-{number}")
     write_manifest(Path("shards"), {}, [{"name": f"part-{number}", "vectors": 3} for number in range(2)])
     before = search.load("shards")
-    monkeypatch.setattr(inputs, "open_model", lambda path, view: (New(), decode))
+    monkeypatch.setattr(Reference, "model", lambda self: (New(), decode))
     Path("model").mkdir()
     Path("model/saved_model.pb").touch()
     assert shop("migrate shards --to model")[:2] == (0, "6 items of shards embedded again, 0 failed\n")

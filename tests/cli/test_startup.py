@@ -6,12 +6,12 @@ import dataclasses
 import importlib.metadata
 import os
 import shlex
-import socket
 import subprocess
 import sys
 
 import pytest
 
+from tests.cli.test_refused import answers_of
 from tests.test_documents import ROOT
 from tfdml import __main__ as command
 from tfdml import cli, serving
@@ -19,122 +19,25 @@ from tfdml.cli import commands, parser
 from tfdml.export.graph_search.quantized import DTYPES
 from tfdml.training.settings import NAMES
 
-# The words of the command follow; what it imported is the last line.
-PROGRAM = """
-import sys
-from tfdml.__main__ import main
-try:
-    code = main()
-except SystemExit as exit:
-    code = exit.code
-print(code, [name for name in ("keras", "tensorflow", "tfdml.losses") if name in sys.modules])
-"""
+QUESTIONS = {
+    "--help": "usage: tfdml [-h]",
+    "--version": f"tfdml {importlib.metadata.version('tfdml')}",
+    **{f"{name} --help": f"usage: tfdml {name}" for name in parser.COMMANDS},
+    **{f"index {name} --help": f"usage: tfdml index {name}" for name in parser.ACTIONS},
+}
 
 
-def run(*words, folder=ROOT):
-    """What the command prints, with its exit code and the heavy modules in the last line."""
-    command = [sys.executable, "-c", PROGRAM, *words]
-    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
-    environment["PYTHONPATH"] = str(ROOT)
-    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder, env=environment)
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "text"),
-    [
-        ("--help", 0, "usage: tfdml [-h]"),
-        ("--version", 0, f"tfdml {importlib.metadata.version('tfdml')}"),
-        ("", 2, "the following arguments are required: COMMAND"),
-        ("translate", 2, "invalid choice: 'translate'"),
-        ("train photos --out run --epoch-count 3", 2, "unrecognized arguments: --epoch-count 3"),
-        ("serve run --port 70000", 2, "Received '70000', expected a port from 0 to 65535."),
-        *((f"{name} --help", 0, f"usage: tfdml {name}") for name in parser.COMMANDS),
-    ],
-)
-def test_questions_are_answered_before_anything_heavy_is_imported(words, code, text):
-    done = run(*words.split())
-    assert text in done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == f"{code} []"
-
-
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        ("train nothing --out run", "SET='nothing': Received no such file or folder"),
-        ("check set.csv --label-column klass", "SET='set.csv': Received a table without 'klass' (--label-column), "),
-        (
-            "check set.csv --box-columns left upper x 2",
-            "SET='set.csv': Received a table without 'left', 'upper', 'x', '2'",
-        ),
-        ("train photos --out photos", "--out photos: Received what is not an empty folder, expected a new or an empty"),
-        ("train photos --out run --config no.toml", "--config: Received no.toml: no such file or folder"),
-        ("embed photos out --model nothing", "MODEL='nothing': Received no such file or folder, expected a SavedModel"),
-        ("embed photos out --model photos --preprocessing no.json", "--preprocessing: Received no.json: no such file"),
-        ("search model nothing set.csv", "INDEX: Received nothing: no such file or folder, expected what"),
-        ("search model photos set.csv 1.png 2.png", "IMAGE: Received 1.png, 2.png: no such file or folder"),
-        ("compare set.csv no.npy --labels set.csv", "FILE: Received no.npy: no such file or folder, expected files of"),
-        ("clean photos nothing --out findings", "FOLDER: Received nothing: no such file or folder"),
-        ("serve model --host 256.0.0.1", "--host 256.0.0.1 --port 8501: Received an address that cannot be used"),
-    ],
-)
-def test_names_of_nothing_are_answered_before_anything_heavy_is_imported(words, text, tmp_path):
-    (tmp_path / "photos" / "class").mkdir(parents=True)
-    (tmp_path / "set.csv").write_text("path,label\n")
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "saved_model.pb").touch()
-    done = run(*words.split(), folder=tmp_path)
-    assert done.stderr.startswith(f"tfdml: error: {text}")
-    assert done.stdout == "2 []\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        ("evaluate photos run", "MODEL='photos': Received a folder of images, expected a model, which is in the place"),
-        ("search run/index run 1.jpg", "MODEL='run/index': Received an index, expected a model, which is in the place"),
-        ("serve run/index", "MODEL='run/index': Received an index, expected a model. A run is served with its index: "),
-        ("serve own", "MODEL='own': Received an index, expected a model: tfdml serve MODEL --index own."),
-        ("search run run 1.jpg", "INDEX='run': Received a run of tfdml train, expected its index, run/index."),
-        ("embed photos out --model thing", "MODEL='thing': Received no such file or folder (did you mean 'things'?), "),
-        ("embed photos out --model unknown", "other, things."),
-        (
-            "check phots",
-            "SET='phots': Received no such file or folder (did you mean 'photos'?), expected a folder with",
-        ),
-        (
-            "check 1.jpg",
-            "SET='1.jpg': Received an image file, expected a folder with one subfolder of images per class",
-        ),
-        ("check photos.zip", "SET='photos.zip': Received an archive, which must be unpacked first, expected a folder"),
-        ("clean 1.jpg --out findings", "FOLDER: Received 1.jpg: an image file, expected folders of images."),
-    ],
-)
-def test_an_error_says_what_is_there_or_near(words, text, tmp_path, monkeypatch, capsys):
-    files = ("photos/a/1.png", "run/index/index.json", "own/index.json", "1.jpg", "photos.zip")
-    for name in (*files, "savedmodels/things/model.json", "savedmodels/other/model.json"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    (tmp_path / "run" / "settings.toml").write_text('format = "tfdml.training/1"')
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(words.split()) == 2
-    assert text in capsys.readouterr().err
-
-
-def test_a_taken_port_is_told_before_anything_heavy_is_imported(tmp_path):
-    (tmp_path / "saved_model.pb").touch()
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        done = run("serve", str(tmp_path), "--port", str(port))
-    assert f"--port {port}: Received an address that cannot be used (" in done.stderr
-    assert done.stdout == "2 []\n"
+def test_questions_are_answered_before_anything_heavy_is_imported():
+    for (words, text), answer in zip(QUESTIONS.items(), answers_of(QUESTIONS, ROOT), strict=True):
+        assert (answer[0], answer[2], text in answer[1]) == (0, [], True), words
 
 
 @pytest.mark.slow
 def test_a_command_runs_once_its_words_are_read():
-    done = run("zoo", "list", "--root", "savedmodels")
-    assert "glyphs-nt-xent" in done.stdout
-    assert done.stdout.splitlines()[-1] == "0 ['keras', 'tensorflow', 'tfdml.losses']"
-    assert done.stderr == ""
+    ((code, printed, heavy),) = answers_of(["zoo list --root savedmodels"], ROOT)
+    assert (code, heavy) == (0, ["keras", "tensorflow", "tfdml.losses"])
+    assert "glyphs-nt-xent" in printed
+    assert "tfdml: " not in printed
 
 
 NOISE = """
@@ -165,17 +68,36 @@ def test_log_lines_of_libraries_are_left_out_and_errors_are_shown(kinds, is_abor
     assert " ".join(line[0] if line[1:5] == "0000" else line for line in lines) == shown
 
 
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with everything that the examples of the commands name, but for what they write."""
+    tables = ("old.npy", "new.npy", "labels.csv", "march.csv", "april.csv")
+    for name in (*tables, "photos/a.jpg", "photo.jpg", "run/index/index.json", "products/index.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "run" / "settings.toml").write_text('format = "tfdml.training/1"')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.mark.parametrize("name", parser.COMMANDS)
-def test_command_has_a_function_a_sentence_of_help_and_an_example(name):
+def test_command_has_a_function_a_sentence_of_help_and_an_example(name, here):
     declare, example = parser.COMMANDS[name]
     assert callable(getattr(cli.commands_of(argparse.Namespace(command=name)), f"run_{name}"))
     assert declare.__doc__.endswith(".")
+    example = example.replace("--out run", "--out new").replace("serve run", "serve run --port 0")
     assert cli.parse(shlex.split(example)[1:]).command == name
 
 
-def test_the_options_of_train_are_the_settings_in_their_order():
+@pytest.mark.parametrize("name", parser.ACTIONS)
+def test_the_example_of_an_action_is_one(name, here):
+    options = cli.parse(shlex.split(parser.ACTIONS[name][1])[1:])
+    assert (options.command, options.action, options.index) == ("index", name, "run")
+
+
+def test_the_options_of_train_are_the_settings_in_their_order(here):
     options = vars(
-        cli.parse(["train", "photos", "--out", "run", "--loss=triplet", "--dim=3", "--test=0.5", "--no-mirror"])
+        cli.parse(["train", "photos", "--out", "new", "--loss=triplet", "--dim=3", "--test=0.5", "--no-mirror"])
     )
     given = {name: options[name] for name in ("loss", "dim", "test", "mirror")}
     assert given == {"loss": "triplet", "dim": 3, "test": 0.5, "mirror": False}

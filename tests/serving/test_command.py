@@ -18,12 +18,11 @@ import pytest
 import tensorflow as tf
 
 from tfdml import cli, export, models, search, serving
-from tfdml.cli import inputs
-from tfdml.cli.commands import name_of_run
+from tfdml.cli.references import Reference
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.visualize import write_thumbnails
 
-OPEN_MODEL = inputs.open_model
+OPEN_MODEL = Reference.model
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def serve(capsys, monkeypatch, tmp_path):
 
     monkeypatch.setattr(serving, "application", application)
     monkeypatch.setattr(serving, "run", lambda application, listening: made.update(address=listening.getsockname()))
-    monkeypatch.setattr(inputs, "open_model", lambda path, view: (path, Preprocessing(size=8)))
+    monkeypatch.setattr(Reference, "model", lambda self: (self.path, Preprocessing(size=8)))
 
     def run(command):
         made.clear()
@@ -76,7 +75,7 @@ def test_a_model_is_served_on_this_machine_alone(serve):
 
 def test_an_index_inside_the_model_has_a_page(serve, monkeypatch):
     model = SimpleNamespace(signatures={"search": None})
-    monkeypatch.setattr(inputs, "open_model", lambda path, view: (model, Preprocessing(size=8)))
+    monkeypatch.setattr(Reference, "model", lambda self: (model, Preprocessing(size=8)))
     code, printed, _, made = serve("folder --port 0 --json")
     assert (code, made["index"]) == (0, None)
     assert json.loads(printed)["page"] in json.loads(printed)["model"]
@@ -153,7 +152,7 @@ def version_two(monkeypatch):
     opened = []
     model = SimpleNamespace(version=2, preprocessing=Preprocessing(size=8))
     monkeypatch.setattr(export, "load", lambda path: opened.append(path) or model)
-    monkeypatch.setattr(inputs, "open_model", OPEN_MODEL)
+    monkeypatch.setattr(Reference, "model", OPEN_MODEL)
     return opened
 
 
@@ -179,14 +178,13 @@ def test_the_keras_model_of_a_run_is_loaded_once_to_say_why(serve, run_folder, v
     (run_folder / "model.keras").touch()
     pixels, loaded = keras.Input((2, 2, 1)), []
     model = keras.Model(pixels, keras.layers.GlobalAveragePooling2D()(pixels))
-    monkeypatch.setattr(inputs, "open_keras_model", lambda *names: loaded.append(names) or (model, None, None))
+    monkeypatch.setattr(Reference, "network", lambda self: loaded.append(self.path) or (model, None, None))
     similarity_map, image = serve(f"{run_folder} --port 0")[-1]["similarity_map"], np.ones((2, 2, 1))
     for number in (0, 1, 1):
-        assert loaded == [(str(run_folder), None)] * number
+        assert loaded == [str(run_folder)] * number
         np.testing.assert_allclose(similarity_map(image, image), np.full((2, 2, 2), 0.25), atol=1e-6)
-    options = SimpleNamespace(model=str(run_folder), preprocessing=None)
     with pytest.raises(ValueError, match=r"Received model\.keras of model .* as of the export"):
-        inputs.open_similarity_map(options, None, "0123456789abcdef")(image, image)
+        Reference(str(run_folder)).similarity_map(None, "0123456789abcdef")(image, image)
 
 
 @pytest.mark.parametrize(
@@ -194,12 +192,12 @@ def test_the_keras_model_of_a_run_is_loaded_once_to_say_why(serve, run_folder, v
 )
 def test_the_name_of_a_run_becomes_an_address(run_folder, folder, name):
     run_folder = run_folder.rename(run_folder.parent / folder)
-    assert name_of_run(str(run_folder)) == name_of_run(f"{run_folder}/") == name
+    assert Reference(str(run_folder)).name == Reference(f"{run_folder}/").name == name
 
 
 def test_all_missing_packages_are_named_at_once_with_their_extras(run_folder, monkeypatch, capsys):
     missing = ("aiohttp", "msgspec", "prometheus_client", "pyarrow")
-    for module in ("_core.optional", "cli.names"):
+    for module in ("_core.optional", "cli.arguments"):
         monkeypatch.setattr(f"tfdml.{module}.find_spec", lambda package: None if package in missing else package)
     assert cli.main(["serve", str(run_folder), "--port", "0"]) == 1
     message = (
@@ -241,8 +239,8 @@ def test_a_damaged_training_run_is_named(serve, run_folder, version_two, name, c
 
 def test_settings_of_another_program_are_no_training_run(tmp_path):
     (tmp_path / "settings.toml").write_text('[tool]\nformat = "tfdml.training/1"\n')
-    assert not inputs.is_training_run(str(tmp_path))
-    assert not inputs.is_training_run(str(tmp_path / "gone"))
+    assert not Reference(str(tmp_path)).is_run
+    assert not Reference(str(tmp_path / "gone")).is_run
 
 
 @pytest.mark.parametrize("option", ["--port 65536", "--port -1", "--max-bytes 0", "--seconds 0", "--processes 0"])
@@ -294,7 +292,7 @@ def test_a_damaged_model_and_a_damaged_index_are_named(tmp_path, capsys, monkeyp
     assert "a SavedModel that cannot be read" in errors
     search.Exact(np.eye(3)).save(tmp_path / "index")
     (tmp_path / "index" / "index.json").write_text("{}")
-    monkeypatch.setattr(inputs, "open_model", lambda path, view: (path, Preprocessing(size=8)))
+    monkeypatch.setattr(Reference, "model", lambda self: (self.path, Preprocessing(size=8)))
     assert cli.main(["serve", str(tmp_path / "model"), "--port", "0", "--index", str(tmp_path / "index")]) == 2
     assert "INDEX=" in capsys.readouterr().err
 

@@ -37,10 +37,10 @@ import sys
 
 from tests.cli.test_commands import Blocks, decode
 from tfdml import cli
-from tfdml.cli import inputs
+from tfdml.cli.references import Reference
 
 Blocks.fingerprint = sys.argv[1]
-inputs.open_model = lambda path, view: (Blocks(), decode)
+Reference.model = lambda self: (Blocks(), decode)
 for command in sys.stdin:
     child = os.fork()
     if not child:

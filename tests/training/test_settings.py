@@ -5,9 +5,9 @@ from dataclasses import asdict
 
 import pytest
 
-from tfdml.training.options import SPLIT, TRAINING, Facts, TrainingSettings
 from tfdml.training.recommended import recommended, recommended_steps, values_of
-from tfdml.training.settings import FILE, read_record, read_settings, require_options, write_settings
+from tfdml.training.settings import SPLIT, TRAINING, Facts, TrainingSettings
+from tfdml.training.settings_file import FILE, read_record, read_settings, require_options, write_settings
 
 
 def settings(**options):
@@ -51,11 +51,11 @@ def test_a_file_of_another_form_is_an_error_that_names_it(tmp_path, text, messag
         ({"size": 8}, "at least 16"),
         ({"size": True}, "size=True"),
         ({"validation": 0.0}, "validation=0.0, expected a fraction above 0"),
-        ({"validation": "half"}, "validation='half', expected a number"),
-        ({"test": 1.0}, "a fraction below 1"),
+        ({"validation": "half"}, "validation='half', expected a fraction"),
+        ({"test": 1.0}, "test=1.0, expected a fraction of at least 0 and below 1"),
         ({"validation": 0.5, "test": 0.5}, "add up to 1"),
         ({"learning_rate": float("inf")}, "a finite number"),
-        ({"learning_rate": float("nan")}, "a number above 0"),
+        ({"learning_rate": float("nan")}, "a finite number above 0"),
         ({"classes_per_batch": 1}, "at least 2"),
         ({"seed": 0.5}, "seed=0.5"),
         ({"backbone": ""}, "backbone=''"),

@@ -24,9 +24,9 @@ from tfdml.datasets.readers.item_files import item_table
 from tfdml.embedding import in_memory
 from tfdml.training import network, outputs, read_settings
 from tfdml.training.network import bytes_per_image, license_of, require_memory
-from tfdml.training.options import TrainingSettings
 from tfdml.training.outputs import FROZEN, TRAINED, verdict
 from tfdml.training.progress import History, KeepBest, Stages, clock
+from tfdml.training.settings import TrainingSettings
 
 module = importlib.import_module("tfdml.training.train")
 TINY = {"backbone": "residual", "size": 16, "dim": 8, "classes_per_batch": 4, "examples_per_class": 2}
@@ -201,7 +201,11 @@ def test_a_run_that_training_did_not_help_embeds_the_images_that_it_has_not_meas
     measured = np.isin(np.arange(40), plan.measured_rows)
     np.testing.assert_allclose(vectors, np.where(measured[:, None], expected, 0), atol=1e-5)
     assert measured.sum() == (16 if split_by == "class" else 40)
-    np.testing.assert_allclose(outputs._completed(before, tmp_path, plan), expected, atol=1e-5)
+    run = outputs.finished_run(tmp_path, before, 0, plan)
+    np.testing.assert_allclose(run.embeddings, expected, atol=1e-5)
+    np.testing.assert_allclose(run.other(), vectors, atol=1e-5)  # here, the trained network is the same one
+    assert (run.exported, list(run.evaluation.means)) == (FROZEN, [FROZEN, TRAINED])
+    assert run.verdict.startswith("Training did not help: no epoch reached the MAP@R of the network before training")
 
 
 @pytest.mark.slow
@@ -232,10 +236,10 @@ def test_the_lines_of_the_card_run_where_the_run_was_trained(run, monkeypatch):
 
 def test_a_run_in_the_place_of_a_set_is_an_error_that_says_how_to_go_on(tmp_path, capsys):
     (tmp_path / "settings.toml").write_text('format = "tfdml.training/1"')
-    with pytest.raises(ValueError, match=r"which is a run of tfdml train.*--resume"):
+    with pytest.raises(ValueError, match=r"Received the run of tfdml train .*--resume"):
         training.train(tmp_path, tmp_path.parent / "other")
     assert cli.main(["check", str(tmp_path)]) == 2
-    assert "which is a run of tfdml train" in capsys.readouterr().err
+    assert "Received the run of tfdml train" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -255,8 +259,9 @@ def test_the_export_finds_a_photo_by_itself(run, photos):
 def without_outputs(monkeypatch):
     """Runs that end with the best epoch, without the seconds of an export."""
 
-    def write(folder, best, best_epoch, plan, command, say):
-        return best, tfdml.evaluate({TRAINED: best}, plan.parts[plan.reported], gallery=plan.gallery), ""
+    def write(folder, best, best_epoch, plan, command, log):
+        evaluation = tfdml.evaluate({TRAINED: best}, plan.parts[plan.reported], gallery=plan.gallery)
+        return SimpleNamespace(model=best, evaluation=evaluation, verdict="")
 
     monkeypatch.setattr(module, "write_outputs", write)
 
@@ -424,7 +429,7 @@ def test_a_run_ends_before_an_epoch_that_would_exceed_its_time(tmp_path, monkeyp
     times = iter([0.0, 7.0, 8.0, 10.0, 10.0, 11.0, 12.0, 14.0, 14.0, 15.0, 16.0, 18.0])
     monkeypatch.setattr("tfdml.training.progress.time.monotonic", lambda: next(times))
     history, said = History(tmp_path / "history.csv"), []
-    callback = KeepBest(history, tmp_path / "best.keras", max_seconds=20, say=said.append)
+    callback = KeepBest(history, tmp_path / "best.keras", max_seconds=20, log=said.append)
     callback.set_model(Network())
     callback.set_params({"epochs": 5, "steps": 2})
     for epoch, value in enumerate([0.5, 0.4, 0.4]):
@@ -482,16 +487,15 @@ def test_a_card_has_the_license_of_the_weights_that_a_run_began_with():
 def test_a_sentence_says_whether_training_helped():
     labels, noise = np.arange(24) // 3, np.random.default_rng(0).uniform(0, 0.1, 24)
 
-    def told(values, frozen, best_epoch=1, labels=labels):
+    def told(values, frozen, labels=labels):
         comparison = tfdml.metrics.paired_comparison(values, frozen, labels, names=(TRAINED, FROZEN))
-        return verdict(SimpleNamespace(pairs=[SimpleNamespace(comparison=comparison)]), best_epoch)
+        return verdict(SimpleNamespace(pairs=[SimpleNamespace(comparison=comparison)]))
 
     assert re.match(r"Training helped: .* MAP@R differs by \+\d+\.\d to \+\d+\.\d points", told(0.5 + noise, noise))
     assert told(noise, 0.5 + noise).startswith("Training did not help: against")
     assert told(noise, noise[::-1]).startswith("It cannot be told whether training helped: against")
     assert "8 classes" in told(noise, noise)
     assert told(0.5 + noise, noise, labels=labels % 5).endswith("needs 6 classes or more, and the queries have 5.")
-    assert told(noise, noise, best_epoch=0).startswith("Training did not help: on the validation part, no epoch")
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import numpy as np
 from tfdml._core.checks import require
 
 SUMS = "SHA256SUMS"
+PATH, BOX, CLASS, LABEL = "path", "box", "class", "label"  # of an item of an index
 ROOT, SIZE, CHECKSUM = "_root", "_size", "_checksum"  # of the owner of an index: such names never reach clients
 FILE_TYPES = {ROOT: "string", SIZE: "int64", CHECKSUM: "string"}  # of Arrow
 _DIGITS = 16  # of the checksum of a file of an item
@@ -33,11 +34,8 @@ def write_checksums(folder: Path, sums: str = SUMS, apart: Collection[str] = ())
 def require_checksums(folder: Path, sums: str = SUMS) -> None:
     """Raise a ValueError if the file `sums`, or one that it lists, has changed or is missing; others may be added."""
     changes = [problem for problem in problems(folder, sums) if not problem.endswith(f": not in {sums}")]
-    require(
-        not changes,
-        f"{str(folder)!r}, in which {'; '.join(changes)}",
-        "the files as they were written. Copy them again",
-    )
+    received = f"{str(folder)!r}, in which {'; '.join(changes)}"
+    require(not changes, received, "the files as they were written. Copy them again")
 
 
 def problems(folder: Path, sums: str = SUMS, apart: Collection[str] = ()) -> tuple[str, ...]:

@@ -1,8 +1,7 @@
 """The command line: `tfdml embed`, `evaluate`, `search`, `serve`, `export`, `check` and others.
 
-A command declares its options in `parser`, and runs as a function of `commands`, `indexes` or `compare`, which prints
-its results and returns the exit code. `commands` imports Keras: it is imported after the arguments were read, and once
-what they name is there.
+`parser` declares the options of a command, and `arguments` refuses words that name nothing, before Keras is imported. A
+function of `commands`, `indexes` or `compare` runs a command, prints its results and returns the exit code.
 """
 
 import argparse
@@ -11,37 +10,34 @@ import warnings
 from collections.abc import Sequence
 from types import ModuleType
 
-from tfdml.cli.names import require_names, require_packages
+from tfdml.cli.arguments import require_packages, require_together
 from tfdml.cli.parser import new_parser
-from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError, fail, say
+from tfdml.cli.printing import EXIT_FAILED, EXIT_USAGE, UsageError, fail, say
 
-__all__ = ["check_names", "commands_of", "main", "parse", "run"]
+__all__ = ["commands_of", "main", "parse", "run"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Read the words of a command, look for what they name, and run it."""
+    """Read the words of a command, and run it; the result is its exit code."""
     options = parse(arguments)
-    return check_names(options) or run(options)
+    return options if isinstance(options, int) else run(options)
 
 
-def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of a command, from the words after `tfdml`; None for the words of this process."""
-    return new_parser().parse_args(arguments)
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace | int:
+    """The options of a command, from the words after `tfdml`; None for the words of this process.
 
-
-def check_names(options: argparse.Namespace) -> int:
-    """Look for the files, folders, columns, packages and the port that a command needs; a line says which is missing.
-
-    Returns the exit code: 0, 2 if something that is named is not there, 1 if a package is not.
+    If a file, folder, column or port that they name cannot be used, or a package is missing, a line says so, and the
+    result is the exit code: 2, for a package 1.
     """
     try:
-        require_names(options)
+        options = new_parser().parse_args(arguments)
+        require_together(options)
         require_packages(options)
     except UsageError as error:
         return fail(error, EXIT_USAGE)
     except ImportError as error:
         return fail(error, EXIT_FAILED)
-    return EXIT_OK
+    return options
 
 
 def commands_of(options: argparse.Namespace) -> ModuleType:

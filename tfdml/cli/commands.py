@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import multiprocessing
 import os
-import re
 import shlex
 import sys
 import tempfile
@@ -23,7 +22,8 @@ from tfdml._core.stored import read_json
 from tfdml.cleaning.clean import remove_cache
 from tfdml.cleaning.findings import listed_files
 from tfdml.cli import inputs
-from tfdml.cli.parser import IMAGENET, LIMITS, MAX_NEIGHBORS
+from tfdml.cli.arguments import IMAGENET
+from tfdml.cli.parser import LIMITS, MAX_NEIGHBORS
 from tfdml.cli.printing import (
     EXIT_FAILED,
     EXIT_OK,
@@ -36,6 +36,7 @@ from tfdml.cli.printing import (
     say_skipped,
     table_lines,
 )
+from tfdml.cli.references import Reference
 from tfdml.datasets.readers.image_folder import is_problem
 from tfdml.datasets.readers.item_files import without_owner
 from tfdml.embedding.in_memory import Problem, embed, embed_loadable
@@ -46,9 +47,10 @@ from tfdml.export.serving_config import newest_version
 from tfdml.models.from_backbone import require_name
 from tfdml.search.index.tables import close_values
 from tfdml.search.upgrades.migration import Progress
-from tfdml.training.outputs import evaluation_of_part
+from tfdml.training.outputs import evaluation_of_part, measured_rows
 from tfdml.training.plan import plan_of
-from tfdml.training.settings import NAMES, is_training_run, require_options
+from tfdml.training.settings import NAMES
+from tfdml.training.settings_file import require_options
 from tfdml.training.train import require_outside
 from tfdml.zoo.paths import folder_of
 from tfdml.zoo.sets import SETS
@@ -85,7 +87,7 @@ def _record_of_run(result):
 
 def run_embed(options: argparse.Namespace) -> int:
     """Print how many examples were embedded."""
-    model, preprocessing = inputs.open_model(options.model, options.preprocessing)
+    model, preprocessing = Reference(options.model, options.preprocessing).model()
     images = inputs.open_set(options, preprocessing)
     skipped = write_embeddings(model, images, options.out, batch_size=options.batch_size)
     say_skipped(skipped)
@@ -96,9 +98,10 @@ def run_embed(options: argparse.Namespace) -> int:
 
 
 def run_evaluate(options: argparse.Namespace) -> int:
-    """Print the metrics of a set; of the set of a run, those of the part that it was not trained on."""
-    model, preprocessing = inputs.open_model(options.model, options.preprocessing)
-    images, run = inputs.open_set(options, preprocessing), _run_of(Path(options.model))
+    """Print the metrics of a set. Of the set of a run, the command measures the part that was held back."""
+    reference = Reference(options.model, options.preprocessing)
+    model, preprocessing = reference.model()
+    images, run = inputs.open_set(options, preprocessing), reference.run
     report, note = (None, "") if run is None or options.distractors else _held_back(run, model, images, options)
     skipped: Sequence[Problem] = ()
     if report is None:
@@ -136,19 +139,11 @@ def _held_back(run, model, images, options):
     plan = plan_of(run, replace(images.take(usable), load=load))
     if plan is None:
         return None, ""
-    vectors = embed(model, images.take(usable[plan.measured_rows]), batch_size=options.batch_size)
-    embeddings = np.zeros((len(usable), vectors.shape[1]), vectors.dtype)
-    embeddings[plan.measured_rows] = vectors
+    embeddings = measured_rows(model, images.take(usable), plan, batch_size=options.batch_size)
     held_back = f"of its {plan.reported} part, {len(plan.parts[plan.reported]):,} images that it was not trained on"
     chosen = "" if plan.reported == "test" else ", but that chose its best epoch"
     sentence = f"{run} was trained on a part of this set: the numbers are {held_back}{chosen}."
     return evaluation_of_part({"model": embeddings}, plan), sentence
-
-
-def _run_of(path):
-    """The folder of a run that a path names, or a path in it; None for another model."""
-    folders = [path, path.parent] if (path.parent / "index").is_dir() else [path]
-    return next(filter(is_training_run, folders), None)
 
 
 def _known(run, model, embeddings):
@@ -161,10 +156,10 @@ def _known(run, model, embeddings):
 
 def run_search(options: argparse.Namespace) -> int:
     """Print the neighbors of each image or text."""
-    model, preprocessing = inputs.open_model(options.model, options.preprocessing)
+    reference, searched = Reference(options.model, options.preprocessing), Reference(options.index, argument="INDEX")
+    model, preprocessing = reference.model()
     queries_model = fingerprint(model, preprocessing)
-    columns = bool(options.where or options.item_column)
-    index, metadata_of = inputs.open_index(options.index, queries_model, columns=columns)
+    index = searched.index(queries_model, columns=bool(options.where or options.item_column))
     with as_usage_error(f"INDEX={options.index!r}"):
         require_same_model("queries", queries_model, "the index", index.fingerprint, other_model=options.other_model)
     with as_usage_error(f"--where {options.where}"):
@@ -173,7 +168,7 @@ def run_search(options: argparse.Namespace) -> int:
         k = options.k or min(MAX_NEIGHBORS, index.count(where, options.item_column))
     if options.text:
         with as_usage_error(f"MODEL={options.model!r}"):
-            texts = inputs.open_text_model(options.model)
+            texts = reference.texts()
             if texts is None:
                 raise ValueError("Received a model without texts, expected a folder 'text' in it: recipes/captions.py.")
             require_same_model("texts", texts, "the model", queries_model)
@@ -187,7 +182,7 @@ def run_search(options: argparse.Namespace) -> int:
         {
             "text" if options.text else "image": query,
             "neighbors": [
-                {"id": id, "score": score, "metadata": metadata_of(id)}
+                {"id": id, "score": score, "metadata": searched.item(index, id)}
                 for id, score in zip(image_ids, image_scores, strict=True)
             ],
         }
@@ -210,12 +205,9 @@ def _mask(conditions, index):
     """The vectors whose columns have one of the values of `COLUMN=VALUE`, `(n,)` bool; an empty value is no value."""
     columns = index.metadata.column_names if index.metadata is not None else []
     where: dict[str, list[str | None]] = {}
+    shown = ", ".join(without_owner(columns)) or "an index with metadata"
     for column, _, value in (condition.partition("=") for condition in conditions):
-        require(
-            column in columns,
-            f"column {column!r}",
-            f"one of {', '.join(without_owner(columns)) or 'an index with metadata'}",
-        )
+        require(column in columns, f"column {column!r}", f"one of {shown}")
         is_text = "string" in str(index.metadata[column].type)
         values = [value] if value else ["", None] if is_text else [None]
         where.setdefault(column, []).extend(values)
@@ -229,7 +221,7 @@ def _mask(conditions, index):
 
 def run_migrate(options: argparse.Namespace) -> int:
     """Print the progress on stderr, a line for each percent, and how many items are embedded, and how many are not."""
-    model, preprocessing = inputs.open_model(options.model, options.preprocessing)
+    model, preprocessing = Reference(options.model, options.preprocessing).model()
     with as_usage_error(f"INDEX={options.index!r}"):
         index = search.load(options.index)
         table: Any = index.metadata
@@ -240,7 +232,7 @@ def run_migrate(options: argparse.Namespace) -> int:
         settings = {"model": fingerprint(model, preprocessing), "batch_size": options.batch_size}
         states = search.migrate(options.index, embed, **settings)
         if CHECKSUM not in table.column_names:
-            say(f"{options.index} has no checksums of its files: they are taken as they are now")
+            say(f"{options.index} has no checksums of its files: the current files are taken")
     state, percent = Progress(len(index), 0, len(index), 1.0, 0.0), -1
     try:
         for state in states:
@@ -268,7 +260,7 @@ def run_serve(options: argparse.Namespace) -> int:
             url = _url(options.host, listening.getsockname()[1])
             has_page = index is not None or "search" in getattr(model, "signatures", ())
             record = {"model": f"{url}v1/models/{options.name}", "page": url if has_page else None}
-            if is_training_run(options.model):
+            if Reference(options.model).is_run:
                 _say_index_of_export(options, model, index)
                 record |= _served_files(options, model, index, thumbnails)
             print_result(options, record, [f"{name}: {address}" for name, address in record.items() if address])
@@ -324,12 +316,6 @@ def _serve_too(options, listening):
     run_with(_opened(serving, options)[-1], listening, [multiprocessing.parent_process().sentinel])
 
 
-def name_of_run(model: str) -> str:
-    """The name of the folder of a run, as an address has it; "model" for any other model."""
-    letters = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(model).resolve().name).lstrip("._-")
-    return letters if letters and is_training_run(model) else "model"
-
-
 def _say_index_of_export(options, model, index):
     """Say that the index in an export has items of the training, where the run has others now, or no index."""
     items = (getattr(model, "search", None) or {}).get("vectors")
@@ -352,22 +338,28 @@ def _served_files(options, model, index, thumbnails):
 
 def _opened(serving, options):
     """The model, the index and the thumbnails that the options name, and their server; the name follows from them."""
-    model, preprocessing = inputs.open_model(options.model, options.preprocessing)
+    reference, indexed = _served(options)
+    model, preprocessing = reference.model()
     is_known = hasattr(model, "fingerprint") or hasattr(model, "weights")
     served = fingerprint(model, preprocessing) if is_known else None
-    index, thumbnails = inputs.open_index_or_run(options, served)
-    options.name = options.name or name_of_run(options.model)
-    folder = options.index or (None if index is None else str(Path(options.model) / "index"))
-    newer = None if folder is None else inputs.newer_index(folder, served)
+    index, newer = (None, None) if indexed is None else (indexed.index(served), indexed.newer(served))
+    thumbnails = None if index is None or options.index else reference.thumbnails()
+    options.name = options.name or reference.name
     with as_usage_error(f"MODEL={options.model!r}"):
         limits = {name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None}
         names = ("name", "batch_size", "item_column", "other_model", "log", "root")
         settings = {name: getattr(options, name) for name in names} | {"limits": serving.Limits(**limits)}
         settings |= {"version": model.version if isinstance(model, export.LoadedModel) else 1}
-        settings |= {"index": index, "thumbnails": thumbnails, "newer": newer}
-        settings["similarity_map"] = inputs.open_similarity_map(options, model, served)
-        application = serving.application(model, preprocessing, texts=inputs.open_text_model(options.model), **settings)
+        settings |= {"index": index, "thumbnails": thumbnails, "newer": newer, "texts": reference.texts()}
+        settings["similarity_map"] = reference.similarity_map(model, served)
+        application = serving.application(model, preprocessing, **settings)
     return model, index, thumbnails, application
+
+
+def _served(options):
+    """The model and the index that the options name. Without --index, it is the index of the run, or None."""
+    reference = Reference(options.model, options.preprocessing)
+    return reference, Reference(options.index, argument="INDEX") if options.index else reference.index_of_run()
 
 
 def _url(host, port):
@@ -376,14 +368,13 @@ def _url(host, port):
 
 def run_export(options: argparse.Namespace) -> int:
     """Print the path of each format."""
-    model, preprocessing, class_names = inputs.open_keras_model(options.model, options.preprocessing)
-    index = inputs.open_index_or_run(options)[0]
+    reference, indexed = _served(options)
+    model, preprocessing, class_names = reference.network()
+    index = None if indexed is None else indexed.index()
     with as_usage_error(f"RUN={options.model!r}"):
         searched = _search_to_export(options)
-        expected = "--index"
-        require(
-            index is not None or searched is None, "-k, --search, --dtype or --item-column without an index", expected
-        )
+        received = "-k, --search, --dtype or --item-column without an index"
+        require(index is not None or searched is None, received, "--index")
         require(options.runtime is None or "web" in options.to, "--runtime without --to web", "--to web")
     out = Path(options.out or f"{options.model.rstrip('/')}-exports")
     settings = {"preprocessing": preprocessing, "class_names": class_names, "threshold": options.threshold}
@@ -455,23 +446,16 @@ def run_clean(options: argparse.Namespace) -> int:
 
 def _model_of_clean(options):
     if options.model != IMAGENET:
-        return inputs.open_model(options.model, options.preprocessing)
+        return Reference(options.model, options.preprocessing).model()
     size = 96
     return cleaning.copy_network(size), datasets.Preprocessing(size=size)
 
 
 def _findings(options, model, sets):
-    """The findings, which are written to OUT; an interrupted call resumes from OUT.unfinished, which is removed."""
+    """Search for findings, and write them to OUT. OUT.unfinished, from which a later call resumes, is removed."""
     cache = f"{Path(options.out)}.unfinished"
-    findings = cleaning.clean(
-        model,
-        sets,
-        similarity=options.similarity,
-        precision=options.precision,
-        verify=not options.no_verify,
-        batch_size=options.batch_size,
-        cache=cache,
-    )
+    settings = {name: getattr(options, name) for name in ("similarity", "precision", "batch_size")}
+    findings = cleaning.clean(model, sets, **settings, verify=not options.no_verify, cache=cache)
     cleaning.write_report(findings, options.out)
     remove_cache(cache)
     return findings

@@ -1,17 +1,19 @@
-"""The commands `tfdml compare` and `tfdml drift`, which import neither Keras nor TensorFlow."""
+"""The commands `tfdml compare` and `tfdml drift`; they import neither Keras nor TensorFlow."""
 
 import argparse
+from collections.abc import Sequence
 
 from tfdml import evaluation
 from tfdml._core.atomic import require_replaceable
-from tfdml.cli.names import named_files
+from tfdml.cli.arguments import refuse_unless, split_member
+from tfdml.cli.embedding_files import Files, read_labels, read_table
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, EXIT_UNDECIDED, as_usage_error, print_result, table_lines
-from tfdml.cli.vectors import Files, read_labels, read_table
 from tfdml.evaluation.record import listed_files
 
 
 def run_compare(options: argparse.Namespace) -> int:
     """Print the tables of a comparison, and write its page."""
+    _require_together(options)
     if options.out is not None:
         with as_usage_error(f"--out {options.out}"):
             require_replaceable(options.out, listed_files)
@@ -36,6 +38,31 @@ def run_drift(options: argparse.Namespace) -> int:
     if drift.moved:
         return EXIT_FAILED
     return EXIT_UNDECIDED if drift.undecided else EXIT_OK
+
+
+def _require_together(options):
+    """Files of models with labels or judgements, and none with a table of scores; a gallery file for each of them."""
+    if options.scores is not None:
+        refuse_unless(not options.files, "--scores", "FILEs beside it", "the table alone")
+    else:
+        refuse_unless(len(options.files) > 0, "FILE", "none", "one file or more")
+    is_pair = (options.gallery is None) == (options.gallery_labels is None)
+    refuse_unless(is_pair, "--gallery", "one of the two", "--gallery and --gallery-labels, or neither")
+    number, expected = len(options.gallery or options.files), f"{len(options.files)}, one for each FILE"
+    refuse_unless(number == len(options.files), "--gallery", f"{number} files", expected)
+
+
+def named_files(words: Sequence[str]) -> dict[str, str]:
+    """Files by the name of their model: NAME=FILE, or the name of the file without its suffix."""
+    files: dict[str, str] = {}
+    for word in words:
+        name, separator, file = word.partition("=")
+        if not separator or split_member(word)[0].exists():
+            name, file = split_member(word)[0].stem, word
+        received = f"{files.get(name)} and {file}, both with the name {name!r}"
+        refuse_unless(name not in files, "FILE", received, f"different names. Write NAME={file}")
+        files[name] = file
+    return files
 
 
 def _comparison(options):

@@ -1,23 +1,32 @@
 """The options of the commands: the docstring of a command's function is the text of its `--help`.
 
-This module imports nothing but the standard library, so that `--help` and wrong options are answered at once.
+This module imports neither Keras nor TensorFlow, so that `--help` and wrong options are answered at once.
 """
 
 import argparse
 import math
 import runpy
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
 from tfdml._core.environment import version
-
-SET = "a folder with one subfolder of images per class, or of images; a .csv, .tsv or .parquet table; or tfds:NAME"
-MODEL = (
-    "a SavedModel folder that tfdml exported, or a folder of its versions; what tfdml train wrote; a .keras file; or a "
-    "model of the zoo: its name, folder or URL"
+from tfdml.cli.arguments import (
+    IMAGENET,
+    INDEX_TEXT,
+    MODEL_TEXT,
+    SET_TEXT,
+    file_in_folder,
+    file_named,
+    folder_named,
+    index_named,
+    index_or_run,
+    model_named,
+    model_or_imagenet,
+    set_named,
+    vectors_named,
 )
-INDEX = "what tfdml.search saved, or tfdml embed wrote"
-IMAGENET = "imagenet"  # the model of `clean` unless one is named
+
 MAX_NEIGHBORS = 10  # of `search`, unless -k is given
 FORMATS = ("savedmodel", "onnx", "openvino", "litert", "web")
 SEARCHES = ("exact", "partitioned")
@@ -31,7 +40,9 @@ LIMITS = {
     "max_requests": "requests that are answered at the same time (default: 64)",
     "seconds": "time for a request (default: 30)",
 }
-_SETTINGS = runpy.run_path(str(Path(__file__).parents[1] / "training" / "options.py"))["SETTINGS"]  # without Keras
+_SETTINGS = runpy.run_path(str(Path(__file__).parents[1] / "training" / "settings.py"))["SETTINGS"]  # without Keras
+_MODEL: dict[str, Any] = {"type": model_named, "metavar": "MODEL", "help": MODEL_TEXT}
+_INDEX: dict[str, Any] = {"type": index_named, "metavar": "INDEX", "help": INDEX_TEXT}
 _FORMS: dict[type, dict[str, Any]] = {
     bool: {"action": argparse.BooleanOptionalAction},
     int: {"type": int, "metavar": "N"},
@@ -63,7 +74,8 @@ def _train(command):
     text = "color behind transparent pixels, such as 255 or 255,255,255, in training and in every use of the model"
     command.add_argument("--background", type=_color, metavar="COLOR", help=text)
     command.add_argument("--out", required=True, metavar="RUN", help="new folder; with --resume, the folder of the run")
-    command.add_argument("--config", metavar="FILE", help="settings.toml of another run, to repeat it")
+    text = "settings.toml of another run, to repeat it"
+    command.add_argument("--config", type=file_named("--config"), metavar="FILE", help=text)
     command.add_argument("--resume", action="store_true", help="go on with the run in RUN, after its last whole epoch")
     command.add_argument("--quick", action="store_true", help="smoke test: a few small batches")
     text = "limit for the training, from which the number of steps follows (default: 6 on a CPU, 30 on a GPU)"
@@ -78,13 +90,13 @@ def _embed(command):
     """Embed a set to disk."""
     _declare_set(command)
     command.add_argument("out", metavar="OUT", help="a .parquet file, or a folder for .npy and .csv files")
-    command.add_argument("--model", required=True, metavar="MODEL", help=MODEL)
+    command.add_argument("--model", required=True, **_MODEL)
     _declare_preprocessing(command)
 
 
 def _evaluate(command):
     """Measure retrieval in a set."""
-    command.add_argument("model", metavar="MODEL", help=MODEL)
+    command.add_argument("model", **_MODEL | {"type": partial(model_named, order="MODEL SET")})
     _declare_set(command)
     _declare_preprocessing(command)
     text = "search among the images without a label, too: they are relevant to no query (default: they are left out)"
@@ -98,13 +110,14 @@ def _compare(command):
         "embeddings of a model: .npy; .npz, with ::NAME for one of several arrays; .parquet; .faiss; what tfdml embed "
         "wrote. With --qrels, a ranking in TREC form. NAME=FILE names the model (default: the name of the file)"
     )
-    command.add_argument("files", metavar="FILE", nargs="*", help=text)
+    command.add_argument("files", type=vectors_named, metavar="FILE", nargs="*", help=text)
     source = command.add_mutually_exclusive_group(required=True)
-    source.add_argument("--labels", metavar="TABLE", help=".csv, .tsv or .parquet table with a row for each vector")
-    source.add_argument("--qrels", metavar="QRELS", help="judgements in TREC form")
-    source.add_argument(
-        "--scores", metavar="TABLE", help="table with the columns model, query or seed, and score; without FILEs"
-    )
+    text = ".csv, .tsv or .parquet table with a row for each vector"
+    source.add_argument("--labels", type=file_named("--labels"), metavar="TABLE", help=text)
+    text = "judgements in TREC form"
+    source.add_argument("--qrels", type=file_named("--qrels"), metavar="QRELS", help=text)
+    text = "table with the columns model, query or seed, and score; without FILEs"
+    source.add_argument("--scores", type=file_named("--scores"), metavar="TABLE", help=text)
     command.add_argument("--label-column", default="label", metavar="NAME", help="column of a table (default: label)")
     command.add_argument("--path-column", metavar="NAME", help="column of a table, image files for the page")
     command.add_argument(
@@ -113,8 +126,9 @@ def _compare(command):
     text = "column of .parquet files (default: embedding)"
     command.add_argument("--embedding-column", default="embedding", metavar="NAME", help=text)
     text = "vectors to search in, a file for each FILE in their order (default: all other rows)"
-    command.add_argument("--gallery", nargs="+", metavar="FILE", help=text)
-    command.add_argument("--gallery-labels", metavar="TABLE", help="table with a row for each vector of the gallery")
+    command.add_argument("--gallery", type=vectors_named, nargs="+", metavar="FILE", help=text)
+    text = "table with a row for each vector of the gallery"
+    command.add_argument("--gallery-labels", type=file_named("--gallery-labels"), metavar="TABLE", help=text)
     command.add_argument("--metric", choices=METRICS, help="similarity of vectors (default: cosine)")
     text = (
         "names with commas between them, the first one for the pairs (default: map@r and others, or ndcg@10 and others)"
@@ -132,15 +146,15 @@ def _compare(command):
 def _drift(command):
     """Tell whether searches have moved: means of days of a reference and of later days."""
     text = ".csv, .tsv or .parquet table with the column time, and numbers, such as serve --log writes"
-    command.add_argument("reference", metavar="REFERENCE", help=text)
-    command.add_argument("log", metavar="LOG", help="the same of later days")
+    command.add_argument("reference", type=file_named("REFERENCE"), metavar="REFERENCE", help=text)
+    command.add_argument("log", type=file_named("LOG"), metavar="LOG", help="the same of later days")
     command.add_argument("--confidence", type=_positive_number, metavar="X", help="of the intervals (default: 0.95)")
 
 
 def _search(command):
     """Find the neighbors of images, or of texts, in an index."""
-    command.add_argument("model", metavar="MODEL", help=MODEL)
-    command.add_argument("index", metavar="INDEX", help=INDEX)
+    command.add_argument("model", **_MODEL | {"type": partial(model_named, order="MODEL INDEX IMAGE")})
+    command.add_argument("index", **_INDEX)
     command.add_argument("images", metavar="IMAGE", nargs="+", help="image files, or texts with --text")
     text = "each IMAGE is a text, such as 'a red bird'; MODEL is a folder with a text model in it: recipes/captions.py"
     command.add_argument("--text", action="store_true", help=text)
@@ -163,7 +177,7 @@ def _index(command):
     for name, (declare, example) in ACTIONS.items():
         text = declare.__doc__
         action = actions.add_parser(name, help=text, description=text, epilog=f"example: {example}")
-        action.add_argument("index", metavar="INDEX", help=f"a run, or {INDEX}")
+        action.add_argument("index", type=index_or_run, metavar="INDEX", help=f"a run, or {INDEX_TEXT}")
         declare(action)
         action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print the results as JSON")
         if name != "list":
@@ -173,7 +187,7 @@ def _index(command):
 def _index_add(action):
     """Embed the photographs of a set that are new or have changed, and add or update them."""
     _declare_set(action)
-    action.add_argument("--model", metavar="MODEL", help=f"{MODEL} (default: the run of INDEX)")
+    action.add_argument("--model", **_MODEL | {"help": f"{MODEL_TEXT} (default: the run of INDEX)"})
     _declare_preprocessing(action)
 
 
@@ -194,7 +208,6 @@ def _index_list(action):
 
 
 def _declare_items(action):
-    """Declare which items of INDEX are meant."""
     action.add_argument("ids", metavar="ID", nargs="*", help="ids of items")
     text = "file of an item, as INDEX or this folder has it, or a folder of some; repeat it for others"
     action.add_argument("--path", action="append", metavar="PATH", help=text)
@@ -214,22 +227,22 @@ ACTIONS = {
 def _migrate(command):
     """Embed the images of an index again by a new model, while it answers. A later call resumes."""
     text = "what tfdml.search saved, with a column path; INDEX.migrating has the new vectors until the end"
-    command.add_argument("index", metavar="INDEX", help=text)
-    command.add_argument("--to", required=True, dest="model", metavar="MODEL", help=MODEL)
+    command.add_argument("index", **_INDEX | {"help": text})
+    command.add_argument("--to", required=True, dest="model", **_MODEL)
     _declare_root(command)
     _declare_preprocessing(command)
 
 
 def _serve(command):
     """Answer requests over HTTP, with a page for neighbors."""
-    command.add_argument("model", metavar="MODEL", help=MODEL)
-    command.add_argument("--index", metavar="INDEX", help=INDEX)
+    command.add_argument("model", **_MODEL)
+    command.add_argument("--index", **_INDEX)
     command.add_argument("--name", help="name of the model in addresses (default: the name of RUN, else model)")
     command.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
     command.add_argument("--port", type=_port, default=8501, help="port, 0 for a free one (default: 8501)")
     _declare_root(command)
     text = "table, .csv, to which each searched image adds a line: time, score, unknown; for tfdml drift"
-    command.add_argument("--log", metavar="FILE", help=text)
+    command.add_argument("--log", type=file_in_folder, metavar="FILE", help=text)
     text = "processes that answer, such as one per core; each loads the model (default: 1)"
     command.add_argument("--processes", type=_positive, default=1, metavar="N", help=text)
     _declare_item_column(command)
@@ -241,13 +254,13 @@ def _serve(command):
 
 def _export(command):
     """Write a model and its index for other runtimes."""
-    text = "what tfdml train wrote, whose index is exported, too; a .keras file; or a model of the zoo"
-    command.add_argument("model", metavar="RUN", help=text)
+    text = "what tfdml train wrote, with its index; a .keras file; or a model of the zoo"
+    command.add_argument("model", type=model_named, metavar="RUN", help=text)
     text = f"formats with commas between them: {', '.join(FORMATS)}"
     command.add_argument("--to", required=True, type=_formats, metavar="FORMATS", help=text)
     text = "folder to write, with a folder per format (default: RUN-exports)"
     command.add_argument("--out", metavar="OUT", help=text)
-    command.add_argument("--index", metavar="INDEX", help=f"{INDEX} (default: the one of the run)")
+    command.add_argument("--index", **_INDEX | {"help": f"{INDEX_TEXT} (default: the one of the run)"})
     _declare_other_model(command)
     command.add_argument("-k", type=_positive, metavar="N", help="neighbors of an image (default: 10)")
     command.add_argument("--search", choices=SEARCHES, help="how the index is searched (default: exact)")
@@ -257,7 +270,7 @@ def _export(command):
     command.add_argument("--threshold", type=_number, metavar="X", help=text)
     text = "onnx, openvino and litert take a photograph and boxes, in place of images"
     command.add_argument("--boxes", action="store_true", help=text)
-    command.add_argument("--preprocessing", metavar="FILE", help="JSON of a Preprocessing, instead of the model's own")
+    _declare_view(command)
     text = "folder dist of the npm package onnxruntime-web, for --to web (default: OUT/onnxruntime-web, not copied)"
     command.add_argument("--runtime", metavar="DIST", help=text)
 
@@ -270,10 +283,11 @@ def _check(command):
 def _clean(command):
     """List near-duplicates, leaks, label suspects and outliers; nothing is deleted. OUT.unfinished has embeddings."""
     text = "a folder of images, of one subfolder per class, or of the folders train, validation and test with those"
-    command.add_argument("folders", metavar="FOLDER", nargs="+", help=f"{text}; of several, leaks are searched, too")
+    text = f"{text}; of several, leaks are searched, too"
+    command.add_argument("folders", type=folder_named("FOLDER"), metavar="FOLDER", nargs="+", help=text)
     command.add_argument("--out", required=True, metavar="OUT", help="folder to write: findings.csv and report.html")
-    text = f"{MODEL} (default: {IMAGENET}, the first blocks of EfficientNet-Lite0)"
-    command.add_argument("--model", default=IMAGENET, metavar="MODEL", help=text)
+    text = f"{MODEL_TEXT} (default: {IMAGENET}, the first blocks of EfficientNet-Lite0)"
+    command.add_argument("--model", type=model_or_imagenet, default=IMAGENET, metavar="MODEL", help=text)
     text = "cosine similarity of near-duplicates (default: calibrated on copies of the images)"
     command.add_argument("--similarity", type=_positive_number, metavar="X", help=text)
     text = "of the pairs of known copies, for the calibration (default: 0.99)"
@@ -311,8 +325,7 @@ COMMANDS = {
 
 
 def _declare_set(command):
-    """Declare SET, and how it is read."""
-    command.add_argument("set", metavar="SET", help=SET)
+    command.add_argument("set", type=set_named, metavar="SET", help=SET_TEXT)
     command.add_argument("--split", help="folder of a split, value of the column split, or split of a TFDS data set")
     command.add_argument("--path-column", default="path", metavar="NAME", help="column of a table (default: path)")
     command.add_argument("--label-column", default="label", metavar="NAME", help="column of a table (default: label)")
@@ -322,26 +335,27 @@ def _declare_set(command):
 
 
 def _declare_preprocessing(command, batch_size=256):
-    """Declare how images are read for a model."""
-    command.add_argument("--preprocessing", metavar="FILE", help="JSON of a Preprocessing, instead of the model's own")
+    _declare_view(command)
     text = f"images at a time (default: {batch_size})"
     command.add_argument("--batch-size", type=_positive, default=batch_size, metavar="N", help=text)
 
 
+def _declare_view(command):
+    text = "JSON of a Preprocessing, in place of the model's own"
+    command.add_argument("--preprocessing", type=file_named("--preprocessing"), metavar="FILE", help=text)
+
+
 def _declare_item_column(command):
-    """Declare that several vectors of INDEX are of one item."""
     text = "column of INDEX with the item of each image, such as a product: each item is found once"
     command.add_argument("--item-column", metavar="NAME", help=text)
 
 
 def _declare_root(command):
-    """Declare where the files of INDEX are."""
     text = "folder in which the files of INDEX are now, if their set has moved"
-    command.add_argument("--root", metavar="FOLDER", help=text)
+    command.add_argument("--root", type=folder_named("--root"), metavar="FOLDER", help=text)
 
 
 def _declare_other_model(command):
-    """Declare that the index may be of another model than MODEL."""
     command.add_argument("--other-model", action="store_true", help="take an INDEX that another model made")
 
 

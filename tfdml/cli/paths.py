@@ -28,7 +28,7 @@ def kind_of(name: str) -> str | None:
         return None
     kind, _ = mimetypes.guess_type(path.name)
     if path.suffix.lower() in _ARCHIVES:
-        return "an archive, which must be unpacked first"
+        return "an archive that must be unpacked first"
     return IMAGE if (kind or "").startswith("image/") else f"a {path.suffix} file" if path.suffix else "a file"
 
 
@@ -57,7 +57,7 @@ def nothing_at(name: str, names: Iterable[str] = ()) -> str:
 
 
 def names_of_zoo() -> list[str]:
-    """Names of the models in the folder of the zoo and in installed packages, which are not imported."""
+    """Names of the models in the folder of the zoo and in installed packages. No package is imported."""
     folders = [Path("savedmodels")]
     for package in importlib.metadata.entry_points(group="tfdml.zoo"):
         spec = find_spec(package.value) if package.value.isidentifier() else None

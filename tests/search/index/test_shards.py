@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tfdml import search
-from tfdml.cli import inputs
+from tfdml.cli.references import Reference
 from tfdml.search.index.shards import merged_results, write_manifest
 
 VECTORS = np.random.default_rng(0).normal(size=(90, 6)).astype(np.float32)
@@ -76,5 +76,5 @@ def test_a_missing_damaged_or_other_shard_is_named(folder):
 
 
 def test_the_command_line_reads_shards_as_an_index(folder):
-    index, metadata_of = inputs.open_index(str(folder))
-    assert (len(index), metadata_of("item 3")) == (90, {})
+    index = Reference(str(folder)).index()
+    assert (len(index), Reference(str(folder)).item(index, "item 3")) == (90, {})

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import names_of_labels, require
-from tfdml._core.checksums import CHECKSUM, FILE_TYPES, ROOT, SIZE, file_columns, state_of
+from tfdml._core.checksums import BOX, CHECKSUM, CLASS, FILE_TYPES, PATH, ROOT, SIZE, file_columns, state_of
 from tfdml._core.optional import optional_import
 from tfdml.typing import FilePath
 
-PATH, BOX, CLASS, LABEL = "path", "box", "class", "label"
 _ID_BYTES = 6  # of a number that JSON and JavaScript keep
 _PARALLEL_FILES = 8
 

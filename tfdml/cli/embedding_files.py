@@ -13,7 +13,7 @@ import numpy as np
 from tfdml._core.checks import require
 from tfdml._core.optional import optional_import
 from tfdml._core.stored import map_array
-from tfdml.cli.names import DELIMITERS, split_member
+from tfdml.cli.arguments import DELIMITERS, split_member
 from tfdml.cli.printing import as_usage_error, say
 from tfdml.embedding.files import read_embeddings
 
@@ -99,7 +99,7 @@ def _require_size(path, what, size):
 
 
 def _read_index(path):
-    """The vectors of a faiss index in the order of their ids; those of a compressed index are approximate."""
+    """The vectors of a faiss index in the order of their ids; a compressed index has approximate ones."""
     faiss = optional_import("faiss", feature="an index of faiss", extra="faiss")
     index = faiss.read_index(str(path))
     if hasattr(index, "make_direct_map"):
@@ -118,7 +118,7 @@ def read_table(
     """Columns of a .csv, .tsv or .parquet table; `columns` are their names and the options that name them.
 
     Columns of `optional` are read where the table has them. A Parquet file is read if it has `count` rows, None for any
-    number. A log is read whole; its last line is left out if it was cut, which a line on stderr says.
+    number. A log is read whole. If its last line was cut, it is left out, and a line on stderr says so.
     """
     suffix = Path(path).suffix
     expected = "a table. numpy.savetxt('labels.csv', labels, '%s', header='label', comments='') makes one"
@@ -151,7 +151,7 @@ def read_labels(
 
 
 def _beside(table, paths):
-    """Paths relative to the folder of a table, where they are there, else as they are."""
+    """Paths relative to the folder of a table where such files exist; other paths do not change."""
     folder = Path(table).parent
     return [str(folder / path) if (folder / path).is_file() else str(path) for path in paths]
 
