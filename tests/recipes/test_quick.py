@@ -201,7 +201,7 @@ def test_a_quick_run_leaves_its_results_and_prints_them(name, tmp_path, monkeypa
     folder = tmp_path / "out"
     monkeypatch.setattr("sys.argv", [name, "--quick", "--output", str(folder)])
     module.main()
-    record = json.loads((folder / ("comparison.json" if name == "compare" else "results.json")).read_text())
+    record = json.loads((folder / ("evaluation.json" if name == "compare" else "results.json")).read_text())
     assert protocol in (None, record.get("protocol"))
     assert results is None or type(results)(record["results"]) == results
     for file in files:
