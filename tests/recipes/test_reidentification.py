@@ -60,6 +60,19 @@ def test_a_scene_has_one_query_per_identity_and_camera_and_distractors_without_o
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:For .* of the queries the first relevant item ties")  # after few steps
+def test_both_methods_are_measured_by_every_refinement_with_a_picture(tmp_path, monkeypatch, capsys):
+    record = run(monkeypatch, tmp_path)
+    assert record["protocol"] == "glyphs/class-disjoint/designs-as-cameras/v1/first-60-classes"
+    names = [f"{method}, {name}" for method in recipe.RATES for name in recipe.CHOSEN[method]]
+    assert list(record["results"]) == names
+    for runs in record["results"].values():
+        assert 0.02 < runs[0]["map"] < runs[0]["cmc@10"] <= 1
+    assert (tmp_path / "neighbors.png").read_bytes().startswith(b"\x89PNG")
+    assert f"{100 * record['results']['batch hard, plain'][0]['cmc@1']:.1f}" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_market_is_trained_and_measured_beside_the_published_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr(benchmarks, "MARKET_COUNTS", market(tmp_path / "data"))
     record = run(monkeypatch, tmp_path, "--dataset", "market1501", "--data", tmp_path / "data")

@@ -1,13 +1,18 @@
-"""Photographs of things: where they come from, and how they are drawn."""
+"""Photographs of things: where they come from, how they are drawn, and a quick run of all ways to tune."""
 
+import json
+import runpy
 import zlib
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from recipes import things as recipe
 
+RECIPE = str(Path(__file__).parents[2] / "recipes" / "things.py")
 CHECKSUMS = [1206083491, 4180556343, 4135493965]
 
 
@@ -48,3 +53,17 @@ def test_photos_have_the_same_pixels_in_every_run():
     assert [zlib.crc32(image) for image in (*validation.images[:2], test.images[-1])] == CHECKSUMS
     (alone,) = recipe.things(("test",), views=1, most=1)
     np.testing.assert_array_equal(alone.images[0], test.images[0])
+
+
+@pytest.mark.slow
+def test_a_quick_run_measures_every_way_on_the_validation_part(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["things", "--quick", "--output", str(tmp_path)])
+    runpy.run_path(RECIPE, run_name="__main__")
+    record = json.loads((tmp_path / "results.json").read_text())
+    assert record["protocol"] == "things/photograph-disjoint-validation/exact-cosine/v1"
+    assert list(record["results"]) == ["as it is", "linear head", "LoRA", "all"]
+    trained = [row["trained"] for row in record["results"].values()]
+    assert trained[:2] == [0, 0]
+    assert 0 < trained[2] < trained[3] == 1
+    assert (tmp_path / "things.png").read_bytes().startswith(b"\x89PNG")
+    assert f"{100 * record['results']['LoRA']['map@r']:.1f}" in capsys.readouterr().out

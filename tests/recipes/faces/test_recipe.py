@@ -1,4 +1,4 @@
-"""Verification of faces in miniature copies of CASIA-WebFace and LFW."""
+"""Verification of glyphs, and of faces in miniature copies of CASIA-WebFace and LFW."""
 
 import json
 
@@ -18,6 +18,20 @@ def run(monkeypatch, output, *words):
     monkeypatch.setattr("sys.argv", ["faces", "--quick", "--output", str(output), *map(str, words)])
     recipe.main()
     return json.loads((output / "results.json").read_text())
+
+
+def test_a_network_is_tuned_and_its_decisions_are_written(tmp_path, monkeypatch, capsys):
+    record = run(monkeypatch, tmp_path)
+    assert record["protocol"] == "glyphs/class-disjoint/exact-cosine/v1/first-40-classes/400-pairs-2-folds"
+    methods = ["networks for search", "margin loss"]
+    assert list(record["results"]) == [
+        "pixels",
+        *[name for method in methods for name in (method, f"{method}, relative")],
+    ]
+    assert record["results"]["margin loss"][0]["accuracy"] > 0.85
+    assert set(record["thresholds"]) == {"0", "1"}
+    assert (tmp_path / "faces.png").stat().st_size > 10_000
+    assert f"{100 * record['results']['margin loss'][0]['accuracy']:.2f}" in capsys.readouterr().out
 
 
 def test_faces_are_read_aligned_and_decided_from_the_original_files(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Patches that are compared by a descriptor and by a 2-channel network, of a small PhotoTourism."""
+"""Patches that are compared by a descriptor and by a 2-channel network, of photographs and of a small PhotoTourism."""
 
 import json
 
@@ -22,6 +22,16 @@ def test_half_of_the_drawn_pairs_match():
     np.testing.assert_array_equal(labels[pairs.first] == labels[pairs.second], pairs.same)
     assert pairs.same.sum() == len(pairs) / 2 == 50
     assert (pairs.first != pairs.second).all()
+
+
+@pytest.mark.slow
+def test_both_networks_are_measured_beside_pixels_with_a_picture(tmp_path, monkeypatch):
+    written = run(monkeypatch, tmp_path)
+    assert written["protocol"] == "photo-patches/photograph-disjoint/exact-cosine/v1/40"
+    assert (written["pairs"], written["loss"], written["hard_pairs"]) == (1_000, "multi-similarity", False)
+    assert set(written["results"]) == {"pixels", "descriptor", "2-channel"}
+    assert all(0 < values["fpr95"] <= 1 for values in written["results"].values())
+    assert (tmp_path / "patches.png").stat().st_size > 10_000
 
 
 @pytest.mark.slow

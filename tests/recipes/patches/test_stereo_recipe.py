@@ -1,4 +1,6 @@
-"""Dense stereo: the loss of a row."""
+"""Dense stereo: the loss of a row, and the network beside cross-correlation."""
+
+import json
 
 import keras
 import numpy as np
@@ -19,3 +21,17 @@ def test_the_loss_of_a_row_is_a_cross_entropy_of_the_pixels_that_are_seen():
     assert float(value) == pytest.approx((first + last) / 2, rel=1e-5)
     hidden = recipe.row_loss(keras.ops.convert_to_tensor(matches * np.nan), keras.ops.convert_to_tensor(similarities))
     assert float(hidden) == 0
+
+
+@pytest.mark.slow
+def test_the_network_and_cross_correlation_are_measured_and_drawn(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["stereo", "--quick", "--output", str(tmp_path)])
+    recipe.main()
+    written = json.loads((tmp_path / "results.json").read_text())
+    assert written["protocol"] == "motorcycle-stereo/left-dense/bad3/v1"
+    assert written["pixels"] == 308_397
+    assert written["bad"]["window 9"] == pytest.approx(0.0785, abs=5e-5)
+    assert written["interval"]["window 9"][0] < 0.0785 < written["interval"]["window 9"][1]
+    assert written["difference"][1] <= written["difference"][0] <= written["difference"][2]
+    assert (tmp_path / "stereo.png").stat().st_size > 50_000
+    assert "window 9     bad pixels 7.9%" in capsys.readouterr().out

@@ -1,5 +1,6 @@
-"""Scenes search products, from tables."""
+"""Scenes search products, from embedded data and from tables."""
 
+import json
 from argparse import Namespace
 
 import numpy as np
@@ -9,6 +10,20 @@ from recipes.product_search import __main__ as recipe
 from tests.recipes.two_domains import SPLITS, are_both_domains, table_of
 
 pytestmark = pytest.mark.slow
+
+
+def test_two_of_four_architectures_search_products_from_scenes(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["product_search", "--quick", "--output", str(tmp_path)])
+    recipe.main()
+    record = json.loads((tmp_path / "results.json").read_text())
+    assert list(record["results"]) == ["A", "D"]
+    assert record["protocol"] == "glyphs/class-disjoint/exact-cosine/v1/quick/scenes-against-products"
+    low, high = record["D - A, recall@1"][1:]
+    assert low <= record["D - A, recall@1"][0] <= high
+    values = [record["results"][kind][0]["recall@10"] for kind in "AD"]
+    assert f"{100 * values[1]:.1f}" in capsys.readouterr().out
+    assert min(values) > 10 / 700  # of about 700 products
+    assert (tmp_path / "product-search.png").stat().st_size > 10_000
 
 
 def test_a_table_of_two_domains_is_read(tmp_path):

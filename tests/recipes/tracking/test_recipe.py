@@ -1,4 +1,4 @@
-"""The recipe of tracking from begin to end, on miniature copies of GOT-10k and OTB."""
+"""The recipe of tracking from begin to end, on a few clips, and on miniature copies of GOT-10k and OTB."""
 
 import json
 
@@ -28,6 +28,16 @@ def data(tmp_path, monkeypatch):
     counts = write_got10k(tmp_path / "GOT-10k", val=2) | write_otb(tmp_path / "OTB")
     monkeypatch.setattr(readers, "COUNTS", readers.COUNTS | counts)
     return tmp_path
+
+
+def test_a_network_is_trained_and_followed_beside_a_template(run, tmp_path):
+    results = run()
+    assert results["protocol"] == "moving-pieces/photograph-disjoint/ope/frames-10-seed-0/v1"
+    assert set(results["runs"]) == set(results["frames_per_second"]) == {"network", "template"}
+    (template,) = results["runs"]["template"]
+    assert 0.2 < template["success_area"] < 1
+    assert len(template["success_of_clips"]) == template["sequences"] == 3
+    assert (tmp_path / "runs/tracks.gif").stat().st_size > 1000
 
 
 def test_the_validation_part_of_got10k_is_measured_without_first_and_hidden_frames(run, data):
