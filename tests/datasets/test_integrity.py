@@ -35,11 +35,12 @@ def reasons(part, **options):
 
 
 @pytest.mark.slow
-def test_files_that_cannot_be_loaded_are_named_and_the_rest_loads(tmp_path):
+@pytest.mark.parametrize("workers", [1, 3])
+def test_files_that_cannot_be_loaded_are_named_and_the_rest_loads(workers, tmp_path):
     part = files(tmp_path, [PNG[0], b"", JPEG, JPEG[: len(JPEG) // 2], b"hello", PNG[1][:60], None, PNG[2]], load=LOAD)
-    found = part.check_files(workers=3)
+    found = part.check_files(workers)
     assert found.usable_rows.tolist() == [0, 2, 7]
-    assert [LOAD(tf.constant(path)).shape for path in part.paths[found.usable_rows]] == [(8, 8, 3)] * 3
+    assert part.take(found.usable_rows).examples().shape == (3, 8, 8, 3)
     assert [row for row, _, _ in found.problems] == [1, 3, 4, 5, 6]
     assert [name for _, name, _ in found.problems] == [str(tmp_path / f"{row}.png") for row in (1, 3, 4, 5, 6)]
     empty, cut, text, _, missing = [reason for _, _, reason in found.problems]

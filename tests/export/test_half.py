@@ -15,7 +15,7 @@ from keras import layers
 
 from tests.zoo.conftest import ABOUT, DATA, IMAGES, network
 from tfdml import export, models, zoo
-from tfdml.export.half import are_exact_in_half, halve_weights
+from tfdml.export.half import halve_weights
 
 LOADED = """
 import sys, keras, numpy, tfdml
@@ -68,14 +68,21 @@ def test_a_saved_model_of_halves_answers_as_the_network_by_every_signature(halve
 def test_one_number_that_float16_has_not_leaves_all_weights_in_float32(halved, value, tmp_path):
     first = halved.weights[0]
     first.assign(np.where(np.arange(first.numpy().size).reshape(first.shape) == 3, value, first.numpy()))
-    assert not are_exact_in_half(halved.get_weights())
+    assert exported_types(export.saved_model(halved, tmp_path / "model")) == {"float32"}
     halved.save(tmp_path / "model.keras")
     before = (tmp_path / "model.keras").read_bytes()
     halve_weights(tmp_path / "model.keras")
     assert (tmp_path / "model.keras").read_bytes() == before
 
 
-@pytest.mark.slow
+def test_a_network_without_weights_is_written_as_before(tmp_path):
+    inputs = keras.Input((8, 8, 1))
+    model = models.EmbeddingModel(inputs, layers.Flatten()(inputs))
+    expected = IMAGES.reshape(len(IMAGES), -1)
+    found = export.load(export.saved_model(model, tmp_path / "model")).predict_on_batch(IMAGES)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_scores_of_pairs_keep_their_bits(tmp_path):
     branch = keras.Sequential([keras.Input((8, 8, 1)), layers.Flatten()])
     model = rounded(models.PairModel(keras.Sequential([layers.Dense(4, activation="relu"), layers.Dense(1)]), branch))
@@ -115,12 +122,13 @@ def test_other_backends_load_the_same_bits(halved, backend, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_entry_of_two_networks_stores_halves(halved, tmp_path):
+def test_entries_of_one_network_and_of_two_store_halves(halved, tmp_path):
     pair = models.TwoTowers(halved, rounded(network()))
-    folder = zoo.save(pair, "pair", DATA, gallery=DATA, summary="Halves.", root=tmp_path, **ABOUT)
-    assert "float32" not in map(str, types(folder / "model.keras").values())
-    assert all(exported_types(file.parent) == {"float16"} for file in folder.rglob("saved_model.pb"))
-    loaded = zoo.load("pair", root=tmp_path)
-    for one, other in zip(loaded.get_weights(), pair.get_weights(), strict=True):
-        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
+    for name, model, gallery in (("one", halved, None), ("pair", pair, DATA)):
+        folder = zoo.save(model, name, DATA, gallery=gallery, summary="Halves.", root=tmp_path, **ABOUT)
+        assert "float32" not in map(str, types(folder / "model.keras").values())
+        assert all(exported_types(file.parent) == {"float16"} for file in folder.rglob("saved_model.pb"))
+        loaded = zoo.load(name, root=tmp_path)
+        for one, other in zip(loaded.get_weights(), model.get_weights(), strict=True):
+            assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
     assert zoo.evaluate("pair", root=tmp_path, data=DATA, gallery=DATA).agrees

@@ -11,7 +11,6 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tests.export.test_half import exported_types
 from tfdml import datasets, export, losses, models, networks
 from tfdml._core.checksums import write_checksums
 from tfdml.export.saved_model import CHECKSUMS, load_threshold
@@ -56,17 +55,14 @@ def test_both_signatures_give_the_embeddings_of_the_model(model, served, images)
     np.testing.assert_allclose(embed_bytes(served, [png(image) for image in images]), expected, atol=1e-5)
 
 
-@pytest.mark.slow
-def test_the_graph_has_the_merged_kernels_of_lora_and_numbers_that_float16_has_not(images, tmp_path):
+def test_the_graph_has_the_merged_kernels_of_lora(images, tmp_path):
     inputs = keras.Input((32, 32, 1), dtype="uint8")
     network = keras.Model(inputs, models.plain_cnn(inputs, dim=8, widths=(4, 8)))
     networks.add_lora(network, 2, alpha=6)
     layer = next(layer for layer in network.layers if hasattr(layer, "lora_kernel_b"))
     layer.lora_kernel_b.assign(np.ones(layer.lora_kernel_b.shape))
     expected = network.predict(images, verbose=0)
-    folder = export.saved_model(network, tmp_path / "model")
-    assert exported_types(folder) == {"float32"}
-    served = tf.saved_model.load(str(folder))
+    served = tf.saved_model.load(str(export.saved_model(network, tmp_path / "model")))
     found = served.signatures["serving_default"](images=tf.constant(images))["embedding"]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     shapes = [tuple(variable.shape) for variable in served.signatures["serving_default"].variables]
@@ -116,6 +112,13 @@ def files_of_many_kinds(photo):
     }
 
 
+VIEWS = {
+    "crop of a padded image": dict(resize=44, fit="pad", fill=(9, 99, 199)),
+    "crop of a stretched image": dict(resize=40),
+    "covered": dict(fit="crop"),
+}
+
+
 @pytest.fixture(scope="module")
 def color_model():
     """A model whose embedding is its input, so that a difference of one gray level is seen."""
@@ -125,8 +128,9 @@ def color_model():
 
 
 @pytest.mark.slow
-def test_evaluation_embedding_and_serving_see_the_same_pixels(color_model, photo, tmp_path):
-    view = datasets.Preprocessing(size=32, resize=44, fit="pad", fill=(9, 99, 199), background=255)
+@pytest.mark.parametrize("options", VIEWS.values(), ids=VIEWS)
+def test_evaluation_embedding_and_serving_see_the_same_pixels(color_model, photo, options, tmp_path):
+    view = datasets.Preprocessing(size=32, **options)
     files = files_of_many_kinds(photo)
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
@@ -160,6 +164,18 @@ def test_a_model_of_objects_in_boxes_is_served_with_boxes(color_model, photo, tm
     assert answer["error"][0] == b""
     assert answer["error"][2].numpy().startswith(b"the box (7, 7, 7, 9) of an image of 48 x 40 pixels")
     assert not answer["embedding"][2].numpy().any()
+
+
+@pytest.mark.slow
+def test_a_cut_out_is_served_on_the_background_of_its_training(model, photo, tmp_path):
+    view = datasets.Preprocessing(size=32, channels=1, background=255)
+    folder = export.saved_model(model, tmp_path / "white", preprocessing=view)
+    assert export.load(folder).preprocessing == view
+    alpha = np.tile(np.arange(48, dtype="uint8")[:, None] * 4, (40, 1, 1))
+    file = png(np.concatenate([photo, alpha], axis=2))
+    expected = model.predict(view.from_bytes(tf.constant(file))[None], verbose=0)
+    np.testing.assert_allclose(embed_bytes(tf.saved_model.load(str(folder)), [file]), expected, atol=1e-5)
+    assert np.abs(expected - model.predict(view.from_bytes(tf.constant(png(photo)))[None], verbose=0)).max() > 1e-3
 
 
 BAD = {

@@ -93,11 +93,6 @@ def saved(network, folder):
     return str(folder)
 
 
-def embedded(model, images=IMAGES):
-    """The outputs of a network without a compiled loop."""
-    return np.asarray(model(images))
-
-
 def outputs(network):
     """The outputs of a network whose only input may stand in a dict."""
     return np.asarray(network(keras.tree.map_structure(lambda _: IMAGES.astype("float32"), network.input)))
@@ -107,9 +102,9 @@ def outputs(network):
 def test_tokens_are_pooled(models, pooling):
     network = vit(models)
     model = from_backbone(network, dim=None, normalize=False, pooling=pooling, scale=keras.layers.Rescaling(1 / 255))
-    tokens = embedded(network, IMAGES / 255)
+    tokens = network.predict(IMAGES / 255, verbose=0)
     expected = {"avg": tokens.mean(axis=1), "max": tokens.max(axis=1), "token": tokens[:, 0]}[pooling]
-    np.testing.assert_allclose(embedded(model), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(model.predict(IMAGES, verbose=0), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("build", "first_patch"), [(vit, 1), (dinov2, 3), (dinov3, 3)])
@@ -118,17 +113,17 @@ def test_the_class_token_stands_beside_the_mean_of_the_patches(models, build, fi
     model = from_backbone(network, dim=None, normalize=False, pooling="token+avg")
     tokens = outputs(network)
     expected = np.concatenate([tokens[:, 0], tokens[:, first_patch:].mean(axis=1)], axis=1)
-    np.testing.assert_allclose(embedded(model), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(model.predict(IMAGES, verbose=0), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_of_images_and_text_a_preset_brings_the_encoder_of_images(models, tmp_path):
     network = siglip(models)
     model = from_backbone(saved(network, tmp_path / "siglip"), dim=None, normalize=False)
     scaled = (IMAGES * np.array(SCALE) + np.array(OFFSET)).astype("float32")
-    expected = embedded(network.vision_encoder, {"images": scaled})
-    np.testing.assert_allclose(embedded(model), expected, rtol=1e-4, atol=1e-5)
+    expected = network.vision_encoder.predict({"images": scaled}, verbose=0)
+    np.testing.assert_allclose(model.predict(IMAGES, verbose=0), expected, rtol=1e-4, atol=1e-5)
     large = from_backbone(str(tmp_path / "siglip"), input_shape=(64, 64, 3))
-    assert embedded(large, np.tile(IMAGES, (1, 2, 2, 1))).shape == (8, 128)
+    assert large.predict(np.tile(IMAGES, (1, 2, 2, 1)), verbose=0).shape == (8, 128)
 
 
 @pytest.mark.parametrize(("build", "width"), [(vit, 48), (dinov2, 64), (dinov3, 48)])
@@ -138,11 +133,11 @@ def test_a_preset_takes_images_of_another_size(models, build, width, tmp_path):
     same, large = (from_backbone(folder, input_shape=shape, dim=8) for shape in ((32, 32, 3), (64, width, 3)))
     np.testing.assert_array_equal(outputs(same.get_layer("backbone")), outputs(network))
     images = np.tile(IMAGES, (1, 2, 2, 1))[:, :, :width]
-    embeddings = embedded(large, images)
+    embeddings = large.predict(images, verbose=0)
     assert np.isfinite(embeddings).all()
     large.save(tmp_path / "large.keras")
     loaded = keras.models.load_model(tmp_path / "large.keras")
-    np.testing.assert_array_equal(embedded(loaded, images), embeddings)
+    np.testing.assert_array_equal(loaded.predict(images, verbose=0), embeddings)
 
 
 def test_position_embeddings_are_resized_as_a_map_beside_the_class_token(models):
@@ -173,11 +168,11 @@ def test_a_backbone_for_images_of_any_size_takes_the_given_size(models):
 def test_a_preset_brings_its_scale_but_not_its_size(preset):
     folder, network = preset
     model = from_backbone(folder, dim=None, normalize=False)
-    tokens = embedded(network, IMAGES * np.array(SCALE) + np.array(OFFSET))
-    np.testing.assert_allclose(embedded(model), tokens.mean(axis=1), rtol=1e-4, atol=1e-5)
+    tokens = network.predict(IMAGES * np.array(SCALE) + np.array(OFFSET), verbose=0)
+    np.testing.assert_allclose(model.predict(IMAGES, verbose=0), tokens.mean(axis=1), rtol=1e-4, atol=1e-5)
     bare = from_backbone(folder, dim=None, normalize=False, scale=lambda images: images)
-    tokens = embedded(network, IMAGES.astype("float32"))
-    np.testing.assert_allclose(embedded(bare), tokens.mean(axis=1), rtol=1e-4, atol=1e-4)
+    tokens = network.predict(IMAGES.astype("float32"), verbose=0)
+    np.testing.assert_allclose(bare.predict(IMAGES, verbose=0), tokens.mean(axis=1), rtol=1e-4, atol=1e-4)
 
 
 def test_a_preset_may_have_other_weights(preset, models, tmp_path):
@@ -186,9 +181,9 @@ def test_a_preset_may_have_other_weights(preset, models, tmp_path):
     other.save_weights(tmp_path / "other.weights.h5")
     for weights, expected in {"imagenet": network, str(tmp_path / "other.weights.h5"): other}.items():
         found = from_backbone(folder, weights=weights).get_layer("backbone")
-        np.testing.assert_array_equal(embedded(found, IMAGES / 255), embedded(expected, IMAGES / 255))
-    at_random = embedded(from_backbone(folder, weights=None).get_layer("backbone"), IMAGES / 255)
-    assert np.abs(at_random - embedded(network, IMAGES / 255)).max() > 0.1
+        np.testing.assert_array_equal(found.predict(IMAGES / 255, verbose=0), expected.predict(IMAGES / 255, verbose=0))
+    at_random = from_backbone(folder, weights=None).get_layer("backbone").predict(IMAGES / 255, verbose=0)
+    assert np.abs(at_random - network.predict(IMAGES / 255, verbose=0)).max() > 0.1
 
 
 def test_it_trains_and_stays_frozen_in_its_file(models, tmp_path):
@@ -198,7 +193,7 @@ def test_it_trains_and_stays_frozen_in_its_file(models, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     assert [v.path for v in again.trainable_variables] == [v.path for v in model.trainable_variables]
-    np.testing.assert_array_equal(embedded(again), embedded(model))
+    np.testing.assert_array_equal(again.predict(IMAGES, verbose=0), model.predict(IMAGES, verbose=0))
 
 
 def test_lora_adapts_each_matrix_of_a_transformer_and_stays_in_its_file_and_export(models, tmp_path):
@@ -207,9 +202,9 @@ def test_lora_adapts_each_matrix_of_a_transformer_and_stays_in_its_file_and_expo
     assert tfdml.networks.add_lora(model, 2) == 3 * (8 * 2 * 2 + 2 * 4) + (2 * 4 * 2 + 2 * 8) + 2 * 2 * (8 + 16)
     frozen = {variable.path: variable.numpy() for variable in model.non_trainable_variables}
     model.compile(keras.optimizers.Adam(0.1), loss=tfdml.losses.MultiSimilarityLoss())
-    before = embedded(model)
+    before = model.predict(IMAGES, verbose=0)
     model.fit(IMAGES, LABELS, batch_size=8, epochs=2, verbose=0)
-    embeddings = embedded(model)
+    embeddings = model.predict(IMAGES, verbose=0)
     assert np.abs(embeddings - before).max() > 0.01
     for variable in model.non_trainable_variables:
         if "seed" not in variable.path:
@@ -217,7 +212,7 @@ def test_lora_adapts_each_matrix_of_a_transformer_and_stays_in_its_file_and_expo
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     assert [v.path for v in again.trainable_variables] == [v.path for v in model.trainable_variables]
-    np.testing.assert_array_equal(embedded(again), embeddings)
+    np.testing.assert_array_equal(again.predict(IMAGES, verbose=0), embeddings)
     tfdml.export.saved_model(again, tmp_path / "export")
     served = tf.saved_model.load(str(tmp_path / "export")).signatures["serving_default"]
     np.testing.assert_allclose(served(images=tf.constant(IMAGES))["embedding"], embeddings, atol=1e-5)

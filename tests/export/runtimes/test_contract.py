@@ -1,4 +1,4 @@
-"""What every runtime promises: embeddings, neighbors and matches of the model in TensorFlow, from pixels."""
+"""What every runtime promises: the embeddings, neighbors and matches of the SavedModel, from pixels."""
 
 import json
 from types import SimpleNamespace
@@ -33,14 +33,16 @@ def folder(runtime, model, index, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def in_tensorflow(model):
-    """The answers of the function that is converted, made once for all runtimes."""
+def served(model, tmp_path_factory):
+    """The answers of a SavedModel, made once for all runtimes."""
     found = {}
 
     def answers(name, queries, **options):
         if name not in found:
-            answer = pixel_model(model, **options).function(tf.constant(queries))
-            found[name] = {name: value.numpy() for name, value in answer.items()}
+            path = export.saved_model(model, tmp_path_factory.mktemp("served") / "model", **options)
+            signatures = tf.saved_model.load(str(path)).signatures
+            parts = [signatures[key](images=tf.constant(queries)) for key in ("search", "match") if key in signatures]
+            found[name] = {name: value.numpy() for part in parts for name, value in part.items()}
         return found[name]
 
     return answers
@@ -140,12 +142,7 @@ VIEWS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("runtime", "view"),
-    [*(("onnx", view) for view in VIEWS), *((name, VIEWS[1]) for name in RUNTIMES if name != "onnx")],
-    indirect=["runtime"],
-    ids=lambda value: getattr(value, "fit", value),
-)
+@pytest.mark.parametrize("view", VIEWS, ids=[view.fit for view in VIEWS])
 def test_crops_of_boxes_are_those_of_a_set_with_boxes(runtime, view, tmp_path):
     inputs = keras.Input(view.shape)
     model = keras.Model(inputs, keras.layers.Flatten()(inputs))  # whose embedding is its pixels
@@ -187,7 +184,7 @@ def test_other_metrics_have_their_scores(runtime, model, images, index, metric, 
     require_nearest(answer, answer["ids"], index.vectors, vectors, metric)
 
 
-def test_text_ids_and_metadata_are_those_of_tensorflow_or_rows(runtime, in_tensorflow, model, images, index, tmp_path):
+def test_text_ids_and_metadata_are_those_of_a_saved_model_or_rows(runtime, served, model, images, index, tmp_path):
     metadata = pa.table({"price": np.arange(300) / 4, "label": [f"class {row % 3}" for row in range(300)]})
     names = np.array([f"item-{row}" for row in range(300)])
     named = SimpleNamespace(vectors=index.vectors, ids=names, metric="cosine", metadata=metadata)
@@ -195,13 +192,13 @@ def test_text_ids_and_metadata_are_those_of_tensorflow_or_rows(runtime, in_tenso
     queries = np.concatenate([images[:3], others(images)])
     runtime_folder = runtime.write(model, tmp_path / "model", **options)
     answer = runtime.run(runtime_folder, images=queries)
-    expected = in_tensorflow("texts", queries, **options)
+    expected = served("texts", queries, **options)
     if not runtime.texts:
         assert set(answer) == {"embedding", "rows", "scores", "row", "score"}
         listed = [*json.loads((runtime_folder / "ids.json").read_text()), "unknown"]
         answer = {"ids": np.array(listed)[answer["rows"]], "id": np.array(listed)[answer["row"]]}
     else:
-        assert set(answer) == set(expected)
+        assert set(answer) == {"embedding", *expected}
     for name in set(answer) & {"ids", "payload", "id"}:
         assert texts_of(answer[name]) == texts_of(expected[name])
     assert "unknown" in texts_of(answer["id"])
@@ -236,14 +233,12 @@ def test_the_oldest_opset_answers_as_the_newest(model, images, index, tmp_path):
     metadata = pa.table({"product": np.arange(300) // 3, "label": [f"class {row % 3}" for row in range(300)]})
     gallery = search.Exact(index.vectors, [f"item-{row}" for row in range(300)], metadata=metadata)
     photograph, boxes = drawn(9, seed=3)
+    pixels, crops = {"images": images[:30]}, {"photograph": photograph, "boxes": boxes}
     view = datasets.Preprocessing(size=16, channels=1, fit="pad", boxes=True, margin=0.25)
-    items = export.ExactSearch(k=4, items="product", dtype="bfloat16")
     rows = [
-        (
-            {"index": gallery, "search": items, "threshold": THRESHOLD, "preprocessing": view, "boxes": True},
-            {"photograph": photograph, "boxes": boxes},
-        ),
-        ({"index": index, "search": export.PartitionedSearch(k=3, cells=8, probes=3)}, {"images": images[:30]}),
+        ({"index": gallery, "search": export.ExactSearch(k=4, items="product"), "threshold": THRESHOLD}, pixels),
+        ({"index": gallery, "preprocessing": view, "boxes": True}, crops),
+        *(({"index": index, "search": searcher}, pixels) for searcher, _ in SEARCHES.values()),
     ]
     for options, inputs in rows:
         old, new = (
@@ -269,8 +264,8 @@ SEARCHES = {  # a search, and the errors of runtimes that do not have it
 
 
 @pytest.mark.parametrize(("searcher", "errors"), SEARCHES.values(), ids=SEARCHES)
-def test_other_searches_find_the_neighbors_of_tensorflow_or_are_refused(
-    runtime, in_tensorflow, model, images, index, searcher, errors, tmp_path
+def test_other_searches_find_the_neighbors_of_a_saved_model_or_are_refused(
+    runtime, served, model, images, index, searcher, errors, tmp_path
 ):
     options = {"index": index, "search": searcher}
     if runtime.write in errors:
@@ -279,7 +274,7 @@ def test_other_searches_find_the_neighbors_of_tensorflow_or_are_refused(
         assert not (tmp_path / "model").exists()
         return
     answer = runtime.run(runtime.write(model, tmp_path / "model", **options), images=images[20:60])
-    expected = in_tensorflow(searcher, images[20:60], **options)
+    expected = served(searcher, images[20:60], **options)
     np.testing.assert_allclose(answer["scores"], expected["scores"], atol=1e-4 if searcher.dtype != "float32" else 1e-6)
     is_near = np.abs(np.diff(expected["scores"], axis=1, append=-1)) < 1e-5
     is_near |= np.roll(is_near, 1, axis=1)
@@ -347,14 +342,9 @@ def test_an_operation_that_a_runtime_lacks_is_named(runtime, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
-def flat():
-    """The smallest network: its embedding is its pixels."""
-    inputs = keras.Input((4, 4, 1))
-    return keras.Model(inputs, keras.layers.Flatten()(inputs))
-
-
 def test_other_files_stay_and_an_earlier_export_is_replaced(runtime, tmp_path):
-    model = flat()
+    inputs = keras.Input((4, 4, 1))
+    model = keras.Model(inputs, keras.layers.Flatten()(inputs))
     folder = runtime.write(model, tmp_path / "model")
     assert runtime.write(model, folder) == folder
     (folder / "notes.txt").write_text("mine")
@@ -389,7 +379,7 @@ def test_options_are_checked_as_for_a_saved_model(model, index, tmp_path):
             write(model, tmp_path / "model", **options)
 
 
-def test_versions_of_all_formats_are_counted(tmp_path):
+def test_versions_of_all_formats_are_counted(model, tmp_path):
     for _ in range(2):
-        export.litert(flat(), export.next_version(tmp_path / "products"))
+        export.litert(model, export.next_version(tmp_path / "products"))
     assert export.next_version(tmp_path / "products").name == "3"
