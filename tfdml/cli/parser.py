@@ -140,7 +140,7 @@ def _compare(command):
     command.add_argument("--confidence", type=_positive_number, metavar="X", help="of the intervals (default: 0.95)")
     text = "queries of a pair that differ most, on the page (default: 5)"
     command.add_argument("--shown", type=_positive, metavar="N", help=text)
-    command.add_argument("--out", metavar="OUT", help="folder to write: comparison.json and index.html")
+    command.add_argument("--out", metavar="OUT", help="folder to write: evaluation.json and index.html")
 
 
 def _drift(command):
