@@ -34,15 +34,15 @@ row: .venv/installed
 
 # Every room on TensorFlow, its core on JAX and PyTorch, the first example of every page: five minutes on two cores.
 test: .venv/installed
-	$(PARTS) test everywhere
+	$(PARTS) test
 
-# What .ci/run tests: also tests that take more than a second of a core, whole pages, examples of docstrings.
+# What .ci/run tests beyond it: tests that take more than a second of a core, whole pages, examples of docstrings.
 test-ci: .venv/installed
-	$(PARTS) everywhere ci
+	$(PARTS) ci
 
 # All tests: also recipes, benchmarks, notebooks, the rest on JAX and PyTorch, and every room on the newest Python.
 test-all: .venv/installed
-	$(PARTS) everywhere ci all smoke
+	$(PARTS) test ci all smoke
 
 # Any group of tests/budgets.toml, such as make part PART=smoke, or one part of it.
 part: .venv/installed

@@ -1,7 +1,7 @@
 """Runs parts of the checks one after another, and prints the time and memory of each beside its budget.
 
-    python tools/run_parts.py test everywhere     # the parts of `make test`
-    python tools/run_parts.py everywhere ci all   # those of `.ci/run` and, with `all`, of `make test-all`
+    python tools/run_parts.py test          # the parts of `make test`
+    python tools/run_parts.py test ci all   # and what `.ci/run` and `make test-all` have beyond it
     python tools/run_parts.py jax           # one part
     python tools/run_parts.py --hold test   # also fails where a part takes three times its budget, or 6 GiB
     python tools/run_parts.py --minutes 45 ci   # leaves out, and names, parts that would end later
