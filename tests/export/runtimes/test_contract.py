@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
-from tfdml.export.runtimes.pixels import pixel_model
 
 from tests.export.runtimes.rows import RUNTIMES
 from tests.oracles import scores_of
