@@ -25,10 +25,10 @@ def measured(loss, rows, dim, anchors_per_block, mode, steps):
     import numpy as np
 
     import tfdml
-    import tfdml.pairs.loops
+    import tfdml.pairs.chunked
 
     if anchors_per_block is None:
-        tfdml.pairs.loops.BLOCK_BYTES = 2**62  # no blocks
+        tfdml.pairs.chunked.BLOCK_BYTES = 2**62  # no blocks
     if anchors_per_block == "auto":
         anchors_per_block = None
     rng = np.random.default_rng(0)

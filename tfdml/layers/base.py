@@ -1,18 +1,21 @@
 """Base classes of the layers that a loss holds: its learned weights and its state."""
 
 import contextlib
-import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
+from keras.src.backend.common.name_scope import current_path
 
 from tfdml._core.checks import require, require_declared
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Match, Tensor
 from tfdml.pairs.comparison import Comparison
 from tfdml.pairs.pairings import usable
+
+_owned: ContextVar[Sequence[keras.layers.Layer]] = ContextVar("owned", default=())
 
 
 class LossLayer(keras.layers.Layer):
@@ -23,6 +26,7 @@ class LossLayer(keras.layers.Layer):
     """
 
     saved_arguments: ClassVar[tuple[str, ...]] = ()
+    in_blocks = True  # see `tfdml.pairs.base.in_blocks`
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
         """A layer whose options are as they are declared."""
@@ -136,24 +140,21 @@ def unchanged(layers: Iterable[keras.layers.Layer]) -> Iterator[None]:
             variable.assign(value)
 
 
+@contextlib.contextmanager
+def owned(layers: Iterable[keras.layers.Layer]) -> Iterator[None]:
+    """Within the block, a model computes a loss with these layers, which it trains and saves."""
+    token = _owned.set([*layers])
+    try:
+        yield
+    finally:
+        _owned.reset(token)
+
+
 def require_owner(loss):
-    """Raise a ValueError if a loss with variables is used in a Keras model that does not track them."""
-    layers = [layer for layer in loss.layers if layer.variables]
-    model = _calling_model() if layers else None
-    if model is not None and not all(layer in model._flatten_layers() for layer in layers):
+    """Raise a ValueError if a plain Keras model computes a loss with variables: its name scope tells that one does."""
+    names = [layer.name for layer in loss.layers if layer.variables and layer not in _owned.get()]
+    if names and "compile_loss" in current_path().split("/"):
         raise ValueError(
-            f"Received a loss that holds {', '.join(layer.name for layer in layers)} in a plain "
-            f"{type(model).__name__}, which would neither train nor save these layers. Build the model as "
-            "tfdml.models.EmbeddingModel(inputs, outputs)."
+            f"Received a loss that holds {', '.join(names)} in a plain keras.Model, which would neither train nor save "
+            "these layers. Build the model as tfdml.models.EmbeddingModel(inputs, outputs)."
         )
-
-
-def _calling_model():
-    """The Keras model whose `compute_loss` is on the call stack, or None: Keras gives a loss no way to its model."""
-    frame = sys._getframe()
-    while frame is not None:
-        caller = frame.f_locals.get("self") if frame.f_code.co_name == "compute_loss" else None
-        if isinstance(caller, keras.Model):
-            return caller
-        frame = frame.f_back
-    return None

@@ -10,7 +10,7 @@ import keras
 from tfdml._core.backends import of_all_replicas
 from tfdml._core.checks import named_rows, require, require_whole
 from tfdml._core.serialization import serializable
-from tfdml.layers.base import LossLayer, unchanged
+from tfdml.layers.base import LossLayer, owned, unchanged
 from tfdml.models.checks.batches import BatchChecks, checked_data
 from tfdml.models.checks.fits import (
     require_fit,
@@ -303,10 +303,11 @@ class EmbeddingModel(keras.Model):
         """As `keras.Model.compute_loss`, of the rows of all replicas; only training changes the layers of the loss."""
         y, y_pred, sample_weight = of_all_replicas((y, y_pred, sample_weight))
         if not training:
-            with unchanged(self.loss_layers):
+            with owned(self.loss_layers), unchanged(self.loss_layers):
                 return super().compute_loss(x, y, y_pred, sample_weight, training=False)
         self._counter.next()
-        loss = super().compute_loss(x, y, y_pred, sample_weight, training=True)
+        with owned(self.loss_layers):
+            loss = super().compute_loss(x, y, y_pred, sample_weight, training=True)
         stateful = _stateful_by_output(self.loss, self)
         labels = labels_of(y, losses_of(self.loss, self), self) if stateful else []
         for each, output in stateful:
