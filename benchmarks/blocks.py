@@ -10,7 +10,7 @@ import tensorflow as tf
 from _report import Peak, options_of, rows_of_cases, timed, write_table
 
 import tfdml
-import tfdml.pairs.loops
+import tfdml.pairs.chunked
 from tfdml._core.backends import value_and_vector_jacobian
 
 LOSSES = ("NTXentLoss", "MultiSimilarityLoss", "MarginLoss", "LiftedStructureLoss", "HistogramLoss")
@@ -21,7 +21,7 @@ def measured(loss, rows, dim, anchors_per_block, mode, steps):
     if loss == "products":
         return products(rows, dim, mode, steps)
     if anchors_per_block is None:
-        tfdml.pairs.loops.BLOCK_BYTES = 2**62  # no blocks
+        tfdml.pairs.chunked.BLOCK_BYTES = 2**62  # no blocks
     if anchors_per_block == "auto":
         anchors_per_block = None
     labels = np.arange(rows, dtype="int32") // 4

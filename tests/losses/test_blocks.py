@@ -25,8 +25,9 @@ from tests.losses.rows import (
 )
 from tfdml import layers, losses, miners, models, pairs, samplers
 from tfdml.losses.uncertainty import KL, Maximal, TopK, TopKBalanced
-from tfdml.pairs import loops
-from tfdml.pairs.blocks import batch_largest, batch_rows, batch_sum, of_references
+from tfdml.pairs import chunked
+from tfdml.pairs.base import may_be_in_blocks
+from tfdml.pairs.batch_reductions import BatchMean, batch_largest, batch_rows, batch_sum, of_references
 from tfdml.pairs.pairings import compare
 
 LABELS, X = batch(LARGE)
@@ -207,7 +208,6 @@ def test_random_miners_draw_other_numbers_in_each_block_and_in_each_step():
     labels, x = np.arange(16).repeat(2), np.tile(X[:1] / np.linalg.norm(X[:1]), (32, 1))  # all distances are equal
     drawn = []
 
-    @keras.saving.register_keras_serializable("tests")
     def recorded(pairs):
         drawn.append(numbers(pairs.negative))
         return keras.ops.sum(pairs.negative * pairs.negative, axis=1)
@@ -294,10 +294,10 @@ def test_a_batch_of_unknown_size_has_blocks():
 
 def test_a_large_batch_is_in_blocks_by_itself(monkeypatch):
     expected = evaluated(losses.MultiSimilarityLoss())
-    monkeypatch.setattr(loops, "BLOCK_BYTES", 4 * 32 * 7)
+    monkeypatch.setattr(chunked, "BLOCK_BYTES", 4 * 32 * 7)
     loss = losses.MultiSimilarityLoss()
     assert loss.comparison(LABELS, X).num_anchors == 32
-    assert loops.block_size(None, loss.comparison(LABELS, X)) == 7
+    assert chunked.block_size(None, loss.comparison(LABELS, X)) == 7
     require_equal(evaluated(loss), expected)
 
 
@@ -305,40 +305,87 @@ def test_blocks_are_even_small_on_a_cpu_and_large_on_an_accelerator(monkeypatch)
     def size(anchors, references):
         rows = np.zeros((anchors, 5), "float32"), np.zeros((references, 5), "float32")
         comparison = compare(np.zeros(anchors, "int32"), rows[0], np.zeros(references, "int32"), rows[1])
-        return loops.block_size(None, comparison)
+        return chunked.block_size(None, comparison)
 
-    monkeypatch.setattr(loops, "BLOCK_BYTES", 4 * 1000 * 30)
+    monkeypatch.setattr(chunked, "BLOCK_BYTES", 4 * 1000 * 30)
     assert [size(anchors, 1000) for anchors in (60, 61, 100)] == [None, 21, 25]
     assert size(5, 100_000) is None  # the pairs take no more than the references
     assert size(6, 100_000) == 1
     assert size(40_000, 2) == 507  # of 79 blocks
-    monkeypatch.setattr(loops, "only_cpus", lambda: False)
-    monkeypatch.setattr(loops, "BLOCK_BYTES_OF_ACCELERATORS", 4 * 1000 * 90)
+    monkeypatch.setattr(chunked, "only_cpus", lambda: False)
+    monkeypatch.setattr(chunked, "BLOCK_BYTES_OF_ACCELERATORS", 4 * 1000 * 90)
     assert [size(anchors, 1000) for anchors in (180, 181, 270)] == [None, 61, 90]
     assert size(400_000, 2) == 44_445  # of 9 blocks
 
 
 def test_what_may_need_the_whole_batch_gets_it(monkeypatch):
-    expected = {loss: numbers(loss(LABELS, X)) for loss in (losses.ClusteringLoss(), losses.PairLoss(mean_of_batch))}
-    monkeypatch.setattr(loops, "BLOCK_BYTES", 4 * 32 * 7)
+    expected = {loss: numbers(loss(LABELS, X)) for loss in (losses.ClusteringLoss(), losses.PairLoss(mean_of_block))}
+    monkeypatch.setattr(chunked, "BLOCK_BYTES", 4 * 32 * 7)
     for loss, value in expected.items():
         np.testing.assert_allclose(loss(LABELS, X), value, rtol=1e-6)
-    assert not np.allclose(losses.PairLoss(mean_of_batch, anchors_per_block=7)(LABELS, X), expected.popitem()[1])
+    assert not np.allclose(losses.PairLoss(mean_of_block, anchors_per_block=7)(LABELS, X), expected.popitem()[1])
 
 
-@keras.saving.register_keras_serializable("tests")
-def mean_of_batch(pairs):
+def test_losses_miners_and_distances_declare_whether_they_have_blocks():
+    own_cost = "weighted contrastive with functions"
+    assert {name for name, row in ROWS.items() if not row.loss.in_blocks} == {own_cost, *having(ROWS, WHOLE)}
+    assert [name for name, make in DECLARED.items() if not may_be_in_blocks(make())] == []
+    assert [name for name, make in {**UNDECLARED, **NEED_ALL}.items() if may_be_in_blocks(make())] == []
+
+
+class OwnMargin(losses.MarginLoss):
+    """A loss of a user, whose values may depend on all anchors."""
+
+
+DECLARED = {
+    "a composition": lambda: miners.compose(miners.EasyPositives(), miners.UniformHistogram(seed=0)),
+    "a distance": lambda: miners.SemiHard(distance=pairs.snr),
+    "a base": lambda: losses.RobustLoss(losses.MarginLoss(miner=miners.EasyPositives()), uncertainty=KL(0.1)),
+}
+UNDECLARED = {
+    "a miner": lambda: losses.TripletLoss(miner=lambda p: p),
+    "importance": lambda: losses.TripletLoss(importance=lambda p: p),
+    "a miner in a composition": lambda: losses.TripletLoss(miner=miners.compose(lambda p: p)),
+    "a distance": lambda: losses.TripletLoss(distance=lambda p: p.positive),
+    "a distance of a miner": lambda: miners.UniformHistogram(distance=lambda p: p.positive),
+    "a base": lambda: losses.MatryoshkaLoss(OwnMargin()),
+    "uncertainty": lambda: losses.RobustLoss(losses.MarginLoss(), uncertainty=lambda losses, pairs: losses),
+    "a loss": OwnMargin,
+}
+
+
+def mean_of_block(p):
     """A loss of a user who takes the pairs for all of the batch."""
-    return keras.ops.sum(pairs.positive, axis=1) / keras.ops.sum(pairs.positive)
+    return keras.ops.sum(p.positive * pairs.squared(p), axis=1) / keras.ops.sum(p.positive)
 
 
-def test_own_losses_take_numbers_of_the_batch():
-    @keras.saving.register_keras_serializable("tests")
-    def share(pairs):
-        return keras.ops.sum(pairs.positive, axis=1) / batch_sum(keras.ops.sum(pairs.positive), pairs)
+def mean_of_batch(p):
+    return keras.ops.sum(p.positive * pairs.squared(p), axis=1) / batch_sum(keras.ops.sum(p.positive), p)
 
-    values = losses.PairLoss(share, anchors_per_block=7).call(LABELS, X)
-    np.testing.assert_allclose(values, losses.PairLoss(share).call(LABELS, X), rtol=1e-6)
+
+def sums_and_numbers(p):
+    return BatchMean(keras.ops.sum(p.positive * pairs.squared(p), axis=1), keras.ops.sum(p.positive, axis=1))
+
+
+def third_largest_plus_first_row(p):
+    norms = keras.ops.sum(p.anchors, axis=1)
+    masked = norms if p.block is None else keras.ops.where(p.block.is_valid, norms, -float("inf"))
+    return 0.0 * norms + batch_largest(keras.ops.sort(masked)[-3:], 3, p)[0] + batch_rows(norms, p)[0]
+
+
+@pytest.mark.parametrize("function", [mean_of_batch, sums_and_numbers, third_largest_plus_first_row])
+def test_own_losses_take_numbers_of_the_batch(function):
+    in_blocks, whole = (evaluated(losses.PairLoss(function, anchors_per_block=n)) for n in (7, None))
+    require_equal(in_blocks, whole)
+
+
+def test_a_subclass_with_values_of_its_own_has_them_in_blocks():
+    class Doubled(losses.MarginLoss):
+        def values(self, pairs_of_batch):
+            return 2.0 * super().values(pairs_of_batch)
+
+    received, expected = Doubled(anchors_per_block=SIZE), losses.MarginLoss()
+    np.testing.assert_allclose(received(LABELS, X), 2.0 * numbers(expected(LABELS, X)), rtol=1e-5)
 
 
 def test_functions_of_the_references_are_computed_once_for_all_blocks():
@@ -348,7 +395,6 @@ def test_functions_of_the_references_are_computed_once_for_all_blocks():
         calls.append(references)
         return keras.ops.amax(references, axis=0)
 
-    @keras.saving.register_keras_serializable("tests")
     def to_largest(pairs):
         number_of_blocks = batch_sum(keras.ops.ones(()), pairs)
         return keras.ops.sum(pairs.anchors * of_references(largest, pairs), axis=1) / number_of_blocks
@@ -356,18 +402,6 @@ def test_functions_of_the_references_are_computed_once_for_all_blocks():
     values = losses.PairLoss(to_largest, anchors_per_block=8).call(LABELS, X)
     assert len(calls) == 1
     np.testing.assert_allclose(values, X @ X.max(0) / 4, rtol=1e-5, atol=1e-6)  # of four blocks
-
-
-def test_numbers_of_the_batch():
-    @keras.saving.register_keras_serializable("tests")
-    def third_largest_plus_first_row(pairs):
-        norms = keras.ops.sum(pairs.anchors, axis=1)
-        masked = norms if pairs.block is None else keras.ops.where(pairs.block.is_valid, norms, -float("inf"))
-        largest = batch_largest(keras.ops.sort(masked)[-3:], 3, pairs)
-        return 0.0 * norms + largest[0] + batch_rows(norms, pairs)[0]
-
-    values = losses.PairLoss(third_largest_plus_first_row, anchors_per_block=7).call(LABELS, X)
-    np.testing.assert_allclose(values, np.full(32, np.sort(X.sum(1))[-3] + X[0].sum()), rtol=1e-5)
 
 
 def test_a_batch_that_is_not_finite_has_no_finite_loss():
@@ -394,6 +428,9 @@ REFUSED = {
     "a list of pairs": lambda: losses.ContrastiveLoss(pairing=pairs.consecutive_pairs, anchors_per_block=4),
     "own pairing": lambda: losses.ContrastiveLoss(pairing=lambda y, x: pairs.all_pairs(y, x), anchors_per_block=4),
     "own references": lambda: losses.ContrastiveLoss(pairing=HalfProxies(LABELS, seed=0), anchors_per_block=4),
+    "both directions of one batch": lambda: losses.CLIPLoss(pairing=pairs.all_pairs, anchors_per_block=8),
+}
+NEED_ALL = {
     "miner of the batch": lambda: losses.ContrastiveLoss(miner=miners.HardestNegativesOfBatch(), anchors_per_block=8),
     "angular miner": lambda: losses.ContrastiveLoss(miner=miners.Angular(), anchors_per_block=8),
     "distance in two ways": lambda: losses.BatchHardTripletLoss(distance=pairs.two_way_euclidean, anchors_per_block=8),
@@ -406,7 +443,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("make", REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("make", [*REFUSED.values(), *NEED_ALL.values()], ids=[*REFUSED, *NEED_ALL])
 def test_what_has_no_blocks_is_refused_with_the_reason(make):
     with pytest.raises(ValueError, match=r"^Received .*anchors_per_block"):
         make()(LABELS, X)

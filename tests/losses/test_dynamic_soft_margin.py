@@ -1,14 +1,12 @@
 """The histogram that the dynamic soft margin loss keeps between batches."""
 
-import h5py
-import keras
 import numpy as np
 import pytest
 
-from tests.backend import XLA, numbers
+from tests.backend import numbers
 from tests.losses import loops
 from tests.losses.rows import UNEVEN, batch
-from tfdml import layers, losses, models
+from tfdml import layers, losses
 
 pytestmark = pytest.mark.backends
 
@@ -74,20 +72,3 @@ def test_losses_that_hold_it_update_the_histogram_once():
         alone.update(labels, x)
         outer.update(labels, x)
     np.testing.assert_array_equal(numbers(inner.history.shares), numbers(alone.history.shares))
-
-
-def embedding_model(loss=None):
-    inputs = keras.Input((5,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
-    loss = loss or losses.DynamicSoftMarginLoss(bins=20, momentum=0.25)
-    model.compile("sgd", loss=loss, jit_compile=XLA)
-    return model
-
-
-def test_weight_files_have_the_histogram_where_earlier_versions_read_it(tmp_path):
-    loss = losses.DynamicSoftMarginLoss(bins=20)
-    loss.update(LABELS, X)
-    for where, holder in (("loss/history", loss), ("loss/layers/__history", losses.WeightedSumLoss([loss]))):
-        embedding_model(holder).save_weights(tmp_path / "model.weights.h5")
-        with h5py.File(tmp_path / "model.weights.h5") as file:
-            np.testing.assert_array_equal(file[where]["vars"]["0"], numbers(loss.history.shares))

@@ -1,6 +1,5 @@
 """Serialization for Keras: the registration of classes and functions, and dataclasses of settings."""
 
-import inspect
 from dataclasses import fields
 from typing import Any, Self
 
@@ -9,12 +8,6 @@ import keras
 from tfdml._core.checks import require_declared
 
 serializable = keras.saving.register_keras_serializable("tfdml")
-
-
-def is_registered(thing: Any) -> bool:
-    """Whether a function, or the class of an object, is registered with Keras as one of tfdml."""
-    named = thing if inspect.isroutine(thing) else type(thing)
-    return keras.saving.get_registered_name(named).startswith("tfdml>")
 
 
 class Settings:

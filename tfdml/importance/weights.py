@@ -9,12 +9,14 @@ from tfdml._core.backends import ops
 from tfdml._core.serialization import serializable
 from tfdml.importance.probabilities import PairProbabilities
 from tfdml.pairs import Pairs
+from tfdml.pairs.base import in_blocks
 from tfdml.pairs.class_values import look_up
 
 _CLASSES_PER_CHUNK = 1024  # Classes compared with all others at once.
 
 
 @serializable
+@in_blocks
 class ImportanceWeights:
     """Multiply the weight of each pair by W(i, j)^delta = (P_U / Q(i, j))^delta: a function `Pairs -> Pairs`.
 

@@ -23,6 +23,7 @@ class LossLayer(keras.layers.Layer):
     """
 
     saved_arguments: ClassVar[tuple[str, ...]] = ()
+    in_blocks = True  # see `tfdml.pairs.base.in_blocks`
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
         """A layer with the declared options."""

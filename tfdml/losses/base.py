@@ -15,14 +15,14 @@ from tfdml._core.checks import (
     require_one_of,
     require_whole,
 )
-from tfdml._core.serialization import Settings, is_registered, serializable
+from tfdml._core.serialization import serializable
 from tfdml.layers.base import require_owner
-from tfdml.losses.reductions import propagate_non_finite
+from tfdml.losses.reductions import per_anchor, propagate_non_finite
 from tfdml.pairs import Pairs, all_pairs
-from tfdml.pairs.base import Match, Miner, Tensor
-from tfdml.pairs.blocks import WholeBatchError
+from tfdml.pairs.base import Match, Miner, Tensor, may_be_in_blocks
+from tfdml.pairs.batch_reductions import BatchMean
+from tfdml.pairs.chunked import Blocks, block_size, values_in_blocks, weighted_sum_in_blocks
 from tfdml.pairs.comparison import Comparison
-from tfdml.pairs.loops import Blocks, block_size, values_in_blocks, weighted_sum_in_blocks
 from tfdml.pairs.pairings import usable
 
 PAIR_OPTIONS = ("pairing", "miner", "importance", "match", "anchors_per_block")
@@ -142,7 +142,7 @@ class PairLoss(FunctionLoss):
 
     * `pair(labels, embeddings)`: the batch becomes `Pairs`;
     * `reweight(pairs)`: the miner and then the importance weights change the weights of the pairs;
-    * `on_pairs(pairs)`: the function is evaluated on the reweighted pairs.
+    * `values(pairs)`: the function is evaluated on the reweighted pairs.
 
     A third argument, `sample_weight`, multiplies the values. A row of weight 0 has no value of its own, and still is a
     positive or negative of other rows. Every label is a class, also -1.
@@ -163,7 +163,8 @@ class PairLoss(FunctionLoss):
         1.3333
 
     Args:
-        function: `function(pairs, **settings)` that returns `(anchors,)`. Register it with Keras to save the loss.
+        function: `function(pairs, **settings)` that returns `(anchors,)`, or a `BatchMean` of
+            `tfdml.pairs.batch_reductions`. Register it with Keras to save the loss.
         pairing: how a batch becomes `Pairs`: `all_pairs`, `consecutive_pairs`, `even_against_odd`, or your own function
             `(labels, embeddings)`, with a third argument `match` if that option is used.
         miner: a function `Pairs -> Pairs` that selects or reweights pairs; None for all pairs. It has its own
@@ -173,10 +174,9 @@ class PairLoss(FunctionLoss):
         match: which labels match: a function of two arrays of labels, `(A, ...)` and `(R, ...)`, that returns
             a boolean matrix `(A, R)`, for multi-label or hierarchical relevance. None for equal class ids.
         anchors_per_block: number of anchors that are compared with the references at a time. Value and gradient stay
-            the same, in memory that grows with rows, not pairs. With None, a batch is compared as a whole, unless its
-            matrix of pairs takes more than 64 MiB and more than the embeddings of the references, and the function, the
-            pairing and the miners are of tfdml. Your own function may be compared in blocks if each value depends on
-            the pairs of its anchor alone, or takes sums of the batch by `tfdml.pairs.blocks.batch_sum`.
+            the same, in memory that grows with rows, not pairs. None: blocks are used only if the pair matrix exceeds
+            64 MiB and the reference embeddings, and loss, pairing and miners come from tfdml. Your own function may use
+            blocks if values depend on the pairs of their anchor alone, and on `tfdml.pairs.batch_reductions`.
         name, reduction, dtype: as in `keras.losses.Loss`; the default name is the name of the function.
         **settings: keyword arguments of `function`.
 
@@ -185,6 +185,13 @@ class PairLoss(FunctionLoss):
         ValueError: when called, blocks that are larger than the batch, or for a pairing or a function that needs the
             whole batch.
     """
+
+    in_blocks = False
+
+    def __init_subclass__(cls, *, in_blocks: bool = False, **options: Any) -> None:
+        """Declare that the function of a subclass may take a batch in blocks, as `tfdml.pairs.base.in_blocks`."""
+        super().__init_subclass__(**options)
+        cls.in_blocks = in_blocks
 
     def __init__(
         self,
@@ -211,67 +218,9 @@ class PairLoss(FunctionLoss):
         if anchors_per_block is not None:
             require_whole("anchors_per_block", anchors_per_block, 1)
         self.anchors_per_block = anchors_per_block
-        self.pairing = pairing
-        self.miner = miner
-        self.importance = importance
-        self.match = match
-
-    def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> Tensor:
-        """The reduced loss of integer labels `(batch,)` and embeddings `(batch, dim)`."""
-        require_owner(self)
-        if self.reduction in (None, "none") or not self._may_be_in_blocks():
-            return super().__call__(y_true, y_pred, sample_weight)
-
-        def in_blocks(blocks):
-            total = weighted_sum_in_blocks(blocks, self._weights_of_anchors(blocks.comparison, sample_weight))
-            return ops.cast(total, self.dtype)
-
-        def whole(pairs):
-            return self.reduce(self._of_batch(pairs), sample_weight)
-
-        return self._evaluated(y_true, y_pred, in_blocks, whole)
-
-    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        """One value per anchor, `(anchors,)`, of labels and embeddings."""
-        if not self._may_be_in_blocks():
-            return self._of_batch(self.pair(y_true, y_pred))
-        return self._evaluated(y_true, y_pred, values_in_blocks, self._of_batch)
-
-    def _evaluated(self, labels, embeddings, in_blocks, whole):
-        """The result of one of two functions: of the blocks of a batch, or of the pairs of the whole batch."""
-        comparison = self.comparison(labels, embeddings)
-        size = block_size(self.anchors_per_block, comparison)
-        if comparison is None:
-            return whole(self.pair(labels, embeddings))
-        if size is None:
-            return whole(comparison.pairs())
-        try:
-            results = [in_blocks(blocks) for blocks in self.blocks(comparison, size)]
-            return sum(results) / len(results)
-        except WholeBatchError:
-            if self.anchors_per_block is not None:
-                raise
-            return whole(comparison.pairs())
-
-    def blocks(self, comparison: Comparison, size: int) -> list[Blocks]:
-        """The functions in blocks of anchors whose mean this loss is; one for most losses."""
-        return [Blocks(self._of_batch, comparison, size, self.layers_of_function)]
-
-    @property
-    def layers_of_function(self) -> list[keras.Layer]:
-        """The layers that are read after pairing: all but the pairing."""
-        return [layer for layer in self.layers if layer is not self.pairing]
-
-    def _may_be_in_blocks(self):
-        """Whether blocks are wanted, or the loss and its functions are of tfdml, which allow or refuse them."""
-        return self.anchors_per_block is not None or _is_of_tfdml(self)
-
-    @uncompiled
-    def _weights_of_anchors(self, comparison, sample_weight):
-        """The derivative of the reduced loss by the value of each anchor, `(anchors,)`."""
-        zeros = ops.zeros((comparison.num_anchors,), dtype=self.dtype)
-        (weights,) = vector_jacobian(lambda x: self.reduce(x, sample_weight), [zeros], ops.ones((), dtype=self.dtype))
-        return weights
+        self.pairing, self.match = pairing, match
+        self.miner, self.importance = miner, importance
+        self.in_blocks = type(self).in_blocks and may_be_in_blocks(miner, importance, *settings.values())
 
     def pair(self, labels: Tensor, embeddings: Tensor) -> Pairs:
         """The `Pairs` of a batch, before any reweighting."""
@@ -279,29 +228,77 @@ class PairLoss(FunctionLoss):
         matching = {} if self.match is None else {"match": self.match}
         return self.pairing(labels, embeddings, **matching)
 
+    def reweight(self, pairs: Pairs) -> Pairs:
+        """The pairs after the miner and then the importance weights; a NaN weight makes its anchor NaN."""
+        pairs = _reweighted("importance", self.importance, _reweighted("miner", self.miner, pairs))
+        return pairs if may_be_in_blocks(self.miner, self.importance) else _with_weights_in_anchors(pairs)
+
+    def values(self, pairs: Pairs) -> Tensor:
+        """One value per anchor, `(anchors,)`, of pairs with their current weights, not reweighted."""
+        return per_anchor(self.undivided(pairs), pairs)
+
+    def undivided(self, pairs: Pairs) -> Tensor | BatchMean:
+        """The result of the function: the values, or a `BatchMean`, whose sums are not divided yet."""
+        result = getattr(self.function, "apart", self.function)(pairs, **self.settings)
+        values = result.sums if isinstance(result, BatchMean) else result
+        _require_one_per_anchor(values, pairs, self.function)
+        values = propagate_non_finite(values, pairs)
+        return result._replace(sums=values) if isinstance(result, BatchMean) else values
+
+    def on_pairs(self, pairs: Pairs) -> Tensor:
+        """One value per anchor, `(anchors,)`, of any `Pairs`, such as a batch against a memory, which it reweights."""
+        return self.values(self.reweight(_with_weights_in_anchors(pairs)))
+
+    def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        """The reduced loss of integer labels `(batch,)` and embeddings `(batch, dim)`."""
+        require_owner(self)
+        if self.reduction in (None, "none"):
+            return super().__call__(y_true, y_pred, sample_weight)
+        compared = self.compared(y_true, y_pred)
+        if isinstance(compared, Pairs):
+            return self.reduce(self.values(self.reweight(compared)), sample_weight)
+        weights = self._weights_of_anchors(compared[0].comparison, sample_weight)
+        sums = [ops.cast(weighted_sum_in_blocks(blocks, weights), self.dtype) for blocks in compared]
+        return sum(sums) / len(sums)
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        """One value per anchor, `(anchors,)`, of labels and embeddings."""
+        compared = self.compared(y_true, y_pred)
+        if isinstance(compared, Pairs):
+            return self.values(self.reweight(compared))
+        return sum(values_in_blocks(blocks) for blocks in compared) / len(compared)
+
+    def compared(self, labels: Tensor, embeddings: Tensor) -> Pairs | list[Blocks]:
+        """The pairs of the whole batch, or the blocks of anchors in which it is compared."""
+        may_be_blocks = self.in_blocks or self.anchors_per_block is not None
+        comparison = self.comparison(labels, embeddings) if may_be_blocks else None
+        size = block_size(self.anchors_per_block, comparison)
+        if comparison is None:
+            return self.pair(labels, embeddings)
+        return comparison.pairs() if size is None else self.blocks(comparison, size)
+
     def comparison(self, labels: Tensor, embeddings: Tensor) -> Comparison | None:
         """The comparison that `pair` weights; None for a pairing that compares a batch as a whole."""
         if not hasattr(self.pairing, "comparison"):
             return None
         return self.pairing.comparison(*usable(labels, embeddings), self.match)
 
-    def reweight(self, pairs: Pairs) -> Pairs:
-        """The pairs after the miner and then the importance weights; a NaN weight makes its anchor NaN."""
-        pairs = _reweighted("importance", self.importance, _reweighted("miner", self.miner, pairs))
-        return pairs if _is_of_tfdml(self) else _with_weights_in_anchors(pairs)  # those of tfdml are finite
+    def blocks(self, comparison: Comparison, size: int) -> list[Blocks]:
+        """The functions in blocks of anchors whose mean this loss is; one for most losses."""
+        values = self.undivided if type(self).values is PairLoss.values else self.values
+        return [Blocks(lambda pairs: values(self.reweight(pairs)), comparison, size, self.layers_of_function)]
 
-    def on_pairs(self, pairs: Pairs) -> Tensor:
-        """One value per anchor, `(anchors,)`, of any `Pairs`, such as a batch against a memory, which it reweights."""
-        return self._of_batch(_with_weights_in_anchors(pairs))
+    @property
+    def layers_of_function(self) -> list[keras.Layer]:
+        """The layers that are read after pairing: all but the pairing."""
+        return [layer for layer in self.layers if layer is not self.pairing]
 
-    def _of_batch(self, pairs):
-        return self.values(self.reweight(pairs))
-
-    def values(self, pairs: Pairs) -> Tensor:
-        """One value per anchor, `(anchors,)`, of pairs with their current weights, not reweighted."""
-        values = self.function(pairs, **self.settings)
-        _require_one_per_anchor(values, pairs, self.function)
-        return propagate_non_finite(values, pairs)
+    @uncompiled
+    def _weights_of_anchors(self, comparison, sample_weight):
+        """The derivative of the reduced loss by the value of each anchor, `(anchors,)`."""
+        zeros = ops.zeros((comparison.num_anchors,), dtype=self.dtype)
+        (weights,) = vector_jacobian(lambda x: self.reduce(x, sample_weight), [zeros], ops.ones((), dtype=self.dtype))
+        return weights
 
     @property
     def layers(self) -> list[keras.Layer]:
@@ -318,21 +315,6 @@ class PairLoss(FunctionLoss):
         if "function" in inspect.signature(type(self)).parameters:
             options["function"] = self.function
         return {**_serialized(options), **super().get_config()}
-
-
-def _is_of_tfdml(thing):
-    """Whether an option of a loss, and the options that it has itself, hold no function or object of a user."""
-    if not callable(thing):
-        return True
-    return is_registered(thing) and all(map(_is_of_tfdml, _held(thing)))
-
-
-def _held(thing):
-    """The functions and objects that a loss, a miner or another object of settings was given."""
-    if isinstance(thing, PairLoss):
-        function = [thing.function] if type(thing) is PairLoss else []
-        return [*function, thing.pairing, thing.miner, thing.importance, *thing.settings.values()]
-    return [*getattr(thing, "miners", []), *(vars(thing).values() if isinstance(thing, Settings) else ())]
 
 
 def _require_arguments(loss_class, function, settings):
@@ -378,9 +360,8 @@ def _require_one_per_anchor(values, pairs, function):
     """Raise a ValueError unless the function returned one value per anchor."""
     expected, received = tuple(pairs.positive.shape[:1]), getattr(values, "shape", None)
     received = None if received is None else tuple(received)
-    is_vector = received is not None and len(received) == 1
     require(
-        is_vector and (None in (*received, *expected) or tuple(received) == expected),
+        received is not None and len(received) == 1 and (None in (*received, *expected) or received == expected),
         f"values of shape {received} from {_name_of(function)}",
         f"{expected}, one value per anchor: sum over its references",
     )

@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
@@ -12,20 +12,31 @@ from tfdml._core.backends import are_small, custom_gradient, ops
 from tfdml._core.checks import require
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import (
-    as_scaled,
+from tfdml.pairs.batch_reductions import (
+    BatchMean,
     batch_log_add_exp,
     batch_max,
     batch_sum,
     is_batch_with_itself,
-    num_anchors_of_batch,
     of_references,
-    scaled_by_batch,
 )
 
 _ROUNDING = 1e-14  # of squared cosine distances of equal rows
 
 Function = TypeVar("Function", bound=Callable[..., Tensor])
+
+
+def over_batch(function: Function) -> Function:
+    """A decorator: a function that returns a `BatchMean`, then its attribute `apart`, becomes one of values, `(A,)`."""
+
+    values: Any = functools.wraps(function)(lambda pairs, **settings: per_anchor(function(pairs, **settings), pairs))
+    values.apart = function
+    return values
+
+
+def per_anchor(result: Tensor | BatchMean, pairs: Pairs) -> Tensor:
+    """The values of the anchors, `(A,)`, also of a `BatchMean`."""
+    return result.per_anchor(pairs) if isinstance(result, BatchMean) else result
 
 
 def over_pairs(reduce: Callable[[Tensor, Pairs], Tensor]) -> Callable[[Function], Function]:
@@ -44,20 +55,19 @@ def over_pairs(reduce: Callable[[Tensor, Pairs], Tensor]) -> Callable[[Function]
         signature = inspect.signature(function)
         option = inspect.Parameter("normalize", inspect.Parameter.KEYWORD_ONLY, default="anchor", annotation=str)
         values.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])
-        return values
+        return over_batch(values)
 
     return reduced
 
 
-def mean_over_batch(losses: Tensor, pairs: Pairs, normalize: str) -> Tensor:
-    """Per-anchor values whose mean is the mean of the losses over "all" pairs of the batch, or over the "active" ones.
+def mean_over_batch(losses: Tensor, pairs: Pairs, normalize: str) -> BatchMean:
+    """The mean of the losses over "all" pairs of the batch, or over the "active" ones.
 
-    An active pair has a loss above 1e-14, so that the rounding of the distance of copies counts for nothing. A batch
-    without pairs gives 0.
+    An active pair has a loss above 1e-14, so that the rounding of the distance of copies counts for nothing.
     """
     weights = pairs.positive + pairs.negative
     terms = weights if normalize == "all" else weights * ops.cast(losses > _ROUNDING, losses.dtype)
-    return batch_mean_per_anchor(ops.sum(weights * losses, axis=1), count(terms, pairs.counts), pairs)
+    return BatchMean(ops.sum(weights * losses, axis=1), count(terms, pairs.counts))
 
 
 def mean_over_pairs(values: Tensor, pairs: Pairs) -> Tensor:
@@ -70,16 +80,6 @@ def weighted_mean(values: Tensor, weights: Tensor, counts: Tensor | None = None)
     number = count(weights, counts)
     is_empty = number == 0
     return ops.where(is_empty, 0.0, ops.sum(weights * values, axis=1) / ops.where(is_empty, 1.0, number))
-
-
-def batch_mean_per_anchor(sums: Tensor, number: Tensor, pairs: Pairs) -> Tensor:
-    """Per-anchor values whose mean over anchors is `sum(sums) / sum(number)`, the mean over the terms of the batch.
-
-    `sums` and `number`, both `(anchors,)`, are of the terms of each anchor. A batch without terms gives 0.
-    """
-    anchors = ops.cast(num_anchors_of_batch(pairs), sums.dtype)
-    term = ops.sum(ops.cast(number, sums.dtype))
-    return scaled_by_batch(sums, term, lambda total: anchors / ops.maximum(total, 1.0), pairs)
 
 
 def batch_means(values: Sequence[Tensor], weights: Sequence[Tensor], pairs: Pairs) -> Tensor:
@@ -194,7 +194,7 @@ def propagate_non_finite(values: Tensor, pairs: Pairs) -> Tensor:
     zeros = 0.0 * (16.0 * ops.sum(ops.square(ops.stop_gradient(anchors)), axis=-1) + ops.stop_gradient(values))
     if not pairs.is_self:
         zeros = zeros + of_references(lambda x: _zero_if_finite(ops.cast(x, values.dtype)), pairs)
-    return as_scaled(_plus(zeros, values, anchors), values, pairs)
+    return _plus(zeros, values, anchors)
 
 
 def _zero_if_finite(x):

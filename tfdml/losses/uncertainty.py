@@ -9,8 +9,8 @@ from tfdml._core.checks import as_whole, require, require_positive
 from tfdml._core.serialization import Settings, serializable
 from tfdml.layers.base import Seeded
 from tfdml.pairs import Pairs
-from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import (
+from tfdml.pairs.base import Tensor, in_blocks
+from tfdml.pairs.batch_reductions import (
     batch_largest,
     batch_max,
     batch_sum,
@@ -27,6 +27,7 @@ _RELATIVE_TIE = 1e-5
 
 
 @serializable
+@in_blocks
 @dataclass(frozen=True)
 class TopK(Settings):
     """The mean of the k largest losses: sum p = 1, 0 <= p <= 1 / k.
@@ -60,6 +61,7 @@ class TopK(Settings):
 
 
 @serializable
+@in_blocks
 @dataclass(frozen=True)
 class TopKBalanced(Settings):
     """The mean over the k / 2 positives and the k / 2 negatives with the largest losses.
@@ -126,6 +128,7 @@ class KL(Seeded):
         require_positive(gamma=gamma)
         self.gamma = gamma
         self.num_samples = None if num_samples is None else as_whole("num_samples", num_samples, 1)
+        self.in_blocks = num_samples is None
 
     def call(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`, or the share of the draws that each pair received."""
@@ -144,6 +147,7 @@ class KL(Seeded):
 
 
 @serializable
+@in_blocks
 @dataclass(frozen=True)
 class GroupedKL(Settings):
     """`KL` within each group: the positives of an anchor, and its negatives. The loss is the mean over anchors.
@@ -279,6 +283,7 @@ class Variance(Settings):
 
 
 @serializable
+@in_blocks
 @dataclass(frozen=True)
 class Maximal(Settings):
     """The largest loss alone: sum p = 1. Tied pairs share the weight.

@@ -10,7 +10,7 @@ from tfdml._core.serialization import serializable
 from tfdml.layers.base import Seeded
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Distance
-from tfdml.pairs.blocks import batch_max, batch_sum
+from tfdml.pairs.batch_reductions import batch_max, batch_sum
 from tfdml.pairs.distances import distance_function
 from tfdml.pairs.sampling import num_positives, systematic_sample, with_sampled_negatives
 
@@ -81,10 +81,9 @@ class UniformHistogram(Seeded):
         require_whole("positives_per_bin", positives_per_bin, 1)
         require_whole("negatives_per_bin", negatives_per_bin, 1)
         distance_function(distance)
-        self.bins = bins
+        self.bins, self.distance = bins, distance
         self.positives_per_bin = positives_per_bin
         self.negatives_per_bin = negatives_per_bin
-        self.distance = distance
 
     def call(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
@@ -100,17 +99,13 @@ class UniformHistogram(Seeded):
 
     def _bins(self, d, pairs):
         """The bin of each pair: first the bins of positives, then of negatives, so that one sum counts both."""
-        signs = (pairs.positive, pairs.negative)
-        positive, negative = (_bin_index(d, weights > 0, self.bins, pairs) for weights in signs)
+        positive, negative = (_bin_index(d, w > 0, self.bins, pairs) for w in (pairs.positive, pairs.negative))
         return ops.where(pairs.positive > 0, positive, self.bins + negative)
 
 
 def _bin_index(d, is_pair, bins, pairs):
     """The bin of each distance, 0 to bins - 1, in a histogram over the range of the distances of these pairs."""
-    negated = ops.amax(ops.where(is_pair, -d, -float("inf")))
-    negated_low, high = ops.unstack(
-        batch_max(ops.stack([negated, ops.amax(ops.where(is_pair, d, -float("inf")))]), pairs), 2
-    )
-    low = -negated_low
-    width = ops.maximum(high - low, 1e-12)
-    return ops.clip(ops.cast((d - low) * (bins / width), "int32"), 0, bins - 1)
+    ends = ops.stack([ops.amax(ops.where(is_pair, x, -float("inf"))) for x in (-d, d)])
+    negated_low, high = ops.unstack(batch_max(ends, pairs), 2)
+    width = ops.maximum(high + negated_low, 1e-12)
+    return ops.clip(ops.cast((d + negated_low) * (bins / width), "int32"), 0, bins - 1)

@@ -13,6 +13,7 @@ from tfdml.pairs.distances import distance_function
 class ByDistance(Settings):
     """Base class: the option `distance`, "euclidean", "squared", "cosine" (1 - s), "snr", or a function of `Pairs`."""
 
+    in_blocks = True
     distance: Distance = "euclidean"
 
     def __post_init__(self):

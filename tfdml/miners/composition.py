@@ -9,7 +9,7 @@ from tfdml._core.checks import require, require_miner_or_none
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer
 from tfdml.pairs import Pairs
-from tfdml.pairs.base import Miner
+from tfdml.pairs.base import Miner, may_be_in_blocks
 
 
 @serializable
@@ -22,6 +22,7 @@ class Composition(LossLayer):
         for miner in miners:
             require_miner_or_none("miners", miner)
         self.miners = list(miners)
+        self.in_blocks = may_be_in_blocks(*miners)
 
     def call(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""

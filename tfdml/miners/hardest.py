@@ -7,7 +7,7 @@ from tfdml._core.checks import require_fraction, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.miners.base import ByDistance
 from tfdml.pairs import Pairs
-from tfdml.pairs.blocks import require_whole_batch
+from tfdml.pairs.batch_reductions import require_whole_batch
 
 
 @serializable
@@ -67,6 +67,7 @@ class HardestNegativesOfBatch(ByDistance):
     distance, matching the number of positive pairs.
     """
 
+    in_blocks = False
     fraction: float | None = None
 
     def __post_init__(self):

@@ -16,7 +16,7 @@ from tfdml._core.serialization import Settings, serializable
 from tfdml.layers.base import Seeded
 from tfdml.miners.distance_weighted import inverse_density, on_sphere, require_limits
 from tfdml.pairs import Pairs
-from tfdml.pairs.base import Tensor
+from tfdml.pairs.base import Tensor, in_blocks
 from tfdml.pairs.positives import at, nearest
 from tfdml.pairs.squared_distances import eps
 
@@ -24,6 +24,7 @@ NegativeSelector: TypeAlias = Callable[[Pairs, Tensor], Callable[[Tensor], Tenso
 
 
 @serializable
+@in_blocks
 def hardest_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
     """The nearest negative of the anchor, for all of its positives.
 
@@ -39,6 +40,7 @@ def hardest_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 @serializable
+@in_blocks
 def semi_hard_negatives(pairs: Pairs, d: Tensor) -> Callable[[Tensor], Tensor]:
     """The nearest negative that is farther than the positive; the farthest negative if there is none.
 
@@ -69,6 +71,7 @@ def _least_difference(d):
 
 
 @serializable
+@in_blocks
 @dataclass(frozen=True, kw_only=True)
 class SemiHardNegatives(Settings):
     """The nearest negative that is farther than the positive, by less than a margin; none if there is no such negative.

@@ -9,10 +9,12 @@ from tfdml._core.backends import ops
 from tfdml._core.checks import as_ids, as_vectors, require, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.pairs import Pairs
+from tfdml.pairs.base import in_blocks
 from tfdml.pairs.class_values import look_up
 
 
 @serializable
+@in_blocks
 class TargetNeighbors:
     """Keep the positives of an example that are in its list of target neighbors, and all negatives.
 

@@ -8,12 +8,13 @@ from tfdml._core.checks import require
 from tfdml._core.serialization import Settings, serializable
 from tfdml.miners.base import ByDistance
 from tfdml.pairs import Pairs, cosine, squared
-from tfdml.pairs.base import Distance
-from tfdml.pairs.blocks import require_whole_batch
+from tfdml.pairs.base import Distance, in_blocks
+from tfdml.pairs.batch_reductions import require_whole_batch
 from tfdml.pairs.positives import at, pairs_of_triplets
 
 
 @serializable
+@in_blocks
 @dataclass(frozen=True, kw_only=True)
 class ValidTriplets(Settings):
     """Keep the pairs that belong to at least one triplet that violates a margin on similarities.
@@ -113,13 +114,11 @@ class Angular(Settings):
 
     def __call__(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
-        what = "angular mining"
-        require_whole_batch(pairs, what, "it needs the distances of the positives of an anchor to all others")
-        require(
-            pairs.is_self,
-            f"anchors against other references for {what}",
-            "a batch against itself (pairing=all_pairs), because positives are compared with negatives",
+        require_whole_batch(
+            pairs, "angular mining", "it needs the distances of the positives of an anchor to all others"
         )
+        expected = "a batch against itself (pairing=all_pairs), because positives are compared with negatives"
+        require(pairs.is_self, "anchors against other references for angular mining", expected)
         d = ops.stop_gradient(squared(pairs))
         d_an = ops.where(pairs.negative > 0, d, float("inf"))
         # |n - c|^2 = (d_an + d_pn) / 2 - d_ap / 4 for squared distances d.

@@ -1,15 +1,7 @@
 """Pairs of anchors and references, and their distances and similarities."""
 
 from tfdml.pairs.base import Pairs
-from tfdml.pairs.distances import (
-    cosine,
-    dot,
-    euclidean,
-    normalized,
-    snr,
-    squared,
-    two_way_euclidean,
-)
+from tfdml.pairs.distances import cosine, dot, euclidean, normalized, snr, squared, two_way_euclidean
 from tfdml.pairs.pairings import (
     all_pairs,
     consecutive_pairs,

@@ -1,7 +1,7 @@
 """The record of pairs: anchors compared with references, and a weight for each pair."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class Pairs(NamedTuple):
         negative: the same for pairs of different classes. A row paired with itself has weight 0 in both.
         counts: `(anchors, references)`, the multiplicity of each pair in the divisor of a mean over pairs, or None for
             1 wherever a weight is not 0. A miner that samples pairs sets it to the number of draws of each pair.
-        block: None for all anchors of a batch, or which of its anchors these are: see `tfdml.pairs.blocks`.
+        block: None for all anchors of a batch, or which of its anchors these are: see `tfdml.pairs.batch_reductions`.
     """
 
     anchors: Tensor
@@ -91,6 +91,21 @@ def value_of(x: Tensor) -> np.ndarray | None:
         return ops.convert_to_numpy(x) if has_values() else None
     except (NotImplementedError, TypeError):
         return None
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def in_blocks(function: Function) -> Function:
+    """Declare that results for an anchor depend on others only by `tfdml.pairs.batch_reductions`, and are finite."""
+    function.in_blocks = True  # type: ignore[attr-defined]
+    return function
+
+
+def may_be_in_blocks(*things: Any) -> bool:
+    """Whether all functions among these, and the distances that they take, have the attribute of `in_blocks`."""
+    functions = [each for thing in things for each in (thing, getattr(thing, "distance", None)) if callable(each)]
+    return all(getattr(function, "in_blocks", False) for function in functions)
 
 
 Distance: TypeAlias = str | Callable[[Pairs], Tensor]

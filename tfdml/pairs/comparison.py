@@ -8,17 +8,14 @@ import keras
 from tfdml._core.backends import ops, with_diagonal
 from tfdml._core.checks import require
 from tfdml.pairs.base import Match, Pairs, Tensor
-from tfdml.pairs.blocks import Block, Totals, WholeBatchError
+from tfdml.pairs.batch_reductions import Block
 
 
 class Comparison(NamedTuple):
-    """Anchors and references of a batch that are not compared yet.
+    """Anchors and references of a batch that are not compared yet, as in `Pairs`; all anchors share the references.
 
-    Attributes:
-        anchors, references, anchor_labels, reference_labels: as in `Pairs`; all anchors share their references.
-        match: as in `all_pairs`.
-        allowed: function of row numbers of anchors, `(A,)`, that returns which combinations are pairs, booleans that
-            broadcast to `(A, references)`; None for all.
+    `allowed` is a function of row numbers of anchors, `(A,)`, that returns which combinations are pairs, booleans that
+    broadcast to `(A, references)`; None for all. `match` is as in `all_pairs`.
     """
 
     anchors: Tensor
@@ -47,24 +44,19 @@ class Comparison(NamedTuple):
         return pairs._replace(positive=with_diagonal(pairs.positive, 0.0), negative=negative)
 
     def swapped(self) -> "Comparison":
-        """References as anchors, and anchors as references; a `WholeBatchError` if some combinations are not pairs."""
-        if self.allowed is not None:
-            raise WholeBatchError("Received references that include the batch, expected those of another tower.")
+        """References as anchors, and anchors as references, where all combinations are allowed."""
         original = self.match
         match = original and (lambda labels, others: ops.transpose(original(others, labels)))
         return Comparison(self.references, self.anchors, self.reference_labels, self.anchor_labels, match)
 
-    def block(self, rows: Tensor, is_valid: Tensor, anchors: Tensor, references: Tensor, totals: "Totals") -> Pairs:
-        """The pairs of the anchors in these rows of the batch; an anchor that is not valid has no pairs.
-
-        `anchors` and `references` are embeddings in place of the comparison's.
-        """
+    def block(self, anchors: Tensor, references: Tensor, rows: Tensor, is_valid: Tensor, reductions: Any) -> Pairs:
+        """The pairs of these anchors, in these rows of the batch; an anchor that is not valid has none."""
         allowed = is_valid[:, None]
         if self.allowed is not None:
             allowed = self.allowed(rows) & allowed
         labels = ops.take(self.anchor_labels, rows, axis=0)
         pairs = weighted(anchors, references, labels, self.reference_labels, self.match, allowed)
-        return pairs._replace(block=Block(rows, is_valid, self.num_anchors, self.references is None, totals))
+        return pairs._replace(block=Block(rows, is_valid, self.num_anchors, self.references is None, reductions))
 
 
 def weighted(anchors, references, anchor_labels, reference_labels, match=None, allowed=None):

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
-from tfdml.pairs.base import Distance, Pairs, Tensor
-from tfdml.pairs.blocks import of_references, require_whole_batch
+from tfdml.pairs.base import Distance, Pairs, Tensor, in_blocks
+from tfdml.pairs.batch_reductions import of_references, require_whole_batch
 from tfdml.pairs.products import (
     ZERO_NORM_SQUARED,
     as_float,
@@ -179,6 +179,8 @@ def _centered_rows(x):
     return ops.where(square_norms(centered) <= rounding, 0.0, centered)
 
 
+for _distance in (cosine, cosine_distance, dot, euclidean, snr, squared):
+    in_blocks(_distance)
 DISTANCES = {"euclidean": euclidean, "squared": squared, "cosine": cosine_distance, "snr": snr}
 
 

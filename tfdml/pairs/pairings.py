@@ -14,8 +14,8 @@ from tfdml.pairs.comparison import Comparison, by_relevance, matched, weighted
 from tfdml.pairs.conditions import note_labels
 
 
-def in_blocks(comparison: Callable[..., Comparison]) -> Callable[..., Pairs]:
-    """The pairing of a `(labels, embeddings, match=None) -> Comparison`, which becomes its attribute."""
+def of_comparison(comparison: Callable[..., Comparison]) -> Callable[..., Pairs]:
+    """The pairing of a `(labels, embeddings, match=None) -> Comparison`, its attribute: it declares blocks."""
 
     @functools.wraps(comparison)
     def pairing(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Pairs:
@@ -26,7 +26,7 @@ def in_blocks(comparison: Callable[..., Comparison]) -> Callable[..., Pairs]:
 
 
 @serializable
-@in_blocks
+@of_comparison
 def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """Every row of a batch against every other row.
 
@@ -48,7 +48,8 @@ def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
         `Pairs` of `batch` anchors against themselves, with `references` None. A batch of one row has no pairs.
     """
     labels, embeddings = checked(labels, embeddings, match)
-    return Comparison(embeddings, None, labels, labels, match, lambda rows: rows[:, None] != _numbers(labels))
+    numbers = ops.arange(ops.shape(labels)[0], dtype="int32")
+    return Comparison(embeddings, None, labels, labels, match, lambda rows: rows[:, None] != numbers)
 
 
 @serializable
@@ -78,7 +79,7 @@ def consecutive_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = 
 
 
 @serializable
-@in_blocks
+@of_comparison
 def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """Rows 0, 2, 4, ... as anchors against rows 1, 3, 5, ..., the layout of the N-pair loss.
 
@@ -100,7 +101,7 @@ def even_against_odd(labels: Tensor, embeddings: Tensor, match: Match | None = N
 
 
 @serializable
-@in_blocks
+@of_comparison
 def two_views(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """Every row of a batch against every other row, where rows 2k and 2k + 1 are two views of one example.
 
@@ -171,7 +172,7 @@ def compare(
 
 
 @serializable
-@in_blocks
+@of_comparison
 def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> Comparison:
     """The embeddings of one tower as anchors against all embeddings of another tower, for `tfdml.models.TwoTowers`.
 
@@ -192,7 +193,13 @@ def two_towers(labels: Tensor, embeddings: Tensor, match: Match | None = None) -
         `Pairs` of `batch` anchors and `batch` references; every combination is a pair, also row i with row i.
     """
     labels, embeddings = usable(labels, embeddings)
-    anchors, references = _towers(ops.convert_to_tensor(embeddings))
+    embeddings = ops.convert_to_tensor(embeddings)
+    require(
+        len(embeddings.shape) == 3 and embeddings.shape[1] == 2,
+        f"embeddings of shape {tuple(embeddings.shape)} for two towers",
+        "(batch, 2, dim). Build the model as tfdml.models.TwoTowers(query, gallery)",
+    )
+    anchors, references = ops.unstack(embeddings, num=2, axis=1)
     labels = labels if hasattr(labels, "shape") else np.asarray(labels)
     if len(labels.shape) > 1 and labels.shape[1] == 2:
         return compare(labels[:, 0], anchors, labels[:, 1], references, match)
@@ -288,10 +295,6 @@ def require_ids_that_fit(ids: Tensor) -> None:
         )
 
 
-def _numbers(rows):
-    return ops.arange(ops.shape(rows)[0], dtype="int32")
-
-
 def _even_and_odd(rows):
     _require_even(rows)
     return _every_nth(rows, 2)
@@ -340,15 +343,6 @@ def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> t
     rows = labels.shape[0], embeddings.shape[0]
     require(None in rows or rows[0] == rows[1], f"{rows[0]} labels and {rows[1]} embeddings", "one label per embedding")
     return labels, embeddings
-
-
-def _towers(embeddings):
-    require(
-        len(embeddings.shape) == 3 and embeddings.shape[1] == 2,
-        f"embeddings of shape {tuple(embeddings.shape)} for two towers",
-        "(batch, 2, dim). Build the model as tfdml.models.TwoTowers(query, gallery)",
-    )
-    return ops.unstack(embeddings, num=2, axis=1)
 
 
 def _require_pair_labels(labels):

@@ -53,7 +53,7 @@ def sub_center_arcface(pairs: Pairs, *, per_class: int = 3, margin: Margin = 0.5
 
 
 @serializable
-class ArcFaceLoss(ProxyLoss):
+class ArcFaceLoss(ProxyLoss, in_blocks=True):
     """ArcFace loss (additive angular margin): a margin is added to the angle of a positive.
 
     mean_p -log(exp(scale f(t_ap)) / (exp(scale f(t_ap)) + sum_n exp(scale cos t_an)))
@@ -106,7 +106,7 @@ def require_angle(margin: Margin) -> None:
 
 
 @serializable
-class SubCenterArcFaceLoss(ProxyLoss):
+class SubCenterArcFaceLoss(ProxyLoss, in_blocks=True):
     """Sub-center ArcFace loss: the ArcFace loss on the nearest of several centers of each class.
 
     mean_p -log(exp(scale f(t_ap)) / (exp(scale f(t_ap)) + sum_n exp(scale cos t_an))),  t_ac = min_k t_ack

@@ -24,7 +24,7 @@ def cosface(pairs: Pairs, *, margin: Margin = 0.35, scale: float = 64.0) -> Tens
 
 
 @serializable
-class CosFaceLoss(ProxyLoss):
+class CosFaceLoss(ProxyLoss, in_blocks=True):
     """CosFace loss (large margin cosine loss): the cosine of a positive minus a margin.
 
     mean_p -log(exp(scale (cos t_ap - margin)) / (exp(scale (cos t_ap - margin)) + sum_n exp(scale cos t_an)))

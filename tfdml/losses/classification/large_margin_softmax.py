@@ -26,7 +26,7 @@ def large_margin_softmax(pairs: Pairs, *, margin: int = 4, scale: float = 1.0) -
 
 
 @serializable
-class LargeMarginSoftmaxLoss(ProxyLoss):
+class LargeMarginSoftmaxLoss(ProxyLoss, in_blocks=True):
     """Large-margin softmax loss: dot products, with the angle of a positive multiplied.
 
     mean_p -log(exp(scale |a| |p| psi(t_ap)) / (exp(scale |a| |p| psi(t_ap)) + sum_n exp(scale |a| |n| cos t_an)))

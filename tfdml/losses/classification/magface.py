@@ -39,7 +39,7 @@ def magface(
 
 
 @serializable
-class MagFaceLoss(ProxyLoss):
+class MagFaceLoss(ProxyLoss, in_blocks=True):
     """MagFace loss: ArcFace with a margin that grows with the norm of the embedding.
 
     arcface(margin m_a) + regularization (1 / |a| + |a| / U^2)

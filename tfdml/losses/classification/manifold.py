@@ -10,7 +10,7 @@ from tfdml.losses.classification.proxy_loss import ProxyLoss
 from tfdml.losses.reductions import count, require_shared_references, softplus_sum_exp, weighted_mean
 from tfdml.pairs import Pairs, cosine, normalized
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import require_whole_batch
+from tfdml.pairs.batch_reductions import require_whole_batch
 
 # Temperature of the similarities in the graph.
 _TEMPERATURE = 0.5

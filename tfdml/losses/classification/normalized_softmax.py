@@ -32,7 +32,7 @@ def margins_of(margin, pairs):
 
 
 @serializable
-class NormalizedSoftmaxLoss(ProxyLoss):
+class NormalizedSoftmaxLoss(ProxyLoss, in_blocks=True):
     """Normalized softmax loss (NormFace): cross-entropy of scaled cosines.
 
     mean_p -log(exp(scale cos t_ap) / (exp(scale cos t_ap) + sum_n exp(scale cos t_an)))

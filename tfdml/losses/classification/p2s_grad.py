@@ -28,7 +28,7 @@ def p2s_grad(pairs: Pairs) -> Tensor:
 
 
 @serializable
-class P2SGradLoss(IndependentPairLoss, ProxyLoss):
+class P2SGradLoss(IndependentPairLoss, ProxyLoss, in_blocks=True):
     """P2SGrad loss (probability-to-similarity gradient): regression of cosines to 1 and 0.
 
     sum_p (1 - cos t_ap)^2 / 2 + sum_n (cos t_an)^2 / 2

@@ -12,7 +12,7 @@ from tfdml.losses.classification.proxy_loss import ProxyLoss
 from tfdml.losses.reductions import broadcast_to_anchors, count, log_sum_exp, require_shared_references
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import batch_log_add_exp, batch_sum
+from tfdml.pairs.batch_reductions import batch_log_add_exp, batch_sum
 
 
 def proxy_anchor(pairs: Pairs, *, margin: float = 0.1, alpha: float = 32.0) -> Tensor:
@@ -32,7 +32,7 @@ def proxy_anchor(pairs: Pairs, *, margin: float = 0.1, alpha: float = 32.0) -> T
 
 
 @serializable
-class ProxyAnchorLoss(ProxyLoss):
+class ProxyAnchorLoss(ProxyLoss, in_blocks=True):
     """Proxy anchor loss, a value of the batch: every proxy against the anchors of its class and of others.
 
     mean_r+ log(1 + sum_p exp(-alpha (s_pr - margin))) + mean_r log(1 + sum_n exp(alpha (s_nr + margin)))

@@ -29,7 +29,7 @@ def proxy_nca(pairs: Pairs, *, scale: float = 1.0, positive_in_denominator: bool
 
 
 @serializable
-class ProxyNCALoss(ProxyLoss):
+class ProxyNCALoss(ProxyLoss, in_blocks=True):
     """ProxyNCA loss: the distance of a positive against the negatives.
 
     mean_p -log(exp(-scale d_ap^2) / sum_n exp(-scale d_an^2))

@@ -53,7 +53,7 @@ def _spread(references, centers):
 
 
 @serializable
-class SoftTripleLoss(ProxyLoss):
+class SoftTripleLoss(ProxyLoss, in_blocks=True):
     """SoftTriple loss: cross-entropy of classes that have several centers each.
 
     mean_p -log(exp(scale (S_ap - margin)) / (exp(scale (S_ap - margin)) + sum_n exp(scale S_an))) + nu R

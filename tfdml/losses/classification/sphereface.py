@@ -44,7 +44,7 @@ def psi(cosines, margin):
 
 
 @serializable
-class SphereFaceLoss(ProxyLoss):
+class SphereFaceLoss(ProxyLoss, in_blocks=True):
     """SphereFace loss (angular softmax): the angle of a positive is multiplied.
 
     mean_p -log(exp(scale psi(t_ap)) / (exp(scale psi(t_ap)) + sum_n exp(scale cos t_an)))

@@ -21,7 +21,7 @@ def center(pairs: Pairs) -> Tensor:
 
 
 @serializable
-class CenterLoss(ProxyLoss):
+class CenterLoss(ProxyLoss, in_blocks=True):
     """Center loss: half the squared distance to the center of the class.
 
     mean_p |a - p|^2 / 2

@@ -9,7 +9,7 @@ from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import count, require_same_rows
 from tfdml.pairs import Pairs, squared
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import batch_rows
+from tfdml.pairs.batch_reductions import batch_rows
 
 
 def centroid_triplet(pairs: Pairs, *, margin: float = 0.3, hard: bool = False) -> Tensor:
@@ -34,7 +34,7 @@ def centroid_triplet(pairs: Pairs, *, margin: float = 0.3, hard: bool = False) -
 
 
 @serializable
-class CentroidTripletLoss(PairLoss):
+class CentroidTripletLoss(PairLoss, in_blocks=True):
     """Centroid triplet loss: an anchor is nearer to the center of its class than to other centers.
 
     mean_c max(0, |a - c_own|^2 - |a - c|^2 + margin)

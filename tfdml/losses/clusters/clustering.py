@@ -9,7 +9,7 @@ from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import broadcast_to_anchors, require_same_rows
 from tfdml.pairs import Pairs, euclidean
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import require_whole_batch
+from tfdml.pairs.batch_reductions import require_whole_batch
 
 # Scores whose relative difference is smaller are ties, such as those of the two members of a cluster after rounding.
 _RELATIVE_TIE = 1e-5

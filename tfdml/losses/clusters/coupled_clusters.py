@@ -27,7 +27,7 @@ def coupled_clusters(pairs: Pairs, *, margin: float = 0.2) -> Tensor:
 
 
 @serializable
-class CoupledClustersLoss(PairLoss):
+class CoupledClustersLoss(PairLoss, in_blocks=True):
     """Coupled clusters loss: the anchor must be nearer to its class center than any negative.
 
     max(0, |a - c|^2 - min_n |n - c|^2 + margin) / 2

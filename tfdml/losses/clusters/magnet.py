@@ -9,7 +9,7 @@ from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import count, log_sum_exp, require_same_rows
 from tfdml.pairs import Pairs, squared
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import batch_rows, batch_sum, num_anchors_of_batch
+from tfdml.pairs.batch_reductions import batch_rows, batch_sum, num_anchors_of_batch
 
 # A smaller variance comes from rounding, or from embeddings that are all equal.
 _LEAST_VARIANCE = 1e-7
@@ -44,7 +44,7 @@ def _of_other_classes(pairs, clusters_per_class):
 
 
 @serializable
-class MagnetLoss(PairLoss):
+class MagnetLoss(PairLoss, in_blocks=True):
     """Magnet loss: an example is nearer to the center of its cluster than to clusters of other classes.
 
     max(0, |a - c_own|^2 / (2 v) + margin + log sum_c exp(-|a - c|^2 / (2 v))),  v = sum_a |a - c_own|^2 / (A - 1)

@@ -6,12 +6,13 @@ from tfdml._core.backends import ops
 from tfdml._core.checks import as_whole
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import batch_mean_per_anchor, count, log_sum_exp, require_same_rows
+from tfdml.losses.reductions import count, log_sum_exp, over_batch, require_same_rows
 from tfdml.pairs import Pairs, squared
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import batch_rows, rows_of_batch
+from tfdml.pairs.batch_reductions import BatchMean, batch_rows, rows_of_batch
 
 
+@over_batch
 def prototypical(pairs: Pairs, *, shots: int = 1) -> Tensor:
     """Values of `PrototypicalLoss`, one per anchor.
 
@@ -31,11 +32,11 @@ def prototypical(pairs: Pairs, *, shots: int = 1) -> Tensor:
     log_sum_centers = log_sum_exp(-squared(pairs._replace(anchors=anchors, references=centers)), is_first)
     to_own_center = ops.sum(ops.square(anchors - own_centers), axis=1)
     is_query = ops.cast(earlier >= shots, dtype)
-    return batch_mean_per_anchor(is_query * (to_own_center + log_sum_centers), is_query, pairs)
+    return BatchMean(is_query * (to_own_center + log_sum_centers), is_query)
 
 
 @serializable
-class PrototypicalLoss(PairLoss):
+class PrototypicalLoss(PairLoss, in_blocks=True):
     """Prototypical loss: cross-entropy of a softmax over distances from each query to the class centers.
 
     (A / Q) (|q - c_own|^2 + log sum_classes exp(-|q - c|^2))

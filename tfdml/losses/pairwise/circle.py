@@ -25,7 +25,7 @@ def circle(pairs: Pairs, *, margin: float = 0.4, scale: float = 80.0) -> Tensor:
 
 
 @serializable
-class CircleLoss(PairLoss):
+class CircleLoss(PairLoss, in_blocks=True):
     """Circle loss: similarities weighted by their distance from the optimum.
 
     log(1 + sum_n exp(scale w_an (s_an - margin)) * sum_p exp(-scale w_ap (s_ap - 1 + margin)))

@@ -13,7 +13,7 @@ from tfdml._core.serialization import Settings, serializable
 from tfdml.losses.base import IndependentPairLoss, IndependentPairOptions
 from tfdml.losses.reductions import mean_over_pairs, over_pairs
 from tfdml.pairs import Pairs, cosine
-from tfdml.pairs.base import Distance, Tensor
+from tfdml.pairs.base import Distance, Tensor, in_blocks
 from tfdml.pairs.class_values import look_up, positive_counts
 from tfdml.pairs.distances import distance_function
 
@@ -94,12 +94,14 @@ def cosine_regression(pairs: Pairs) -> Tensor:
 
 
 @serializable
+@in_blocks
 def square(d: Tensor) -> Tensor:
     """g(d) = d^2, the loss of a positive pair in the contrastive loss."""
     return ops.square(d)
 
 
 @serializable
+@in_blocks
 @dataclass(frozen=True)
 class HingeSquared(Settings):
     """h(d) = max(0, margin - d)^2, the loss of a negative pair in the contrastive loss.
@@ -128,7 +130,7 @@ _HINGE = HingeSquared(margin=1.0)
 
 
 @serializable
-class ContrastiveLoss(IndependentPairLoss):
+class ContrastiveLoss(IndependentPairLoss, in_blocks=True):
     """Contrastive loss: positives are pulled within one margin, negatives pushed beyond another.
 
     (1 / pairs) (sum_p max(0, d_ap - positive_margin)^2 + sum_n max(0, negative_margin - d_an)^2)
@@ -176,7 +178,7 @@ class ContrastiveLoss(IndependentPairLoss):
 
 
 @serializable
-class WeightedContrastiveLoss(IndependentPairLoss):
+class WeightedContrastiveLoss(IndependentPairLoss, in_blocks=True):
     """Weighted contrastive loss.
 
     (1 / pairs) (sum_p g(d_ap) + sum_n eta_an h(d_an))
@@ -220,7 +222,7 @@ class WeightedContrastiveLoss(IndependentPairLoss):
 
 
 @serializable
-class BalancedContrastiveLoss(IndependentPairLoss):
+class BalancedContrastiveLoss(IndependentPairLoss, in_blocks=True):
     """Balanced contrastive loss: negatives are reweighted to a fixed number per positive pair.
 
     (1 / pairs) (sum_p d_ap^2 + sum_n eta_an max(0, margin - d_an)^2)
@@ -276,7 +278,7 @@ class BalancedContrastiveLoss(IndependentPairLoss):
 
 
 @serializable
-class CosineContrastiveLoss(IndependentPairLoss):
+class CosineContrastiveLoss(IndependentPairLoss, in_blocks=True):
     """Contrastive loss on cosine similarities.
 
     (1 / pairs) (sum_p -s_ap + sum_n max(0, s_an - threshold))
@@ -306,7 +308,7 @@ class CosineContrastiveLoss(IndependentPairLoss):
 
 
 @serializable
-class CosineRegressionLoss(IndependentPairLoss):
+class CosineRegressionLoss(IndependentPairLoss, in_blocks=True):
     """Regression of cosine similarities to 1 and 0.
 
     (1 / pairs) (sum_p (1 - s_ap)^2 / 2 + sum_n s_an^2 / 2)

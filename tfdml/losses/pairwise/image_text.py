@@ -12,9 +12,9 @@ from tfdml.losses.pairwise.nt_xent import one_positive_among_negatives
 from tfdml.losses.reductions import propagate_non_finite, require_shared_references
 from tfdml.pairs import Pairs, cosine, two_towers
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import WholeBatchError, require_whole_batch
+from tfdml.pairs.batch_reductions import require_whole_batch
+from tfdml.pairs.chunked import Blocks
 from tfdml.pairs.comparison import Comparison
-from tfdml.pairs.loops import Blocks
 
 Number: TypeAlias = float | Callable[[Pairs], Tensor]
 
@@ -39,12 +39,7 @@ def _logits(pairs, temperature):
     return s / _number(temperature, pairs, s.dtype)
 
 
-def sigmoid(
-    pairs: Pairs,
-    *,
-    scale: Number = 10.0,
-    bias: Number = -10.0,
-) -> Tensor:
+def sigmoid(pairs: Pairs, *, scale: Number = 10.0, bias: Number = -10.0) -> Tensor:
     """Values of `SigmoidLoss`, one per anchor.
 
     sum_p -log sigmoid(scale s_ap + bias) + sum_n -log sigmoid(-(scale s_an + bias))
@@ -60,7 +55,7 @@ def _number(number, pairs, dtype):
 
 
 @serializable
-class CLIPLoss(PairLoss):
+class CLIPLoss(PairLoss, in_blocks=True):
     """Symmetric softmax loss with a learned temperature: NT-Xent of anchors to references, and the other way around.
 
     (l(a_i, r) + l(r_i, a)) / 2,  l(a_i, r) = mean_p -log(exp(s_ip / t) / (exp(s_ip / t) + sum_n exp(s_in / t)))
@@ -103,14 +98,20 @@ class CLIPLoss(PairLoss):
         if not callable(temperature):
             require_positive(temperature=temperature)
         super().__init__(clip, temperature=temperature, pairing=pairing, **options)
+        self.in_blocks = self.in_blocks and not (self.miner or self.importance)
+
+    def comparison(self, labels: Tensor, embeddings: Tensor) -> Comparison | None:
+        """The comparison that `pair` weights; None for references that include the batch."""
+        comparison = super().comparison(labels, embeddings)
+        return None if comparison is None or comparison.allowed else comparison
 
     def blocks(self, comparison: Comparison, size: int) -> list[Blocks]:
         """Anchors to references, and references to anchors, in blocks; not with a miner or importance weights."""
-        if self.miner or self.importance:
-            raise WholeBatchError(
-                "Received anchors_per_block with a miner or importance weights for CLIPLoss, expected none of them: "
-                "blocks of references have other pairs than blocks of anchors. Use a smaller batch."
-            )
+        require(
+            not (self.miner or self.importance),
+            "anchors_per_block with a miner or importance weights for CLIPLoss",
+            "none of them: blocks of references have other pairs than blocks of anchors. Use a smaller batch",
+        )
         anchors, references = comparison.anchors.shape[0], comparison.reference_embeddings.shape[0]
         require(anchors == references, f"{anchors} anchors and {references} references", "as many of both: two towers")
         layers = self.layers_of_function
@@ -122,7 +123,7 @@ class CLIPLoss(PairLoss):
 
 
 @serializable
-class SigmoidLoss(PairLoss):
+class SigmoidLoss(PairLoss, in_blocks=True):
     """Sigmoid loss with learned scale and bias: the log-likelihood of a logistic classification of each pair.
 
     sum_p -log sigmoid(scale s_ap + bias) + sum_n -log sigmoid(-(scale s_an + bias))

@@ -7,20 +7,22 @@ from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import (
-    batch_mean_per_anchor,
     count,
     log_sum_exp,
     log_sum_exp_of_references,
     max_of_references,
+    over_batch,
     require_shared_references,
 )
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Distance, Tensor
+from tfdml.pairs.batch_reductions import BatchMean
 from tfdml.pairs.distances import distance_function
 
 _LOWEST = -1e30  # in place of the logarithm of 0, whose differences are not numbers
 
 
+@over_batch
 def lifted_structure(
     pairs: Pairs, *, margin: float = 1.0, hard: bool = False, squared: bool = True, distance: Distance = "euclidean"
 ) -> Tensor:
@@ -41,7 +43,7 @@ def lifted_structure(
         push = _log_add_exp(from_anchor, from_positive)
     violation = ops.maximum(ops.where(pairs.positive > 0, push + d, 0.0), 0.0)
     losses = ops.square(violation) / 2 if squared else violation
-    return batch_mean_per_anchor(ops.sum(pairs.positive * losses, axis=1), count(pairs.positive), pairs)
+    return BatchMean(ops.sum(pairs.positive * losses, axis=1), count(pairs.positive))
 
 
 @custom_gradient
@@ -66,7 +68,7 @@ def generalized_lifted(pairs: Pairs, *, margin: float = 1.0, distance: Distance 
 
 
 @serializable
-class LiftedStructureLoss(PairLoss):
+class LiftedStructureLoss(PairLoss, in_blocks=True):
     """Lifted structured loss: each positive pair against all negatives of both of its ends.
 
     J_ap = d_ap + log(sum_n exp(margin - d_an) + sum_n exp(margin - d_pn))
@@ -113,7 +115,7 @@ class LiftedStructureLoss(PairLoss):
 
 
 @serializable
-class GeneralizedLiftedLoss(PairLoss):
+class GeneralizedLiftedLoss(PairLoss, in_blocks=True):
     """Generalized lifted loss: all positives of an anchor against all of its negatives.
 
     max(0, log sum_p exp(d_ap) + log sum_n exp(margin - d_an))

@@ -39,7 +39,7 @@ def binomial_deviance(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, t
 
 
 @serializable
-class DistanceLogisticLoss(IndependentPairLoss):
+class DistanceLogisticLoss(IndependentPairLoss, in_blocks=True):
     """Distance-based logistic loss: cross-entropy of the probability that a pair is positive.
 
     (1 / pairs) (sum_p -log P(d_ap) + sum_n -log(1 - P(d_an))),  P(d) = (1 + e^-margin) / (1 + e^(d - margin))
@@ -74,7 +74,7 @@ class DistanceLogisticLoss(IndependentPairLoss):
 
 
 @serializable
-class BinomialDevianceLoss(IndependentPairLoss):
+class BinomialDevianceLoss(IndependentPairLoss, in_blocks=True):
     """Binomial deviance loss.
 
     mean_p log(1 + exp(alpha (threshold - s_ap))) + mean_n log(1 + exp(beta (s_an - threshold)))

@@ -8,12 +8,13 @@ from tfdml._core.checks import require, require_one_of
 from tfdml._core.serialization import serializable
 from tfdml.layers.boundaries import same_class
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import mean_over_batch
+from tfdml.losses.reductions import mean_over_batch, over_batch
 from tfdml.pairs import Pairs, normalized
 from tfdml.pairs.base import Distance, Tensor
 from tfdml.pairs.distances import distance_function
 
 
+@over_batch
 def margin(
     pairs: Pairs,
     *,
@@ -29,8 +30,8 @@ def margin(
     """
     beta = _boundaries(boundary, pairs)
     losses = _margin_pair_losses(pairs, margin, beta, distance)
-    values = mean_over_batch(losses, pairs, normalize)
-    return values + nu * ops.cast(beta[:, 0], values.dtype) if callable(boundary) else values
+    mean = mean_over_batch(losses, pairs, normalize)
+    return mean.per_anchor(pairs) + nu * ops.cast(beta[:, 0], losses.dtype) if nu and callable(boundary) else mean
 
 
 _margin = margin  # where an argument has the same name
@@ -49,7 +50,7 @@ def _boundaries(boundary, pairs):
 
 
 @serializable
-class MarginLoss(PairLoss):
+class MarginLoss(PairLoss, in_blocks=True):
     """Margin loss: positives must be nearer than a boundary, negatives farther, by a margin.
 
     (A / N) (sum_p max(0, margin + d_ap - beta_a) + sum_n max(0, margin + beta_a - d_an)) + nu beta_a

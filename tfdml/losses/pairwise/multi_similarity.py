@@ -23,7 +23,7 @@ def multi_similarity(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, th
 
 
 @serializable
-class MultiSimilarityLoss(PairLoss):
+class MultiSimilarityLoss(PairLoss, in_blocks=True):
     """Multi-similarity loss.
 
     (1/alpha) log(1 + sum_p exp(-alpha (s_ap - threshold))) + (1/beta) log(1 + sum_n exp(beta (s_an - threshold)))
@@ -64,7 +64,7 @@ _VALID_TRIPLETS = ValidTriplets(margin=0.1)
 
 
 @serializable
-class RAWLoss(MultiSimilarityLoss):
+class RAWLoss(MultiSimilarityLoss, in_blocks=True):
     """Relative and absolute weights over valid triplets: the multi-similarity loss with the valid-triplet miner.
 
     Source: A Unified View of Deep Metric Learning via Gradient Analysis, eq. 17 with section 5.1 (RAW + VTHM).

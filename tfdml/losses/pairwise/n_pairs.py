@@ -25,7 +25,7 @@ def n_pairs(pairs: Pairs, *, l2: float = 0.0) -> Tensor:
 
 
 @serializable
-class NPairsLoss(PairLoss):
+class NPairsLoss(PairLoss, in_blocks=True):
     """N-pair loss: cross-entropy of each positive among the negatives, on dot products.
 
     mean_p -log(exp(s_ap) / (exp(s_ap) + sum_n exp(s_an))) + l2 * (|a|^2 + mean_r |r|^2) / 2

@@ -23,7 +23,7 @@ def nca(pairs: Pairs, *, log: bool = False) -> Tensor:
 
 
 @serializable
-class NCALoss(PairLoss):
+class NCALoss(PairLoss, in_blocks=True):
     """Neighborhood components analysis: the probability that a random neighbor has another class.
 
     p_ar = exp(-d_ar^2) / sum_r exp(-d_ar^2), r != a;   1 - sum_p p_ap, or -log sum_p p_ap with `log`

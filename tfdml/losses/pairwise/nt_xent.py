@@ -93,7 +93,7 @@ def _mean_softplus(log_sum_negatives, logits, positive):
 
 
 @serializable
-class NTXentLoss(PairLoss):
+class NTXentLoss(PairLoss, in_blocks=True):
     """Normalized, temperature-scaled cross-entropy: each positive among the negatives.
 
     mean_p -log(exp(s_ap / t) / (exp(s_ap / t) + sum_n exp(s_an / t)))
@@ -125,7 +125,7 @@ class NTXentLoss(PairLoss):
 
 
 @serializable
-class SupConLoss(PairLoss):
+class SupConLoss(PairLoss, in_blocks=True):
     """Supervised contrastive loss: each positive among all other references, positives included.
 
     mean_p -log(exp(s_ap / t) / sum_r exp(s_ar / t))
@@ -156,7 +156,7 @@ class SupConLoss(PairLoss):
 
 
 @serializable
-class InstanceLoss(PairLoss):
+class InstanceLoss(PairLoss, in_blocks=True):
     """Instance loss: each example is its own class; the other references are its negatives.
 
     log(1 + sum_n exp(scale (s_an - 1)))

@@ -6,9 +6,10 @@ from tfdml._core.backends import ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import batch_mean_per_anchor, batch_means, count
+from tfdml.losses.reductions import batch_means, count
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
+from tfdml.pairs.batch_reductions import BatchMean
 
 
 def intra_pair_variance(pairs: Pairs, *, positive_epsilon: float = 0.01, negative_epsilon: float = 0.01) -> Tensor:
@@ -44,11 +45,11 @@ def threshold_consistency(
 
 def _batch_mean(values, weights, pairs):
     """Per-anchor values whose mean over anchors is the mean of `values` over the weighted pairs of the batch."""
-    return batch_mean_per_anchor(ops.sum(weights * values, axis=1), count(weights, pairs.counts), pairs)
+    return BatchMean(ops.sum(weights * values, axis=1), count(weights, pairs.counts)).per_anchor(pairs)
 
 
 @serializable
-class IntraPairVarianceLoss(PairLoss):
+class IntraPairVarianceLoss(PairLoss, in_blocks=True):
     """Intra-pair variance loss: positives are not much less similar than their mean, negatives not much more.
 
     mean_ap max(0, (1 - positive_epsilon) m_p - s_ap)^2 + mean_an max(0, s_an - (1 + negative_epsilon) m_n)^2
@@ -81,7 +82,7 @@ class IntraPairVarianceLoss(PairLoss):
 
 
 @serializable
-class ThresholdConsistencyLoss(PairLoss):
+class ThresholdConsistencyLoss(PairLoss, in_blocks=True):
     """Threshold-consistent margin loss: positives above one threshold and negatives below another, for all classes.
 
     positive_weight mean_ap (positive_threshold - s_ap) + negative_weight mean_an (s_an - negative_threshold)

@@ -25,7 +25,7 @@ def tuplet_margin(pairs: Pairs, *, margin_degrees: float = 5.73, scale: float = 
 
 
 @serializable
-class TupletMarginLoss(PairLoss):
+class TupletMarginLoss(PairLoss, in_blocks=True):
     """Tuplet margin loss: each positive, with an angular margin, among the negatives.
 
     mean_p log(1 + sum_n exp(scale (cos t_an - cos(t_ap - margin))))

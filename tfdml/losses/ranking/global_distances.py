@@ -9,7 +9,7 @@ from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import batch_means, broadcast_to_anchors
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import batch_sum
+from tfdml.pairs.batch_reductions import batch_sum
 
 
 def global_distances(pairs: Pairs, *, margin: float = 0.4, weight: float = 0.8) -> Tensor:
@@ -28,7 +28,7 @@ def global_distances(pairs: Pairs, *, margin: float = 0.4, weight: float = 0.8) 
 
 
 @serializable
-class GlobalLoss(PairLoss):
+class GlobalLoss(PairLoss, in_blocks=True):
     """Global loss of a batch, the same value for every anchor: narrow distributions of distances, with means apart.
 
     var_p + var_n + weight max(0, mean_p - mean_n + margin)

@@ -10,7 +10,7 @@ from tfdml.losses.ranking.soft_histograms import soft_histograms
 from tfdml.losses.reductions import broadcast_to_anchors
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import batch_sum
+from tfdml.pairs.batch_reductions import batch_sum
 
 
 def histogram(pairs: Pairs, *, bins: int = 200) -> Tensor:
@@ -42,7 +42,7 @@ def fast_ap(pairs: Pairs, *, bins: int = 10) -> Tensor:
 
 
 @serializable
-class HistogramLoss(PairLoss):
+class HistogramLoss(PairLoss, in_blocks=True):
     """Histogram loss: the probability that a random negative pair is more similar than a random positive pair.
 
     sum_r h_n[r] sum_{q <= r} h_p[q]
@@ -72,7 +72,7 @@ class HistogramLoss(PairLoss):
 
 
 @serializable
-class FastAPLoss(PairLoss):
+class FastAPLoss(PairLoss, in_blocks=True):
     """FastAP: 1 minus average precision, computed from a histogram of distances.
 
     1 - (1 / N_p) sum_j H_p[j] h_p[j] / H[j]

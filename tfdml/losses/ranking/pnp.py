@@ -46,7 +46,7 @@ def _penalties(alpha, b):
 
 
 @serializable
-class PNPLoss(PairLoss):
+class PNPLoss(PairLoss, in_blocks=True):
     """Loss of the negatives before a positive (PNP): they alone lower average precision.
 
     mean_p f(R_p),  R_p = sum_n 1 / (1 + exp(-(s_an - s_ap) / temperature))

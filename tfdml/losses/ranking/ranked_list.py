@@ -43,7 +43,7 @@ def _mean_of_violations(violation, scale, weights):
 
 
 @serializable
-class RankedListLoss(PairLoss):
+class RankedListLoss(PairLoss, in_blocks=True):
     """Ranked list loss: positives inside a ball, negatives outside a boundary.
 
     (1 - balance) sum_p w_p (d_ap - boundary + margin) / sum_p w_p + balance sum_n w_n (boundary - d_an) / sum_n w_n

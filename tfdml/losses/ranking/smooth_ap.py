@@ -39,7 +39,7 @@ def smooth_ap(pairs: Pairs, *, temperature: float = 0.01) -> Tensor:
 
 
 @serializable
-class SmoothAPLoss(PairLoss):
+class SmoothAPLoss(PairLoss, in_blocks=True):
     """Smooth average precision: 1 minus average precision, with sigmoids for comparisons.
 
     1 - mean_p (1 + sum_{q != p} g(s_aq - s_ap)) / (1 + sum_{q != p} g(s_aq - s_ap) + sum_n g(s_an - s_ap))

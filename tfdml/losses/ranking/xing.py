@@ -8,7 +8,7 @@ from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import batch_means, broadcast_to_anchors
 from tfdml.pairs import Pairs, euclidean, squared
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import batch_sum
+from tfdml.pairs.batch_reductions import batch_sum
 
 
 def xing(pairs: Pairs) -> Tensor:
@@ -23,7 +23,7 @@ def xing(pairs: Pairs) -> Tensor:
 
 
 @serializable
-class XingLoss(PairLoss):
+class XingLoss(PairLoss, in_blocks=True):
     """The objective of Xing et al. in logarithmic form, the same value for every anchor.
 
     mean_p d_ap^2 - log mean_n d_an

@@ -10,7 +10,7 @@ from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import broadcast_to_anchors, count, log_sum_exp_and_softmax, require_same_rows
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import require_whole_batch
+from tfdml.pairs.batch_reductions import require_whole_batch
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 

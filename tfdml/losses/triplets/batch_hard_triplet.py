@@ -6,13 +6,14 @@ from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_one_of
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import batch_mean_per_anchor, require_same_rows
+from tfdml.losses.reductions import over_batch, require_same_rows
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Distance, Tensor
-from tfdml.pairs.blocks import require_whole_batch
+from tfdml.pairs.batch_reductions import BatchMean, require_whole_batch
 from tfdml.pairs.distances import distance_function
 
 
+@over_batch
 def batch_hard_triplet(
     pairs: Pairs,
     *,
@@ -40,12 +41,12 @@ def batch_hard_triplet(
     violation = farthest_positive - nearest_negative
     values = ops.softplus(violation) if soft else ops.maximum(margin + violation, 0.0)
     if normalize == "active":
-        return batch_mean_per_anchor(values, ops.cast(values > 0, values.dtype), pairs)
+        return BatchMean(values, ops.cast(values > 0, values.dtype))
     return values
 
 
 @serializable
-class BatchHardTripletLoss(PairLoss):
+class BatchHardTripletLoss(PairLoss, in_blocks=True):
     """Batch-hard triplet loss: the farthest positive of an anchor against its nearest negative.
 
     max(0, margin + max_p d_ap - min_n d_an)
@@ -91,3 +92,4 @@ class BatchHardTripletLoss(PairLoss):
         super().__init__(
             batch_hard_triplet, margin=margin, distance=distance, soft=soft, swap=swap, normalize=normalize, **options
         )
+        self.in_blocks = self.in_blocks and not swap

@@ -8,18 +8,19 @@ from tfdml._core.serialization import serializable
 from tfdml.layers.histogram import RunningHistogram, mix_histograms
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.ranking.soft_histograms import soft_histogram
-from tfdml.losses.reductions import batch_mean_per_anchor
+from tfdml.losses.reductions import over_batch
 from tfdml.miners.selectors import NegativeSelector, hardest_negatives
 from tfdml.pairs import Pairs, euclidean, normalized
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import batch_sum
-from tfdml.pairs.loops import sum_in_blocks
+from tfdml.pairs.batch_reductions import BatchMean, batch_sum
+from tfdml.pairs.chunked import sum_in_blocks
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 # Differences of two distances of unit vectors.
 _LOW, _HIGH = -2.0, 2.0
 
 
+@over_batch
 def dynamic_soft_margin(
     pairs: Pairs,
     *,
@@ -50,7 +51,7 @@ def dynamic_soft_margin(
 
     zeros = ops.zeros_like(fixed[:, 0])
     sums, gradient, number = for_each_positive(pairs, add, (zeros, ops.zeros_like(fixed), zeros))
-    return batch_mean_per_anchor(with_gradient(sums, gradient, d), number, pairs)
+    return BatchMean(with_gradient(sums, gradient, d), number)
 
 
 def _triplets(pairs, d, negatives):
@@ -83,12 +84,8 @@ def _shares(counts):
     return counts / ops.maximum(ops.sum(counts), 1e-30)
 
 
-class _History(RunningHistogram):
-    """`RunningHistogram` under an earlier name: the paths in the weight files of sums of losses contain it."""
-
-
 @serializable
-class DynamicSoftMarginLoss(PairLoss):
+class DynamicSoftMarginLoss(PairLoss, in_blocks=True):
     """Dynamic soft margin loss: differences of distances, weighted by their cumulative share.
 
     (A / N) sum_p sum_n C(d_ap - d_an) (d_ap - d_an)
@@ -134,12 +131,12 @@ class DynamicSoftMarginLoss(PairLoss):
         require_fraction(momentum=momentum)
         require_selector_or_none("negatives", negatives)
         options["name"] = options.get("name") or dynamic_soft_margin.__name__
-        self.history = _History(bins, momentum)
+        self.history = RunningHistogram(bins, momentum)
         super().__init__(self._with_history, bins=bins, momentum=momentum, negatives=negatives, **options)
 
     def _with_history(self, pairs, *, bins, momentum, negatives):
         settings = {"bins": bins, "momentum": momentum, "negatives": negatives}
-        return dynamic_soft_margin(pairs, history=self.history.shares, **settings)
+        return dynamic_soft_margin.apart(pairs, history=self.history.shares, **settings)
 
     def update(self, labels: Tensor, embeddings: Tensor) -> None:
         """Mix the triplets of a training batch into the histogram, unless an embedding is not finite."""
@@ -152,7 +149,8 @@ class DynamicSoftMarginLoss(PairLoss):
             d = ops.stop_gradient(euclidean(normalized(pairs)))
             return _histogram(pairs, d, _triplets(pairs, d, self.settings["negatives"]), self.settings["bins"])
 
-        def in_blocks(blocks):
-            return sum_in_blocks(blocks._replace(function=histogram))
-
-        return self._evaluated(labels, embeddings, in_blocks, histogram)
+        compared = self.compared(labels, embeddings)
+        if isinstance(compared, Pairs):
+            return histogram(compared)
+        (blocks,) = compared
+        return sum_in_blocks(blocks._replace(function=histogram))

@@ -47,7 +47,7 @@ def _soft_mean(values, logits, weights):
 
 
 @serializable
-class HAP2SLoss(PairLoss):
+class HAP2SLoss(PairLoss, in_blocks=True):
     """Hard-aware point-to-set loss.
 
     max(0, D_p - D_n + margin),  D_p = sum_p q_p d_ap / sum_p q_p,  D_n = sum_n q_n d_an / sum_n q_n

@@ -23,7 +23,7 @@ def hierarchical_triplet(pairs: Pairs, *, tree: ClassTree, margin: float = 0.1) 
 
 
 @serializable
-class HierarchicalTripletLoss(PairLoss):
+class HierarchicalTripletLoss(PairLoss, in_blocks=True):
     """Hierarchical triplet loss: the margin grows with the distance of two classes in a tree.
 
     (A / N) sum_p sum_n max(0, d_ap - d_an + margin + H(y_a, y_n) - s(y_a))

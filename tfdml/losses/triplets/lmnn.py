@@ -26,7 +26,7 @@ def lmnn(pairs: Pairs, *, margin: float = 1.0, mu: float = 0.5) -> Tensor:
 
 
 @serializable
-class LMNNLoss(PairLoss):
+class LMNNLoss(PairLoss, in_blocks=True):
     """Large margin nearest neighbor loss.
 
     (1 - mu) sum_p d_ap + mu sum_p sum_n max(0, d_ap - d_an + margin)

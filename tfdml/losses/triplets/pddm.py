@@ -10,9 +10,9 @@ from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import require_same_rows
 from tfdml.pairs import Pairs, normalized
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import batch_rows
+from tfdml.pairs.batch_reductions import batch_rows
+from tfdml.pairs.chunked import Blocks
 from tfdml.pairs.comparison import Comparison
-from tfdml.pairs.loops import Blocks
 from tfdml.pairs.positives import nearest
 from tfdml.pairs.products import as_float
 
@@ -58,7 +58,7 @@ def _quadruplets(s, pairs):
 
 
 @serializable
-class PDDMLoss(PairLoss):
+class PDDMLoss(PairLoss, in_blocks=True):
     """PDDM loss: hinges on the learned similarity S of a hard quadruplet, and on distances D.
 
     max(0, margin + S_an - S_ap) + max(0, margin + S_pm - S_ap)

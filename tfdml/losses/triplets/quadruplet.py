@@ -10,7 +10,7 @@ from tfdml.losses.reductions import broadcast_to_anchors, count, require_same_ro
 from tfdml.losses.triplets.triplet import triplet
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Distance, Tensor
-from tfdml.pairs.blocks import require_whole_batch
+from tfdml.pairs.batch_reductions import require_whole_batch
 from tfdml.pairs.distances import distance_function
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 

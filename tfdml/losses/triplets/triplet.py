@@ -6,15 +6,16 @@ from tfdml._core.backends import ops, scatter
 from tfdml._core.checks import require, require_one_of, require_selector_or_none
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import batch_mean_per_anchor, require_same_rows
+from tfdml.losses.reductions import over_batch, require_same_rows
 from tfdml.miners.selectors import NegativeSelector
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Distance, Tensor
-from tfdml.pairs.blocks import require_whole_batch
+from tfdml.pairs.batch_reductions import BatchMean, require_whole_batch
 from tfdml.pairs.distances import distance_function
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
 
 
+@over_batch
 def triplet(
     pairs: Pairs,
     *,
@@ -43,10 +44,10 @@ def triplet(
     zeros, matrix = ops.zeros_like(fixed[:, 0]), ops.zeros_like(fixed)
     if not swap:
         sums, number, gradient = for_each_positive(pairs, add, (zeros, zeros, matrix))
-        return batch_mean_per_anchor(with_gradient(sums, gradient, d), number, pairs)
+        return BatchMean(with_gradient(sums, gradient, d), number)
     sums, number, gradient, from_positive = for_each_positive(pairs, add, (zeros, zeros, matrix, matrix))
     sums = with_gradient(with_gradient(sums, gradient, d), from_positive, ops.transpose(d))
-    return batch_mean_per_anchor(sums, number, pairs)
+    return BatchMean(sums, number)
 
 
 def triplet_sums(pairs: Pairs, d: Tensor, *, margin: float) -> Tensor:
@@ -191,7 +192,7 @@ def _ratio(margin):
 
 
 @serializable
-class TripletLoss(PairLoss):
+class TripletLoss(PairLoss, in_blocks=True):
     """Triplet loss: positives nearer than negatives by a margin, over all triplets.
 
     (A / N) sum_p sum_n max(0, d_ap - d_an + margin)
@@ -263,3 +264,4 @@ class TripletLoss(PairLoss):
             normalize=normalize,
             **options,
         )
+        self.in_blocks = self.in_blocks and not swap

@@ -29,7 +29,7 @@ def adversarial(
 
 
 @serializable
-class AdversarialLoss(LossOverBase):
+class AdversarialLoss(LossOverBase, in_blocks=True):
     """A loss of learners with the adversarial term of A-BIER.
 
     base + weight sum_{k < m} mean over columns of (u_k g_km(u_m))^2

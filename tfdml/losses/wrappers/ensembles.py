@@ -13,7 +13,7 @@ from tfdml.losses.reductions import count
 from tfdml.losses.wrappers.base import LossOverBase, as_dims, by_learner, require_base, require_sum_over_pairs
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import require_whole_batch
+from tfdml.pairs.batch_reductions import require_whole_batch
 
 # Losses whose relative difference is smaller are ties, such as the losses of (i, j) and (j, i) after rounding.
 _RELATIVE_TIE = 1e-5
@@ -124,7 +124,7 @@ class CascadeLoss(LossOverBase):
 
 
 @serializable
-class BoostedLoss(PairLoss):
+class BoostedLoss(PairLoss, in_blocks=True):
     """Loss of boosted embeddings (BIER): more weight on errors of the learners before.
 
     (1 / M) sum_m binomial deviance of learner m, with the weight w_m of each pair
@@ -178,7 +178,7 @@ class BoostedLoss(PairLoss):
 
 
 @serializable
-class DivergenceLoss(LossOverBase):
+class DivergenceLoss(LossOverBase, in_blocks=True):
     """Loss of diverse learners (ABE): the base loss of each, and a push between them.
 
     sum_m base(learner m) + weight sum_{m < l} max(0, margin - |u_m - u_l|^2)

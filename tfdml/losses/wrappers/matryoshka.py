@@ -28,7 +28,7 @@ def matryoshka(
 
 
 @serializable
-class MatryoshkaLoss(LossOverBase):
+class MatryoshkaLoss(LossOverBase, in_blocks=True):
     """Matryoshka loss: the base loss of several prefixes of the embeddings.
 
     sum_k weight_k base(a[:dim_k], r[:dim_k])

@@ -10,7 +10,7 @@ from tfdml.losses.base import LossOptions, PairLoss
 from tfdml.losses.wrappers.base import LossOverBase, require_sum_over_pairs
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.blocks import num_anchors_of_batch
+from tfdml.pairs.batch_reductions import num_anchors_of_batch
 
 
 def robust(pairs: Pairs, *, base: PairLoss, uncertainty: Callable[[Tensor, Pairs], Tensor]) -> Tensor:
@@ -24,7 +24,7 @@ def robust(pairs: Pairs, *, base: PairLoss, uncertainty: Callable[[Tensor, Pairs
 
 
 @serializable
-class RobustLoss(LossOverBase):
+class RobustLoss(LossOverBase, in_blocks=True):
     """Distributionally robust loss.
 
     A sum_r p*_ar l_ar,  p* = argmax_{p in U} sum_ij p_ij l_ij
