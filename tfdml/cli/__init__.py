@@ -24,10 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace | int:
-    """The options of a command, from the words after `tfdml`; None for the words of this process.
+    """The options of a command, from the words after `tfdml`; None reads the words of this process.
 
-    If a file, folder, column or port that they name cannot be used, or a package is missing, a line says so, and the
-    result is the exit code: 2, for a package 1.
+    If a file, folder, column or port cannot be used, or a package is missing, it prints a line and returns the exit
+    code: 1 for a missing package, 2 for all others.
     """
     try:
         options = new_parser().parse_args(arguments)

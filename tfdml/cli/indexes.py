@@ -1,4 +1,4 @@
-"""`tfdml index`: the items of an index are added, removed, listed, and their columns set."""
+"""`tfdml index`: add, remove and list items of an index, and set their columns; see `search/index/file_items.py`."""
 
 import argparse
 from collections.abc import Callable

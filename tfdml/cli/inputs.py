@@ -109,7 +109,7 @@ def embedder_of_paths(
 ) -> Callable[[np.ndarray, Any], np.ndarray]:
     """Function that embeds items of an index by the files in their column `path`; NaN where one cannot be read.
 
-    A file that is not the one of its item, by size and checksum, is not read. `problems` gets the reason by file.
+    A file of another size or checksum than its item's is not read. `problems` gets the reason by file.
     """
     problems = {} if problems is None else problems
 

@@ -160,7 +160,7 @@ class Reference:
             return search.Exact(stored.embeddings, stored.rows, metadata=table, model=stored, metric=metric)
 
     def item(self, index: Index, id: Any) -> dict[str, Any]:
-        """The columns of an item of the index, as JSON has them; of embeddings without columns its label and path."""
+        """The columns of an item of the index, as JSON has them; without metadata, its label and path."""
         if index.metadata is not None:
             rows = index.metadata.take(index.rows([id])).to_pylist()
             return {name: as_json(row[name]) for row in rows for name in without_owner(row)}

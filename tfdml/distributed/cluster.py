@@ -35,7 +35,7 @@ def claimed(resources: Resources | None) -> dict[str, float]:
     return claims
 
 
-def room(claims: dict[str, float]) -> int:
+def num_parallel_tasks(claims: dict[str, float]) -> int:
     """The number of tasks that the processors of the cluster run at the same time, at least one."""
     return max(1, int(connected().cluster_resources().get("CPU", 1) / max(claims["num_cpus"], 1)))
 
@@ -57,7 +57,7 @@ def results(
     claims = claimed(resources)
     remote = ray.remote(function).options(max_retries=RETRIES, **claims)
     shared_reference = ray.put(shared)
-    limit = _QUEUED * room(claims)
+    limit = _QUEUED * num_parallel_tasks(claims)
     running: deque[Any] = deque()
     try:
         for number in range(len(tasks)):

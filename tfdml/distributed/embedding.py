@@ -20,7 +20,7 @@ from tfdml._core.checksums import fingerprint, sha256_of
 from tfdml._core.optional import optional_import, tf
 from tfdml._core.stored import read_json
 from tfdml._core.terminal import as_cells, show_progress
-from tfdml.distributed.cluster import RETRIES, Resources, claimed, connected, ended, room
+from tfdml.distributed.cluster import RETRIES, Resources, claimed, connected, ended, num_parallel_tasks
 from tfdml.distributed.folders import RUN, begun, record_of, write_record
 from tfdml.embedding import files
 from tfdml.embedding.files import Embeddings, read_embeddings
@@ -203,7 +203,7 @@ def _embed(model, data, path, run, starts, actors, claims):
     ray = connected()
     ray_data = optional_import("ray.data", feature="tfdml.distributed.embed", extra="ray")
     ray_data.DataContext.get_current().enable_progress_bars = False
-    actors = (1, min(room(claims), len(starts))) if actors is None else actors
+    actors = (1, min(num_parallel_tasks(claims), len(starts))) if actors is None else actors
     least, most = (actors, actors) if isinstance(actors, int) else actors
     examples = ray.put(data)  # kept for actors that start again
     shards = ray_data.from_items([{"start": start} for start in starts], override_num_blocks=len(starts))

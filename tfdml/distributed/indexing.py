@@ -9,7 +9,7 @@ import numpy.typing as npt
 from tfdml import search
 from tfdml._core.checks import as_vectors, require, require_one_of, require_whole
 from tfdml._core.checksums import require_same_model
-from tfdml.distributed.cluster import RETRIES, Resources, claimed, connected, ended, results, room
+from tfdml.distributed.cluster import RETRIES, Resources, claimed, connected, ended, num_parallel_tasks, results
 from tfdml.distributed.embedding import EmbeddedShards, read_shards
 from tfdml.distributed.folders import begun, record_of, write_record
 from tfdml.embedding.files import metadata_of
@@ -128,7 +128,7 @@ class SearchActors:
         ray, claims = connected(), claimed(resources)
         self._ray, folder = ray, Path(path).expanduser().absolute()
         entries = index_shards.read_manifest(folder)["shards"]
-        count = min(len(entries), room(claims)) if actors is None else actors
+        count = min(len(entries), num_parallel_tasks(claims)) if actors is None else actors
         require_whole("actors", count, 1, len(entries))
         actor = ray.remote(_Searcher).options(max_restarts=RETRIES, max_task_retries=RETRIES, **claims)
         groups = np.array_split(np.arange(len(entries)), count)

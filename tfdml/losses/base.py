@@ -147,7 +147,11 @@ class PairLoss(FunctionLoss):
     A third argument, `sample_weight`, multiplies the values. A row of weight 0 has no value of its own, and still is a
     positive or negative of other rows. Every label is a class, also -1.
 
-    Other losses over pairs describe their own settings, and take all options below but `function` as well.
+    A subclass passes a function and its settings to `__init__`, and takes the options below by `**options`. The
+    function multiplies by `pairs.positive` and `pairs.negative`, the weights of the pairs, and gives 0 for an anchor
+    without pairs. `class OwnLoss(PairLoss, in_blocks=True)` declares that it may take blocks of anchors: its results
+    are finite, and depend on other anchors by `tfdml.pairs.batch_reductions` alone. A subclass with `values` of its own
+    returns `(anchors,)` values from it.
 
     See also: the other losses of `tfdml.losses`, each a `PairLoss` of its own function. `WeightedSumLoss`, their sums.
 
@@ -175,8 +179,7 @@ class PairLoss(FunctionLoss):
             a boolean matrix `(A, R)`, for multi-label or hierarchical relevance. None for equal class ids.
         anchors_per_block: number of anchors that are compared with the references at a time. Value and gradient stay
             the same, in memory that grows with rows, not pairs. None: blocks are used only if the pair matrix exceeds
-            64 MiB and the reference embeddings, and loss, pairing and miners come from tfdml. Your own function may use
-            blocks if values depend on the pairs of their anchor alone, and on `tfdml.pairs.batch_reductions`.
+            64 MiB (256 MiB on accelerators) and the reference embeddings, and loss, pairing and miners declare them.
         name, reduction, dtype: as in `keras.losses.Loss`; the default name is the name of the function.
         **settings: keyword arguments of `function`.
 

@@ -32,7 +32,7 @@ BLOCK_BYTES_OF_ACCELERATORS = 2**27  # which products of few rows leave idle
 # On a CPU, blocks have at most this number of anchors. Fewer keep matrices in the cache, and in memory that the next
 # operation uses again; but each block adds to the gradient of all references.
 ANCHORS_PER_BLOCK_ON_CPU = 512
-_DRAWS_PER_BLOCK = 64  # that a layer may take: each block has its own stretch of the layer's random numbers
+_DRAWS_PER_BLOCK = 64  # calls of a random layer; a block that draws more repeats numbers of the next one
 
 
 def block_size(anchors_per_block: int | None, comparison: Comparison | None) -> int | None:
@@ -50,7 +50,7 @@ def block_size(anchors_per_block: int | None, comparison: Comparison | None) -> 
 
 
 def _size_of_large_batch(comparison):
-    """Number of anchors of even blocks of at most `BLOCK_BYTES`; None for a batch that is compared as a whole.
+    """Number of anchors of even blocks, of at most the bytes above; None for a batch that is compared as a whole.
 
     Whole: a batch of unknown size, of at most two such blocks, or whose pairs take less memory than the embeddings of
     its references (a memory: each block would read them all).
@@ -103,7 +103,8 @@ def values_in_blocks(blocks: Blocks) -> Tensor:
 def weighted_sum_in_blocks(blocks: Blocks, weights: Tensor) -> Tensor:
     """The sum of weight times value over all anchors, a scalar; weights are `(anchors,)`.
 
-    Value and gradient take three products of anchors and references; `values_in_blocks` repeats the first.
+    Value and gradient take three products of anchors and references: the similarities, and the gradients by anchors and
+    by references. `values_in_blocks` computes the similarities twice.
     """
     run = _Run(blocks)
 
@@ -251,7 +252,7 @@ class _Run:
         anchors, *others = arguments
         others, num_shared = [*results.shared, *others], len(results.shared)
         one, zero = (ops.full((), x, dtype=anchors.dtype) for x in (1.0, 0.0))
-        upstream = one, ops.zeros((self.blocks.size,), dtype=anchors.dtype), zero
+        upstream = one, ops.zeros((self.blocks.size,), dtype=anchors.dtype), zero  # the gradient of the loss alone
 
         def step(number, state):
             def loss(anchors, *others):
@@ -316,11 +317,11 @@ def _variables(layers):
 def _through_result(slope, request, result, term):
     """The term of a block, times the derivative of the loss by it, held constant; 0 for a term of -inf."""
     by_term = ops.stop_gradient(slope * request.slope(result, term))
-    return ops.sum(ops.where(by_term == 0, 0.0, by_term * term))  # compilers drop the term, and keep its gradient
+    return ops.sum(ops.where(by_term == 0, 0.0, by_term * term))  # only its gradient is used
 
 
 def _advanced(seed, number):
-    """The state of a random layer at the beginning of a block: the seed, and a counter of draws."""
+    """The state of a random layer at the beginning of a block: the seed `(2,)`, whose second number counts draws."""
     step = ops.cast(ops.stack([number * 0, number * _DRAWS_PER_BLOCK]), seed.dtype)
     return seed + step
 

@@ -35,7 +35,7 @@ async def all_of(calls: Iterable[Awaitable[Any]]) -> list[Any]:
 class Turns:
     """Calls a function for the items of concurrent requests in threads, for one item of each request in turn.
 
-    A request leaves one thread to others.
+    A request uses all threads but one, so other requests always find one.
     """
 
     def __init__(self, function: Callable[[Any], Any], threads: int):

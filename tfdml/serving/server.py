@@ -303,7 +303,7 @@ class _Server:
         return await self._json(rest.as_json, {"neighbors": neighbors})
 
     async def _count_searches(self, neighbors):
-        """Count the nearest neighbor of each image; the filter of an image without any let nothing pass."""
+        """Count the score of the nearest neighbor of each image that has one: a filter may pass no item."""
         scores = [nearest[0]["score"] for nearest in neighbors if nearest]
         await self._in_pool("json", self._monitor.count_searches, scores, self.threshold)
 

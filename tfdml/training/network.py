@@ -121,10 +121,10 @@ def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: in
 def step_seconds(
     settings: TrainingSettings, model: EmbeddingModel, train: LabeledSet, validation: LabeledSet
 ) -> dict[str, float]:
-    """Seconds of a training step and of an evaluation on this machine. `model` keeps what is compiled before.
+    """Seconds of a training step and of an evaluation on this machine.
 
-    The step is the median of a few; their changes of the model are undone. The evaluation of the validation part is
-    measured on some of its images.
+    `model` keeps the functions that are compiled here. The step is the median of a few; their changes of the model are
+    undone. The evaluation of the validation part is measured on some of its images.
     """
     model.optimizer.build(model.trainable_variables)
     variables = variables_of(model)

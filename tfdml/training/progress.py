@@ -24,7 +24,7 @@ _COLUMNS = ("epoch", "seconds", "loss", "learning_rate")
 class History:
     """Values of the epochs of a run, in `history.csv`; epoch 0 is the network before training.
 
-    Epochs of the file from `num_epochs` on belong to a state that was lost, and are dropped.
+    Rows of the file from epoch `num_epochs` on are dropped: the run resumes from an earlier checkpoint.
     """
 
     def __init__(self, path: Path, num_epochs: int = 0):

@@ -67,7 +67,8 @@ def train(
     Settings that you do not pass follow from the set and the machine, and are printed with their reasons.
 
     The folder is an entry of the zoo: `model.keras`, `model.json`, `README.md` and `SHA256SUMS`, and `1`, a SavedModel
-    that searches. Beside them are `index`, `report.html`, `settings.toml`, `history.csv`, and `state`, to resume from.
+    that searches. Beside them are `index`, `thumbnails.npz`, `report.html`, `settings.toml`, `history.csv`, and
+    `state`, to resume from.
 
     An interrupt (Ctrl-C) ends training, and the best epoch so far is exported; a second one ends the run. In both cases
     `resume` continues after the last whole epoch, bit-identical to an uninterrupted run.

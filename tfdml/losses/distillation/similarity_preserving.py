@@ -28,8 +28,8 @@ class SimilarityPreservingLoss(DistillationLoss):
     (1/B) |G_T,i - G_S,i|^2,  G_i = (x_i . x_1, ..., x_i . x_B) / |(x_i . x_1, ..., x_i . x_B)|
 
     The mean over the B examples is the paper's |G_T - G_S|_F^2 / B^2. `loss(teacher, student)`: the labels of Keras are
-    the teacher's embeddings, of any dimension. Both are used as they are, and the dot product of an example with itself
-    counts. Values are at most 4 / B. A zero vector has a zero row. A batch of one example gives 0.
+    the teacher's embeddings, of any dimension. Embeddings are not normalized, and each row has the product of an
+    example with itself. Values are at most 4 / B. A zero vector has a zero row. A batch of one example gives 0.
 
     Also called: SP, similarity-preserving knowledge distillation.
 

@@ -116,8 +116,8 @@ def _is_equal(one, other):
 def as_rows_of(table: "pyarrow.Table | None", metadata: "pyarrow.Table | None") -> "pyarrow.Table | None":
     """A table with the columns and types of the metadata of an index; None if it has no metadata.
 
-    A value that is another one in the type of its column is a ValueError. No type widens: 300 does not fit a column of
-    int8, nor 0.1 one of float32. A column that has had no value yet takes any type.
+    A value that the type of its column cannot hold exactly is a ValueError. No type widens: 300 does not fit a column
+    of int8, nor 0.1 one of float32. A column that has had no value yet takes any type.
     """
     if (table is None) != (metadata is None):
         received, expected = ("no metadata", "the columns of the index") if table is None else ("metadata", "none")

@@ -278,9 +278,9 @@ def _require_distinct(old, new, rows, vectors, folder):
 
 
 def _publish(index, old, new, work, measured, is_last):
-    """Write the index that answers the new model; the recall with the number of items behind it, or the earlier ones.
+    """Write the index that answers the new model; returns its recall and the number of items that measured it.
 
-    It is not written while too few items are embedded to learn an adapter.
+    While too few items are embedded to learn an adapter, it writes nothing, and returns the earlier numbers.
     """
     is_embedded = _is_known(new)
     held_back = is_embedded & (np.arange(len(new)) % _HELD_BACK == 0)
