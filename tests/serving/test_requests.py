@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import gzip
 import json
 
 import numpy as np
@@ -335,7 +336,12 @@ def requests_of(group):
         headers = [
             (key, {**each, "Content-Type": kind}) for key, rows in HEADERS.items() for each in rows for kind in KINDS
         ]
-        rows = ((key, post(path, body, each)) for key, each in headers for path, body in right)
+        gzipped = [(path, gzip.compress(json.dumps(body).encode())) for path, body in right]
+        rows = (
+            (key, post(path, body, each))
+            for key, each in headers
+            for path, body in (gzipped if each.get("Content-Encoding") == "gzip" else right)
+        )
     else:
         rows = ((key, post(group, body)) for key, bodies in REFUSED[group].items() for body in bodies)
     return [(*key.partition(": ")[::2], request) for key, request in rows]

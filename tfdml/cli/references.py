@@ -37,7 +37,7 @@ class Reference:
     path: str
     view: str | None = None
     argument: str = "MODEL"
-    word: str = ""  # the quoted text of the argument, where it is not the path
+    word: str = ""  # the text of the argument, where it is not the path
 
     def _named(self):
         return as_usage_error(f"{self.argument}={self.word or self.path!r}")
@@ -126,7 +126,7 @@ class Reference:
     def index_of_run(self) -> "Reference | None":
         """The index in the folder of a run; None without one."""
         folder = Path(self.path) / "index"
-        return replace(self, path=str(folder), word=repr(self.path)) if self.is_run and folder.is_dir() else None
+        return replace(self, path=str(folder), word=self.path) if self.is_run and folder.is_dir() else None
 
     def thumbnails(self) -> Callable[[], visualize.Thumbnails | None] | None:
         """Function that opens the newest thumbnails of a run; None without them."""

