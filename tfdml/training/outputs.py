@@ -113,8 +113,8 @@ def finished_run(folder: Path, best: keras.Model, best_epoch: int, plan: Plan) -
     """The run of a plan whose best network is known; in epoch 0, that is the one before training."""
     trained, frozen = bare(merge_lora(best)), partial(before_training, folder, plan)
     if best_epoch:
-        vectors = embed(trained, plan.images)
-        return FinishedRun(plan=plan, exported=TRAINED, model=trained, embeddings=vectors, other=frozen)
+        embeddings = embed(trained, plan.images)
+        return FinishedRun(plan=plan, exported=TRAINED, model=trained, embeddings=embeddings, other=frozen)
     model, vectors = frozen_network(plan.settings), frozen()
     unmeasured = np.delete(np.arange(len(plan.images)), plan.measured_rows)
     if len(unmeasured):
