@@ -222,7 +222,7 @@ class _Run:
         return self._divided(values, total, reductions), gradients
 
     def _loss(self, number, results, weights, slopes, *arguments):
-        """What a block adds to the loss, sum(weights * values), and what its terms add through their results.
+        """The part of a block in the loss, sum(weights * values), and that of its terms through their results.
 
         A result depends on the terms of all blocks. Its slope, the derivative of the loss by it, is constant here: each
         block then has the derivative by its own terms. Returned with the values, and the number of their terms.
