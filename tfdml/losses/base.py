@@ -234,7 +234,8 @@ class PairLoss(FunctionLoss):
     def reweight(self, pairs: Pairs) -> Pairs:
         """The pairs after the miner and then the importance weights; a NaN weight makes its anchor NaN."""
         pairs = _reweighted("importance", self.importance, _reweighted("miner", self.miner, pairs))
-        return pairs if may_be_in_blocks(self.miner, self.importance) else _with_weights_in_anchors(pairs)
+        is_finite = hasattr(self.pairing, "comparison") and may_be_in_blocks(self.miner, self.importance)
+        return pairs if is_finite else _with_weights_in_anchors(pairs)
 
     def values(self, pairs: Pairs) -> Tensor:
         """One value per anchor, `(anchors,)`, of pairs with their current weights, not reweighted."""
