@@ -18,7 +18,7 @@ def test_a_composite_has_both_examples_and_the_box_of_the_left_one():
 
 def test_the_table_of_the_page_is_of_the_committed_rows_and_the_box_helps():
     rows, page = runner.read_rows(boxes.ROWS), boxes.PAGE.read_text()
-    assert pages.filled(page, {"boxes": boxes.table(rows)}, "studies/boxes", rows) == page
+    assert pages.filled(page, {"boxes": boxes.table(rows)}, "studies/boxes") == page
     for name in boxes.SETS:
         for seed in boxes.SEEDS:
             whole, box = (runner.where(rows, set=name, seed=seed, query=kind)[0] for kind in ("whole image", "box"))
