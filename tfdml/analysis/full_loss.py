@@ -40,7 +40,7 @@ def full_loss(loss: PairLoss, embeddings: npt.ArrayLike, labels: Labels) -> floa
         labels: `(examples,)` integer class ids, or labels that the loss's `match` accepts.
 
     Returns:
-        A float; 0 for a set without pairs. Time grows with the square of the number of examples. Memory does not: It
+        A float; 0 for a set without pairs. Time grows with the square of the number of examples. Memory does not: it
         compares 2^23 pairs at a time, in float32, and sums in float64.
 
     Source: Hong, Park and Kim, Deep Metric Learning via Weighted Contrastive Loss, eq. (10) as the mean of eq. (23).

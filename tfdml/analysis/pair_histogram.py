@@ -59,7 +59,7 @@ def pair_histogram(
         the weights of the ordered pairs in each bin, their number without a miner, all 0 for a set without pairs.
         `positive / positive.sum() / np.diff(edges)` is a density. You may add histograms of several batches, for
         example for a random miner: `a.negative + b.negative`. Without a miner, time grows with the square of the number
-        of examples. Memory does not: It compares 2^23 pairs at a time, in float32.
+        of examples. Memory does not: it compares 2^23 pairs at a time, in float32.
 
     Source: Wu, Manmatha, Smola, Kraehenbuehl, Sampling Matters in Deep Embedding Learning, ICCV 2017, figure 7, and
     figure 3b with a miner.

@@ -17,6 +17,7 @@ from tfdml._core.checks import require
 from tfdml._core.optional import new_panels
 from tfdml.analysis._embeddings import l2_normalize, require_matrix
 from tfdml.layers.base import References, unchanged
+from tfdml.losses.reductions import per_anchor
 from tfdml.pairs import all_pairs
 from tfdml.typing import Labels
 
@@ -160,7 +161,7 @@ def _with_fixed_selection(loss, embeddings, labels):
 
     def value(v):
         pairs = _with_embeddings(pair(labels, v), selected)
-        return loss.reduce(loss.function(pairs, **settings))
+        return loss.reduce(per_anchor(loss.function(pairs, **settings), pairs))
 
     return value
 
