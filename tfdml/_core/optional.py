@@ -23,6 +23,11 @@ tf: Any = _AtFirstUse("tensorflow")
 """TensorFlow, without which sets, embeddings and their pictures can be used on other backends."""
 
 
+def has_tensorflow() -> bool:
+    """Whether TensorFlow is installed."""
+    return find_spec("tensorflow") is not None
+
+
 def optional_import(module: str, *, feature: str, extra: str) -> Any:
     """A module, imported when the `feature` needs it; the ImportError names the extra of tfdml that installs it."""
     package = module.partition(".")[0]

@@ -1,5 +1,6 @@
-"""Batch designs as `tf.data` streams of row numbers or examples; each batch is a function of (seed, step)."""
+"""Batch designs as streams of examples or of row numbers; each batch is a function of (seed, step)."""
 
+from tfdml.samplers.adapters import grain_batches, torch_batches
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.combined.mixed import MixedSampler
 from tfdml.samplers.combined.two_sets import TwoSetSampler
@@ -29,7 +30,9 @@ __all__ = [
     "Sampler",
     "TwoSetSampler",
     "UniformSampler",
+    "grain_batches",
     "input_pairs",
+    "torch_batches",
 ]
 
 
