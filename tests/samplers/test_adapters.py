@@ -13,7 +13,7 @@ from tests.samplers.sources import Source
 from tests.samplers.test_contract import LABELS, SAMPLERS, stream
 from tfdml import losses, models, samplers
 from tfdml.datasets import LabeledSet
-from tfdml.samplers.adapters import BatchSource
+from tfdml.samplers.streams.batch_source import BatchSource, Loading
 
 X = np.random.default_rng(0).standard_normal((len(LABELS), 3)).astype("float32")
 GROUP = SAMPLERS["group"].sampler
@@ -99,7 +99,7 @@ def test_grain_takes_a_labeled_set():
 def test_a_worker_opens_a_memory_map_itself(tmp_path):
     np.save(tmp_path / "x.npy", X)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    source = BatchSource(GROUP.index_batches(LABELS), (mapped, mapped[:, :2]), LABELS)
+    source = BatchSource(GROUP.index_batches(LABELS), Loading((mapped, mapped[:, :2]), None, LABELS, None))
     saved = pickle.dumps(source)
     assert bytes(X[:, 0]) not in saved
     (first, second), labels = pickle.loads(saved)[3]

@@ -10,7 +10,9 @@ class RowLoader:
     def __init__(self, data, load, labels, augment=None, on_error="error", workers=None):
         self.load, self.labels, self.augment = load, labels, augment
         if not streams.is_source(data):
-            streams.arrays(data, len(labels))
+            from tfdml._core.optional import has_tensorflow
+
+            has_tensorflow() and streams.arrays(data, len(labels))
             data = keras.tree.map_structure(lambda a: a if isinstance(a, np.memmap) else np.asarray(a), data)
         self.data = data
 

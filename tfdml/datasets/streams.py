@@ -33,7 +33,7 @@ def on_host(data: Any) -> Any:
 
 def is_source(data: Any) -> bool:
     """Whether `data` is read row by row: it has `len` and `[row]`, and is not an array, tuple, list or dict."""
-    if isinstance(data, Mapping | tuple | list | str | bytes) or tf.is_tensor(data) or hasattr(data, "__array__"):
+    if isinstance(data, Mapping | tuple | list | str | bytes) or hasattr(data, "__array__"):
         return False
     return hasattr(data, "__len__") and hasattr(data, "__getitem__")
 

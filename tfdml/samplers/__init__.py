@@ -1,6 +1,5 @@
 """Batch designs as streams of examples or of row numbers; each batch is a function of (seed, step)."""
 
-from tfdml.samplers.adapters import grain_batches, torch_batches
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.combined.mixed import MixedSampler
 from tfdml.samplers.combined.two_sets import TwoSetSampler
@@ -13,6 +12,7 @@ from tfdml.samplers.mining.listed import ListSampler
 from tfdml.samplers.mining.mined import MinedPairs, MinedSampler
 from tfdml.samplers.pair import PairSampler
 from tfdml.samplers.pk import PKSampler
+from tfdml.samplers.streams.adapters import grain_batches, torch_batches
 from tfdml.samplers.uniform import UniformSampler
 
 __all__ = [

@@ -11,9 +11,9 @@ from tfdml._core.checks import require, require_one_of, require_seed, require_wh
 from tfdml._core.optional import has_tensorflow
 from tfdml.importance import ImportanceWeights, PairProbabilities
 from tfdml.pairs import all_pairs
-from tfdml.samplers import adapters
 from tfdml.samplers.class_table import drawable_classes
-from tfdml.samplers.index_batches import IndexBatches, Place
+from tfdml.samplers.streams.batch_source import BatchSource, KerasBatches, batch_parts, require_divided_once, tf_batches
+from tfdml.samplers.streams.index_batches import IndexBatches, Shard
 
 _BLOCK = 64  # Steps drawn by one call, which spreads its overhead over many batches.
 
@@ -79,7 +79,7 @@ class Sampler:
         """Number of steps drawn at once; it affects speed only, not the draws."""
         return _BLOCK
 
-    def index_batches(self, labels: npt.ArrayLike, **place: int) -> IndexBatches:
+    def index_batches(self, labels: npt.ArrayLike, **shard: int) -> IndexBatches:
         """Endless batches of row numbers, each by its number.
 
         `for rows in index_batches` draws one batch after another, `index_batches[t]` any of them, and
@@ -97,7 +97,7 @@ class Sampler:
             A sequence of int64 `(batch,)`, or of `(batch / num_parts,)`; of a structure of these where the sampler
             draws from several sets.
         """
-        return IndexBatches(self, labels, Place(**place))
+        return IndexBatches(self, labels, Shard(**shard))
 
     def batches(
         self,
@@ -108,7 +108,7 @@ class Sampler:
         augment: Callable[..., Any] | None = None,
         on_error: Literal["error", "skip"] | Callable[[int], None] = "error",
         prefetch: int = 4,
-        **place: int,
+        **shard: int,
     ) -> Any:
         """Infinite stream of batches of examples and labels, in the order of `index_batches`.
 
@@ -129,7 +129,7 @@ class Sampler:
                 replace it by another example of its class that can be loaded ("skip"). A function also skips, and gets
                 the number of each skipped row.
             prefetch: maximum number of batches prepared ahead of the training step.
-            **place: `start`, `num_shards`, `shard_index`, `num_parts`, `part_index`, as in `index_batches`.
+            **shard: `start`, `num_shards`, `shard_index`, `num_parts`, `part_index`, as in `index_batches`.
 
         Returns:
             Endless batches `(examples, labels)` for `fit`: arrays of examples with `batch` rows, and int64 labels
@@ -146,9 +146,13 @@ class Sampler:
         is_policy = on_error in ("error", "skip") or callable(on_error)
         require(is_policy, f"on_error={on_error!r}", "'error', 'skip' or a function of a row")
         require_whole("prefetch", prefetch, 1)
-        source = adapters.batch_source(self, data, labels, load=load, augment=augment, on_error=on_error, **place)
-        batches = adapters.tf_batches(source, prefetch) if has_tensorflow() else adapters.KerasBatches(source, prefetch)
-        batches.drawn_classes = lambda: self._drawn_classes(source.labels)  # `fit` checks them before the first step
+        require_divided_once(shard.get("num_parts", 1) * shard.get("num_shards", 1))
+        indices, loading = batch_parts(self, data, labels, load, augment, on_error, **shard)
+        if has_tensorflow():
+            batches = tf_batches(indices, loading, prefetch)
+        else:
+            batches = KerasBatches(BatchSource(indices, loading), prefetch)
+        batches.drawn_classes = lambda: self._drawn_classes(loading.labels)  # `fit` checks them before the first step
         return batches
 
     def _drawn_classes(self, labels):

@@ -9,10 +9,10 @@ import numpy.typing as npt
 from tfdml._core.checks import INT64, as_ids, is_labeled_set, labeled_part, require
 from tfdml.importance import PairProbabilities
 from tfdml.pairs import two_towers
-from tfdml.samplers.adapters import zipped
 from tfdml.samplers.base import ClassBalancedSampler
 from tfdml.samplers.class_table import ClassTable, class_table, drawable_classes
 from tfdml.samplers.draws import random_bits, sample_rows, sample_without_replacement
+from tfdml.samplers.streams.batch_source import zipped
 from tfdml.typing import Data
 
 _GALLERY = INT64.max // 3  # Separates the draws of the gallery from the draws of the queries.

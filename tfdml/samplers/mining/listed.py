@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, is_labeled_set, require
 from tfdml.pairs import Pairs, even_against_odd, labeled_pairs, triplet_rows
-from tfdml.samplers.adapters import zipped
 from tfdml.samplers.base import Sampler
-from tfdml.samplers.index_batches import Place
+from tfdml.samplers.streams.batch_source import zipped
+from tfdml.samplers.streams.index_batches import Shard
 
-_PLACE = [field.name for field in fields(Place)]
+_SHARD = [field.name for field in fields(Shard)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -113,10 +113,10 @@ class ListSampler(Sampler):
             data = replace(cast(Any, data), labels=np.zeros(len(data), np.int64), class_names=("",))
         length = len(keras.tree.flatten(data)[0] if isinstance(data, tuple | dict) else data)
         examples = super().batches(data, None if is_labeled_set(data) else np.zeros(length, np.int64), **options)
-        place = {name: options[name] for name in _PLACE if name in options}
+        shard = {name: options[name] for name in _SHARD if name in options}
         labels_of_rows = np.repeat(self.entry_labels, self.entries.shape[1])
         in_order = replace(self, entries=np.arange(len(labels_of_rows)).reshape(self.entries.shape))
-        entry_labels = Sampler.batches(in_order, labels_of_rows, np.zeros(len(labels_of_rows), np.int64), **place)
+        entry_labels = Sampler.batches(in_order, labels_of_rows, np.zeros(len(labels_of_rows), np.int64), **shard)
         return zipped(lambda batch, labels: (batch[0], labels[0]), examples, entry_labels)
 
 

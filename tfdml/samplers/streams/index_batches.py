@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import INT64, require, require_steps, require_whole
+from tfdml.samplers.draws import augmentation_seeds
 
 _BLOCKS_IN_MEMORY = 4  # of drawn steps: threads ask for batches of two blocks at the same time
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Shard:
     """The batches of one of several workers, and its rows of each: the options of `Sampler.index_batches`."""
 
     start: int = 0
@@ -46,20 +47,20 @@ class Place:
 class IndexBatches:
     """The result of `Sampler.index_batches`. Threads may share it; a pickled copy draws the same in another process."""
 
-    def __init__(self, sampler: Any, labels: npt.ArrayLike, place: Place) -> None:
-        self.sampler, self.labels, self.place = sampler, labels, place
+    def __init__(self, sampler: Any, labels: npt.ArrayLike, shard: Shard) -> None:
+        self.sampler, self.labels, self.shard = sampler, labels, shard
         self._table = sampler.prepare(labels)
-        self._part = place.rows(sampler.batch_size)
+        self._part = shard.rows(sampler.batch_size)
         self.block_size = sampler.block_steps(self._table)
-        require_steps(place.start, place.num_shards, self.block_size)
-        _require_rows(sampler.draw(self._table, place.steps([0])), sampler)
+        require_steps(shard.start, shard.num_shards, self.block_size)
+        _require_rows(sampler.draw(self._table, shard.steps([0])), sampler)
         self._cached = functools.lru_cache(_BLOCKS_IN_MEMORY)(lambda number: self.drawn(number * self.block_size))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return IndexBatches, (self.sampler, self.labels, self.place)
+        return IndexBatches, (self.sampler, self.labels, self.shard)
 
     def __len__(self) -> int:
-        return INT64.max // self.place.num_shards - self.block_size - self.place.start
+        return INT64.max // self.shard.num_shards - self.block_size - self.shard.start
 
     def __getitem__(self, t: int | slice) -> Any:
         """The row numbers of batch t, int64 `(rows,)`, or of a range of batches, `(batches, rows)`."""
@@ -78,9 +79,19 @@ class IndexBatches:
             for row in range(self.block_size):
                 yield keras.tree.map_structure(lambda rows: rows[row], block)  # noqa: B023
 
+    @property
+    def rows(self) -> int:
+        """Number of rows of a batch, or of its part."""
+        return self._part.stop - self._part.start
+
+    def augmentation_seeds(self, batches: npt.ArrayLike) -> np.ndarray:
+        """The seeds of augmentation for the rows of these batches, int64 `(batches, rows, 2)`."""
+        seeds = augmentation_seeds(self.sampler.seed, self.shard.steps(batches), self.sampler.batch_size)
+        return seeds[:, self._part]
+
     def drawn(self, first: int) -> Any:
         """The row numbers of `block_size` batches from this one on, int64 `(block, rows)`, drawn anew."""
-        steps = self.place.steps(first + np.arange(self.block_size))
+        steps = self.shard.steps(first + np.arange(self.block_size))
         drawn = self.sampler.draw(self._table, steps)
         return keras.tree.map_structure(lambda rows: np.asarray(rows)[:, self._part], drawn)
 
