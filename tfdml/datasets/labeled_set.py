@@ -15,8 +15,8 @@ from tfdml.datasets import integrity, splits, streams
 from tfdml.datasets.caches.set_cache import cached, fingerprint, fingerprint_of_source
 from tfdml.datasets.images.fit import are_shares, require_pixels
 from tfdml.datasets.integrity import FileCheck
+from tfdml.datasets.readers.text import require_utf8
 from tfdml.datasets.summary import Description, describe
-from tfdml.datasets.text import require_utf8
 from tfdml.typing import FilePath
 
 COLUMN = {"column": True}  # metadata of a field with one entry per example, which subsets of a set take along

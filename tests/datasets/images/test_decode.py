@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 from PIL import Image, ImageOps
 
-from tfdml.datasets.images import decode
+from tfdml.datasets.images import arrays, decode
 from tfdml.datasets.images.plain import is_plain
+from tfdml.datasets.images.reasons import BROKEN
 
 HEIGHT, WIDTH = 48, 64
 MOST = 4 * HEIGHT * WIDTH  # Small enough to be exceeded by a header.
@@ -36,11 +37,15 @@ def by_pillow(file):
 
 
 def decoded(file):
-    """The reason why a file is refused, or an empty string, and its pixels."""
+    """The reason why a file is refused, or an empty string, and its pixels, alike in both forms of the decoder."""
+    by_arrays = arrays.decoded(file, 50_000, MOST)
     try:
         problem, image = decode.decoded(tf.constant(file), 50_000, MOST)
     except tf.errors.InvalidArgumentError as error:
+        assert by_arrays[0] == BROKEN
         return error.message, None
+    assert by_arrays[0] == problem.numpy().decode()
+    np.testing.assert_array_equal(by_arrays[1], image)
     return problem.numpy().decode(), image.numpy()
 
 
