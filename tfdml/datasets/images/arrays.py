@@ -79,7 +79,8 @@ def decoded(
     if problem:
         return problem, _BLACK
     try:
-        image = _bmp(data) if data.startswith(b"BM") else _pixels(still.file)
+        layers = b"" if background is None else still.layers
+        image = _bmp(data) if data.startswith(b"BM") else _pixels(layers or still.file)
     except Exception:  # Each damage fails in its own way.
         return BROKEN, _BLACK
     if image.shape[:2] != (still.height, still.width) or (data.startswith(JPEG) and _is_cut(image, still)):
@@ -121,6 +122,8 @@ def _pixels(file):
         return ((255 - pixels[..., :3]) * (255 - pixels[..., 3:]) // 255).astype(np.uint8)
     if image.mode.startswith("I"):
         return np.repeat((np.asarray(image) >> 8).astype(np.uint8)[..., None], 3, axis=2)
+    if kind == "Png" and file[24] in (2, 4) and file[25] == 0 and "transparency" in image.info:  # counts in fewer bits
+        image.info["transparency"] *= 255 // (2 ** file[24] - 1)
     has_alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
     pixels = np.asarray(image.convert("RGBA" if has_alpha else "RGB"))
     return np.where(pixels[..., 3:] == 0, np.uint8(0), pixels) if has_alpha and kind == "Gif" else pixels

@@ -176,7 +176,14 @@ def _with_alpha(header, data):
     """Pixels of a PNG, a GIF or a BMP, with alpha where the format defines it."""
     gif = lambda: tf.concat([_image(header.still, 3), _image(header.alpha, 3)[..., :1]], axis=2)  # noqa: E731
     others = lambda: tf.cond(spells(data, 0, b"GIF8"), gif, lambda: _image(header.still, 3))  # noqa: E731
-    return tf.cond(spells(data, 0, b"\x89PNG"), lambda: _image(header.still, 4), others)
+    return tf.cond(spells(data, 0, b"\x89PNG"), lambda: _png_with_alpha(header.still, data), others)
+
+
+def _png_with_alpha(still, data):
+    """Pixels of a PNG; TensorFlow marks opaque gray of 1, 2 or 4 bits by the largest number of so many bits."""
+    image, (depth, color) = _image(still, 4), tf.unstack(read(data, 24, 2), num=2)
+    is_opaque = (tf.cast(image[..., 3:], tf.int64) == 2**depth - 1) & (color == 0)
+    return tf.concat([image[..., :3], tf.where(is_opaque, tf.constant(255, tf.uint8), image[..., 3:])], axis=2)
 
 
 def _is_cut(image, file, data, frame, inverse_dct):

@@ -16,7 +16,7 @@ from tfdml.datasets.images.headers import MAX_BLOCKS, MAX_SEGMENT, ZEROS
 
 
 class Still(NamedTuple):
-    """Width and height, 0 if the header cannot be read; the file to decode; else as `headers.Header`."""
+    """Width, height and file to decode; `layers` are a WebP with its layer of alpha; else as `headers.Header`."""
 
     width: int = 0
     height: int = 0
@@ -24,6 +24,7 @@ class Still(NamedTuple):
     exif: int = -1
     frame: int = -1
     scans: int = 0
+    layers: bytes = b""
 
 
 def number(data: bytes, start: int, count: int, order: str = "little") -> int:
@@ -98,19 +99,17 @@ def _are_all(file, frame, scans):
 
 def png(data: bytes) -> Still:
     """The chunks that the pixels need, each with its checksum; an eXIf chunk may be before or behind the pixels."""
-    exif, kept, is_whole = -1, [data[:8]], False
+    exif, kept, is_whole = -1, [data[:8]], True
     for position, size, kind in _chunks(data):
+        chunk = data[position : position + size]
         if kind == b"eXIf" and exif < 0:
             exif = position + 8
-        if kind[:1].isupper() or kind == b"tRNS":
-            chunk = data[position : position + size]
-            if kind != b"IEND" and zlib.crc32(chunk[4:-4]) != number(chunk, size - 4, 4, "big"):
-                return Still()
+        elif kind[:1].isupper() or kind == b"tRNS":
+            is_whole &= len(chunk) == size and zlib.crc32(chunk[4:-4]) == number(chunk, size - 4, 4, "big")
             kept.append(chunk)
-        is_whole = kind == b"IEND" and position + size <= len(data)
-    is_whole &= data[8:16] == b"\0\0\0\rIHDR"
-    sides = (number(data, place, 4, "big") * is_whole for place in (16, 20))
-    return Still(*sides, b"".join(kept), exif)
+    is_whole &= kept[-1][4:8] == b"IEND"
+    width, height = (number(data, place, 4, "big") * (data[8:16] == b"\0\0\0\rIHDR") for place in (16, 20))
+    return Still(width, height, b"".join(kept) * is_whole, exif)
 
 
 def _chunks(data) -> Iterator[tuple[int, int, bytes]]:
@@ -182,12 +181,15 @@ def webp(data: bytes) -> Still:
         return Still()
     width, height = _webp_size(data, frame)
     exif += 6 * (data[exif : exif + 4] == b"Exif")
-    layers = data[frame if alpha < 0 else alpha : end]
-    if alpha >= 0:
-        sides = (struct.pack("<I", side - 1)[:3] for side in (width, height))
-        layers = b"".join([b"VP8X\x0a\0\0\0\x10\0\0\0", *sides, layers])
-    file = b"".join([b"RIFF", struct.pack("<I", 4 + len(layers)), b"WEBP", layers])
-    return Still(width, height, file, exif)
+    sides = (struct.pack("<I", max(side - 1, 0))[:3] for side in (width, height))
+    layers = _riff(b"VP8X\x0a\0\0\0\x10\0\0\0", *sides, data[alpha:end]) if alpha >= 0 else b""
+    return Still(width, height, _riff(data[frame:end]), exif, layers=layers)
+
+
+def _riff(*chunks):
+    """A WebP file of some chunks."""
+    content = b"".join([b"WEBP", *chunks])
+    return b"".join([b"RIFF", struct.pack("<I", len(content)), content])
 
 
 def _webp_size(data, frame):
