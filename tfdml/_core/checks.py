@@ -316,7 +316,10 @@ def labeled_part(data: Any, what: str) -> Any:
 
 @functools.cache
 def _error_type():
-    from tfdml._core.optional import tf
+    from tfdml._core.optional import has_tensorflow, tf
+
+    if not has_tensorflow():
+        return ValueError
 
     class UnreadableError(tf.errors.InvalidArgumentError, ValueError):
         """An example that cannot be loaded: a ValueError, and the error that TensorFlow raises in a graph."""
@@ -328,7 +331,7 @@ def _error_type():
 
 
 def unreadable(message: str) -> ValueError:
-    """The error of an example that cannot be loaded: a ValueError, and an `InvalidArgumentError` of TensorFlow."""
+    """The error of an example that cannot be loaded: a ValueError, and one of TensorFlow where it is installed."""
     return _error_type()(message)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -23,8 +24,9 @@ tf: Any = _AtFirstUse("tensorflow")
 """TensorFlow, without which sets, embeddings and their pictures can be used on other backends."""
 
 
+@functools.cache
 def has_tensorflow() -> bool:
-    """Whether TensorFlow is installed."""
+    """Whether TensorFlow is installed; elsewhere Pillow and NumPy read the images of a set."""
     return find_spec("tensorflow") is not None
 
 

@@ -12,7 +12,7 @@ from tfdml._core.optional import optional_import
 from tfdml._core.terminal import show_progress
 from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.text import numbered_classes
+from tfdml.datasets.readers.text import numbered_classes
 
 _LABELS_AT_ONCE = 256
 
