@@ -24,7 +24,7 @@ from typing import Any
 
 from wrapt import register_post_import_hook
 
-from tfdml._core.environment import environment
+from tfdml._core.optional import environment
 
 __version__ = "0.2.0"
 __all__ = [

@@ -175,7 +175,7 @@ def test_a_row_that_cannot_be_loaded_is_named():
     pytest.importorskip("grain")
     row = stream(GROUP)[0, 0]
     with pytest.raises(
-        ValueError, match=rf"Received row {row}, which cannot be loaded \(no such file\)\. Repair it or"
+        ValueError, match=rf"Received row {row} \(label .*\), which cannot be loaded: no such file\. Leave out"
     ):
         next(iter(samplers.grain_batches(GROUP, X, LABELS, load=broken)))
     with pytest.raises(ValueError, match=r"Received data of .* NaN|Received NaN"):

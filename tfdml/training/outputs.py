@@ -13,7 +13,7 @@ import numpy as np
 from tfdml import export, search
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checksums import SUMS, fingerprint, write_checksums
-from tfdml._core.environment import environment
+from tfdml._core.optional import environment
 from tfdml.datasets import LabeledSet
 from tfdml.datasets.readers.item_files import checksums_of, item_table
 from tfdml.embedding.in_memory import embed

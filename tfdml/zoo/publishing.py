@@ -9,7 +9,7 @@ import keras
 from tfdml._core.atomic import as_writable_path, atomic_write, require_replaceable
 from tfdml._core.checks import is_labeled_set, require, require_seed
 from tfdml._core.checksums import listed_files, write_checksums
-from tfdml._core.environment import environment
+from tfdml._core.optional import environment
 from tfdml.datasets import Preprocessing
 from tfdml.evaluation.measure import protocol_of
 from tfdml.evaluation.record import Evaluation, Mean

@@ -14,7 +14,7 @@ import tensorflow as tf
 from tfdml._core.atomic import as_writable_path, atomic_write, require_replaceable
 from tfdml._core.checks import require
 from tfdml._core.checksums import listed_files, write_checksums
-from tfdml._core.environment import version
+from tfdml._core.optional import version
 from tfdml.datasets import Preprocessing
 from tfdml.export.graph_index import are_kept
 from tfdml.export.graph_search.quantized import StoredVectors
