@@ -56,7 +56,7 @@ class RefreshCenters(_Refresh):
         >>> centers = tfdml.samplers.ClassCenters(labels, dim=2)
         >>> refresh = tfdml.callbacks.RefreshCenters(x, labels, centers=centers)  # for callbacks=[refresh] of fit
         >>> refresh.refresh(model)
-        >>> centers.centers.numpy().round(4)
+        >>> centers.centers.round(4)
         array([[ 0.5,  0.5],
                [-1. ,  0. ]], dtype=float32)
 
@@ -108,7 +108,7 @@ class RefreshMinedPairs(_Refresh):
         >>> pairs = tfdml.samplers.MinedPairs(labels, positives=1, negatives=1)
         >>> refresh = tfdml.callbacks.RefreshMinedPairs(x, labels, pairs=pairs)  # for callbacks=[refresh] of fit
         >>> refresh.refresh(model)
-        >>> pairs.positives.numpy().tolist(), pairs.negatives.numpy().tolist()  # row numbers; -1 for none
+        >>> pairs.positives.tolist(), pairs.negatives.tolist()  # row numbers; -1 for none
         ([[1], [0], [-1]], [[2], [2], [1]])
 
     Args:

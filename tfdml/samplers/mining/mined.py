@@ -160,7 +160,7 @@ class MinedSampler(Sampler):
         >>> pairs = tfdml.samplers.MinedPairs(labels, positives=1, negatives=1, metric="euclidean")
         >>> pairs.refresh([[0.0], [1.0], [3.0], [7.0]])
         >>> sampler = tfdml.samplers.MinedSampler(anchors_per_batch=2, pairs=pairs, seed=0)
-        >>> next(iter(sampler.index_batches(labels))).numpy().reshape(2, 3).tolist()  # anchor, positive, negative
+        >>> sampler.index_batches(labels)[0].reshape(2, 3).tolist()  # anchor, positive, negative
         [[2, 3, 1], [1, 0, 2]]
 
     Args:
