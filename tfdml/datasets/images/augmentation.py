@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfdml._core.checks import require, require_whole
-from tfdml._core.optional import tf
+from tfdml._core.optional import optional_import, tf
 
 _TRIES = 10
 
@@ -43,6 +43,7 @@ class RandomCrop:
 
     def __call__(self, image: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
         """The crop."""
+        _require_tensorflow("RandomCrop")
         size, bits = as_sides("size", self.size), _bits(seed, 3)
         image = _as_image(image, size)
         return _mirrored(_crop(image, _corner(image, size, bits[:2]), size), bits[2], self.mirror)
@@ -89,6 +90,7 @@ class RandomResizedCrop:
 
     def __call__(self, image: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
         """The resized crop."""
+        _require_tensorflow("RandomResizedCrop")
         image, bits = _as_image(image), _bits(seed, 2 * _TRIES + 3)
         corner, sides = self._place(image, bits)
         return _mirrored(_resized(_crop(image, corner, sides), as_sides("size", self.size)), bits[-1], self.mirror)
@@ -138,6 +140,7 @@ def compose(*augmentations: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def augment(example: Any, seed: "tf.Tensor") -> Any:
+        _require_tensorflow("compose")
         for number, augmentation in enumerate(augmentations):
             example = augmentation(example, tf.random.fold_in(seed, tf.constant(number, tf.int64), alg="philox"))
         return example
@@ -167,6 +170,7 @@ def rotated_classes(images: "tf.Tensor", seed: "tf.Tensor", *, examples_per_clas
         seed: two integers; all orientations are equally likely, and the same seed gives the same ones.
         examples_per_class: number of examples to turn alike; it divides the batch.
     """
+    _require_tensorflow("rotated_classes")
     images, count = tf.convert_to_tensor(images), examples_per_class
     require_whole("examples_per_class", count, 1)
     is_square = images.shape.rank == 4 and None not in images.shape and images.shape[1] == images.shape[2]
@@ -177,6 +181,10 @@ def rotated_classes(images: "tf.Tensor", seed: "tf.Tensor", *, examples_per_clas
     x = tf.where(bits[0], tf.reverse(x, [2]), x)
     x = tf.where(bits[1], tf.reverse(x, [3]), x)
     return tf.reshape(tf.where(bits[2], tf.transpose(x, (0, 1, 3, 2, 4)), x), images.shape)
+
+
+def _require_tensorflow(name):
+    optional_import("tensorflow", feature=name, extra="tensorflow")
 
 
 def as_sides(name: str, value: Any) -> tuple[int, int]:
