@@ -1,5 +1,7 @@
 """Statistics of the pairs of a set while a model trains."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,10 +9,10 @@ from typing import Any
 import keras
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from tfdml._core.atomic import as_writable_path
 from tfdml._core.checks import require, require_whole
+from tfdml._core.optional import tf
 from tfdml.analysis.active_pairs import active_pairs
 from tfdml.callbacks.base import Callback, one_label_per_example
 from tfdml.embedding.in_memory import embedder

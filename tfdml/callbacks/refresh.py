@@ -1,6 +1,8 @@
 """Class centers, trees of classes and mined pairs, refreshed while a model trains."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -10,11 +12,12 @@ from tfdml._core.checks import as_ids, require, require_whole
 from tfdml.callbacks.base import Callback, one_label_per_example
 from tfdml.embedding.in_memory import embedder
 from tfdml.layers import ClassTree
-from tfdml.samplers.class_table import class_table
-from tfdml.samplers.mining.hard_class import ClassCenters
-from tfdml.samplers.mining.mined import MinedPairs
 from tfdml.search.builders import IndexBuilder, index_builder
 from tfdml.typing import Examples
+
+if TYPE_CHECKING:
+    from tfdml.samplers.mining.hard_class import ClassCenters
+    from tfdml.samplers.mining.mined import MinedPairs
 
 
 class _Refresh(Callback):
@@ -138,6 +141,8 @@ class RefreshMinedPairs(_Refresh):
 def _rows_per_class(labels, most, generator):
     """Ascending row numbers of at most `most` random examples per class."""
     order = generator.permutation(len(labels))
+    from tfdml.samplers.class_table import class_table
+
     table = class_table(labels[order])
     rank = np.arange(len(order)) - np.repeat(table.starts, table.counts)
     return np.sort(order[table.rows[rank < most]])

@@ -1,13 +1,15 @@
 """An index inside a graph: ids, scores and payload of the neighbors of embeddings."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfdml._core.checks import require
+from tfdml._core.optional import tf, tf_module
 from tfdml.datasets.readers.item_files import without_owner
 from tfdml.export.graph_search.base import neighbor_count
 from tfdml.export.graph_search.search_option import Search
@@ -16,7 +18,7 @@ from tfdml.typing import VectorIndex
 UNKNOWN, UNKNOWN_NUMBER = "unknown", -1
 
 
-class GraphIndex(tf.Module):
+class GraphIndex(tf_module()):
     """An index in TensorFlow operations: from embeddings to their neighbors.
 
     Args:

@@ -1,5 +1,7 @@
 """Weights that float16 holds exactly: files have them in half of the bytes, and networks compute with float32."""
 
+from __future__ import annotations
+
 import io
 import zipfile
 from collections.abc import Callable, Iterable
@@ -10,7 +12,8 @@ from typing import Any
 import h5py
 import keras
 import numpy as np
-import tensorflow as tf
+
+from tfdml._core.optional import tf
 
 
 def are_exact_in_half(arrays: Iterable[np.ndarray]) -> bool:

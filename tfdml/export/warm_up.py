@@ -8,11 +8,12 @@ definition. It has these fields, all of them messages or strings:
     ModelSpec.signature_name = 3
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
-
+from tfdml._core.optional import tf
 from tfdml.datasets import Preprocessing
 
 WARM_UP = "tf_serving_warmup_requests"

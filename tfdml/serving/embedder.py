@@ -1,14 +1,16 @@
 """A model as functions of files and pixels, by its signatures."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfdml._core.checks import require
+from tfdml._core.optional import tf
 from tfdml.datasets import Preprocessing
 from tfdml.serving.limits import Limits
 from tfdml.serving.queries import INPUT, FileQuery

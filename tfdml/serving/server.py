@@ -1,5 +1,7 @@
 """The HTTP server: routes and their handlers."""
 
+from __future__ import annotations
+
 import asyncio
 import hashlib
 import re
@@ -12,11 +14,11 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from aiohttp import web
 
 from tfdml._core.checks import require, require_whole
 from tfdml._core.checksums import fingerprint, require_same_model
+from tfdml._core.optional import tf
 from tfdml._core.pages import style_sheet
 from tfdml.datasets import Preprocessing
 from tfdml.serving import rest

@@ -1,6 +1,7 @@
 """Thumbnails of the items of an index: one file of small JPEGs, read one by one."""
 
 import dataclasses
+import io
 import itertools
 import shutil
 import struct
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from tfdml._core.atomic import atomic_write, read_whole
 from tfdml._core.checks import is_labeled_set, require, require_whole
-from tfdml._core.optional import tf
+from tfdml._core.optional import has_tensorflow, optional_import, tf
 from tfdml.typing import Examples, FilePath
 from tfdml.visualize.pictures import iterate_pictures
 
@@ -86,7 +87,16 @@ def thumbnail_of(pixels: "tf.Tensor") -> "tf.Tensor":
 
 def _jpegs(data, size):
     pictures = iterate_pictures(_originals(data, size), size)
-    return (tf.io.encode_jpeg(pixels, quality=_QUALITY).numpy() for pixels in pictures)
+    return map(_jpeg, pictures)
+
+
+def _jpeg(pixels):
+    """The file of uint8 pixels, by Pillow where TensorFlow is not installed."""
+    if has_tensorflow():
+        return tf.io.encode_jpeg(pixels, quality=_QUALITY).numpy()
+    pillow, file = optional_import("PIL.Image", feature="write_thumbnails", extra="plots"), io.BytesIO()
+    pillow.fromarray(pixels).save(file, "JPEG", quality=_QUALITY)
+    return file.getvalue()
 
 
 def _write_jpegs(path, ids, jpegs, versions):
@@ -116,7 +126,9 @@ class _Original:
 
 
 def _reduced(pixels, size):
-    """Pixels whose longer edge has at most `size` pixels, uint8."""
+    """Pixels whose longer edge has at most `size` pixels, uint8; `iterate_pictures` reduces arrays of NumPy."""
+    if not has_tensorflow():
+        return pixels
     sides = tf.cast(tf.shape(pixels)[:2], tf.float32)
     sides *= tf.minimum(1.0, size / tf.reduce_max(sides))
     small = tf.image.resize(pixels, tf.maximum(1, tf.cast(tf.round(sides), tf.int32)), antialias=True)

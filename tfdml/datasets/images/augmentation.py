@@ -94,7 +94,7 @@ class RandomResizedCrop:
 
     def __call__(self, image: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
         """The resized crop."""
-        optional_import("tensorflow", feature="RandomResizedCrop", extra="tensorflow")
+        _require_tensorflow("RandomResizedCrop")
         image, bits = _as_image(image), _bits(seed, 2 * _TRIES + 3)
         corner, sides = self._place(image, bits)
         return _mirrored(_resized(_crop(image, corner, sides), as_sides("size", self.size)), bits[-1], self.mirror)
@@ -144,6 +144,7 @@ def compose(*augmentations: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def augment(example: Any, seed: "tf.Tensor") -> Any:
+        _require_tensorflow("compose")
         for number, augmentation in enumerate(augmentations):
             example = augmentation(example, tf.random.fold_in(seed, tf.constant(number, tf.int64), alg="philox"))
         return example
@@ -173,6 +174,7 @@ def rotated_classes(images: "tf.Tensor", seed: "tf.Tensor", *, examples_per_clas
         seed: two integers; all orientations are equally likely, and the same seed gives the same ones.
         examples_per_class: number of examples to turn alike; it divides the batch.
     """
+    _require_tensorflow("rotated_classes")
     images, count = tf.convert_to_tensor(images), examples_per_class
     require_whole("examples_per_class", count, 1)
     is_square = images.shape.rank == 4 and None not in images.shape and images.shape[1] == images.shape[2]
@@ -193,6 +195,10 @@ def random_crop(image: np.ndarray, seed: np.ndarray, size: tuple[int, int], mirr
     top, left = bits[:2] % (np.array(image.shape[:2]) - size + 1)
     crop = image[top : top + size[0], left : left + size[1]]
     return crop[:, ::-1] if mirror and bits[2] < 0 else crop
+
+
+def _require_tensorflow(name):
+    optional_import("tensorflow", feature=name, extra="tensorflow")
 
 
 def as_sides(name: str, value: Any) -> tuple[int, int]:

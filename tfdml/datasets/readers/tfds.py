@@ -49,6 +49,7 @@ def tfds(
         ValueError: features that do not exist or are of another kind, or files without random access.
     """
     library = optional_import("tensorflow_datasets", feature="tfds", extra="tfds")
+    optional_import("tensorflow", feature="tfds", extra="tensorflow")
     decoders = {image: library.decode.SkipDecoding()}
     try:
         records = library.data_source(name, split=split, data_dir=data_dir, decoders=decoders, **options)

@@ -1,12 +1,14 @@
 """Search that compares a query with every vector."""
 
+from __future__ import annotations
+
 import dataclasses
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfdml._core.checks import require_one_of
+from tfdml._core.optional import tf, tf_module
 from tfdml.export.graph_search.base import LOWEST, Space, neighbor_count, require_counts, rescored
 from tfdml.export.graph_search.quantized import DTYPES, StoredVectors
 
@@ -58,7 +60,7 @@ class ExactSearch:
         return _Searcher(Space(vectors, metric), neighbor_count(self.k, len(vectors)), self.dtype)
 
 
-class _Searcher(tf.Module):
+class _Searcher(tf_module()):
     """The best of each block of the vectors, then the best of all blocks together."""
 
     def __init__(self, space, k, dtype):
@@ -80,7 +82,7 @@ class _Searcher(tf.Module):
         return tf.gather(rows, columns, batch_dims=1), self.space.as_returned(scores)
 
 
-class _Block(tf.Module):
+class _Block(tf_module()):
     """Products with a block of vectors, in separate variables, since slicing a variable copies it."""
 
     def __init__(self, space, vectors, start, k, dtype):

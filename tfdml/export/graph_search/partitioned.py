@@ -1,12 +1,14 @@
 """Search that visits the cells nearest to a query."""
 
+from __future__ import annotations
+
 import dataclasses
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfdml._core.checks import require, require_one_of
+from tfdml._core.optional import tf, tf_module
 from tfdml.export.graph_search.base import LOWEST, Space, neighbor_count, require_counts, rescored
 from tfdml.export.graph_search.cells import center_ranks, k_means
 from tfdml.export.graph_search.quantized import DTYPES, StoredVectors
@@ -74,7 +76,7 @@ class PartitionedSearch:
         return _Searcher(space, cells, probes, k, self.dtype)
 
 
-class _Searcher(tf.Module):
+class _Searcher(tf_module()):
     """Products with the centers, then with the vectors of the nearest cells."""
 
     def __init__(self, space, cells, probes, k, dtype):

@@ -1,13 +1,14 @@
 """Search by the operations of ScaNN."""
 
+from __future__ import annotations
+
 import dataclasses
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfdml._core.checks import require, require_whole
-from tfdml._core.optional import scann_module
+from tfdml._core.optional import scann_module, tf, tf_module
 from tfdml.export.graph_search.base import Space, require_counts
 
 _STATE = (
@@ -73,7 +74,7 @@ class ScannSearch:
         return _Searcher(Space(vectors, metric), self.k, leaves, visited, rescore)
 
 
-class _Searcher(tf.Module):
+class _Searcher(tf_module()):
     """ScaNN's searcher: each process builds it from its state at the first request."""
 
     def __init__(self, space, k, leaves, visited, rescore):
