@@ -69,19 +69,14 @@ WAYS = {
 def test_batches_are_those_of_tf_data_also_of_a_pickled_loader(way, tmp_path):
     make, load = WAYS[way]
     data = make(tmp_path)
-    expected = [
-        tf.nest.map_structure(np.asarray, batch) for batch in streams.in_order(data, load, LABELS, batch_size=5)
-    ]
+    expected = list(streams.in_order(data, load, LABELS, batch_size=5))
     batches = rows.in_order(data, load, LABELS, batch_size=5)
     loader = pickle.loads(pickle.dumps(RowLoader(data, load, LABELS, workers=1)))
     again = [loader.batch(part) for part in np.split(np.arange(12), [5, 10])]
     assert len(batches) == 3
     for found in (list(batches), [batches[number] for number in range(3)], again):
         for one, other in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
-            text = other.dtype.kind == "O"
-            np.testing.assert_array_equal(
-                np.strings.encode(one, "utf-8") if text else one, other.astype("S") if text else other
-            )
+            np.testing.assert_array_equal(tf.constant(one), other)
 
 
 def test_augmentation_takes_the_seed_of_its_row():
@@ -109,9 +104,8 @@ def test_an_error_names_the_row_as_that_of_tf_data(data, load, message):
 
 
 def test_the_name_of_a_row_is_that_of_tf_data():
-    data = np.array([f"{row}.png" for row in range(12)]), np.eye(12), np.linspace(0, 1, 12), np.zeros((12, 2, 2, 2))
-    load = lambda record: record[3] * tf.debugging.check_numerics(tf.cast(1 / tf.size(0), tf.float32), "no")  # noqa: E731
-    del load
+    boxes = np.tile([[0.5, 1.5, 3, 7]], (12, 1))
+    data = np.array([f"{row}.png" for row in range(12)]), boxes, np.linspace(0, 1, 12), np.zeros((12, 2, 2, 2))
     loader = streams._loader(data, lambda record: record, None, LABELS)
     expected = loader._name(tf.constant(4, tf.int64)).numpy().decode()
     assert RowLoader(data, None, LABELS)._name(4) == expected
@@ -130,11 +124,7 @@ def test_a_row_that_fails_is_replaced_by_another_of_its_class_that_is_not_in_the
     assert set(replaced) == set(BAD)
     message = r"row 5 \(label 0, key 5\), and no example of its class can be loaded: a bad row\. Leave the class out"
     with pytest.raises(ValueError, match=message):
-        RowLoader(
-            np.arange(12), unless_bad, np.eye(12, dtype=int)[4] + np.eye(12, dtype=int)[7], on_error="skip"
-        ).batch(np.array([5])) if False else RowLoader(
-            np.arange(12), lambda row: unless_bad(5), np.zeros(12, int), on_error="skip"
-        ).batch([5])
+        RowLoader(np.arange(12), lambda row: unless_bad(5), np.zeros(12, int), on_error="skip").batch([5])
 
 
 def test_what_cannot_be_loaded_is_left_out_of_loadable_batches():

@@ -131,7 +131,7 @@ class RowLoader:
     def _name(self, row):
         """How error messages identify a row: by its number, label and keys."""
         short = [] if self._is_source else [x[row] for x in tree.flatten(self.data) if x.ndim < 3]  # no pixels
-        keys = "".join(f', key "{key}"' if isinstance(key, str) else f", key {key}" for key in map(_plain, short))
+        keys = "".join(f", key {_shown(key)}" for key in short)
         return f"row {row} (label {self.labels[row]}{keys})"
 
 
@@ -168,6 +168,13 @@ def _cells(rows, column):
 def _plain(value):
     """A text of NumPy as one of Python."""
     return value.item() if isinstance(value, np.str_ | np.bytes_) else value
+
+
+def _shown(value):
+    """A key as TensorFlow writes it."""
+    if np.ndim(value) == 1:
+        return f"[{' '.join(map(_shown, value))}]"
+    return f'"{value}"' if isinstance(value, str) else str(value).removesuffix(".0")
 
 
 def _same(record):
