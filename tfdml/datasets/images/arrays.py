@@ -1,5 +1,6 @@
 """Image files to pixels by Pillow and NumPy: the form of `decode` and `fit` where TensorFlow is not installed."""
 
+import importlib
 import io
 from collections.abc import Callable
 from typing import Any
@@ -78,12 +79,13 @@ def decoded(
     problem = next(("".join(map(str, texts)) for holds, texts in found if holds), "")
     if problem:
         return problem, _BLACK
+    optional_import("PIL", feature="Reading images without TensorFlow", extra="plots")
     try:
         layers = b"" if background is None else still.layers
         image = _bmp(data) if data.startswith(b"BM") else _pixels(layers or still.file)
     except Exception:  # Each damage fails in its own way.
         return BROKEN, _BLACK
-    if image.shape[:2] != (still.height, still.width) or (data.startswith(JPEG) and _is_cut(image, still)):
+    if image.shape[:2] != (still.height, still.width) or (still.frame >= 0 and _is_cut(image, still)):
         return BROKEN, _BLACK
     return "", upright(onto(image, background), stills.orientation(data, still.exif))
 
@@ -113,8 +115,7 @@ def onto(image: np.ndarray, background: tuple[int, int, int] | None) -> np.ndarr
 def _pixels(file):
     """RGB or RGBA pixels of a file by Pillow, which looks at nothing but its format."""
     kind = next(kind for kind, start in _PLUGINS.items() if file.startswith(start))
-    plugin = optional_import(f"PIL.{kind}ImagePlugin", feature="Reading images without TensorFlow", extra="plots")
-    image = getattr(plugin, f"{kind}ImageFile")(io.BytesIO(file))
+    image = getattr(importlib.import_module(f"PIL.{kind}ImagePlugin"), f"{kind}ImageFile")(io.BytesIO(file))
     image.load()
     if image.mode == "CMYK":
         pixels = np.asarray(image).astype(np.uint16)
@@ -147,7 +148,7 @@ def _is_cut(image, still):
     """Whether the data of a JPEG end before its image is complete, see `decode`."""
     if not _ends_gray(image):
         return False
-    end = stills.jpeg_end(*stills.jpeg_markers(still.file, still.frame))
+    end = stills.jpeg_markers(still.file, still.frame)[2]
     return bool((_pixels(still.file[:end] + PADDING + still.file[end:]) != image).any())
 
 
