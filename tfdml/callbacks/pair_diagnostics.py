@@ -1,7 +1,5 @@
 """Statistics of the pairs of a set while a model trains."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

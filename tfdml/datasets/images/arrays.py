@@ -75,8 +75,8 @@ def decoded(
     kind = _first_start(data, STARTS)
     still = stills.READERS[kind](data)
     other = OTHER_KINDS[_first_start(data, OTHER_STARTS)]
-    found = reasons(len(file), max_bytes, max_pixels, kind, other, still, max)
-    problem = next(("".join(map(str, texts)) for holds, texts in found if holds), "")
+    checks = reasons(len(file), max_bytes, max_pixels, kind, other, still, max)
+    problem = next(("".join(map(str, texts)) for holds, texts in checks if holds), "")
     if problem:
         return problem, _BLACK
     optional_import("PIL", feature="Reading images without TensorFlow", extra="plots")
@@ -132,7 +132,7 @@ def _pixels(file):
 
 def _bmp(data):
     """Pixels of a BMP, which Pillow reads by masks and palettes that TensorFlow does not know."""
-    begin, width, height = (stills.number(data, place, 4) for place in (10, 18, 22))
+    begin, width, height = (stills.number(data, offset, 4) for offset in (10, 18, 22))
     bits, rows = stills.number(data, 28, 2), min(height, 2**32 - height)
     stride = (bits // 8 * width + 3) // 4 * 4
     lines = np.frombuffer(data, np.uint8, rows * stride, begin).reshape(rows, stride)[:, : bits // 8 * width]
@@ -249,9 +249,9 @@ def _weights(old, new, start, end):
     centers = (np.arange(end - start, dtype=np.float32) + np.float32(0.5)) * step + step * np.float32(start)
     first = np.clip(np.ceil(centers - width - np.float32(0.5)), 0, old - 1).astype(int)
     last = np.clip(np.floor(centers + width - np.float32(0.5)), 0, old - 1).astype(int)
-    places = first[:, None] + np.arange((last - first).max() + 1)
-    distances = np.abs(places.astype(np.float32) + np.float32(0.5) - centers[:, None]) * (np.float32(1) / width)
-    weights = np.where(places <= last[:, None], np.maximum(np.float32(1) - distances, np.float32(0)), np.float32(0))
+    pixels = first[:, None] + np.arange((last - first).max() + 1)
+    distances = np.abs(pixels.astype(np.float32) + np.float32(0.5) - centers[:, None]) * (np.float32(1) / width)
+    weights = np.where(pixels <= last[:, None], np.maximum(np.float32(1) - distances, np.float32(0)), np.float32(0))
     weights *= np.float32(1) / weights.sum(axis=1, keepdims=True)
-    counts = np.arange(len(places) + 1) * places.shape[1]
-    return csr_array((weights.ravel(), np.minimum(places, old - 1).ravel(), counts), shape=(len(places), old))
+    counts = np.arange(len(pixels) + 1) * pixels.shape[1]
+    return csr_array((weights.ravel(), np.minimum(pixels, old - 1).ravel(), counts), shape=(len(pixels), old))

@@ -33,7 +33,7 @@ def number(data: bytes, start: int, count: int, order: Literal["little", "big"] 
 
 def _jpeg(data):
     """Segments before the frame are left out where they hold no tables, but for those of JFIF and Adobe."""
-    position, exif, kept = 2, -1, [data[:2]]
+    position, exif, pieces = 2, -1, [data[:2]]
     for _ in range(MAX_BLOCKS):
         marker = number(data, position + 1, 1)
         after = position + 2 + number(data, position + 2, 2, "big")
@@ -42,9 +42,9 @@ def _jpeg(data):
         if data[position : position + 1] != b"\xff" or marker == 0xFF:
             after = data.find(b"\xff", position + 1)  # decoders skip stray bytes
         elif 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            return _whole_jpeg(b"".join([*kept, data[position:]]), sum(map(len, kept)), exif)
+            return _whole_jpeg(b"".join([*pieces, data[position:]]), sum(map(len, pieces)), exif)
         elif not 0xE1 <= marker <= 0xED and marker != 0xFE:
-            kept.append(data[position:after])
+            pieces.append(data[position:after])
         elif data[position + 4 : position + 10] == b"Exif\0\0" and marker == 0xE1 and exif < 0:
             exif = position + 10
         position = after
@@ -63,7 +63,7 @@ def _whole_jpeg(file, frame, exif):
         first, last, bits = file[start + 5 + 2 * components :][:3].ljust(3, b"\0")
         sent += components * (last - first + 1) * (bits % 16 == 0)
     is_whole &= sent >= 64 * number(file, frame + 9, 1)
-    height, width = (number(file, frame + place, 2, "big") * is_whole for place in (5, 7))
+    height, width = (number(file, frame + offset, 2, "big") * is_whole for offset in (5, 7))
     return Still(width, height, file, exif, frame, len(scans))
 
 
@@ -77,7 +77,7 @@ def jpeg_markers(file: bytes, frame: int) -> tuple[np.ndarray, np.ndarray, int]:
 
 def _png(data):
     """The chunks that the pixels need, each with its checksum; an eXIf chunk may be before or behind the pixels."""
-    position, kind, exif, kept, is_whole = 8, b"", -1, [data[:8]], True
+    position, kind, exif, pieces, is_whole = 8, b"", -1, [data[:8]], True
     while position < len(data) and kind != b"IEND":
         size, kind = 12 + number(data, position, 4, "big"), data[position + 4 : position + 8]
         chunk = data[position : position + size]
@@ -85,10 +85,10 @@ def _png(data):
             exif = position + 8
         elif kind[:1].isupper() or kind == b"tRNS":
             is_whole &= len(chunk) == size and zlib.crc32(chunk[4:-4]) == number(chunk, size - 4, 4, "big")
-            kept.append(chunk)
+            pieces.append(chunk)
         position += size
-    width, height = (number(data, place, 4, "big") * (data[8:16] == b"\0\0\0\rIHDR") for place in (16, 20))
-    return Still(width, height, b"".join(kept) * (is_whole and kind == b"IEND"), exif)
+    width, height = (number(data, offset, 4, "big") * (data[8:16] == b"\0\0\0\rIHDR") for offset in (16, 20))
+    return Still(width, height, b"".join(pieces) * (is_whole and kind == b"IEND"), exif)
 
 
 def _gif(data):
@@ -114,7 +114,7 @@ def _color_table(flags):
 
 def _bmp(data):
     """Uncompressed, with 8, 24 or 32 bits, and whole."""
-    begin, width, height = (number(data, place, 4) for place in (10, 18, 22))
+    begin, width, height = (number(data, offset, 4) for offset in (10, 18, 22))
     height = min(height, 2**32 - height)  # negative if the rows are stored from top to bottom
     bits, compression = number(data, 28, 2), number(data, 30, 4)
     row = (bits // 8 * width + 3) // 4 * 4
@@ -166,7 +166,7 @@ def orientation(data: bytes, start: int) -> int:
     first = start + number(data, start + 4, 4, order)
     count = min(number(data, first, 2, order), (len(data) - first) // ENTRY)
     for entry in range(first + 2, first + 2 + ENTRY * count, ENTRY):
-        tag, kind = (number(data, entry + place, 2, order) for place in (0, 2))
+        tag, kind = (number(data, entry + offset, 2, order) for offset in (0, 2))
         if tag == ORIENTATION and kind in (SHORT, LONG):
             value = number(data, entry + 8, 4 if kind == LONG else 2, order)
             return value if 1 <= value <= 8 else 1
