@@ -140,7 +140,12 @@ def test_nan_on_disk_is_found_when_it_is_read(tmp_path):
         RowLoader(np.load(tmp_path / "x.npy", mmap_mode="r"), None, LABELS).batch(ROWS)
 
 
-@pytest.mark.parametrize("data", [np.full(12, np.nan), np.arange(11), (np.arange(12), np.arange(11)), 5, [[1], [1, 2]]])
+MASKED = np.ma.masked_equal(np.arange(12), 3)
+
+
+@pytest.mark.parametrize(
+    "data", [np.full(12, np.nan), np.arange(11), (np.arange(12), np.arange(11)), 5, [[1], [1, 2]], MASKED]
+)
 def test_data_that_do_not_fit_are_refused_as_by_tf_data(data):
     messages = []
     for read in (streams.arrays, rows.columns):

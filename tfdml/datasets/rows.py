@@ -142,8 +142,9 @@ def columns(data: Any, length: int) -> Any:
     if isinstance(data, dict):
         return {name: columns(column, length) for name, column in data.items()}
     if not is_on_disk(data):
+        data = as_readable(as_unmasked(data, "data"))
         with contextlib.suppress(ValueError):  # of rows that differ in shape
-            data = np.asarray(as_readable(as_unmasked(data, "data")))
+            data = np.asarray(data)
         is_array = isinstance(data, np.ndarray) and data.dtype.kind in "biufcSUO"
         require_form(is_array and not any(isinstance(x, list | dict) for x in data.ravel()[:1]), data)
         _require_numbers(data, range(len(data) if data.ndim else 0))
