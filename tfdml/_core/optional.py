@@ -22,8 +22,6 @@ class _AtFirstUse(ModuleType):
     """A module by its name, imported when one of its attributes is asked for."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)  # which looks at modules ask for
         return getattr(optional_import(self.__name__, feature="This function", extra=self.__name__), name)
 
 
@@ -35,11 +33,6 @@ tf: Any = _AtFirstUse("tensorflow")
 def has_tensorflow() -> bool:
     """Whether TensorFlow is installed; elsewhere Pillow and NumPy read the images of a set."""
     return find_spec("tensorflow") is not None
-
-
-def tf_module() -> type:
-    """The class `tf.Module`, to derive from; a plain one where TensorFlow is not installed."""
-    return tf.Module if has_tensorflow() else object
 
 
 def optional_import(module: str, *, feature: str, extra: str) -> Any:

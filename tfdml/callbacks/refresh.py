@@ -1,7 +1,5 @@
 """Class centers, trees of classes and mined pairs, refreshed while a model trains."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -77,7 +75,7 @@ class RefreshCenters(_Refresh):
         data: Examples,
         labels: npt.ArrayLike | None = None,
         *,
-        centers: ClassCenters | ClassTree,
+        centers: "ClassCenters | ClassTree",
         examples_per_class: int = 8,
         batch_size: int = 256,
         every: int = 1,
@@ -125,7 +123,7 @@ class RefreshMinedPairs(_Refresh):
         data: Examples,
         labels: npt.ArrayLike | None = None,
         *,
-        pairs: MinedPairs,
+        pairs: "MinedPairs",
         batch_size: int = 256,
         every: int = 1,
         index: IndexBuilder = None,

@@ -58,18 +58,18 @@ class RowLoader:
         rows = np.asarray(rows, np.int64)
         if self._load is None and self._augment is None and not self._is_source:
             return tree.map_structure(partial(_cells, rows), self.data), self.labels[rows]
-        found = self._attempts(rows, seeds)
-        for position, (_, _, error) in enumerate(found):
+        attempts = self._attempts(rows, seeds)
+        for position, (_, _, error) in enumerate(attempts):
             if error is not None:
-                found[position] = self._replaced(rows, position, seeds)
-        return self._stacked(found), self.labels[rows]
+                attempts[position] = self._replaced(rows, position, seeds)
+        return self._stacked(attempts), self.labels[rows]
 
     def loadable(self, rows: np.ndarray) -> tuple[Any, np.ndarray] | None:
         """Examples and numbers of the rows that can be loaded; None if there are none, or their shapes differ."""
-        found = [one for one in self._attempts(rows, None) if one[2] is None]
-        if len({_shapes(example) for _, example, _ in found}) != 1:
+        attempts = [one for one in self._attempts(rows, None) if one[2] is None]
+        if len({_shapes(example) for _, example, _ in attempts}) != 1:
             return None
-        return self._stacked(found), np.array([row for row, _, _ in found])
+        return self._stacked(attempts), np.array([row for row, _, _ in attempts])
 
     def _attempts(self, rows, seeds):
         """`(row, example, None)` of each row, or `(row, None, error)`."""
@@ -119,31 +119,32 @@ class RowLoader:
         reason, advice = reason_of(errors[0]).rstrip("."), ADVICE if is_error else NO_OTHER
         raise unreadable(f"Received {self._name(rows[position])}, {failed}: {reason}{advice}") from errors[0]
 
-    def _stacked(self, found):
+    def _stacked(self, attempts):
         """Examples as arrays; raises unless all have the same shapes."""
-        expected = _shapes(found[0][1])
-        for row, example, _ in found:
+        expected = _shapes(attempts[0][1])
+        for row, example, _ in attempts:
             if _shapes(example) != expected:
                 received = f"examples of shape {expected} and {_shapes(example)}, the latter from {self._name(row)}"
                 raise unreadable(f"Received {received}{SHAPES}")
-        return tree.map_structure(lambda *parts: np.stack(parts), *(example for _, example, _ in found))
+        return tree.map_structure(lambda *arrays: np.stack(arrays), *(example for _, example, _ in attempts))
 
     def _name(self, row):
         """How error messages identify a row: by its number, label and keys."""
         short = [] if self._is_source else [x[row] for x in tree.flatten(self.data) if x.ndim < 3]  # no pixels
-        keys = "".join(f', key "{key}"' if isinstance(key, str) else f", key {key}" for key in map(_plain, short))
+        keys = "".join(f", key {_shown(key)}" for key in short)
         return f"row {row} (label {self.labels[row]}{keys})"
 
 
 def columns(data: Any, length: int) -> Any:
     """`data` as arrays `(length, ...)`; memory maps stay on disk, and are checked for NaN as they are read."""
     if isinstance(data, tuple):
-        return tuple(columns(part, length) for part in data)
+        return tuple(columns(column, length) for column in data)
     if isinstance(data, dict):
-        return {name: columns(part, length) for name, part in data.items()}
+        return {name: columns(column, length) for name, column in data.items()}
     if not is_on_disk(data):
+        data = as_readable(as_unmasked(data, "data"))
         with contextlib.suppress(ValueError):  # of rows that differ in shape
-            data = np.asarray(as_readable(as_unmasked(data, "data")))
+            data = np.asarray(data)
         is_array = isinstance(data, np.ndarray) and data.dtype.kind in "biufcSUO"
         require_form(is_array and not any(isinstance(x, list | dict) for x in data.ravel()[:1]), data)
         _require_numbers(data, range(len(data) if data.ndim else 0))
@@ -168,6 +169,13 @@ def _cells(rows, column):
 def _plain(value):
     """A text of NumPy as one of Python."""
     return value.item() if isinstance(value, np.str_ | np.bytes_) else value
+
+
+def _shown(value):
+    """A key as TensorFlow writes it."""
+    if np.ndim(value) == 1:
+        return f"[{' '.join(map(_shown, value))}]"
+    return f'"{value}"' if isinstance(value, str) else str(value).removesuffix(".0")
 
 
 def _same(record):
@@ -196,26 +204,26 @@ def _pool(workers, process):
 class Batches(keras.utils.PyDataset):
     """Batches of a set in order: `len`, `[number]`, which `fit` and `predict` of Keras take, and loops, read ahead."""
 
-    def __init__(self, load: Callable[[np.ndarray], Any], parts: Sequence[np.ndarray]) -> None:
+    def __init__(self, load: Callable[[np.ndarray], Any], blocks: Sequence[np.ndarray]) -> None:
         super().__init__()
-        self._load, self._parts = load, parts
+        self._load, self._blocks = load, blocks
 
     def __len__(self) -> int:
-        return len(self._parts)
+        return len(self._blocks)
 
     def __getitem__(self, number: int) -> Any:
-        return self._load(self._parts[number])
+        return self._load(self._blocks[number])
 
     def __iter__(self) -> Iterator[Any]:
-        return ahead(self._load, self._parts)
+        return ahead(self._load, self._blocks)
 
 
-def ahead(load: Callable[[np.ndarray], Any], parts: Iterable[np.ndarray]) -> Iterator[Any]:
-    """`map(load, parts)`, two of which are loaded while the loop works on one."""
+def ahead(load: Callable[[np.ndarray], Any], blocks: Iterable[np.ndarray]) -> Iterator[Any]:
+    """`map(load, blocks)`, two of which are loaded while the loop works on one."""
     pool, waiting = ThreadPoolExecutor(1), deque()
     try:
-        for part in parts:
-            waiting.append(pool.submit(load, part))
+        for block in blocks:
+            waiting.append(pool.submit(load, block))
             if len(waiting) > BATCHES_AHEAD:
                 yield waiting.popleft().result()
         while waiting:
@@ -226,17 +234,17 @@ def ahead(load: Callable[[np.ndarray], Any], parts: Iterable[np.ndarray]) -> Ite
 
 def in_order(data: Any, load: Callable[..., Any] | None, labels: np.ndarray, *, batch_size: int) -> Batches:
     """As `streams.in_order`."""
-    return Batches(RowLoader(data, load, labels).batch, _parts(0, len(labels), batch_size))
+    return Batches(RowLoader(data, load, labels).batch, _blocks(0, len(labels), batch_size))
 
 
 def loadable(
     data: Any, load: Callable[..., Any] | None, length: int, *, batch_size: int, start: int
 ) -> Iterator[tuple[Any, np.ndarray]]:
     """As `streams.loadable`."""
-    loader, parts = RowLoader(data, load, np.arange(length)), _parts(start, length, batch_size)
+    loader, blocks = RowLoader(data, load, np.arange(length)), _blocks(start, length, batch_size)
     is_loaded = load is not None or is_source(data)
-    return filter(None, ahead(loader.loadable if is_loaded else loader.batch, parts))
+    return filter(None, ahead(loader.loadable if is_loaded else loader.batch, blocks))
 
 
-def _parts(start, length, size):
+def _blocks(start, length, size):
     return [np.arange(first, min(first + size, length)) for first in range(start, length, size)]

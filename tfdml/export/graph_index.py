@@ -1,7 +1,5 @@
 """An index inside a graph: ids, scores and payload of the neighbors of embeddings."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import require
-from tfdml._core.optional import tf, tf_module
+from tfdml._core.optional import has_tensorflow, tf
 from tfdml.datasets.readers.item_files import without_owner
 from tfdml.export.graph_search.base import neighbor_count
 from tfdml.export.graph_search.search_option import Search
@@ -18,7 +16,7 @@ from tfdml.typing import VectorIndex
 UNKNOWN, UNKNOWN_NUMBER = "unknown", -1
 
 
-class GraphIndex(tf_module()):
+class GraphIndex(tf.Module if has_tensorflow() else object):
     """An index in TensorFlow operations: from embeddings to their neighbors.
 
     Args:

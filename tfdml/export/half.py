@@ -1,7 +1,5 @@
 """Weights that float16 holds exactly: files have them in half of the bytes, and networks compute with float32."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """SavedModels that `saved_model` wrote, ready to embed sets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Versions of a model in its folder, and configuration files of TensorFlow Serving."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Signatures of a SavedModel, for pixels and for image files."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

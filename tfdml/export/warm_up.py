@@ -8,8 +8,6 @@ definition. It has these fields, all of them messages or strings:
     ModelSpec.signature_name = 3
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

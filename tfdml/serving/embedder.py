@@ -1,7 +1,5 @@
 """A model as functions of files and pixels, by its signatures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

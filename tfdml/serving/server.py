@@ -1,7 +1,5 @@
 """The HTTP server: routes and their handlers."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re

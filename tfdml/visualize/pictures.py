@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import is_labeled_set, require
-from tfdml._core.optional import has_tensorflow, optional_import, tf
+from tfdml._core.optional import optional_import
 from tfdml.typing import Examples
 
 _THUMBNAIL = 96  # pixels
@@ -95,17 +95,11 @@ def _reduced(image, size):
     height_width = image.shape[:2]
     if max(height_width) <= size:
         return image
-    return resized(image, [max(1, round(size * pixels / max(height_width))) for pixels in height_width])
-
-
-def resized(image: np.ndarray, height_width: Sequence[int]) -> np.ndarray:
-    """An image in another size, float32, bilinear with antialiasing: by Keras where TensorFlow is not installed."""
-    if has_tensorflow():
-        return tf.image.resize(image, height_width, antialias=True).numpy()
     import keras
 
+    reduced = [max(1, round(size * pixels / max(height_width))) for pixels in height_width]
     options = {"antialias": True, "data_format": "channels_last"}
-    return keras.ops.convert_to_numpy(keras.ops.image.resize(np.float32(image), tuple(height_width), **options))
+    return keras.ops.convert_to_numpy(keras.ops.image.resize(np.float32(image), reduced, **options))
 
 
 def _as_bytes(image, low, high):

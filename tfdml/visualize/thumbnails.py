@@ -86,12 +86,10 @@ def thumbnail_of(pixels: "tf.Tensor") -> "tf.Tensor":
 
 
 def _jpegs(data, size):
-    pictures = iterate_pictures(_originals(data, size), size)
-    return map(_jpeg, pictures)
+    return map(_jpeg, iterate_pictures(_originals(data, size), size))
 
 
 def _jpeg(pixels):
-    """The file of uint8 pixels, by Pillow where TensorFlow is not installed."""
     if has_tensorflow():
         return tf.io.encode_jpeg(pixels, quality=_QUALITY).numpy()
     pillow, file = optional_import("PIL.Image", feature="write_thumbnails", extra="plots"), io.BytesIO()
@@ -122,13 +120,12 @@ class _Original:
         self.boxes, self._size = preprocessing.boxes, size
 
     def __call__(self, example):
-        return _reduced(self._original(example), self._size)
+        pixels = self._original(example)
+        return _reduced(pixels, self._size) if has_tensorflow() else pixels  # `pictures` reduces it
 
 
 def _reduced(pixels, size):
-    """Pixels whose longer edge has at most `size` pixels, uint8; `iterate_pictures` reduces arrays of NumPy."""
-    if not has_tensorflow():
-        return pixels
+    """Pixels whose longer edge has at most `size` pixels, uint8."""
     sides = tf.cast(tf.shape(pixels)[:2], tf.float32)
     sides *= tf.minimum(1.0, size / tf.reduce_max(sides))
     small = tf.image.resize(pixels, tf.maximum(1, tf.cast(tf.round(sides), tf.int32)), antialias=True)

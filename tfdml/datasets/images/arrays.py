@@ -1,5 +1,6 @@
 """Image files to pixels by Pillow and NumPy: the form of `decode` and `fit` where TensorFlow is not installed."""
 
+import importlib
 import io
 from collections.abc import Callable
 from typing import Any
@@ -74,16 +75,17 @@ def decoded(
     kind = _first_start(data, STARTS)
     still = stills.READERS[kind](data)
     other = OTHER_KINDS[_first_start(data, OTHER_STARTS)]
-    found = reasons(len(file), max_bytes, max_pixels, kind, other, still, max)
-    problem = next(("".join(map(str, texts)) for holds, texts in found if holds), "")
+    checks = reasons(len(file), max_bytes, max_pixels, kind, other, still, max)
+    problem = next(("".join(map(str, texts)) for holds, texts in checks if holds), "")
     if problem:
         return problem, _BLACK
+    optional_import("PIL", feature="Reading images without TensorFlow", extra="plots")
     try:
         layers = b"" if background is None else still.layers
         image = _bmp(data) if data.startswith(b"BM") else _pixels(layers or still.file)
     except Exception:  # Each damage fails in its own way.
         return BROKEN, _BLACK
-    if image.shape[:2] != (still.height, still.width) or (data.startswith(JPEG) and _is_cut(image, still)):
+    if image.shape[:2] != (still.height, still.width) or (still.frame >= 0 and _is_cut(image, still)):
         return BROKEN, _BLACK
     return "", upright(onto(image, background), stills.orientation(data, still.exif))
 
@@ -113,8 +115,7 @@ def onto(image: np.ndarray, background: tuple[int, int, int] | None) -> np.ndarr
 def _pixels(file):
     """RGB or RGBA pixels of a file by Pillow, which looks at nothing but its format."""
     kind = next(kind for kind, start in _PLUGINS.items() if file.startswith(start))
-    plugin = optional_import(f"PIL.{kind}ImagePlugin", feature="Reading images without TensorFlow", extra="plots")
-    image = getattr(plugin, f"{kind}ImageFile")(io.BytesIO(file))
+    image = getattr(importlib.import_module(f"PIL.{kind}ImagePlugin"), f"{kind}ImageFile")(io.BytesIO(file))
     image.load()
     if image.mode == "CMYK":
         pixels = np.asarray(image).astype(np.uint16)
@@ -131,7 +132,7 @@ def _pixels(file):
 
 def _bmp(data):
     """Pixels of a BMP, which Pillow reads by masks and palettes that TensorFlow does not know."""
-    begin, width, height = (stills.number(data, place, 4) for place in (10, 18, 22))
+    begin, width, height = (stills.number(data, offset, 4) for offset in (10, 18, 22))
     bits, rows = stills.number(data, 28, 2), min(height, 2**32 - height)
     stride = (bits // 8 * width + 3) // 4 * 4
     lines = np.frombuffer(data, np.uint8, rows * stride, begin).reshape(rows, stride)[:, : bits // 8 * width]
@@ -147,7 +148,7 @@ def _is_cut(image, still):
     """Whether the data of a JPEG end before its image is complete, see `decode`."""
     if not _ends_gray(image):
         return False
-    end = stills.jpeg_end(*stills.jpeg_markers(still.file, still.frame))
+    end = stills.jpeg_markers(still.file, still.frame)[2]
     return bool((_pixels(still.file[:end] + PADDING + still.file[end:]) != image).any())
 
 
@@ -248,9 +249,9 @@ def _weights(old, new, start, end):
     centers = (np.arange(end - start, dtype=np.float32) + np.float32(0.5)) * step + step * np.float32(start)
     first = np.clip(np.ceil(centers - width - np.float32(0.5)), 0, old - 1).astype(int)
     last = np.clip(np.floor(centers + width - np.float32(0.5)), 0, old - 1).astype(int)
-    places = first[:, None] + np.arange((last - first).max() + 1)
-    distances = np.abs(places.astype(np.float32) + np.float32(0.5) - centers[:, None]) * (np.float32(1) / width)
-    weights = np.where(places <= last[:, None], np.maximum(np.float32(1) - distances, np.float32(0)), np.float32(0))
+    pixels = first[:, None] + np.arange((last - first).max() + 1)
+    distances = np.abs(pixels.astype(np.float32) + np.float32(0.5) - centers[:, None]) * (np.float32(1) / width)
+    weights = np.where(pixels <= last[:, None], np.maximum(np.float32(1) - distances, np.float32(0)), np.float32(0))
     weights *= np.float32(1) / weights.sum(axis=1, keepdims=True)
-    counts = np.arange(len(places) + 1) * places.shape[1]
-    return csr_array((weights.ravel(), np.minimum(places, old - 1).ravel(), counts), shape=(len(places), old))
+    counts = np.arange(len(pixels) + 1) * pixels.shape[1]
+    return csr_array((weights.ravel(), np.minimum(pixels, old - 1).ravel(), counts), shape=(len(pixels), old))

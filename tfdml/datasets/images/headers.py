@@ -165,7 +165,7 @@ def gif(file, data):
     begin = 13 + _color_table(read(data, 10, 1)[0])
     _, _, frame, end = _walk(lambda position, *_: position < size_of(data), step, begin, _BETWEEN, 0, 0)
     whole = tf.cast((end > 0) & (end <= size_of(data)), tf.int64)
-    ends = [(place * whole) for place in (frame + 1, frame + 5, end)]
+    ends = [position * whole for position in (frame + 1, frame + 5, end)]
     still = tf.strings.join([between(file, 0, ends[0]), b"\0\0\0\0", between(file, ends[1], ends[2]), b";"])
     width, height = little(data, frame + 5, 2) * whole, little(data, frame + 7, 2) * whole
     return _header(width, height, still, alpha=_white(still, data, begin, frame))

@@ -1,12 +1,11 @@
 """Headers of image files, and the part to decode, as `headers`, in plain Python: for Pillow.
 
-The files get what their pixels need alone: one frame, and no text, color profile or Exif block.
+A file is cut down to what its pixels need: one frame, without texts, color profiles and Exif blocks.
 """
 
 import struct
 import zlib
-from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -27,19 +26,14 @@ class Still(NamedTuple):
     layers: bytes = b""
 
 
-def number(data: bytes, start: int, count: int, order: str = "little") -> int:
+def number(data: bytes, start: int, count: int, order: Literal["little", "big"] = "little") -> int:
     """Unsigned number of `count` bytes; all bytes after the end of the file are zero."""
-    return int.from_bytes(data[start : start + count].ljust(count, b"\0"), order)  # type: ignore[arg-type]
+    return int.from_bytes(data[start : start + count].ljust(count, b"\0"), order)
 
 
-def unknown(data: bytes) -> Still:
-    """A file of a format that is not read."""
-    return Still()
-
-
-def jpeg(data: bytes) -> Still:
+def _jpeg(data):
     """Segments before the frame are left out where they hold no tables, but for those of JFIF and Adobe."""
-    position, exif, kept = 2, -1, [data[:2]]
+    position, exif, pieces = 2, -1, [data[:2]]
     for _ in range(MAX_BLOCKS):
         marker = number(data, position + 1, 1)
         after = position + 2 + number(data, position + 2, 2, "big")
@@ -48,9 +42,9 @@ def jpeg(data: bytes) -> Still:
         if data[position : position + 1] != b"\xff" or marker == 0xFF:
             after = data.find(b"\xff", position + 1)  # decoders skip stray bytes
         elif 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            return _whole_jpeg(b"".join([*kept, data[position:]]), sum(map(len, kept)), exif)
+            return _whole_jpeg(b"".join([*pieces, data[position:]]), sum(map(len, pieces)), exif)
         elif not 0xE1 <= marker <= 0xED and marker != 0xFE:
-            kept.append(data[position:after])
+            pieces.append(data[position:after])
         elif data[position + 4 : position + 10] == b"Exif\0\0" and marker == 0xE1 and exif < 0:
             exif = position + 10
         position = after
@@ -58,85 +52,59 @@ def jpeg(data: bytes) -> Still:
 
 
 def _whole_jpeg(file, frame, exif):
-    """The file if its scans are complete."""
-    scans, end_is_plain = _scans(file, frame)
-    is_whole = end_is_plain and _are_all(file, frame, scans[:MAX_SCANS])
-    height, width = (number(file, frame + place, 2, "big") * is_whole for place in (5, 7))
-    return Still(width, height, file, exif, frame, len(scans))
-
-
-def jpeg_markers(file: bytes, frame: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions and codes of the markers after the frame header of a JPEG, with restarts and 0xFF in the data."""
-    data = np.frombuffer(file, np.uint8)
-    positions = frame + np.flatnonzero(data[frame:-1] == 0xFF)
-    return positions, data[positions + 1]
-
-
-def jpeg_end(positions: np.ndarray, codes: np.ndarray) -> int:
-    """Position of the first end mark (EOI); 0 if there is none."""
-    return int(np.append(positions[codes == 0xD9], 0)[0])
-
-
-def _scans(file, frame):
-    """As `headers._scans`."""
-    positions, codes = jpeg_markers(file, frame)
-    end = jpeg_end(positions, codes)
+    """As `headers._scans` and `headers._are_all`."""
+    positions, codes, end = jpeg_markers(file, frame)
     is_segment = (codes >= 0xC0) & ((codes < 0xD0) | (codes > 0xD9)) & (codes < 0xFF)
     near = positions[is_segment & (positions < end) & (positions > end - MAX_SEGMENT)].tolist()
-    is_plain = all(start + 2 + number(file, start + 2, 2, "big") <= end for start in near)
-    return positions[(codes == 0xDA) & (positions < end)].tolist(), is_plain
-
-
-def _are_all(file, frame, scans):
-    """Whether each component has scans of all 64 coefficients down to the last bit (Al = 0)."""
-    sent = 0
-    for start in scans:
+    is_whole = all(start + 2 + number(file, start + 2, 2, "big") <= end for start in near)
+    scans, sent = positions[(codes == 0xDA) & (positions < end)].tolist(), 0
+    for start in scans[:MAX_SCANS]:
         components = number(file, start + 4, 1)
         first, last, bits = file[start + 5 + 2 * components :][:3].ljust(3, b"\0")
         sent += components * (last - first + 1) * (bits % 16 == 0)
-    return sent >= 64 * number(file, frame + 9, 1)
+    is_whole &= sent >= 64 * number(file, frame + 9, 1)
+    height, width = (number(file, frame + offset, 2, "big") * is_whole for offset in (5, 7))
+    return Still(width, height, file, exif, frame, len(scans))
 
 
-def png(data: bytes) -> Still:
+def jpeg_markers(file: bytes, frame: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """Positions and codes of the markers after the frame header of a JPEG, and of its end mark (EOI), 0 for none."""
+    data = np.frombuffer(file, np.uint8)
+    positions = frame + np.flatnonzero(data[frame:-1] == 0xFF)
+    codes = data[positions + 1]
+    return positions, codes, int(np.append(positions[codes == 0xD9], 0)[0])
+
+
+def _png(data):
     """The chunks that the pixels need, each with its checksum; an eXIf chunk may be before or behind the pixels."""
-    exif, kept, is_whole = -1, [data[:8]], True
-    for position, size, kind in _chunks(data):
+    position, kind, exif, pieces, is_whole = 8, b"", -1, [data[:8]], True
+    while position < len(data) and kind != b"IEND":
+        size, kind = 12 + number(data, position, 4, "big"), data[position + 4 : position + 8]
         chunk = data[position : position + size]
         if kind == b"eXIf" and exif < 0:
             exif = position + 8
         elif kind[:1].isupper() or kind == b"tRNS":
             is_whole &= len(chunk) == size and zlib.crc32(chunk[4:-4]) == number(chunk, size - 4, 4, "big")
-            kept.append(chunk)
-    is_whole &= kept[-1][4:8] == b"IEND"
-    width, height = (number(data, place, 4, "big") * (data[8:16] == b"\0\0\0\rIHDR") for place in (16, 20))
-    return Still(width, height, b"".join(kept) * is_whole, exif)
-
-
-def _chunks(data) -> Iterator[tuple[int, int, bytes]]:
-    """Position, size and kind of the chunks of a PNG, up to its end mark."""
-    position, kind = 8, b""
-    while position < len(data) and kind != b"IEND":
-        size, kind = 12 + number(data, position, 4, "big"), data[position + 4 : position + 8]
-        yield position, size, kind
+            pieces.append(chunk)
         position += size
+    width, height = (number(data, offset, 4, "big") * (data[8:16] == b"\0\0\0\rIHDR") for offset in (16, 20))
+    return Still(width, height, b"".join(pieces) * (is_whole and kind == b"IEND"), exif)
 
 
-def gif(data: bytes) -> Still:
-    """The first frame without the surrounding screen."""
+def _gif(data):
+    """The first frame, at the corner of a screen of its size."""
     position, steps = 13 + _color_table(number(data, 10, 1)), 0
-    while steps < MAX_BLOCKS and position < len(data):
-        mark, frame = data[position], position
-        if mark not in (0x21, 0x2C):
-            break
-        position += 11 + _color_table(number(data, position + 9, 1)) if mark == 0x2C else 2
-        position, more = _end_of_blocks(data, position)
-        steps += 1 + more
-        if mark == 0x2C:
-            width, height = number(data, frame + 5, 2), number(data, frame + 7, 2)
-            is_whole = position <= len(data)
-            screen, place = struct.pack("<HH", width, height), bytes(4)
-            file = data[:6] + screen + data[10 : frame + 1] + place + data[frame + 5 : position] + b";"
-            return Still(width * is_whole, height * is_whole, file)
+    while steps < MAX_BLOCKS and data[position : position + 1] in (b"!", b","):
+        frame, is_frame = position, data[position] == ord(",")
+        position += 11 + _color_table(number(data, position + 9, 1)) if is_frame else 2
+        steps, before = steps + 2, 0
+        while length := number(data, position, 1):
+            steps, before, position = steps + (length != before), length, position + 1 + length
+        position += 1
+        if is_frame and position <= len(data):
+            screen = data[frame + 5 : frame + 9]
+            file = data[:6] + screen + data[10 : frame + 1] + bytes(4) + data[frame + 5 : position] + b";"
+            return Still(*struct.unpack("<HH", screen), file)
     return Still()
 
 
@@ -144,17 +112,9 @@ def _color_table(flags):
     return 3 * 2 ** (flags % 8 + 1) if flags >= 128 else 0
 
 
-def _end_of_blocks(data, position):
-    """The position after a chain of blocks, and the number of its runs of blocks of one length."""
-    runs, before = 1, 0
-    while length := number(data, position, 1):
-        runs, before, position = runs + (length != before), length, position + 1 + length
-    return position + 1, runs
-
-
-def bmp(data: bytes) -> Still:
+def _bmp(data):
     """Uncompressed, with 8, 24 or 32 bits, and whole."""
-    begin, width, height = (number(data, place, 4) for place in (10, 18, 22))
+    begin, width, height = (number(data, offset, 4) for offset in (10, 18, 22))
     height = min(height, 2**32 - height)  # negative if the rows are stored from top to bottom
     bits, compression = number(data, 28, 2), number(data, 30, 4)
     row = (bits // 8 * width + 3) // 4 * 4
@@ -162,7 +122,7 @@ def bmp(data: bytes) -> Still:
     return Still(width * is_whole, height * is_whole, data)
 
 
-def webp(data: bytes) -> Still:
+def _webp(data):
     """The first frame and its layer of alpha, without the surrounding canvas."""
     riff, position, frame, exif, alpha = 8 + number(data, 4, 4), 12, -1, -1, -1
     for _ in range(MAX_BLOCKS):
@@ -179,10 +139,13 @@ def webp(data: bytes) -> Still:
     is_filled = length > 2 * ZEROS and not any(data[frame + 8 + length - ZEROS :][:ZEROS])
     if frame < 0 or not end <= riff <= len(data) or is_filled:
         return Still()
-    width, height = _webp_size(data, frame)
+    lossy, sizes = number(data, frame + 14, 4), number(data, frame + 9, 4)
+    width, height = sizes % 2**14 + 1, sizes // 2**14 % 2**14 + 1
+    if data[frame : frame + 4] == b"VP8 ":
+        width, height = lossy % 2**14, lossy // 2**16 % 2**14
     exif += 6 * (data[exif : exif + 4] == b"Exif")
-    sides = (struct.pack("<I", max(side - 1, 0))[:3] for side in (width, height))
-    layers = _riff(b"VP8X\x0a\0\0\0\x10\0\0\0", *sides, data[alpha:end]) if alpha >= 0 else b""
+    canvas = (struct.pack("<I", max(side - 1, 0))[:3] for side in (width, height))
+    layers = _riff(b"VP8X\x0a\0\0\0\x10\0\0\0", *canvas, data[alpha:end]) if alpha >= 0 else b""
     return Still(width, height, _riff(data[frame:end]), exif, layers=layers)
 
 
@@ -192,15 +155,7 @@ def _riff(*chunks):
     return b"".join([b"RIFF", struct.pack("<I", len(content)), content])
 
 
-def _webp_size(data, frame):
-    """Width and height of a lossy or a lossless bitstream, in 14 bits each."""
-    if data[frame : frame + 4] == b"VP8 ":
-        return tuple(number(data, frame + place, 2) % 2**14 for place in (14, 16))
-    sizes = number(data, frame + 9, 4)
-    return sizes % 2**14 + 1, sizes // 2**14 % 2**14 + 1
-
-
-READERS = (unknown, jpeg, png, gif, bmp, webp)
+READERS = (lambda data: Still(), _jpeg, _png, _gif, _bmp, _webp)  # by `reasons.STARTS`, after another file
 
 
 def orientation(data: bytes, start: int) -> int:
@@ -211,7 +166,7 @@ def orientation(data: bytes, start: int) -> int:
     first = start + number(data, start + 4, 4, order)
     count = min(number(data, first, 2, order), (len(data) - first) // ENTRY)
     for entry in range(first + 2, first + 2 + ENTRY * count, ENTRY):
-        tag, kind = (number(data, entry + place, 2, order) for place in (0, 2))
+        tag, kind = (number(data, entry + offset, 2, order) for offset in (0, 2))
         if tag == ORIENTATION and kind in (SHORT, LONG):
             value = number(data, entry + 8, 4 if kind == LONG else 2, order)
             return value if 1 <= value <= 8 else 1

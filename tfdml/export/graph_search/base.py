@@ -1,19 +1,17 @@
 """Vectors, queries and scores of a metric, in TensorFlow operations, and checks of settings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
 from tfdml._core.checks import require_whole
-from tfdml._core.optional import tf, tf_module
+from tfdml._core.optional import has_tensorflow, tf
 from tfdml.export.graph_search.quantized import StoredVectors
 
 LOWEST = float(np.finfo(np.float32).min)
 
 
-class Space(tf_module()):
+class Space(tf.Module if has_tensorflow() else object):
     """Vectors and queries, transformed so that products rank as the metric does.
 
     cosine: g / |g|; dot: g; euclidean: g - c with the mean c, and the offset -|g - c|^2 / 2. A product plus its offset

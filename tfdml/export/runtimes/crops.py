@@ -1,7 +1,5 @@
 """Crops of boxes of a photograph inside a graph, by matrix products, because every runtime has these."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

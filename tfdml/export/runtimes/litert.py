@@ -1,7 +1,5 @@
 """Models for LiteRT, formerly TensorFlow Lite."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The TensorFlow function that runtimes convert, and the layout of an export folder."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json
