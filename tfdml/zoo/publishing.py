@@ -165,7 +165,10 @@ def networks(model: keras.Model) -> dict[str, keras.Model]:
 
 def bare(model: keras.Model) -> keras.Model:
     """The same network, never compiled."""
-    return TwoTowers(*model.towers) if hasattr(model, "towers") else EmbeddingModel(model.inputs, model.outputs)
+    if hasattr(model, "towers"):
+        return TwoTowers(*model.towers)
+    inputs, outputs = (x[0] if len(x) == 1 else x for x in (model.inputs, model.outputs))
+    return EmbeddingModel(inputs, outputs)
 
 
 def file_sizes(folder: Path) -> dict[str, int]:
