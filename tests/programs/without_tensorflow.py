@@ -30,6 +30,8 @@ from PIL import Image  # noqa: E402
 
 import tfdml  # noqa: E402
 
+SAMPLER = tfdml.samplers.GroupSampler(classes_per_batch=2, examples_per_class=3, seed=4)
+CROP = tfdml.datasets.RandomCrop(8)
 SUFFIXES = ("jpg", "png", "gif", "bmp", "webp")
 VIEW = tfdml.datasets.Preprocessing(size=12)
 
@@ -62,6 +64,7 @@ def trained(model, data, folder):
     again = keras.saving.load_model(folder / "model.keras")
     np.testing.assert_allclose(tfdml.models.embed(again, data), tfdml.models.embed(model, data), atol=1e-6)
     model.fit(data.batches(5), verbose=0)
+    model.fit(SAMPLER.batches(data, start=3), steps_per_epoch=2, epochs=2, shuffle=False, verbose=0)
     return history["val_recall@1"]
 
 
@@ -98,7 +101,6 @@ def refused(model, data):
     image, seed = np.zeros((9, 9, 3), np.uint8), (0, 1)
     fast = tfdml.datasets.Preprocessing(size=12, inverse_dct="fast")
     calls = {
-        "RandomCrop": lambda: tfdml.datasets.RandomCrop(4)(image, seed),
         "RandomResizedCrop": lambda: tfdml.datasets.RandomResizedCrop(4)(image, seed),
         "compose": lambda: tfdml.datasets.compose()(image, seed),
         "rotated_classes": lambda: tfdml.datasets.rotated_classes(image[None], seed, examples_per_class=1),
@@ -127,6 +129,7 @@ def main(folder):
     found = {
         "backend": keras.backend.backend(),
         "pixels": data.examples().tolist(),
+        "batch": SAMPLER.batches(data, augment=CROP)[70][0].tolist(),
         "problems": [reason for _, _, reason in check.problems],
         "skipped": [reason for _, _, reason in skipped],
         "recall": recall,
