@@ -94,12 +94,12 @@ class RowLoader:
         """A function per row that returns its record."""
         if hasattr(self.data, "__getitems__"):
             with _READING, contextlib.suppress(Exception):  # then one by one, to find the row that fails
-                return [partial(_same, record) for record in self.data.__getitems__(rows.tolist())]
+                return [lambda record=record: record for record in self.data.__getitems__(rows.tolist())]
         return [partial(self._record, row) for row in rows.tolist()]
 
     def _record(self, row):
         if not self._is_source:
-            return tree.map_structure(lambda column: _plain(_cells(np.array([row]), column)[0]), self.data)
+            return tree.map_structure(lambda column: _cells(np.array([row]), column)[0], self.data)
         with _READING:
             return self.data[row]
 
@@ -166,20 +166,11 @@ def _cells(rows, column):
     return values
 
 
-def _plain(value):
-    """A text of NumPy as one of Python."""
-    return value.item() if isinstance(value, np.str_ | np.bytes_) else value
-
-
 def _shown(value):
     """A key as TensorFlow writes it."""
     if np.ndim(value) == 1:
         return f"[{' '.join(map(_shown, value))}]"
     return f'"{value}"' if isinstance(value, str) else str(value).removesuffix(".0")
-
-
-def _same(record):
-    return record
 
 
 def _shapes(example):

@@ -65,7 +65,7 @@ def write_thumbnails(
     item_ids = _as_ids(ids)
     require_whole("size", size, 1, _MAX_SIDE)
     texts = None if versions is None else [version or "" for version in versions]
-    _write_jpegs(path, item_ids, _jpegs(data, size), texts)
+    _write_jpegs(path, item_ids, map(_jpeg, iterate_pictures(_originals(data, size), size)), texts)
     return Path(path).expanduser()
 
 
@@ -83,10 +83,6 @@ def change_thumbnails(
 def thumbnail_of(pixels: "tf.Tensor") -> "tf.Tensor":
     """The JPEG of a thumbnail, a string `()`, of pixels uint8 `(height, width, 3)`."""
     return tf.io.encode_jpeg(_reduced(pixels, _SIZE), quality=_QUALITY)
-
-
-def _jpegs(data, size):
-    return map(_jpeg, iterate_pictures(_originals(data, size), size))
 
 
 def _jpeg(pixels):

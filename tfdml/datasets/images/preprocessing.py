@@ -46,7 +46,8 @@ class Preprocessing(Settings):
     Call it with a path, a string `()`; with pixels, uint8 `(any, any, channels)` of 1, 3 or 4 channels; or, with
     `boxes`, with a tuple of one of these and a box `(4,)`. It returns uint8 `(height, width, channels)`, and raises a
     ValueError that names the file for one that is missing, cannot be decoded or exceeds a limit, and for an empty box;
-    in a graph, it is a `tf.errors.InvalidArgumentError`.
+    in a graph, it is a `tf.errors.InvalidArgumentError`. Where TensorFlow is not installed, Pillow decodes and NumPy
+    resizes: the same pixels, but for rare ties of rounding, as arrays of NumPy.
 
     Example: a wide image, stretched.
 
