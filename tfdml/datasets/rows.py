@@ -9,7 +9,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -211,7 +211,8 @@ class Batches(keras.utils.PyDataset):
 
 def ahead(load: Callable[[np.ndarray], Any], blocks: Iterable[np.ndarray]) -> Iterator[Any]:
     """`map(load, blocks)`, two of which are loaded while the loop works on one."""
-    pool, waiting = ThreadPoolExecutor(1), deque()
+    pool = ThreadPoolExecutor(1)
+    waiting: deque[Future[Any]] = deque()
     try:
         for block in blocks:
             waiting.append(pool.submit(load, block))

@@ -16,7 +16,7 @@ from tfdml.typing import VectorIndex
 UNKNOWN, UNKNOWN_NUMBER = "unknown", -1
 
 
-class GraphIndex(tf.Module if has_tensorflow() else object):
+class GraphIndex(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
     """An index in TensorFlow operations: from embeddings to their neighbors.
 
     Args:

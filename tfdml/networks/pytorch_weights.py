@@ -56,8 +56,8 @@ def load_pytorch_weights(
             or `.safetensors` file; or a dict of names, such as "conv1.weight", to arrays or tensors.
         ignore: names of modules that the network does not have, such as the classifier.
     """
-    arrays = read_weights(weights).items()
-    arrays = {_in_keras(name): _array(value) for name, value in arrays if not _is_ignored(name, ignore)}
+    entries = read_weights(weights).items()
+    arrays = {_in_keras(name): _array(value) for name, value in entries if not _is_ignored(name, ignore)}
     expected = dict(entry for layer in network._flatten_layers(include_self=False) for entry in _entries(layer))
     _require_same(arrays, expected)
     for name, entry in expected.items():

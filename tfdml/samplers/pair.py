@@ -93,7 +93,7 @@ class PairSampler(Sampler):
         """The batches of `steps` as row numbers `(block, batch)`."""
         bits = random_bits(self.seed, steps, 5 * self.pairs_per_batch)
         bits = bits.reshape(-1, self.pairs_per_batch, 5)
-        pair_classes = np.count_nonzero(table.counts > 1)  # the first ones
+        pair_classes = int(np.count_nonzero(table.counts > 1))  # the first ones
         is_positive = bits[..., 0] < (self.positive_fraction - 0.5) * 2.0**64
         one_class = sample_without_replacement(bits[..., 1:2], pair_classes)
         two_classes = sample_without_replacement(bits[..., 1:3], len(table.counts))

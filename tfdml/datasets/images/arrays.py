@@ -222,7 +222,7 @@ def _resized_sides(sides, resize, fit):
 def to_channels(pixels: np.ndarray, channels: int) -> np.ndarray:
     """RGB in [0, 255], `(..., 3)`, as uint8 of 3 channels or 1: the luma 0.299 R + 0.587 G + 0.114 B."""
     if channels == 1:
-        pixels = (pixels.astype(np.float32) * np.float32(LUMA)).sum(axis=-1, keepdims=True)
+        pixels = (pixels.astype(np.float32) * np.array(LUMA, np.float32)).sum(axis=-1, keepdims=True)
     return pixels if pixels.dtype == np.uint8 else np.round(pixels).astype(np.uint8)
 
 

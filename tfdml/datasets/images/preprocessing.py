@@ -152,7 +152,7 @@ class Preprocessing(Settings):
         """One example as uint8 `(height, width, channels)`."""
         return self._named(lambda example: self._fitted(self._pixels(example)), example)
 
-    def original(self, example: Any) -> "tf.Tensor | np.ndarray":
+    def original(self, example: Any) -> Any:
         """One example before resizing: upright, cut to its box, uint8 `(any, any, channels)`."""
         return self._named(lambda example: form().to_channels(self._pixels(example), self.channels), example)
 

@@ -5,7 +5,7 @@ A file is cut down to what its pixels need: one frame, without texts, color prof
 
 import struct
 import zlib
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -160,7 +160,8 @@ READERS = (lambda data: Still(), _jpeg, _png, _gif, _bmp, _webp)  # by `reasons.
 
 def orientation(data: bytes, start: int) -> int:
     """The orientation, 1 to 8, by a TIFF header at `start`, negative for none; 1 if it cannot be read."""
-    order = {b"MM\0*": "big", b"II*\0": "little"}.get(data[start : start + 4]) if start >= 0 else None
+    orders: dict[bytes, Any] = {b"MM\0*": "big", b"II*\0": "little"}
+    order = orders.get(data[start : start + 4]) if start >= 0 else None
     if order is None:
         return 1
     first = start + number(data, start + 4, 4, order)

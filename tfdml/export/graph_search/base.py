@@ -11,7 +11,7 @@ from tfdml.export.graph_search.quantized import StoredVectors
 LOWEST = float(np.finfo(np.float32).min)
 
 
-class Space(tf.Module if has_tensorflow() else object):
+class Space(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
     """Vectors and queries, transformed so that products rank as the metric does.
 
     cosine: g / |g|; dot: g; euclidean: g - c with the mean c, and the offset -|g - c|^2 / 2. A product plus its offset

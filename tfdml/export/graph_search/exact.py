@@ -58,7 +58,7 @@ class ExactSearch:
         return _Searcher(Space(vectors, metric), neighbor_count(self.k, len(vectors)), self.dtype)
 
 
-class _Searcher(tf.Module if has_tensorflow() else object):
+class _Searcher(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
     """The best of each block of the vectors, then the best of all blocks together."""
 
     def __init__(self, space, k, dtype):
@@ -80,7 +80,7 @@ class _Searcher(tf.Module if has_tensorflow() else object):
         return tf.gather(rows, columns, batch_dims=1), self.space.as_returned(scores)
 
 
-class _Block(tf.Module if has_tensorflow() else object):
+class _Block(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
     """Products with a block of vectors, in separate variables, since slicing a variable copies it."""
 
     def __init__(self, space, vectors, start, k, dtype):

@@ -74,7 +74,7 @@ class PartitionedSearch:
         return _Searcher(space, cells, probes, k, self.dtype)
 
 
-class _Searcher(tf.Module if has_tensorflow() else object):
+class _Searcher(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
     """Products with the centers, then with the vectors of the nearest cells."""
 
     def __init__(self, space, cells, probes, k, dtype):

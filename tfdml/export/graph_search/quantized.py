@@ -11,7 +11,7 @@ _BLOCK = 4096
 DTYPES = ("float32", "bfloat16", "int8")
 
 
-class StoredVectors(tf.Module if has_tensorflow() else object):
+class StoredVectors(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
     """Vectors in a storage type: codes `(n, dim)`, and for int8 the steps `(n,)` of the vectors.
 
     `block` is the number of vectors to convert to float32 at the same time.

@@ -72,7 +72,7 @@ class ScannSearch:
         return _Searcher(Space(vectors, metric), self.k, leaves, visited, rescore)
 
 
-class _Searcher(tf.Module if has_tensorflow() else object):
+class _Searcher(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
     """ScaNN's searcher: each process builds it from its state at the first request."""
 
     def __init__(self, space, k, leaves, visited, rescore):

@@ -3,7 +3,7 @@
 import functools
 import mmap
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -118,7 +118,8 @@ class KerasBatches(keras.utils.PyDataset):
     def __init__(self, source: Any, prefetch: int) -> None:
         super().__init__(workers=0)
         self.source, self.prefetch = source, prefetch
-        self._threads, self._loaded = ThreadPoolExecutor(_THREADS), {}
+        self._threads = ThreadPoolExecutor(_THREADS)
+        self._loaded: dict[int, Future[Any]] = {}
 
     def __getitem__(self, t: int) -> Any:
         if t not in self._loaded:
