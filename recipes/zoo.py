@@ -99,7 +99,7 @@ RUNS = {
     ),
     "photo-patches-raw": PHOTOS,
     "photo-patches-small": replace(PHOTOS, widths=(16, 32, 64), dim=32, learning_rate=2e-2),
-    "photo-patches-imagenet": replace(PHOTOS, layer="blocks.7.add", dim=128, learning_rate=5e-3, steps=350),
+    "photo-patches-imagenet": replace(PHOTOS, layer="blocks_7_add", dim=128, learning_rate=5e-3, steps=350),
 }
 SUMMARIES = {
     "glyphs-nt-xent": "Images of characters, gray: finds the same character in another typeface.",

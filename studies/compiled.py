@@ -25,7 +25,6 @@ def drawn_rows(path: Path, make_sampler: Callable, labels: np.ndarray, steps: in
         int32 `(steps, batch)`.
 
     Raises:
-        ImportError: the file is missing, and so is TensorFlow, which draws it.
         ValueError: the file has another number of batches.
     """
     if not path.exists():
@@ -37,17 +36,10 @@ def drawn_rows(path: Path, make_sampler: Callable, labels: np.ndarray, steps: in
 
 
 def _draw(path, make_sampler, labels, steps):
-    try:
-        import tensorflow as tf  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            f"Received no file {path} and no TensorFlow, expected one of them. Samplers need TensorFlow: draw the rows "
-            "where it is installed, and copy the file."
-        ) from error
-    batches = make_sampler().index_batches(labels).take(steps)
+    rows = make_sampler().index_batches(labels)[:steps]
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(f".{np.random.SeedSequence().entropy}.npy")
-    np.save(partial, np.stack(list(batches.as_numpy_iterator())).astype(np.int32))
+    np.save(partial, rows.astype(np.int32))
     partial.replace(path)
 
 

@@ -43,13 +43,13 @@ class Run(zoo.Run):
 
 
 RANDOM = Run(**asdict(replace(zoo.PHOTOS, widths=(64, 128, 256), dim=128, learning_rate=2e-3, steps=450)))
-IMAGENET = replace(RANDOM, layer="blocks.10.add", steps=270)
+IMAGENET = replace(RANDOM, layer="blocks_10_add", steps=270)
 TRIALS = (
     RANDOM,
     replace(RANDOM, learning_rate=5e-3),
     IMAGENET,
-    replace(IMAGENET, layer="blocks.7.add", steps=350),
-    replace(IMAGENET, layer="blocks.7.add", steps=350, learning_rate=5e-3),
+    replace(IMAGENET, layer="blocks_7_add", steps=350),
+    replace(IMAGENET, layer="blocks_7_add", steps=350, learning_rate=5e-3),
 )
 RUNS = tuple(replace(trial, seed=seed) for trial in (TRIALS[1], TRIALS[4]) for seed in range(3))
 
@@ -157,7 +157,7 @@ def frozen_rows(places):
     features = {
         "the whole network at 128 pixels, its average": _averages(part.images),
         "up to blocks.7 at 64 pixels, all positions": embedded(
-            zoo.pretrained(replace(IMAGENET, layer="blocks.7.add")).get_layer("backbone"), part.images
+            zoo.pretrained(replace(IMAGENET, layer="blocks_7_add")).get_layer("backbone"), part.images
         ),
     }
     about = {"protocol": part.protocol, **tfdml.environment("scikit-image")}
@@ -236,7 +236,7 @@ def filled(text):
 def quick(output, workers):
     """A setting for smoke tests, all of whose files are in `output`."""
     small = {"classes": 8, "steps": 2, "dim": 8}
-    runs = replace(RANDOM, widths=(8, 8), **small), replace(IMAGENET, layer="blocks.2.add", **small)
+    runs = replace(RANDOM, widths=(8, 8), **small), replace(IMAGENET, layer="blocks_2_add", **small)
     files = dict(zip(("frozen", "choice", "rows", "precision"), (output / path.name for path in FILES), strict=True))
     files["handed_over"] = output / "zoo.keras"
     return Setting(output, **files, trials=runs, runs=runs, places=16, workers=workers)

@@ -17,7 +17,7 @@ GROUP = samplers.GroupSampler(classes_per_batch=2, examples_per_class=2)
 CALLS = {  # package and extra: calls that take a folder for files
     ("pyarrow", "tables"): [lambda folder: datasets.table(folder / "photos.parquet")],
     ("tensorflow_datasets", "tfds"): [lambda folder: datasets.tfds("mnist", "train")],
-    ("grain", "grain"): [lambda folder: GROUP.grain_batches(X, LABELS)],
+    ("grain", "grain"): [lambda folder: samplers.grain_batches(GROUP, X, LABELS)],
     ("scann", "scann"): [lambda folder: search.Scann(X)],
     ("faiss", "faiss"): [lambda folder: search.Faiss(X)],
     ("lance", "lance"): [lambda folder: search.Lance(X)],

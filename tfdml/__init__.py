@@ -10,7 +10,8 @@ No module of the library imports the product.
 
 Subpackages are imported on first use. `metrics`, `search` and the comparisons of `evaluation` need no Keras.
 `pairs`, `layers`, `losses`, `addons`, `miners`, `importance`, `networks` and `models` run on any Keras backend; tfdml
-imports them as soon as Keras is imported, so that saved models find their classes. The others also need TensorFlow.
+imports them as soon as Keras is imported, so that saved models find their classes. So do `datasets`, `callbacks`,
+`analysis` and `zoo`, which read images by Pillow where TensorFlow is not installed. The others also need TensorFlow.
 
 A `ValueError` says which argument has another type or shape, is out of range, not finite, too small for its use or a
 damaged file. A missing package is an `ImportError` that names the extra to install. `Raises:` lists other errors.
@@ -24,7 +25,7 @@ from typing import Any
 
 from wrapt import register_post_import_hook
 
-from tfdml._core.environment import environment
+from tfdml._core.optional import environment
 
 __version__ = "0.2.0"
 __all__ = [

@@ -179,7 +179,7 @@ def trunk(x, quick):
     if quick:
         return layers.Flatten()(layers.Conv2D(8, 8, strides=8, activation="relu")(x))
     whole = tfdml.models.efficientnet_lite(weights="imagenet", input_shape=(64, 64, 3))
-    return layers.Flatten()(keras.Model(whole.input, whole.get_layer("blocks.7.add").output, name="trunk")(x))
+    return layers.Flatten()(keras.Model(whole.input, whole.get_layer("blocks_7_add").output, name="trunk")(x))
 
 
 def standardized(images):

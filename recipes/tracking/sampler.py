@@ -11,6 +11,7 @@ import tfdml
 from recipes.checks import require
 from recipes.tracking.crops import as_box, as_frame, crop, crop_side
 from recipes.tracking.data.clip import Clip
+from tfdml.samplers.draws import random_bits
 
 POSITIONS = 17  # of the exemplar in a search image, along a side
 
@@ -60,6 +61,9 @@ class ClipTable(NamedTuple):
     last: np.ndarray
 
 
+_ROWS = tf.TensorSpec((None,), tf.int64)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClipSampler(tfdml.samplers.Sampler):
     """Batches for a siamese tracker: an exemplar crop of one frame and a search crop of another, in the same clip.
@@ -99,20 +103,15 @@ class ClipSampler(tfdml.samplers.Sampler):
         frames = np.concatenate([frames + start for frames, start in zip(usable, _offsets(clips), strict=True)])
         return ClipTable(frames, rows[counts > 0], counts[counts > 0], *np.concatenate(bounds, axis=1))
 
-    def draw(self, table: ClipTable, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def draw(self, table: ClipTable, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Frames of the exemplars and of the search images of `steps`, `(block, batch)` each."""
-        bits = tf.map_fn(self._bits, steps)
-        clip = tf.math.floormod(bits[:, 0], tf.constant(table.counts.shape[0], tf.int64))
-        row = tf.gather(table.starts, clip) + tf.math.floormod(bits[:, 1], tf.gather(table.counts, clip))
-        first, others = tf.gather(table.first, row), tf.gather(table.last, row) - tf.gather(table.first, row)
-        other = first + tf.math.floormod(bits[:, 2], tf.maximum(others, 1))
-        other = tf.where(others > 0, other + tf.cast(other >= row, tf.int64), row)
-        return tf.gather(table.frames, row), tf.gather(table.frames, other)
-
-    def _bits(self, step):
-        """Random integers of a step, `(3, batch)`: of the clip, of the exemplar and of the search image."""
-        key, shape = [tf.constant(self.seed, tf.int64), step], (3, self.batch_size)
-        return tf.random.stateless_uniform(shape, key, minval=None, maxval=None, dtype=tf.int64, alg="philox")
+        bits = random_bits(self.seed, steps, 3 * self.batch_size).reshape(-1, 3, self.batch_size)
+        clip = bits[:, 0] % len(table.counts)
+        row = table.starts[clip] + bits[:, 1] % table.counts[clip]
+        first, others = table.first[row], table.last[row] - table.first[row]
+        other = first + bits[:, 2] % np.maximum(others, 1)
+        other = np.where(others > 0, other + (other >= row), row)
+        return table.frames[row], table.frames[other]
 
     def batches(self, clips: Sequence[Clip], *, stride: int = 8, **options: Any) -> tf.data.Dataset:
         """Infinite stream of batches `((exemplars, searches), labels, weights)` for `siam_fc(stride=stride)`.
@@ -127,7 +126,8 @@ class ClipSampler(tfdml.samplers.Sampler):
             labels 1 and -1 and weights `(batch, 17, 17)`, float32.
         """
         clips = list(clips)
-        rows, offsets = self.index_batches(clips, **options), _offsets(clips)
+        indices, offsets = self.index_batches(clips, **options), _offsets(clips)
+        rows = tf.data.Dataset.from_generator(lambda: iter(indices), output_signature=(_ROWS, _ROWS))
         sizes = 16 * stride - 1, 32 * stride - 1
         maps = score_labels(POSITIONS, stride=stride, radius=2.0 * stride)
         labels, weights = (np.tile(each, (self.batch_size, 1, 1)) for each in maps)

@@ -148,6 +148,6 @@ def _batches(run, sampler, images, labels):
     """Training batches; with boundaries per example, labels are class ids and rows."""
     if run.boundary != OF_EXAMPLES:
         return sampler.batches(images, labels)
-    return sampler.index_batches(labels).map(
-        lambda rows: (tf.gather(images, rows), tf.stack([tf.gather(labels, rows), rows], axis=1))
+    return sampler.batches(np.arange(len(labels)), labels).map(
+        lambda rows, _: (tf.gather(images, rows), tf.stack([tf.gather(labels, rows), rows], axis=1))
     )

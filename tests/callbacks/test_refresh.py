@@ -134,11 +134,11 @@ def test_the_first_batch_is_drawn_after_the_first_refresh():
         seen.append(int(centers.state.refreshes))
         return X[rows], LABELS[rows]
 
-    def load(rows):
+    def load(rows, _):
         x, labels = tf.numpy_function(look, [rows], [tf.float32, tf.int64])
         return tf.ensure_shape(x, (6, 5)), tf.ensure_shape(labels, (6,))
 
-    dataset = centers.sampler.index_batches(LABELS).map(load)
+    dataset = centers.sampler.batches(np.arange(len(LABELS)), LABELS).map(load)
     make().fit(dataset, steps_per_epoch=2, epochs=3, shuffle=False, verbose=0, callbacks=[centers.refresh()])
     assert seen[:6] == [1, 1, 2, 2, 3, 3]
 

@@ -133,28 +133,28 @@ def test_import_leaves_tensorflow_out_until_something_needs_it():
     )
     environment = {**os.environ, "KERAS_BACKEND": "torch"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout.split() == ["False", "True"]
+    assert done.stdout.split() == ["False", "False"]
 
 
 def test_a_sampler_is_a_batch_sampler_of_a_data_loader_that_resumes():
     import torch
 
     sampler = samplers.GroupSampler(classes_per_batch=3, examples_per_class=2, seed=0)
-    batches = sampler.torch_batches(LABELS, batches=4)
+    batches = samplers.torch_batches(sampler, LABELS, batches=4)
     data = torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(LABELS))
     loader = torch.utils.data.DataLoader(data, batch_sampler=batches)
     assert len(loader) == 4
     seen = [numbers(x) for _ in range(2) for x, _ in loader]
-    expected = [X[rows] for rows in sampler.index_batches(LABELS).take(8).as_numpy_iterator()]
+    expected = X[sampler.index_batches(LABELS)[:8]]
     np.testing.assert_array_equal(seen, expected)
     assert batches.start == 8
-    (resumed, *_) = sampler.torch_batches(LABELS, batches=4, start=5)
+    (resumed, *_) = samplers.torch_batches(sampler, LABELS, batches=4, start=5)
     np.testing.assert_array_equal(X[resumed], expected[5])
 
 
 def test_batch_samplers_refuse_what_they_cannot_draw_before_the_first_epoch():
     sampler = samplers.GroupSampler(classes_per_batch=3, examples_per_class=2)
     with pytest.raises(ValueError, match="Received batches=0, expected a whole number of at least 1"):
-        sampler.torch_batches(LABELS, batches=0)
+        samplers.torch_batches(sampler, LABELS, batches=0)
     with pytest.raises(ValueError, match="Received start=-1"):
-        sampler.torch_batches(LABELS, batches=1, start=-1)
+        samplers.torch_batches(sampler, LABELS, batches=1, start=-1)

@@ -82,7 +82,7 @@ def calls(model, folder):
         "metrics.verification": ("evaluation", lambda: tfdml.metrics.verification(X[:, 0], np.arange(len(X)) % 2)),
         "models.efficientnet_lite": ("pretrained", lambda: tfdml.models.efficientnet_lite(weights="imagenet")),
         "models.from_backbone": ("hub", lambda: tfdml.models.from_backbone("vit_base_patch16_224_imagenet")),
-        "samplers.grain_batches": ("grain", lambda: sampler.grain_batches(IMAGES, LABELS, workers=0)),
+        "samplers.grain_batches": ("grain", lambda: tfdml.samplers.grain_batches(sampler, IMAGES, LABELS, workers=0)),
         "search.Exact with metadata": ("tables", lambda: tfdml.search.Exact(X, metadata={"label": LABELS})),
         "search.Faiss": ("faiss", lambda: tfdml.search.Faiss(X)),
         "search.Lance": ("lance", lambda: tfdml.search.Lance(X)),

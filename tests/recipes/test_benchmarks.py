@@ -127,7 +127,7 @@ def test_the_loss_of_a_method_has_a_finite_gradient(method):
     settings = recipe.smallest(recipe.METHODS[method]("cub"))
     sampler = recipe.sampler_of(replace(settings, classes_per_batch=8, examples_per_class=4), 0)
     loss = settings.loss(sampler, labels)
-    rows = next(iter(sampler.index_batches(labels))).numpy() if settings.positive_fraction else np.arange(32)
+    rows = sampler.index_batches(labels)[0] if settings.positive_fraction else np.arange(32)
     x = np.random.default_rng(0).normal(size=(len(rows), 8)).astype("float32")
     weights = gradient_of(loss, labels[rows], x / np.linalg.norm(x, axis=1, keepdims=True))
     assert np.isfinite(weights).all()

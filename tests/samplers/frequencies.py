@@ -3,4 +3,4 @@
 
 def take(sampler, labels, steps):
     """`(steps, batch)` rows of the first batches."""
-    return next(iter(sampler.index_batches(labels).batch(steps))).numpy()
+    return sampler.index_batches(labels)[:steps]

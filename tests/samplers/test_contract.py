@@ -2,8 +2,10 @@
 
 import dataclasses
 import functools
+import pickle
 import re
 from collections.abc import Callable
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +13,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml import pairs, samplers
-from tfdml.datasets.streams import on_host
-from tfdml.samplers import base
+from tfdml.samplers import base, draws
 
 UNEVEN = np.repeat(np.arange(11), [4, 4, 5, 6, 4, 9, 30, 4, 7, 12, 5])
 LABELS = np.random.default_rng(0).permutation(UNEVEN)
@@ -128,14 +129,9 @@ every_printed_sampler = parametrized(with_trait(SAMPLERS, "printed"))
 every_class = parametrized(CLASSES, "make")
 
 
-def take(dataset, steps):
-    """`(steps, batch)` of the first batches."""
-    return next(iter(dataset.batch(steps))).numpy()
-
-
 def draw(sampler, steps, labels=LABELS):
     """The batches of some steps, drawn without a stream."""
-    return sampler.draw(tf.nest.map_structure(on_host, sampler.prepare(labels)), tf.constant(steps, tf.int64)).numpy()
+    return sampler.draw(sampler.prepare(labels), np.array(steps))
 
 
 @functools.cache
@@ -146,7 +142,7 @@ def index_batches(sampler):
 @functools.cache
 def stream(sampler):
     """The first 210 batches of a sampler over LABELS, more than three blocks."""
-    return take(index_batches(sampler), 210)
+    return index_batches(sampler)[:210]
 
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (len(LABELS), 5, 4, 1), np.uint8)
@@ -159,12 +155,11 @@ def examples(sampler):
 
 
 @every_sampler_of_any_size
-def test_batches_have_the_size_and_type_they_promise_before_and_after_drawing(row):
-    dataset = index_batches(row.sampler)
-    assert dataset.element_spec == tf.TensorSpec((row.sampler.batch_size,), tf.int64)
-    assert dataset.cardinality() == tf.data.INFINITE_CARDINALITY
+def test_batches_have_the_size_and_type_they_promise(row):
+    assert len(index_batches(row.sampler)) > 10**15
     rows = stream(row.sampler)
     assert rows.shape == (210, row.sampler.batch_size)
+    assert rows.dtype == np.int64
     assert rows.min() >= 0
     assert rows.max() < len(LABELS)
 
@@ -186,8 +181,12 @@ def test_a_batch_is_different_classes_one_after_another_with_all_their_examples(
 
 
 @every_sampler
-def test_a_second_pass_gives_the_same_batches(row):
-    np.testing.assert_array_equal(stream(row.sampler)[:70], take(index_batches(row.sampler), 70))
+def test_passes_random_access_and_a_copy_in_another_process_give_the_same_batches(row):
+    batches = index_batches(row.sampler)
+    np.testing.assert_array_equal(stream(row.sampler)[:70], list(islice(batches, 70)))
+    copy = pickle.loads(pickle.dumps(batches))
+    for t in (130, 0, 61, 60):
+        np.testing.assert_array_equal(copy[t], stream(row.sampler)[t], strict=True)
 
 
 @every_sampler
@@ -201,19 +200,19 @@ def test_a_batch_depends_on_its_step_alone(row):
 @every_sampler
 def test_a_shard_takes_every_third_batch_from_its_start_on_whatever_the_block(row, monkeypatch):
     monkeypatch.setattr(base, "_BLOCK", 5)
-    shard = take(row.sampler.index_batches(LABELS, start=17, num_shards=3, shard_index=1), 50)
+    shard = row.sampler.index_batches(LABELS, start=17, num_shards=3, shard_index=1)[:50]
     np.testing.assert_array_equal(shard, stream(row.sampler)[17 * 3 + 1 :: 3][:50])
 
 
 @every_sampler
 def test_streams_and_loading_are_those_of_the_base_class(row):
     """So what follows for one sampler alone, GROUP, holds for all."""
-    for method in ("index_batches", "_rows_and_block", *(["batches"] if row.by_row else [])):
+    for method in ("index_batches", *(["batches"] if row.by_row else [])):
         assert getattr(type(row.sampler), method) is getattr(samplers.Sampler, method)
 
 
 def test_steps_far_out_are_reached_at_once():
-    far = take(GROUP.index_batches(LABELS, start=10**15), 3)
+    far = GROUP.index_batches(LABELS, start=10**15)[:3]
     np.testing.assert_array_equal(far, draw(GROUP, [10**15, 10**15 + 1, 10**15 + 2]))
 
 
@@ -255,6 +254,17 @@ RELEASED = {
 def test_batches_stay_the_same_in_every_process_and_from_one_release_to_the_next(sampler, rows):
     """The numbers were drawn by an earlier release, in another process."""
     assert draw(sampler, range(3), np.repeat([0, 1, 2, 3], [3, 3, 2, 4])).tolist() == rows
+
+
+@pytest.mark.parametrize("seed", [0, -3, 2**40 + 5, 2**63 - 1])
+def test_random_bits_are_those_of_philox_in_tensorflow(seed):
+    steps = np.array([0, 1, -1, 2**50, -(2**63)])
+    expected = [
+        tf.random.stateless_uniform((1001,), [seed, step], minval=None, maxval=None, dtype=tf.int64, alg="philox")
+        for step in steps.tolist()
+    ]
+    np.testing.assert_array_equal(draws.random_bits(seed, steps, 1001), expected)
+    np.testing.assert_array_equal(draws.random_bits(seed, np.tile(steps, 20), 1001)[-5:], expected)  # in blocks
 
 
 @every_class
@@ -326,7 +336,7 @@ def test_repeated_examples_of_a_short_class_come_as_evenly_as_they_can(make):
     labels = np.repeat([0, 1, 2, 3], [1, 2, 3, 9])
     sampler = make(classes_per_batch=4, examples_per_class=5, short_classes="repeat")
     extra = np.zeros(len(labels))
-    rows = take(sampler.index_batches(labels), 300)
+    rows = sampler.index_batches(labels)[:300]
     for batch in rows:
         times = np.bincount(batch, minlength=len(labels))
         assert times[0] == 5
@@ -360,7 +370,7 @@ class Flat(samplers.Sampler):
 
 def test_a_sampler_that_is_not_whole_is_named():
     with pytest.raises(
-        ValueError, match=r"draws of shape \(64,\) and type int64 from Flat, .* \(block, batch_size=4\)"
+        ValueError, match=r"draws of shape \(1,\) and type int64 for one step from Flat, .* \(block, batch_size=4\)"
     ):
         Flat().index_batches(np.arange(8) // 2)
     with pytest.raises(NotImplementedError, match=r"Sampler has no prepare\(labels\)"):

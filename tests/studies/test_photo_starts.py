@@ -17,7 +17,7 @@ from tests.studies.test_photo_patches import random_part
 def one_convolution(*, weights, input_shape):
     """Stands in for EfficientNet-Lite0, with random weights."""
     images = keras.Input(input_shape)
-    layers = [keras.layers.Conv2D(4, 16, strides=16, name=name) for name in ("blocks.2.add", "blocks.7.add")]
+    layers = [keras.layers.Conv2D(4, 16, strides=16, name=name) for name in ("blocks_2_add", "blocks_7_add")]
     return keras.Model(images, layers[1](keras.layers.UpSampling2D(16)(layers[0](images))))
 
 
@@ -48,7 +48,7 @@ def test_a_quick_run_trains_both_starts_and_hands_a_network_over_and_trains_noth
 
 @pytest.mark.slow
 def test_a_network_of_imagenet_begins_with_its_weights_and_ignores_light_and_color():
-    run = zoo.Run(layer="blocks.0.bn2", dim=4)
+    run = zoo.Run(layer="blocks_0_bn2", dim=4)
     model = zoo.pretrained(run)
     whole = tfdml.models.efficientnet_lite(weights="imagenet", input_shape=(64, 64, 3))
     inner = {layer.name: layer for layer in model.get_layer("backbone")._flatten_layers()}

@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
+from tfdml._core.optional import has_tensorflow, tf
 from tfdml.typing import Data
 
 METRICS = ("cosine", "dot", "euclidean")
@@ -316,8 +317,6 @@ def labeled_part(data: Any, what: str) -> Any:
 
 @functools.cache
 def _error_type():
-    from tfdml._core.optional import tf
-
     class UnreadableError(tf.errors.InvalidArgumentError, ValueError):
         """An example that cannot be loaded: a ValueError, and the error that TensorFlow raises in a graph."""
 
@@ -328,8 +327,8 @@ def _error_type():
 
 
 def unreadable(message: str) -> ValueError:
-    """The error of an example that cannot be loaded: a ValueError, and an `InvalidArgumentError` of TensorFlow."""
-    return _error_type()(message)
+    """The error of an example that cannot be loaded: a ValueError, and one of TensorFlow where it is installed."""
+    return _error_type()(message) if has_tensorflow() else ValueError(message)
 
 
 @contextlib.contextmanager

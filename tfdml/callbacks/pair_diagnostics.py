@@ -7,10 +7,10 @@ from typing import Any
 import keras
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from tfdml._core.atomic import as_writable_path
 from tfdml._core.checks import require, require_whole
+from tfdml._core.optional import optional_import, tf
 from tfdml.analysis.active_pairs import active_pairs
 from tfdml.callbacks.base import Callback, one_label_per_example
 from tfdml.embedding.in_memory import embedder
@@ -69,6 +69,7 @@ class PairDiagnostics(Callback):
         batch_size: int = 256,
     ):
         super().__init__()
+        optional_import("tensorflow", feature="PairDiagnostics", extra="tensorflow")
         require_whole("every", every, 1)
         self.data, self.labels = data, one_label_per_example(data, labels)
         self.path = as_writable_path(Path(path) / "events").parent

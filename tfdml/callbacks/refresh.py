@@ -1,6 +1,6 @@
 """Class centers, trees of classes and mined pairs, refreshed while a model trains."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -10,11 +10,12 @@ from tfdml._core.checks import as_ids, require, require_whole
 from tfdml.callbacks.base import Callback, one_label_per_example
 from tfdml.embedding.in_memory import embedder
 from tfdml.layers import ClassTree
-from tfdml.samplers.class_table import class_table
-from tfdml.samplers.mining.hard_class import ClassCenters
-from tfdml.samplers.mining.mined import MinedPairs
 from tfdml.search.builders import IndexBuilder, index_builder
 from tfdml.typing import Examples
+
+if TYPE_CHECKING:
+    from tfdml.samplers.mining.hard_class import ClassCenters
+    from tfdml.samplers.mining.mined import MinedPairs
 
 
 class _Refresh(Callback):
@@ -56,7 +57,7 @@ class RefreshCenters(_Refresh):
         >>> centers = tfdml.samplers.ClassCenters(labels, dim=2)
         >>> refresh = tfdml.callbacks.RefreshCenters(x, labels, centers=centers)  # for callbacks=[refresh] of fit
         >>> refresh.refresh(model)
-        >>> centers.centers.numpy().round(4)
+        >>> centers.centers.round(4)
         array([[ 0.5,  0.5],
                [-1. ,  0. ]], dtype=float32)
 
@@ -74,7 +75,7 @@ class RefreshCenters(_Refresh):
         data: Examples,
         labels: npt.ArrayLike | None = None,
         *,
-        centers: ClassCenters | ClassTree,
+        centers: "ClassCenters | ClassTree",
         examples_per_class: int = 8,
         batch_size: int = 256,
         every: int = 1,
@@ -108,7 +109,7 @@ class RefreshMinedPairs(_Refresh):
         >>> pairs = tfdml.samplers.MinedPairs(labels, positives=1, negatives=1)
         >>> refresh = tfdml.callbacks.RefreshMinedPairs(x, labels, pairs=pairs)  # for callbacks=[refresh] of fit
         >>> refresh.refresh(model)
-        >>> pairs.positives.numpy().tolist(), pairs.negatives.numpy().tolist()  # row numbers; -1 for none
+        >>> pairs.positives.tolist(), pairs.negatives.tolist()  # row numbers; -1 for none
         ([[1], [0], [-1]], [[2], [2], [1]])
 
     Args:
@@ -122,7 +123,7 @@ class RefreshMinedPairs(_Refresh):
         data: Examples,
         labels: npt.ArrayLike | None = None,
         *,
-        pairs: MinedPairs,
+        pairs: "MinedPairs",
         batch_size: int = 256,
         every: int = 1,
         index: IndexBuilder = None,
@@ -138,6 +139,8 @@ class RefreshMinedPairs(_Refresh):
 def _rows_per_class(labels, most, generator):
     """Ascending row numbers of at most `most` random examples per class."""
     order = generator.permutation(len(labels))
+    from tfdml.samplers.class_table import class_table
+
     table = class_table(labels[order])
     rank = np.arange(len(order)) - np.repeat(table.starts, table.counts)
     return np.sort(order[table.rows[rank < most]])

@@ -23,6 +23,6 @@ def copy_network(size: int = 96) -> keras.Model:
         Keras model from pixels `(batch, size, size, 3)`, 0 to 255, to `(batch, 448)`.
     """
     network = efficientnet_lite(input_shape=(size, size, 3), weights="imagenet")
-    maps = network.get_layer("blocks.10.add").output
+    maps = network.get_layer("blocks_10_add").output
     quarters = keras.layers.AveragePooling2D(maps.shape[1] // 2)(maps)
     return keras.Model(network.input, keras.layers.Flatten()(quarters), name="copy_network")

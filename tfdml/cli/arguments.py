@@ -174,10 +174,10 @@ def _packages(options):
     if is_compare:
         words = [*options.files, *(options.gallery or ()), options.labels, options.gallery_labels, options.scores]
     files = [str(split_member(word)[0]) for word in words if word is not None]
-    yield from ("keras", "tensorflow") if options.command not in ("compare", "drift") else ()
+    yield from ("keras",) if options.command not in ("compare", "drift") else ()
     if options.command == "train":
         return
-    yield from ("aiohttp", "msgspec", "prometheus_client") if options.command == "serve" else ()
+    yield from ("tensorflow", "aiohttp", "msgspec", "prometheus_client") if options.command == "serve" else ()
     yield from ("matplotlib", "PIL") if getattr(options, "html", None) else ()
     yield from ("pyarrow",) if _has_parquet(options, files) else ()
     yield from ("faiss",) if any(file.endswith((".faiss", ".index")) for file in files) else ()

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
-from tfdml._core.environment import version
+from tfdml._core.optional import version
 from tfdml.cli.arguments import (
     IMAGENET,
     INDEX_TEXT,

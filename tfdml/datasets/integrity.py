@@ -9,12 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 
 from tfdml._core.checks import LEAVE_OUT, counted, require_whole, unreadable
-from tfdml._core.optional import tf
+from tfdml._core.optional import has_tensorflow, tf
 from tfdml._core.terminal import show_progress, visible
 from tfdml.datasets.images.fit import ROUNDING, SHARES, are_shares
+from tfdml.datasets.images.preprocessing import form
+from tfdml.datasets.images.reasons import reason_of
 
 _SHOWN = 20  # problems that are printed
 _READERS = 16  # files of which the first and last bytes are read at the same time
@@ -140,12 +143,11 @@ def _examine(labeled_set, read_record, load, row):
         example = load(record.key)
         is_transparent = _is_transparent(labeled_set, record.key)
     except Exception as error:  # of the user's source, or of the user's load
-        from tfdml.datasets.images.decode import reason_of
-
-        return _Examination(reason_of(error))
+        path = None if labeled_set.paths is None else labeled_set.paths[row]
+        return _Examination(reason_of(error, path))
     box = None if labeled_set.boxes is None else labeled_set.boxes[row]
     reason = "" if box is None else _box_problem(box, record.height_width)
-    shape = str(tf.nest.map_structure(lambda value: tuple(np.shape(value)), example))
+    shape = str(keras.tree.map_structure(lambda value: tuple(np.shape(value)), example))
     content = record.checksum, None if box is None else box.tobytes()
     return _Examination(reason, content, shape, is_transparent)
 
@@ -161,9 +163,7 @@ def _is_transparent(labeled_set, key):
     content = Path(example).read_bytes() if labeled_set.paths is not None else example
     if not _may_be_transparent(content):
         return False
-    from tfdml.datasets.images.decode import is_transparent
-
-    return bool(is_transparent(tf.constant(content), load.max_bytes, load.max_pixels))
+    return bool(form().is_transparent(content, load.max_bytes, load.max_pixels))
 
 
 def _may_be_transparent(content):
@@ -179,6 +179,8 @@ def _threadsafe_load(labeled_set):
     """The `load` of a set as a function that threads may call, or the identity."""
     if labeled_set.load is None:
         return lambda key: key
+    if not has_tensorflow():
+        return labeled_set.load
     load = tf.function(labeled_set.load, reduce_retracing=True)
     return lambda key: load(tf.nest.map_structure(tf.convert_to_tensor, key))  # A function is traced per Python value.
 
@@ -197,8 +199,6 @@ def _record_reader(labeled_set):
 
 
 def _read_file(labeled_set, lock, row):
-    from tfdml.datasets.images.decode import decoded
-
     path = str(labeled_set.paths[row])
     if not os.path.getsize(path):
         raise ValueError("an empty file")
@@ -206,7 +206,7 @@ def _read_file(labeled_set, lock, row):
         checksum = hashlib.file_digest(file, "sha256").digest()
     if labeled_set.boxes is None:
         return _Record(path, checksum, None)
-    return _Record(path, checksum, tuple(decoded(tf.io.read_file(path), *_NO_LIMITS)[1].shape[:2]))
+    return _Record(path, checksum, tuple(form().decoded(Path(path).read_bytes(), *_NO_LIMITS)[1].shape[:2]))
 
 
 def _read_array(labeled_set, lock, row):
@@ -214,7 +214,7 @@ def _read_array(labeled_set, lock, row):
     with lock:
         record = (labeled_set.images if labeled_set.source is None else labeled_set.source)[row]
     checksum = hashlib.sha256()
-    for value in map(np.asarray, tf.nest.flatten(record)):
+    for value in map(np.asarray, keras.tree.flatten(record)):
         checksum.update(f"{value.dtype.str} {value.shape} ".encode())
         checksum.update(str(value).encode() if value.dtype.hasobject else np.ascontiguousarray(value).tobytes())
     height_width = np.shape(record)[:2] if labeled_set.source is None else None

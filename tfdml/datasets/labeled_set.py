@@ -1,23 +1,28 @@
 """Labeled sets: what every function of `tfdml.datasets` returns, and what samplers, callbacks and metrics take."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+import importlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, counted, labeled_part, require, require_whole
-from tfdml._core.optional import tf
+from tfdml._core.optional import has_tensorflow
 from tfdml._core.stored import is_on_disk, rows_on_disk
-from tfdml.datasets import integrity, splits, streams
+from tfdml.datasets import integrity, splits
 from tfdml.datasets.caches.set_cache import cached, fingerprint, fingerprint_of_source
 from tfdml.datasets.images.fit import are_shares, require_pixels
 from tfdml.datasets.integrity import FileCheck
+from tfdml.datasets.readers.text import require_utf8
 from tfdml.datasets.summary import Description, describe
-from tfdml.datasets.text import require_utf8
 from tfdml.typing import FilePath
+
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
 
 COLUMN = {"column": True}  # metadata of a field with one entry per example, which subsets of a set take along
 
@@ -52,8 +57,9 @@ class LabeledSet:
         boxes: `(n, 4)` float64, the left, upper, right and lower border of the object in pixels; None without boxes.
         groups: `(n,)` int64, such as the sequence of an image; None without groups.
         cameras: `(n,)` int64, the camera of an image, as `tfdml.metrics.reidentification` takes it; None without.
-        load: TensorFlow function from one path, image or record to one example, as in tests: the preprocessing. Its
-            attribute `boxes` says whether it takes a tuple `(path, box)`. None: images and records are examples.
+        load: function from one path, image or record to one example, as in tests: the preprocessing, of TensorFlow
+            where it is installed, else of NumPy. Its attribute `boxes` says whether it takes a tuple `(path, box)`.
+            None: images and records are examples.
         skipped: tuple of `(path, reason)`, both str: files and rows that are not in the set.
         protocol: the id to report numbers of this set under; None for data of your own.
 
@@ -126,28 +132,30 @@ class LabeledSet:
         keys = next(column for column in (self.paths, self.images, self.source) if column is not None)
         return (keys, self.boxes) if getattr(self.load, "boxes", False) else keys
 
-    def batches(self, batch_size: int = 256) -> "tf.data.Dataset":
+    def batches(self, batch_size: int = 256) -> "tf.data.Dataset | keras.utils.PyDataset":
         """All examples once, in order, loaded in parallel: a finite `tf.data.Dataset` of `(examples, labels)`.
 
-        The last batch may be shorter. Examples without a label have -1.
+        The last batch may be shorter. Examples without a label have -1. Without TensorFlow, it is a
+        `keras.utils.PyDataset` of NumPy arrays, loaded by threads.
 
         Raises:
-            tf.errors.InvalidArgumentError: while it is read, an example that cannot be loaded, which it names.
+            tf.errors.InvalidArgumentError: while it is read, an example that cannot be loaded, which it names; a
+                ValueError without TensorFlow.
         """
         self._require_batches(batch_size)
-        return streams.in_order(self.keys, self.load, self.labels, batch_size=batch_size)
+        return _loading().in_order(self.keys, self.load, self.labels, batch_size=batch_size)
 
-    def loadable(self, batch_size: int = 256, start: int = 0) -> "tf.data.Dataset":
+    def loadable(self, batch_size: int = 256, start: int = 0) -> Iterable[tuple[Any, Any]]:
         """The examples that can be loaded, in order, in batches that do not depend on `start`.
 
         A batch lacks its examples that cannot be loaded; a batch without any, or whose examples differ in shape, is
         left out. `unreadable_files` gives the reasons. `start`, the first row, is a multiple of `batch_size`.
 
         Returns:
-            A finite `tf.data.Dataset` of `(examples, rows)`: row numbers of the set, int64.
+            A finite `tf.data.Dataset`, or an iterator, of `(examples, rows)`: row numbers of the set, int64.
         """
         self._require_batches(batch_size)
-        return streams.loadable(self.keys, self.load, len(self), batch_size=batch_size, start=start)
+        return _loading().loadable(self.keys, self.load, len(self), batch_size=batch_size, start=start)
 
     def examples(self) -> np.ndarray:
         """All examples as one array `(n, ...)`, as `batches` loads them; `set.take(rows).examples()` for some."""
@@ -296,6 +304,11 @@ class LabeledSet:
         if isinstance(name, int) and 0 <= name < len(self.class_names):
             return name
         raise ValueError(f"Received the class {name!r}, expected a name, or a number below {len(self.class_names)}.")
+
+
+def _loading():
+    """The module that loads batches: by `tf.data`, or by threads and NumPy where TensorFlow is not installed."""
+    return importlib.import_module(f"tfdml.datasets.{'streams' if has_tensorflow() else 'rows'}")
 
 
 @dataclass(frozen=True, eq=False)

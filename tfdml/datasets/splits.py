@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tfdml._core.checks import counted, require, require_seed
-from tfdml.datasets.text import class_name
+from tfdml.datasets.readers.text import class_name
 from tfdml.typing import Data
 
 

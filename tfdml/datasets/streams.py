@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from tfdml._core.checks import ADVICE, NO_OTHER, SHAPES, as_unmasked
-from tfdml._core.optional import tf
+from tfdml._core.checks import ADVICE, NO_OTHER, SHAPES, as_unmasked, require
+from tfdml._core.optional import has_tensorflow, tf
 from tfdml._core.stored import is_on_disk, read_rows
+from tfdml.datasets.images.reasons import reason_of
 
 _MAX_BATCHES_PER_GATHER = 64  # Small batches are gathered together, which spreads the overhead of an operation,
 _MAX_BYTES_PER_GATHER = 2**20  # up to this size.
-_NAN = "Received NaN in the data, first in row {}, expected numbers. Repair or drop these rows."
-_BATCHES_AHEAD = 2  # of a set that is read in order
+NAN = "Received NaN in the data, first in row {}, expected numbers. Repair or drop these rows."
+BATCHES_AHEAD = 2  # of a set that is read in order
 
 
 def on_host(data: Any) -> Any:
@@ -33,7 +34,9 @@ def on_host(data: Any) -> Any:
 
 def is_source(data: Any) -> bool:
     """Whether `data` is read row by row: it has `len` and `[row]`, and is not an array, tuple, list or dict."""
-    if isinstance(data, Mapping | tuple | list | str | bytes) or tf.is_tensor(data) or hasattr(data, "__array__"):
+    if isinstance(data, Mapping | tuple | list | str | bytes) or hasattr(data, "__array__"):
+        return False
+    if has_tensorflow() and tf.is_tensor(data):
         return False
     return hasattr(data, "__len__") and hasattr(data, "__getitem__")
 
@@ -41,7 +44,7 @@ def is_source(data: Any) -> bool:
 def arrays(data: Any, length: int) -> Any:
     """`data` as tensors `(length, ...)` for `gather`; memory maps as `OnDisk`."""
     if is_on_disk(data):
-        _require_rows(data.shape, length)
+        require_rows(data.shape, length)
         return OnDisk(data)
     if type(data) is tuple and any(map(is_on_disk, data)):
         return tuple(arrays(array, length) for array in data)
@@ -52,26 +55,30 @@ def arrays(data: Any, length: int) -> Any:
         tensors = on_host(data)
     except (TypeError, ValueError):
         tensors = None
-    if tensors is None or not all(tf.is_tensor(array) for array in tf.nest.flatten(tensors)):
-        raise ValueError(
-            f"Received data of type {type(data).__name__}, expected an array, a tuple or dict of arrays, or a source "
-            "with len(source) and source[row]."
-        )
+    require_form(tensors is not None and all(tf.is_tensor(array) for array in tf.nest.flatten(tensors)), data)
     for array in tf.nest.flatten(tensors):
-        _require_rows(array.shape, length)
+        require_rows(array.shape, length)
         _require_numbers(array)
     return tensors
 
 
-def _require_rows(shape, length):
+def require_form(is_valid: bool, data: Any) -> None:
+    """Raise a ValueError for data in a form that is not read."""
+    form = "an array, a tuple or dict of arrays, or a source with len(source) and source[row]"
+    require(is_valid, f"data of type {type(data).__name__}", form)
+
+
+def require_rows(shape: Any, length: int, what: str = "") -> None:
+    """Raise a ValueError unless data, or a source, has one row per label."""
     if not len(shape) or shape[0] != length:
-        raise ValueError(f"Received data of shape {tuple(shape)} and {length} labels. Expected one label per row.")
+        received = f"{what} of {shape[0]} rows" if what else f"data of shape {tuple(shape)}"
+        raise ValueError(f"Received {received} and {length} labels. Expected one label per row.")
 
 
 def _require_numbers(tensor):
     if tensor.dtype.is_floating and bool(tf.reduce_any(tf.math.is_nan(tensor))):
         row = int(tf.argmax(tf.reduce_any(tf.reshape(tf.math.is_nan(tensor), (len(tensor), -1)), axis=1)))
-        raise ValueError(_NAN.format(row))
+        raise ValueError(NAN.format(row))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +102,7 @@ class OnDisk:
         values = read_rows(self.array, rows)
         if values.dtype.kind == "f" and np.isnan(values).any():
             first = np.isnan(values).reshape(rows.size, -1).any(axis=1).argmax()
-            raise ValueError(_NAN.format(rows.reshape(-1)[first]))
+            raise ValueError(NAN.format(rows.reshape(-1)[first]))
         return values
 
 
@@ -160,9 +167,9 @@ def in_order(data: Any, load: Callable[..., Any] | None, labels: np.ndarray, *, 
     """All examples once, in order: a finite dataset of `(examples, labels)`; the last batch may be shorter."""
     rows = tf.data.Dataset.range(len(labels)).batch(batch_size)
     if load is None and not is_source(data):
-        batches = gathered(rows, arrays(data, len(labels)), on_host(labels), prefetch=_BATCHES_AHEAD, max_batches=1)
+        batches = gathered(rows, arrays(data, len(labels)), on_host(labels), prefetch=BATCHES_AHEAD, max_batches=1)
     else:
-        batches = loaded(rows, data, load, labels, prefetch=_BATCHES_AHEAD)
+        batches = loaded(rows, data, load, labels, prefetch=BATCHES_AHEAD)
     return batches.apply(tf.data.experimental.assert_cardinality(len(rows))).with_options(stream_options())
 
 
@@ -173,9 +180,9 @@ def loadable(
     numbers = np.arange(length)
     rows = tf.data.Dataset.range(start, length).batch(batch_size)
     if load is None and not is_source(data):
-        return gathered(rows, arrays(data, length), on_host(numbers), prefetch=_BATCHES_AHEAD, max_batches=1)
+        return gathered(rows, arrays(data, length), on_host(numbers), prefetch=BATCHES_AHEAD, max_batches=1)
     examples = rows.flat_map(_loader(data, load, None, numbers).loadable)
-    return examples.prefetch(_BATCHES_AHEAD).with_options(stream_options())
+    return examples.prefetch(BATCHES_AHEAD).with_options(stream_options())
 
 
 def stream_options() -> tf.data.Options:
@@ -190,10 +197,7 @@ def _loader(data, load, augment, labels, on_error="error"):
     plain = load or (lambda record: record)
     example = tf.function(plain if augment is None else lambda record, seed: augment(plain(record), seed))
     if is_source(data):
-        if len(data) != len(labels):
-            raise ValueError(
-                f"Received a source of {len(data)} rows and {len(labels)} labels. Expected one label per row."
-            )
+        require_rows((len(data),), len(labels), "a source")
         source = _Source(data, fixed=load is None and augment is None)
         return _Loader(on_host(labels), (), source.records, example, on_error)
     keys = arrays(data, len(labels))
@@ -288,8 +292,6 @@ class _Loader:
 
     def _reason(self, row, *seeds):
         """Why a row cannot be loaded."""
-        from tfdml.datasets.images.decode import reason_of
-
         try:
             for record in self.records(tf.constant([row])):
                 self.load(*record, *seeds)

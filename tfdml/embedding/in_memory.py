@@ -87,6 +87,8 @@ def _batches(data, batch_size, rows):
     """Function that returns the batches `(examples, labels or row numbers)`, and their number, below 0 if unknown."""
     if is_labeled_set(data):
         data = (data if rows is None else data.take(rows)).batches(batch_size)
+        if not hasattr(data, "element_spec"):  # without TensorFlow
+            return lambda: _drawn(data), len(data)
     if hasattr(data, "element_spec"):
         count = int(data.cardinality())
         require(count != -1, "an endless dataset", "a finite one of batches. End it with take(n)")

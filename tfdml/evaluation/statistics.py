@@ -9,7 +9,7 @@ import numpy as np
 
 from tfdml import metrics
 from tfdml._core.checks import require
-from tfdml._core.environment import environment
+from tfdml._core.optional import environment
 from tfdml.evaluation.record import Evaluation, Group, Mean, Pair
 from tfdml.metrics.statistics.tests import Comparison, detectable
 

@@ -5,9 +5,9 @@ import json
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfdml._core.checks import require
+from tfdml._core.optional import has_tensorflow, tf
 from tfdml.datasets.readers.item_files import without_owner
 from tfdml.export.graph_search.base import neighbor_count
 from tfdml.export.graph_search.search_option import Search
@@ -16,7 +16,7 @@ from tfdml.typing import VectorIndex
 UNKNOWN, UNKNOWN_NUMBER = "unknown", -1
 
 
-class GraphIndex(tf.Module):
+class GraphIndex(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
     """An index in TensorFlow operations: from embeddings to their neighbors.
 
     Args:

@@ -10,7 +10,8 @@ from typing import Any
 import h5py
 import keras
 import numpy as np
-import tensorflow as tf
+
+from tfdml._core.optional import tf
 
 
 def are_exact_in_half(arrays: Iterable[np.ndarray]) -> bool:

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfdml._core.atomic import read_whole
 from tfdml._core.checks import require
 from tfdml._core.checksums import require_checksums
+from tfdml._core.optional import tf
 from tfdml._core.stored import read_json
 from tfdml.datasets import Preprocessing
 from tfdml.export.saved_model import CHECKSUMS, FINGERPRINT, load_threshold

@@ -12,7 +12,7 @@ import keras
 from tfdml._core.atomic import as_writable_path, atomic_write, recovered, require_replaceable
 from tfdml._core.checks import require, require_one_of
 from tfdml._core.checksums import fingerprint, is_listable, listed_files, require_same_model, write_checksums
-from tfdml._core.environment import environment
+from tfdml._core.optional import environment
 from tfdml.datasets import Preprocessing
 from tfdml.export.graph_index import GraphIndex
 from tfdml.export.graph_search.search_option import Search, as_search

@@ -4,10 +4,9 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-import tensorflow as tf
-
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import require
+from tfdml._core.optional import tf
 from tfdml.typing import FilePath
 
 _MODEL = """  config {{

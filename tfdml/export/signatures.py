@@ -5,15 +5,15 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-import tensorflow as tf
 
+from tfdml._core.optional import tf
 from tfdml.datasets import Preprocessing
 from tfdml.export.graph_index import GraphIndex
 from tfdml.export.half import shared_graph
 from tfdml.networks.lora import merge_lora
 
 PAIR_INPUTS = ("a", "b")
-_BLANKS = {tf.float32: 0.0, tf.int64: -1, tf.string: ""}
+_BLANKS = {"float32": 0.0, "int64": -1, "string": ""}
 
 
 def _merged(model):
@@ -173,7 +173,7 @@ def _for_files(answer_pixels, preprocessing, on_error):
 def _blank_invalid(output, problems):
     """An output with zeros, -1 or empty text in the rows of invalid images."""
     is_valid = tf.reshape(problems == "", [-1] + [1] * (len(output.shape) - 1))
-    return tf.where(is_valid, output, tf.constant(_BLANKS[output.dtype], output.dtype))
+    return tf.where(is_valid, output, tf.constant(_BLANKS[output.dtype.name], output.dtype))
 
 
 def _require_valid(pixels, problems):

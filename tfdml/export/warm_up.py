@@ -11,8 +11,7 @@ definition. It has these fields, all of them messages or strings:
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
-
+from tfdml._core.optional import tf
 from tfdml.datasets import Preprocessing
 
 WARM_UP = "tf_serving_warmup_requests"

@@ -1,5 +1,6 @@
 """Simulation: pair probabilities of any sampler, estimated from its batches."""
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def simulated_probabilities(sampler: Any, labels: npt.ArrayLike, *, batches: int
     ids, class_index, counts = np.unique(np.reshape(labels, -1), return_inverse=True, return_counts=True)
     first, second, share = _pairs_of_a_batch(sampler)
     total, squares = np.zeros(len(ids) ** 2), np.zeros(len(ids) ** 2)
-    for rows in sampler.index_batches(labels).take(batches).as_numpy_iterator():
+    for rows in islice(sampler.index_batches(labels), batches):
         is_pair = rows[first] != rows[second]
         class_pair = class_index[rows[first]] * len(ids) + class_index[rows[second]]
         seen, seen_index = np.unique(class_pair, return_inverse=True)

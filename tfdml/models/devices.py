@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from tfdml._core.backends import mean_of_all_replicas, num_replicas
-from tfdml._core.environment import version
+from tfdml._core.optional import version
 from tfdml.pairs.base import Tensor
 
 _PACKAGES = ("tfdml", "tensorflow", "keras", "jax", "jaxlib")

@@ -16,7 +16,7 @@ def freeze(model: keras.Model, until: str | float = 1.0) -> None:
     """Freeze the first layers of a network: training does not change their weights and averages.
 
     Depth counts steps. A step is a block, whose layers share a name up to its number, as in `keras.applications`,
-    KerasHub and tfdml ("block1a_expand_conv", "transformer_block_1", "blocks.0.depthwise_conv"), or any other layer
+    KerasHub and tfdml ("block1a_expand_conv", "transformer_block_1", "blocks_0_depthwise_conv"), or any other layer
     with weights. A normalization outside of blocks belongs to the layer before it.
 
     Compile the model afterwards. Files of the model keep the freezing. `unfreeze` ends it.

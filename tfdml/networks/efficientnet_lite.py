@@ -83,7 +83,7 @@ def efficientnet_lite(
     x = _convolution(x, "conv_stem", "bn0", _STEM, kernel=3, strides=2)
     blocks = _blocks(width, depth)
     for number, block in enumerate(blocks):
-        x = _inverted_residual(x, f"blocks.{number}", *block, drop_connect_rate * number / len(blocks))
+        x = _inverted_residual(x, f"blocks_{number}", *block, drop_connect_rate * number / len(blocks))
     x = _convolution(x, "conv_head", "bn1", _HEAD)
     if include_top:
         x = layers.GlobalAveragePooling2D(name="avg_pool")(x)
@@ -107,22 +107,22 @@ def _inverted_residual(x, name, kernel, strides, expansion, channels, drop_rate)
     """An inverted residual: expansion, depthwise convolution, projection, and the input added where it fits."""
     inputs = x
     if expansion > 1:
-        x = _convolution(x, f"{name}.expand_conv", f"{name}.bn0", x.shape[-1] * expansion)
+        x = _convolution(x, f"{name}_expand_conv", f"{name}_bn0", x.shape[-1] * expansion)
     x = layers.DepthwiseConv2D(
         kernel,
         strides,
         padding="same",
         use_bias=False,
         depthwise_initializer=_kernel_initializer(),
-        name=f"{name}.depthwise_conv",
+        name=f"{name}_depthwise_conv",
     )(x)
-    x = _relu6(_batch_normalization(x, f"{name}.bn1"), f"{name}.bn1_relu6")
-    x = _convolution(x, f"{name}.project_conv", f"{name}.bn2", channels, is_activated=False)
+    x = _relu6(_batch_normalization(x, f"{name}_bn1"), f"{name}_bn1_relu6")
+    x = _convolution(x, f"{name}_project_conv", f"{name}_bn2", channels, is_activated=False)
     if strides > 1 or channels != inputs.shape[-1]:
         return x
     if drop_rate:
-        x = layers.Dropout(drop_rate, noise_shape=(None, 1, 1, 1), name=f"{name}.drop_connect")(x)
-    return layers.Add(name=f"{name}.add")([x, inputs])
+        x = layers.Dropout(drop_rate, noise_shape=(None, 1, 1, 1), name=f"{name}_drop_connect")(x)
+    return layers.Add(name=f"{name}_add")([x, inputs])
 
 
 def _convolution(x, name, norm_name, channels, *, kernel=1, strides=1, is_activated=True):

@@ -50,12 +50,14 @@ def load_pytorch_weights(
         [[1.0, 5.0]]
 
     Args:
-        network: a Keras model whose layers have the names of the PyTorch modules.
+        network: a Keras model whose layers have the names of the PyTorch modules, "_" in place of ".", since Keras on
+            PyTorch refuses names of layers with ".".
         weights: path of a state dict of `torch.save`, read without torch and without running its code, or of an `.npz`
             or `.safetensors` file; or a dict of names, such as "conv1.weight", to arrays or tensors.
         ignore: names of modules that the network does not have, such as the classifier.
     """
-    arrays = {name: _array(value) for name, value in read_weights(weights).items() if not _is_ignored(name, ignore)}
+    entries = read_weights(weights).items()
+    arrays = {_in_keras(name): _array(value) for name, value in entries if not _is_ignored(name, ignore)}
     expected = dict(entry for layer in network._flatten_layers(include_self=False) for entry in _entries(layer))
     _require_same(arrays, expected)
     for name, entry in expected.items():
@@ -90,6 +92,12 @@ def _require_dtype(path, name, dtype):
     require(not dtype.startswith(("F8", "F6", "F4")), f"{path} with {name!r} of dtype {dtype}", expected)
 
 
+def _in_keras(name):
+    """The name of an entry, with the name of a layer that every backend takes."""
+    module, _, entry = name.rpartition(".")
+    return f"{module.replace('.', '_')}.{entry}"
+
+
 def _is_ignored(name, ignore):
     module, _, entry = name.rpartition(".")
     return entry == "num_batches_tracked" or module in ignore
@@ -114,7 +122,7 @@ def _entries(layer):
         variables = {}
     axes = _AXES | ({4: _DEPTHWISE_AXES} if isinstance(layer, layers.DepthwiseConv2D) else {})
     return [
-        (f"{layer.name}.{name}", _Entry(variable, axes[len(variable.shape)]))
+        (_in_keras(f"{layer.name}.{name}"), _Entry(variable, axes[len(variable.shape)]))
         for name, variable in variables.items()
         if variable is not None
     ]

@@ -1,4 +1,4 @@
-"""Batch designs as `tf.data` streams of row numbers or examples; each batch is a function of (seed, step)."""
+"""Batch designs as streams of examples or of row numbers; each batch is a function of (seed, step)."""
 
 from tfdml.samplers.base import Sampler
 from tfdml.samplers.combined.mixed import MixedSampler
@@ -12,6 +12,7 @@ from tfdml.samplers.mining.listed import ListSampler
 from tfdml.samplers.mining.mined import MinedPairs, MinedSampler
 from tfdml.samplers.pair import PairSampler
 from tfdml.samplers.pk import PKSampler
+from tfdml.samplers.streams.adapters import grain_batches, torch_batches
 from tfdml.samplers.uniform import UniformSampler
 
 __all__ = [
@@ -29,7 +30,9 @@ __all__ = [
     "Sampler",
     "TwoSetSampler",
     "UniformSampler",
+    "grain_batches",
     "input_pairs",
+    "torch_batches",
 ]
 
 

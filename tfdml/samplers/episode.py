@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from tfdml._core.checks import require_seed, require_whole
 from tfdml.importance.probabilities import PairProbabilities, group_probabilities
@@ -23,7 +23,7 @@ class EpisodeSampler(Sampler):
 
         >>> labels = np.repeat(np.arange(4), 5)
         >>> sampler = tfdml.samplers.EpisodeSampler(ways=2, shots=1, queries=2, seed=0)
-        >>> rows = next(iter(sampler.index_batches(labels)))
+        >>> rows = sampler.index_batches(labels)[0]
         >>> labels[rows].tolist()  # the support of two classes, then two queries of each
         [2, 1, 2, 2, 1, 1]
 
@@ -83,10 +83,9 @@ class EpisodeSampler(Sampler):
         counts = class_counts(self.prepare(labels))
         return group_probabilities(counts, classes_per_batch=self.ways, examples_per_class=self.shots + self.queries)
 
-    def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
+    def draw(self, table: ClassTable, steps: np.ndarray) -> np.ndarray:
         """The batches of `steps` as row numbers `(block, batch)`."""
         examples = self.shots + self.queries
         rows = group_rows(table, self.seed, steps, classes=self.ways, examples=examples)
-        rows = tf.reshape(rows, (steps.shape[0], self.ways, examples))
-        support, queries = tf.split(rows, [self.shots, self.queries], axis=2)
-        return tf.concat([tf.reshape(x, (steps.shape[0], -1)) for x in (support, queries)], axis=1)
+        support, queries = np.split(rows.reshape(len(steps), self.ways, examples), [self.shots], axis=2)
+        return np.concatenate([x.reshape(len(steps), -1) for x in (support, queries)], axis=1)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from tfdml.importance.probabilities import PairProbabilities, group_probabilities
 from tfdml.samplers.base import ClassBalancedSampler
@@ -23,7 +23,7 @@ class GroupSampler(ClassBalancedSampler):
 
         >>> labels = np.repeat(np.arange(5), 3)
         >>> sampler = tfdml.samplers.GroupSampler(classes_per_batch=2, examples_per_class=2, seed=0)
-        >>> [labels[rows].tolist() for rows in sampler.index_batches(labels).take(2)]
+        >>> [labels[rows].tolist() for rows in sampler.index_batches(labels)[:2]]
         [[3, 3, 2, 2], [4, 4, 0, 0]]
         >>> examples, classes = next(iter(sampler.batches(np.arange(15.0), labels)))  # for `fit`
         >>> examples.numpy().tolist(), classes.numpy().tolist()
@@ -53,14 +53,14 @@ class GroupSampler(ClassBalancedSampler):
             counts, classes_per_batch=self.classes_per_batch, examples_per_class=self.examples_per_class
         )
 
-    def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
+    def draw(self, table: ClassTable, steps: np.ndarray) -> np.ndarray:
         """The batches of `steps` as row numbers `(block, batch)`."""
         return group_rows(table, self.seed, steps, classes=self.classes_per_batch, examples=self.examples_per_class)
 
 
-def group_rows(table: ClassTable, seed: int, steps: tf.Tensor, *, classes: int, examples: int) -> tf.Tensor:
+def group_rows(table: ClassTable, seed: int, steps: np.ndarray, *, classes: int, examples: int) -> np.ndarray:
     """Row numbers of the batches of `steps`, `(block, classes * examples)`; the examples of a class are adjacent."""
     bits = random_bits(seed, steps, classes + classes * examples)
-    chosen = sample_without_replacement(bits[:, :classes], tf.constant(table.counts.shape[0], tf.int64))
-    row_bits = tf.reshape(bits[:, classes:], (steps.shape[0], classes, examples))
-    return tf.reshape(sample_rows(table, chosen, row_bits), (steps.shape[0], classes * examples))
+    chosen = sample_without_replacement(bits[:, :classes], len(table.counts))
+    row_bits = bits[:, classes:].reshape(-1, classes, examples)
+    return sample_rows(table, chosen, row_bits).reshape(-1, classes * examples)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from tfdml._core.checks import require_one_of, require_seed, require_whole
 from tfdml.importance.probabilities import PairProbabilities, hierarchical_probabilities, super_classes_of
@@ -35,7 +34,7 @@ class HierarchicalSampler(Sampler):
         ...     examples_per_class=2,
         ...     seed=0,
         ... )
-        >>> [labels[rows].tolist() for rows in sampler.index_batches(labels).take(2)]
+        >>> [labels[rows].tolist() for rows in sampler.index_batches(labels)[:2]]
         [[1, 1, 0, 0], [5, 5, 3, 3]]
 
     Args:
@@ -102,16 +101,15 @@ class HierarchicalSampler(Sampler):
     def _super_class_of(self) -> dict[int, int]:
         return dict(self.super_classes)  # type: ignore[arg-type]  # Since __post_init__ a tuple of pairs.
 
-    def draw(self, table: tuple[ClassTable, ClassTable], steps: tf.Tensor) -> tf.Tensor:
+    def draw(self, table: tuple[ClassTable, ClassTable], steps: np.ndarray) -> np.ndarray:
         """The batches of `steps` as row numbers `(block, batch)`."""
         classes, super_classes = table
         s, c, m = self.super_classes_per_batch, self.classes_per_super_class, self.examples_per_class
         bits = random_bits(self.seed, steps, s + s * c + s * c * m)
-        super_bits, class_bits, row_bits = tf.split(bits, [s, s * c, s * c * m], axis=1)
-        chosen = sample_without_replacement(super_bits, tf.constant(super_classes.counts.shape[0], tf.int64))
-        chosen = sample_rows(super_classes, chosen, tf.reshape(class_bits, (steps.shape[0], s, c)))
-        rows = sample_rows(classes, chosen, tf.reshape(row_bits, (steps.shape[0], s, c, m)))
-        return tf.reshape(rows, (steps.shape[0], s * c * m))
+        super_bits, class_bits, row_bits = np.split(bits, [s, s + s * c], axis=1)
+        chosen = sample_without_replacement(super_bits, len(super_classes.counts))
+        chosen = sample_rows(super_classes, chosen, class_bits.reshape(-1, s, c))
+        return sample_rows(classes, chosen, row_bits.reshape(-1, s, c, m)).reshape(-1, s * c * m)
 
 
 def _as_pairs(super_classes):

@@ -5,7 +5,6 @@ from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from tfdml._core.checks import require, require_one_of, require_seed, require_whole
 from tfdml.importance.probabilities import PairProbabilities, p_random_probabilities
@@ -29,7 +28,7 @@ class PairSampler(Sampler):
 
         >>> labels = np.repeat(np.arange(4), 3)
         >>> sampler = tfdml.samplers.PairSampler(pairs_per_batch=4, positive_fraction=0.5, seed=0)
-        >>> rows = next(iter(sampler.index_batches(labels)))
+        >>> rows = sampler.index_batches(labels)[0]
         >>> labels[rows].reshape(4, 2).tolist()  # on average, half of the pairs are of one class
         [[2, 2], [1, 0], [2, 2], [0, 2]]
 
@@ -90,15 +89,14 @@ class PairSampler(Sampler):
         """
         return p_random_probabilities(class_counts(self.prepare(labels)), positive_fraction=self.positive_fraction)
 
-    def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
+    def draw(self, table: ClassTable, steps: np.ndarray) -> np.ndarray:
         """The batches of `steps` as row numbers `(block, batch)`."""
         bits = random_bits(self.seed, steps, 5 * self.pairs_per_batch)
-        bits = tf.reshape(bits, (steps.shape[0], self.pairs_per_batch, 5))
-        total = tf.constant(table.counts.shape[0], tf.int64)
-        pair_classes = tf.reduce_sum(tf.cast(table.counts > 1, tf.int64))  # the first ones
-        is_positive = tf.cast(bits[..., 0], tf.float64) < (self.positive_fraction - 0.5) * 2.0**64
+        bits = bits.reshape(-1, self.pairs_per_batch, 5)
+        pair_classes = int(np.count_nonzero(table.counts > 1))  # the first ones
+        is_positive = bits[..., 0] < (self.positive_fraction - 0.5) * 2.0**64
         one_class = sample_without_replacement(bits[..., 1:2], pair_classes)
-        two_classes = sample_without_replacement(bits[..., 1:3], total)
+        two_classes = sample_without_replacement(bits[..., 1:3], len(table.counts))
         positive = sample_rows(table, one_class[..., 0], bits[..., 3:5])
         negative = sample_rows(table, two_classes, bits[..., 3:5, None])[..., 0]
-        return tf.reshape(tf.where(is_positive[..., None], positive, negative), (steps.shape[0], self.batch_size))
+        return np.where(is_positive[..., None], positive, negative).reshape(-1, self.batch_size)

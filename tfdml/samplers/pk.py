@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from tfdml.samplers.class_table import ClassTable
 from tfdml.samplers.draws import random_bits, sample_rows, shuffle
@@ -27,7 +27,7 @@ class PKSampler(GroupSampler):
         >>> sampler = tfdml.samplers.PKSampler(classes_per_batch=2, examples_per_class=2, seed=0)
         >>> sampler.steps_per_epoch(labels)
         2
-        >>> [labels[rows].tolist() for rows in sampler.index_batches(labels).take(2)]  # every class once
+        >>> [labels[rows].tolist() for rows in sampler.index_batches(labels)[:2]]  # every class once
         [[2, 2, 3, 3], [1, 1, 0, 0]]
 
     Args:
@@ -42,18 +42,16 @@ class PKSampler(GroupSampler):
         """Number of batches, over all shards together, until every class that can be drawn has occurred."""
         return _epoch_steps(self.prepare(labels), self.classes_per_batch)
 
-    def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
+    def draw(self, table: ClassTable, steps: np.ndarray) -> np.ndarray:
         """The batches of `steps` as row numbers `(block, batch)`."""
-        total, classes = table.counts.shape[0], self.classes_per_batch
+        total, classes = len(table.counts), self.classes_per_batch
         epoch_steps = _epoch_steps(table, classes)
-        epochs, epoch_index = tf.unique(steps // epoch_steps, out_idx=tf.int64)
+        epochs, epoch_index = np.unique(steps // epoch_steps, return_inverse=True)
         orders = shuffle(random_bits(self.seed, -1 - epochs, total))  # batches use steps from 0 on: no bits twice
-        columns = tf.range(classes, dtype=tf.int64) + classes * (steps % epoch_steps)[:, None]
-        epoch_index = tf.broadcast_to(epoch_index[:, None], columns.shape)
-        chosen = tf.gather_nd(orders, tf.stack([epoch_index, columns % total], axis=-1))
-        row_bits = random_bits(self.seed, steps, self.batch_size)
-        row_bits = tf.reshape(row_bits, (steps.shape[0], classes, self.examples_per_class))
-        return tf.reshape(sample_rows(table, chosen, row_bits), (steps.shape[0], self.batch_size))
+        columns = np.arange(classes) + classes * (steps % epoch_steps)[:, None]
+        chosen = orders[epoch_index[:, None], columns % total]
+        row_bits = random_bits(self.seed, steps, self.batch_size).reshape(-1, classes, self.examples_per_class)
+        return sample_rows(table, chosen, row_bits).reshape(-1, self.batch_size)
 
     def block_steps(self, table: ClassTable) -> int:
         """At least an eighth of an epoch, because every block regenerates the order of classes of its epochs."""
@@ -61,4 +59,4 @@ class PKSampler(GroupSampler):
 
 
 def _epoch_steps(table, classes):
-    return math.ceil(table.counts.shape[0] / classes)
+    return math.ceil(len(table.counts) / classes)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from tfdml._core.checks import require_seed, require_whole
 from tfdml.importance.probabilities import PairProbabilities, uniform_probabilities
@@ -24,7 +24,7 @@ class UniformSampler(Sampler):
 
         >>> labels = np.repeat(np.arange(4), 3)
         >>> batches = tfdml.samplers.UniformSampler(batch_size=5, seed=0).index_batches(labels)
-        >>> rows = next(iter(batches)).numpy()
+        >>> rows = batches[0]
         >>> rows.tolist(), labels[rows].tolist()
         ([10, 11, 4, 8, 9], [3, 3, 1, 2, 3])
     """
@@ -47,7 +47,6 @@ class UniformSampler(Sampler):
         """Q, P_U = 1 / (N (N - 1)) for every pair of the N examples."""
         return uniform_probabilities(class_counts(self.prepare(labels)))
 
-    def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
+    def draw(self, table: ClassTable, steps: np.ndarray) -> np.ndarray:
         """The batches of `steps` as row numbers `(block, batch)`."""
-        examples = tf.constant(table.rows.shape[0], tf.int64)
-        return sample_without_replacement(random_bits(self.seed, steps, self.batch_size), examples)
+        return sample_without_replacement(random_bits(self.seed, steps, self.batch_size), len(table.rows))

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfdml._core.checks import require
+from tfdml._core.optional import tf
 from tfdml.datasets import Preprocessing
 from tfdml.serving.limits import Limits
 from tfdml.serving.queries import INPUT, FileQuery

@@ -12,11 +12,11 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from aiohttp import web
 
 from tfdml._core.checks import require, require_whole
 from tfdml._core.checksums import fingerprint, require_same_model
+from tfdml._core.optional import tf
 from tfdml._core.pages import style_sheet
 from tfdml.datasets import Preprocessing
 from tfdml.serving import rest

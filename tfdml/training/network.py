@@ -12,8 +12,8 @@ import keras
 import numpy as np
 
 from tfdml import losses, miners
+from tfdml._core.backends import list_devices
 from tfdml._core.checks import require
-from tfdml._core.optional import tf
 from tfdml.datasets import LabeledSet, Preprocessing, RandomCrop
 from tfdml.embedding.in_memory import embed
 from tfdml.models import EmbeddingModel, from_backbone, residual_cnn
@@ -106,8 +106,8 @@ def _network(settings, dim):
     return EmbeddingModel(images, residual_cnn(images, dim=settings.dim))
 
 
-def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: int = 0) -> "tf.data.Dataset":
-    """Batches of random crops, from the step `start` on: a `tf.data.Dataset` without end."""
+def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: int = 0) -> Any:
+    """Batches of random crops, from the step `start` on, without end."""
     crop, view = RandomCrop(settings.size, mirror=settings.mirror), preprocessing_of(settings, train.load).uncropped
     sampler = GroupSampler(
         classes_per_batch=settings.classes_per_batch,
@@ -183,5 +183,5 @@ def free_memory() -> int | None:
 
 
 def device() -> str:
-    """ "gpu" where TensorFlow sees one, else "cpu"."""
-    return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
+    """ "gpu" where the backend sees one, else "cpu"."""
+    return "gpu" if any(name.startswith("gpu") for name in list_devices()) else "cpu"

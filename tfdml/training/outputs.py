@@ -13,7 +13,7 @@ import numpy as np
 from tfdml import export, search
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checksums import SUMS, fingerprint, write_checksums
-from tfdml._core.environment import environment
+from tfdml._core.optional import environment, has_tensorflow
 from tfdml.datasets import LabeledSet
 from tfdml.datasets.readers.item_files import checksums_of, item_table
 from tfdml.embedding.in_memory import embed
@@ -90,8 +90,11 @@ def write_outputs(
         run.model.save(new)
     stages.begin("index", "with a thumbnail of each image")
     index = _write_index(folder, run)
-    stages.begin("export", "of the network with its index")
-    _write_export(folder, run, index)
+    if has_tensorflow():
+        stages.begin("export", "of the network with its index")
+        _write_export(folder, run, index)
+    else:
+        stages.begin("no export", "for tfdml serve, which needs tensorflow: pip install tfdml[tensorflow]")
     try:
         stages.begin("evaluation", f"of the {plan.reported} part, before and after training")
         sentence = run.verdict

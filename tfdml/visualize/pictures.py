@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import is_labeled_set, require
-from tfdml._core.optional import optional_import, tf
+from tfdml._core.optional import optional_import
 from tfdml.typing import Examples
 
 _THUMBNAIL = 96  # pixels
@@ -95,8 +95,11 @@ def _reduced(image, size):
     height_width = image.shape[:2]
     if max(height_width) <= size:
         return image
+    import keras
+
     reduced = [max(1, round(size * pixels / max(height_width))) for pixels in height_width]
-    return tf.image.resize(image, reduced, antialias=True).numpy()
+    options = {"antialias": True, "data_format": "channels_last"}
+    return keras.ops.convert_to_numpy(keras.ops.image.resize(np.float32(image), reduced, **options))
 
 
 def _as_bytes(image, low, high):

@@ -1,6 +1,7 @@
 """Thumbnails of the items of an index: one file of small JPEGs, read one by one."""
 
 import dataclasses
+import io
 import itertools
 import shutil
 import struct
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from tfdml._core.atomic import atomic_write, read_whole
 from tfdml._core.checks import is_labeled_set, require, require_whole
-from tfdml._core.optional import tf
+from tfdml._core.optional import has_tensorflow, optional_import, tf
 from tfdml.typing import Examples, FilePath
 from tfdml.visualize.pictures import iterate_pictures
 
@@ -64,7 +65,7 @@ def write_thumbnails(
     item_ids = _as_ids(ids)
     require_whole("size", size, 1, _MAX_SIDE)
     texts = None if versions is None else [version or "" for version in versions]
-    _write_jpegs(path, item_ids, _jpegs(data, size), texts)
+    _write_jpegs(path, item_ids, map(_jpeg, iterate_pictures(_originals(data, size), size)), texts)
     return Path(path).expanduser()
 
 
@@ -84,9 +85,12 @@ def thumbnail_of(pixels: "tf.Tensor") -> "tf.Tensor":
     return tf.io.encode_jpeg(_reduced(pixels, _SIZE), quality=_QUALITY)
 
 
-def _jpegs(data, size):
-    pictures = iterate_pictures(_originals(data, size), size)
-    return (tf.io.encode_jpeg(pixels, quality=_QUALITY).numpy() for pixels in pictures)
+def _jpeg(pixels):
+    if has_tensorflow():
+        return tf.io.encode_jpeg(pixels, quality=_QUALITY).numpy()
+    pillow, file = optional_import("PIL.Image", feature="write_thumbnails", extra="plots"), io.BytesIO()
+    pillow.fromarray(pixels).save(file, "JPEG", quality=_QUALITY)
+    return file.getvalue()
 
 
 def _write_jpegs(path, ids, jpegs, versions):
@@ -112,7 +116,8 @@ class _Original:
         self.boxes, self._size = preprocessing.boxes, size
 
     def __call__(self, example):
-        return _reduced(self._original(example), self._size)
+        pixels = self._original(example)
+        return _reduced(pixels, self._size) if has_tensorflow() else pixels  # `pictures` reduces it
 
 
 def _reduced(pixels, size):

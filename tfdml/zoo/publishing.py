@@ -9,7 +9,7 @@ import keras
 from tfdml._core.atomic import as_writable_path, atomic_write, require_replaceable
 from tfdml._core.checks import is_labeled_set, require, require_seed
 from tfdml._core.checksums import listed_files, write_checksums
-from tfdml._core.environment import environment
+from tfdml._core.optional import environment
 from tfdml.datasets import Preprocessing
 from tfdml.evaluation.measure import protocol_of
 from tfdml.evaluation.record import Evaluation, Mean
@@ -165,7 +165,10 @@ def networks(model: keras.Model) -> dict[str, keras.Model]:
 
 def bare(model: keras.Model) -> keras.Model:
     """The same network, never compiled."""
-    return TwoTowers(*model.towers) if hasattr(model, "towers") else EmbeddingModel(model.inputs, model.outputs)
+    if hasattr(model, "towers"):
+        return TwoTowers(*model.towers)
+    inputs, outputs = (x[0] if len(x) == 1 else x for x in (model.inputs, model.outputs))
+    return EmbeddingModel(inputs, outputs)
 
 
 def file_sizes(folder: Path) -> dict[str, int]:

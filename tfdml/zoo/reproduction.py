@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from tfdml._core.checks import require, require_metric
-from tfdml._core.environment import environment
+from tfdml._core.optional import environment
 from tfdml._core.terminal import visible
 from tfdml.evaluation.details.embedded_sets import queries_and_gallery
 from tfdml.evaluation.measure import measured, num_candidates, protocol_of, ranked_names

@@ -5,7 +5,6 @@ import dataclasses
 import inspect
 
 import numpy as np
-import tensorflow as tf
 
 from tfdml import importance, samplers
 from tools.tables.cells import LABELS, markdown, public_classes
@@ -51,8 +50,7 @@ def required_fields(sampler_class):
 def batches_of(sampler, **options):
     """The row numbers of the first batches of a stream, `(3, ...)`."""
     labels = (LABELS, LABELS) if isinstance(sampler, samplers.TwoSetSampler) else LABELS
-    batches = sampler.index_batches(labels, **options)
-    return np.stack([tf.nest.flatten(rows) for rows in batches.take(3)])
+    return np.stack(sampler.index_batches(labels, **options)[:3])
 
 
 def resumption(sampler):
@@ -60,7 +58,7 @@ def resumption(sampler):
     if not np.array_equal(batches_of(sampler, start=2)[0], batches_of(sampler)[2]):
         return "no"
     settings = (getattr(sampler, name) for name in required_fields(type(sampler)))
-    return "from the same embeddings" if any(isinstance(setting, tf.Module) for setting in settings) else "at any step"
+    return "from the same embeddings" if any(hasattr(setting, "refresh") for setting in settings) else "at any step"
 
 
 def pair_probabilities(sampler):

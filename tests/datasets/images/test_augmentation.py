@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml.datasets import RandomCrop, RandomResizedCrop, compose, rotated_classes
+from tfdml.datasets.images.augmentation import random_crop
 
 SEEDS = tf.random.stateless_uniform((4000, 2), (1, 2), None, None, tf.int64)
 
@@ -30,6 +31,8 @@ def chi_square(counts):
 
 def test_all_places_and_both_mirror_images_are_equally_likely():
     crops = applied(RandomCrop((3, 4)), numbered(5, 9))
+    in_numpy = [random_crop(numbered(5, 9), seed, (3, 4), mirror=True) for seed in SEEDS.numpy()[:200]]
+    np.testing.assert_array_equal(in_numpy, crops[:200])
     mirrored = crops[:, 0, 0, 1] > crops[:, 0, 3, 1]
     counts = np.zeros((3, 6, 2))
     np.add.at(counts, (crops[:, 0, 0, 0], crops[..., 1].min(axis=(1, 2)), mirrored.astype(int)), 1)

@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 from PIL import Image, ImageOps
 
-from tfdml.datasets.images import decode
+from tfdml.datasets.images import arrays, decode
 from tfdml.datasets.images.plain import is_plain
+from tfdml.datasets.images.reasons import BROKEN
 
 HEIGHT, WIDTH = 48, 64
 MOST = 4 * HEIGHT * WIDTH  # Small enough to be exceeded by a header.
@@ -36,7 +37,16 @@ def by_pillow(file):
 
 
 def decoded(file):
-    """The reason why a file is refused, or an empty string, and its pixels."""
+    """The reason why a file is refused, or an empty string, and its pixels, alike in both forms of the decoder."""
+    found, by_arrays = by_tensors(file), arrays.decoded(file, 50_000, MOST)
+    assert by_arrays[0] == (BROKEN if found[1] is None else found[0])
+    if not found[0]:
+        np.testing.assert_array_equal(by_arrays[1], found[1])
+    return found
+
+
+def by_tensors(file):
+    """As `decoded`, in the form of TensorFlow; without pixels, its decoder failed."""
     try:
         problem, image = decode.decoded(tf.constant(file), 50_000, MOST)
     except tf.errors.InvalidArgumentError as error:
@@ -120,25 +130,33 @@ CUT_OUTS = {
 }
 
 
+FORMS = pytest.mark.parametrize("form", [decode, arrays], ids=["TensorFlow", "Pillow"])
+
+
+@FORMS
 @pytest.mark.parametrize("name", CUT_OUTS)
-def test_transparent_pixels_show_the_background(name):
+def test_transparent_pixels_show_the_background(name, form):
     limits = 50_000, MOST
     pixels = np.array(Image.open(io.BytesIO(CUT_OUTS[name])).convert("RGBA")).astype(int)
     color, alpha = pixels[..., :3], pixels[..., 3:]
     background = np.array([255, 120, 0])
     expected = np.round((color * alpha + background * (255 - alpha)) / 255)
     assert (expected != color).any()
-    _, image = decode.decoded(tf.constant(CUT_OUTS[name]), *limits, background=(255, 120, 0))
+    _, image = form.decoded(CUT_OUTS[name], *limits, background=(255, 120, 0))
     np.testing.assert_array_equal(image, expected)
-    assert decode.is_transparent(tf.constant(CUT_OUTS[name]), *limits)
+    assert form.is_transparent(CUT_OUTS[name], *limits)
 
 
-@pytest.mark.parametrize("name", ["JPEG", "PNG", "GIF", "BMP", "RGBA BMP", "palette PNG", "WEBP", "lossless WEBP"])
-def test_opaque_images_are_the_same_with_a_background(name):
+@FORMS
+@pytest.mark.parametrize(
+    "name",
+    ["JPEG", "PNG", "black and white PNG", "GIF", "BMP", "RGBA BMP", "palette PNG", "WEBP", "lossless WEBP"],
+)
+def test_opaque_images_are_the_same_with_a_background(name, form):
     limits = 50_000, MOST
-    _, image = decode.decoded(tf.constant(FILES[name]), *limits, background=(255, 120, 0))
+    _, image = form.decoded(FILES[name], *limits, background=(255, 120, 0))
     np.testing.assert_array_equal(image, by_pillow(FILES[name]))
-    assert not decode.is_transparent(tf.constant(FILES[name]), *limits)
+    assert not form.is_transparent(FILES[name], *limits)
 
 
 NOISE = Image.fromarray(np.random.default_rng(2).integers(0, 256, (37, 45, 3), np.uint8))  # no whole blocks of 8 or 16
@@ -419,13 +437,16 @@ def test_a_png_without_its_header_in_front_is_refused():
 def test_a_frame_is_decoded_without_the_canvas_around_it():
     webp = with_exif("WEBP", tiff(1, "<"))
     assert webp[12:16] == b"VP8X"
-    for kind, file in (("GIF", patched(FILES["GIF"], 6, "<HH", 999, 70)), ("WEBP", patched(webp, 24, "<BBB", 1, 1, 0))):
+    gif = patched(FILES["GIF"], 6, "<HH", 999, 70)
+    moved = patched(gif, gif.index(b"\x2c", 13 + 3 * 2 ** (gif[10] % 8 + 1)) + 1, "<HH", 5, 3)
+    for name, file in (("GIF", gif), ("GIF", moved), ("lossless WEBP", patched(webp, 24, "<BBB", 1, 1, 0))):
         problem, image = decoded(file)
-        assert problem == "", kind
-        assert image.shape == (HEIGHT, WIDTH, 3)
+        assert problem == ""
+        np.testing.assert_array_equal(image, by_pillow(FILES[name]))
 
 
-def test_limits_are_exact():
+@FORMS
+def test_limits_are_exact(form):
     file = FILES["PNG"]
     for most_bytes, most_pixels, message in (
         (len(file), HEIGHT * WIDTH, ""),
@@ -436,8 +457,8 @@ def test_limits_are_exact():
             f"64 x 48 pixels, expected at most {HEIGHT * WIDTH - 1}. Send a smaller image.",
         ),
     ):
-        problem, _ = decode.decoded(tf.constant(file), most_bytes, most_pixels)
-        assert problem.numpy().decode() == message
+        problem, _ = form.decoded(file, most_bytes, most_pixels)
+        assert np.asarray(problem).item() in (message, message.encode())
 
 
 @pytest.mark.parametrize("file", [b"", b"\xff", b"RIFF\x00\x00\x00\x00WAVE", bytes(50)])
@@ -473,14 +494,18 @@ def test_a_webp_whose_end_is_zeros_is_refused(lossless):
 
 
 def test_damaged_files_give_an_image_within_the_limit_or_a_reason():
-    draw = np.random.default_rng(2)
+    draw, alike = np.random.default_rng(2), []
     for name, file in FILES.items():
         for _ in range(15):
             damaged = np.frombuffer(file, np.uint8).copy()
             places = draw.integers(0, min(len(file), draw.choice([40, 400, len(file)])), draw.integers(1, 5))
             damaged[places] = draw.choice([0, 1, 127, 255, *draw.integers(0, 256, 4)], len(places))
-            problem, image = decoded(damaged.tobytes())
-            assert problem or image.shape[0] * image.shape[1] <= MOST, name
+            found = [by_tensors(damaged.tobytes()), arrays.decoded(damaged.tobytes(), 50_000, MOST)]
+            assert all(problem or image.shape[0] * image.shape[1] <= MOST for problem, image in found), name
+            alike.append(bool(found[0][0]) == bool(found[1][0]))
+            if not found[0][0] and not found[1][0]:
+                np.testing.assert_array_equal(found[1][1], found[0][1])
+    assert np.mean(alike) > 0.97
 
 
 def test_a_file_of_many_small_blocks_is_given_up():

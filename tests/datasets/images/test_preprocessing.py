@@ -1,6 +1,7 @@
 """Preprocessing of images, against `tf.image.resize` of whole images and slices of NumPy."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,10 +9,17 @@ import tensorflow as tf
 from PIL import Image, ImageOps
 
 from tfdml.datasets import Preprocessing
+from tfdml.datasets.images import preprocessing
 
 RNG = np.random.default_rng(0)
 WIDE = np.array(Image.fromarray(RNG.integers(0, 256, (6, 9, 3), np.uint8)).resize((57, 38)))
 TALL = WIDE.swapaxes(0, 1)
+
+
+@pytest.fixture(params=["TensorFlow", "Pillow"], autouse=True)
+def _form(request, monkeypatch):
+    """Both forms: with TensorFlow, and as if it was not installed."""
+    monkeypatch.setattr(preprocessing, "has_tensorflow", lambda: request.param == "TensorFlow")
 
 
 def resized(image, height, width):
@@ -54,7 +62,7 @@ def near(found, expected):
 @pytest.mark.parametrize(("resize", "size"), [(32, 28), (57, 50), (64, (20, 61)), ((40, 64), (33, 64)), (33, 32)])
 def test_the_center_crop_is_that_of_the_uncropped_image(image, fit, resize, size):
     view = Preprocessing(size=size, resize=resize, fit=fit, fill=7)
-    whole = view.uncropped(image).numpy()
+    whole = np.asarray(view.uncropped(image))
     assert whole.shape[:2] == (resize if isinstance(resize, tuple) else (resize, resize))
     assert view.shape == (*(size if isinstance(size, tuple) else (size, size)), 3)
     near(view(image), center(whole, *view.shape[:2]))
@@ -68,7 +76,7 @@ def test_an_image_of_the_right_size_is_not_touched():
 
 def test_a_line_of_one_pixel_stays_visible_and_centered():
     line = np.full((1, 400, 3), 200, np.uint8)
-    found = Preprocessing(size=20, fit="pad")(line).numpy()
+    found = np.asarray(Preprocessing(size=20, fit="pad")(line))
     assert (found[9] == 200).all()
     assert found.sum() == 200 * 20 * 3
     near(Preprocessing(size=3, fit="crop")(line), np.full((3, 3, 3), 200))
@@ -121,7 +129,7 @@ def test_a_path_is_read_upright_before_it_is_cut(tmp_path):
     np.testing.assert_array_equal(Preprocessing(size=20).original(path), upright)
     boxed = Preprocessing(size=8, boxes=True)((path, [0, 40, 38, 57]))
     np.testing.assert_array_equal(boxed, resized(upright[40:], 8, 8))
-    content = tf.io.read_file(path)
+    content = Path(path).read_bytes()
     np.testing.assert_array_equal(Preprocessing(size=20).from_bytes(content), resized(upright, 20, 20))
 
 
@@ -137,7 +145,7 @@ def test_gray_is_the_luma_of_the_result():
     weights = np.array([0.299, 0.587, 0.114])
     expected = np.round(resized_float(WIDE, 12, 12) @ weights)[..., None]
     near(Preprocessing(size=12, channels=1)(WIDE), expected)
-    padding = Preprocessing(size=12, fit="pad", fill=(200, 100, 50), channels=1)(WIDE).numpy()
+    padding = np.asarray(Preprocessing(size=12, fit="pad", fill=(200, 100, 50), channels=1)(WIDE))
     assert padding[0, 0, 0] == round(200 * 0.299 + 100 * 0.587 + 50 * 0.114)
     assert Preprocessing(size=12, channels=1).original(WIDE).shape == (38, 57, 1)
 
@@ -150,7 +158,7 @@ def test_gray_stays_gray():
 @pytest.mark.parametrize("channels", [1, 3])
 def test_images_shrink_as_in_pillow(channels):
     image = Image.fromarray(WIDE)
-    found = Preprocessing(size=(19, 28), channels=channels)(WIDE).numpy()
+    found = np.asarray(Preprocessing(size=(19, 28), channels=channels)(WIDE))
     small = image.convert("L" if channels == 1 else "RGB").resize((28, 19), Image.Resampling.BILINEAR)
     np.testing.assert_allclose(found.astype(int), np.array(small).astype(int).reshape(found.shape), atol=2)
 
@@ -160,7 +168,8 @@ def resized_float(image, height, width):
 
 
 @pytest.mark.parametrize("boxes", [False, True])
-def test_the_shape_is_known_in_a_graph(boxes):
+def test_the_shape_is_known_in_a_graph(boxes, monkeypatch):
+    monkeypatch.setattr(preprocessing, "has_tensorflow", lambda: True)
     data = tf.data.Dataset.from_tensors((WIDE, np.zeros(4)) if boxes else WIDE)
     for fit in ("stretch", "pad", "crop"):
         view = Preprocessing(size=(12, 20), resize=24, fit=fit, channels=1, boxes=boxes)
@@ -211,9 +220,15 @@ def test_every_way_to_read_a_cut_out_shows_the_background(tmp_path):
         pixels = cut_out(hidden)
         Image.fromarray(pixels).save(path)
         content = (tmp_path / "cut-out.png").read_bytes()
-        batch, problems = view.batch_from_bytes(tf.constant([content]))
-        assert problems.numpy().tolist() == [b""]
-        for image in (view(path), view(pixels), view.original(path), view.from_bytes(content), batch[0]):
+        read = view.reader()(content)[0]
+        for image in (
+            view(path),
+            view(pixels),
+            view.original(path),
+            view.from_bytes(content),
+            read,
+            *batch(view, content),
+        ):
             np.testing.assert_array_equal(image, expected)
         np.testing.assert_array_equal(Preprocessing(size=(38, 57))(path), pixels[..., :3])
 
@@ -230,6 +245,11 @@ def test_without_a_background_settings_have_the_form_of_earlier_versions():
     assert white.fingerprint() == Preprocessing(size=8, background=(255,) * 3).fingerprint() != view.fingerprint()
 
 
+def batch(view, content):
+    """The images of a batch of one file, which graphs of TensorFlow alone read."""
+    return view.batch_from_bytes(tf.constant([content]))[0] if preprocessing.has_tensorflow() else ()
+
+
 def jpeg(path):
     Image.fromarray(WIDE).save(path, quality=60)
     return str(path), path.read_bytes()
@@ -241,7 +261,8 @@ def test_a_jpeg_has_the_pixels_of_pillow_from_a_path_and_from_bytes(tmp_path):
     np.testing.assert_array_equal(view(path), expected)
     np.testing.assert_array_equal(view.original(path), expected)
     np.testing.assert_array_equal(view.from_bytes(content), expected)
-    np.testing.assert_array_equal(view.batch_from_bytes(tf.constant([content]))[0], [expected])
+    for image in (view.reader()(content)[0], *batch(view, content)):
+        np.testing.assert_array_equal(image, expected)
 
 
 @pytest.mark.parametrize(

@@ -60,10 +60,10 @@ def share_of_active(pairs, x, margin):
     """Share of the triplets of the mined pairs with a distance d_ap + margin above d_an, by loops over anchors."""
     active = []
     for a in range(len(x)):
-        for p in pairs.positives.numpy()[a]:
+        for p in pairs.positives[a]:
             if p >= 0:
                 limit = np.linalg.norm(x[a] - x[p]) + margin
-                active.append([np.linalg.norm(x[a] - x[n]) < limit for n in pairs.negatives.numpy()[a]])
+                active.append([np.linalg.norm(x[a] - x[n]) < limit for n in pairs.negatives[a]])
     return np.mean(active)
 
 
@@ -84,7 +84,7 @@ def test_a_target_that_the_hardest_negatives_do_not_reach_skips_none_and_keeps_t
         guard = search.FalseNegativeGuard(skip=skip, candidates=1)
         pairs = samplers.MinedPairs(labels, margin=1.0, guard=guard, **options)
         pairs.refresh(x)
-        assert (pairs.rank, pairs.negatives[0].numpy().tolist()) == (0, [expected])
+        assert (pairs.rank, pairs.negatives[0].tolist()) == (0, [expected])
     pairs = samplers.MinedPairs(labels, margin=15.0, **options)  # d_an is 10 for four anchors, 20 for the others
     pairs.refresh(x)
     assert pairs.rank == 2
@@ -100,8 +100,8 @@ def test_each_anchor_is_followed_by_one_of_its_positives_and_one_of_its_negative
     pairs = refreshed()
     for batch in triplets(make(pairs), 300):
         for a, p, n in batch:
-            assert p in set(pairs.positives[a].numpy()) - {-1}
-            assert n in set(pairs.negatives[a].numpy()) - {-1}
+            assert p in set(pairs.positives[a]) - {-1}
+            assert n in set(pairs.negatives[a]) - {-1}
     assert make(pairs).batch_size == 12
 
 
@@ -130,7 +130,7 @@ def test_before_the_first_refresh_mined_pairs_are_uniform_over_the_class_and_the
     for row in range(len(LABELS)):
         same = np.flatnonzero((LABELS[row] == LABELS) & (np.arange(len(LABELS)) != row))
         others = np.flatnonzero(LABELS[row] != LABELS)
-        positives, negatives = pairs.positives[row].numpy(), pairs.negatives[row].numpy()
+        positives, negatives = pairs.positives[row], pairs.negatives[row]
         assert set(positives) == (set(same) or {-1})
         assert set(negatives) == set(others)
         assert row == ALONE or len(same) == 1 or p_value(positives, len(same)) > 1e-4
@@ -142,6 +142,6 @@ def test_before_the_first_refresh_mined_pairs_are_uniform_over_the_class_and_the
 
 
 def test_before_the_first_refresh_the_seed_says_which():
-    tables = [samplers.MinedPairs(LABELS, seed=seed).negatives.numpy() for seed in (0, 0, 1, -1)]
+    tables = [samplers.MinedPairs(LABELS, seed=seed).negatives for seed in (0, 0, 1, -1)]
     np.testing.assert_array_equal(tables[0], tables[1])
     assert all((tables[0] != other).any() for other in tables[2:])

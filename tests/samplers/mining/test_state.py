@@ -1,8 +1,7 @@
-"""Samplers that follow the model: a refresh reaches batches that are not drawn yet, and a checkpoint keeps it."""
+"""Samplers that follow the model: a refresh reaches batches that are not drawn yet, and its arrays can be saved."""
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.samplers.frequencies import take
 from tfdml import samplers
@@ -30,26 +29,27 @@ def test_a_refresh_reaches_batches_that_are_not_drawn_yet(make):
     sampler, state, refresh = make()
     rows = iter(sampler.index_batches(LABELS))
     batches = iter(sampler.batches(np.arange(len(LABELS)), LABELS))
-    before = [next(rows).numpy() for _ in range(10)]
+    before = [next(rows) for _ in range(10)]
     np.testing.assert_array_equal(before, [next(batches)[0].numpy() for _ in range(10)])
     refresh()
     assert int(state.refreshes) == 1
     drawn_ahead = 14  # Steps 10 to 15 were drawn in one block with step 9, and the next block may be drawn, too.
-    after = [next(rows).numpy() for _ in range(40)]
-    expected = [row.numpy() for row in sampler.index_batches(LABELS, start=10).take(40)]
+    after = [next(rows) for _ in range(40)]
+    expected = sampler.index_batches(LABELS, start=10)[:40]
     np.testing.assert_array_equal(after[drawn_ahead:], expected[drawn_ahead:])
     assert not np.array_equal(after[:drawn_ahead], expected[:drawn_ahead])
     late = [next(batches)[0].numpy() for _ in range(190)]
-    expected = [row.numpy() for row in sampler.index_batches(LABELS, start=160).take(40)]
+    expected = sampler.index_batches(LABELS, start=160)[:40]
     np.testing.assert_array_equal(late[150:], expected)
 
 
 @every_kind
-def test_a_checkpoint_keeps_what_the_last_refresh_made(make, tmp_path):
+def test_saved_arrays_keep_what_the_last_refresh_made(make, tmp_path):
     sampler, state, refresh = make()
     refresh()
-    path = tf.train.Checkpoint(state=state).write(str(tmp_path / "state"))
+    names = ["centers"] if hasattr(state, "centers") else ["positives", "negatives"]
+    np.savez(tmp_path / "state.npz", **{name: getattr(state, name) for name in names})
     again, loaded, _ = make()
-    tf.train.Checkpoint(state=loaded).read(path).assert_consumed()
+    for name, array in np.load(tmp_path / "state.npz").items():
+        setattr(loaded, name, array)
     np.testing.assert_array_equal(take(again, LABELS, 20), take(sampler, LABELS, 20))
-    assert int(loaded.refreshes) == 1

@@ -140,7 +140,8 @@ def _write(path, labeled_set, key):
 def _blocks(labeled_set):
     """Number of examples before a batch, and its examples."""
     done = 0
-    for examples, _ in labeled_set.batches(64).as_numpy_iterator():
+    for batch, _ in labeled_set.batches(64):
+        examples = batch if isinstance(batch, tuple | dict) else np.asarray(batch)
         received = f"examples of type {getattr(examples, 'dtype', type(examples).__name__)}"
         number = isinstance(examples, np.ndarray) and not examples.dtype.hasobject
         require(number, received, "one array of numbers per example, such as the uint8 images of Preprocessing")

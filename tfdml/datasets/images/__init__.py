@@ -1,4 +1,4 @@
-"""Image files to pixels, in TensorFlow operations alone: the same for training and for serving."""
+"""Image files to pixels: in graphs of TensorFlow, the same for training and serving, or by Pillow and NumPy."""
 
 MAX_BYTES = 20 * 2**20  # The largest photos of phones.
 MAX_PIXELS = 2**26  # 8192 x 8192, for 64-megapixel cameras: 200 MB decoded.

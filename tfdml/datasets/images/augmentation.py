@@ -6,8 +6,11 @@ import numbers
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tfdml._core.checks import require, require_whole
-from tfdml._core.optional import tf
+from tfdml._core.optional import has_tensorflow, optional_import, tf
+from tfdml._core.philox import random_bits
 
 _TRIES = 10
 
@@ -43,6 +46,8 @@ class RandomCrop:
 
     def __call__(self, image: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
         """The crop."""
+        if not has_tensorflow():
+            return random_crop(np.asarray(image), np.asarray(seed), as_sides("size", self.size), self.mirror)
         size, bits = as_sides("size", self.size), _bits(seed, 3)
         image = _as_image(image, size)
         return _mirrored(_crop(image, _corner(image, size, bits[:2]), size), bits[2], self.mirror)
@@ -89,6 +94,7 @@ class RandomResizedCrop:
 
     def __call__(self, image: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
         """The resized crop."""
+        _require_tensorflow("RandomResizedCrop")
         image, bits = _as_image(image), _bits(seed, 2 * _TRIES + 3)
         corner, sides = self._place(image, bits)
         return _mirrored(_resized(_crop(image, corner, sides), as_sides("size", self.size)), bits[-1], self.mirror)
@@ -138,6 +144,7 @@ def compose(*augmentations: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def augment(example: Any, seed: "tf.Tensor") -> Any:
+        _require_tensorflow("compose")
         for number, augmentation in enumerate(augmentations):
             example = augmentation(example, tf.random.fold_in(seed, tf.constant(number, tf.int64), alg="philox"))
         return example
@@ -167,6 +174,7 @@ def rotated_classes(images: "tf.Tensor", seed: "tf.Tensor", *, examples_per_clas
         seed: two integers; all orientations are equally likely, and the same seed gives the same ones.
         examples_per_class: number of examples to turn alike; it divides the batch.
     """
+    _require_tensorflow("rotated_classes")
     images, count = tf.convert_to_tensor(images), examples_per_class
     require_whole("examples_per_class", count, 1)
     is_square = images.shape.rank == 4 and None not in images.shape and images.shape[1] == images.shape[2]
@@ -177,6 +185,20 @@ def rotated_classes(images: "tf.Tensor", seed: "tf.Tensor", *, examples_per_clas
     x = tf.where(bits[0], tf.reverse(x, [2]), x)
     x = tf.where(bits[1], tf.reverse(x, [3]), x)
     return tf.reshape(tf.where(bits[2], tf.transpose(x, (0, 1, 3, 2, 4)), x), images.shape)
+
+
+def random_crop(image: np.ndarray, seed: np.ndarray, size: tuple[int, int], mirror: bool) -> np.ndarray:
+    """The crop of `RandomCrop` in NumPy, with the same pixels."""
+    fits = image.ndim == 3 and min(np.subtract(image.shape[:2], size)) >= 0
+    require(fits, f"an image of shape {image.shape}", f"(height, width, channels) of at least {size[0]} x {size[1]}")
+    bits = random_bits(int(seed[0]), seed[1:], 3)[0]
+    top, left = bits[:2] % (np.array(image.shape[:2]) - size + 1)
+    crop = image[top : top + size[0], left : left + size[1]]
+    return crop[:, ::-1] if mirror and bits[2] < 0 else crop
+
+
+def _require_tensorflow(name):
+    optional_import("tensorflow", feature=name, extra="tensorflow")
 
 
 def as_sides(name: str, value: Any) -> tuple[int, int]:

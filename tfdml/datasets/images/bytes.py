@@ -1,6 +1,8 @@
 """Numbers in the bytes of a file. Every position can be read: all bytes after the end of the file are zero."""
 
-import tensorflow as tf
+from __future__ import annotations
+
+from tfdml._core.optional import tf
 
 
 def to_bytes(file: tf.Tensor) -> tf.Tensor:

@@ -1,51 +1,28 @@
 """Decoding of image files to upright RGB pixels, or to an error message."""
 
-import re
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
 
-from tfdml.datasets.images import MAX_SCANS, headers
+from tfdml.datasets.images import headers
 from tfdml.datasets.images.bytes import between, little, read, size_of, spells, to_bytes
 from tfdml.datasets.images.exif import orientation, upright
+from tfdml.datasets.images.fit import cut, fitted, to_channels
 from tfdml.datasets.images.plain import is_plain
+from tfdml.datasets.images.reasons import BROKEN, JPEG, OTHER_KINDS, OTHER_STARTS, STARTS, reasons, require_pixels
 
 _PARALLEL_FILES = 8  # number of files of a batch that are decoded at the same time
-_BROKEN = "an image that cannot be decoded, expected a whole file. Copy or send it again, or convert it to PNG."
-_EXPECTED = "expected a JPEG, PNG, GIF, BMP or WebP file."
-_OTHERS = {
-    **{b"    ftyp" + brand: "a HEIC file" for brand in (b"heic", b"heix", b"heim", b"hevc", b"mif1", b"msf1")},
-    **{b"    ftyp" + brand: "an AVIF file" for brand in (b"avif", b"avis")},
-    b"II*\x00": "a TIFF file",
-    b"MM\x00*": "a TIFF file",
-    b"\x00\x00\x00\x0cJXL ": "a JPEG XL file",
-    b"\xff\x0a": "a JPEG XL file",
-    b"\x00\x00\x00\x0cjP  ": "a JPEG 2000 file",
-    b"8BPS": "a Photoshop file",
-    b"%PDF": "a PDF file",
-}
-_SCANS = f" scans, expected at most {MAX_SCANS}. Save the JPEG without progressive scans."
+__all__ = ["cut", "fitted", "to_channels"]  # with what is below: the form that `Preprocessing` chooses
+ERRORS = tf.errors.OpError
 _READERS = (headers.unknown, headers.jpeg, headers.png, headers.gif, headers.bmp, headers.webp)
 # Bytes that decode to visible pixels, and restart markers, at which a decoder continues.
 _FILL = b"\xaa\x55" * 32
 _DCT_METHODS = {"accurate": "INTEGER_ACCURATE", "fast": "INTEGER_FAST"}
 _BLOCK = 8  # pixels of a side
-_JPEG = b"\xff\xd8\xff"  # the first bytes
 _PADDING = _FILL + b"".join(bytes([0xFF, marker]) + _FILL for marker in range(0xD0, 0xD8))
-
-
-def reason_of(error: Exception) -> str:
-    """The message of an error, without the nodes of the graph that TensorFlow adds."""
-    if isinstance(error, tf.errors.NotFoundError):
-        return "no such file"
-    text = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
-    lines = re.sub(r"\s*\[\[\{\{node .*", "", text, flags=re.DOTALL).strip().splitlines()
-    line = re.sub(r"^\{\{function_node .*?\}\} |^assertion failed: ", "", lines[-1].strip() if lines else "")
-    line = re.sub(r"^.*Summarized data: b(['\"])(.*)\1$", r"\2", line)  # of an assertion outside graphs
-    return line.replace("] [", " ").strip("[]").removeprefix("Received ") or type(error).__name__
 
 
 def require_image(problem: tf.Tensor, image: tf.Tensor) -> tf.Tensor:
@@ -84,6 +61,22 @@ def is_transparent(file: tf.Tensor, max_bytes: int, max_pixels: int) -> tf.Tenso
     return tf.reduce_any(black != white)
 
 
+def contents(example: Any) -> tuple[bool, tf.Tensor]:
+    """Whether an example is the path of a file, and the content of the file, or else the pixels."""
+    example = tf.convert_to_tensor(example)
+    return (True, tf.io.read_file(example)) if example.dtype == tf.string else (False, example)
+
+
+def as_rgb(pixels: tf.Tensor, background: tuple[int, int, int] | None) -> tf.Tensor:
+    """Pixels `(any, any, 1, 3 or 4)` as RGB."""
+    require_pixels(None if pixels.shape.rank is None else pixels.shape.as_list(), pixels.dtype.name)
+    if pixels.shape[2] == 1:
+        return tf.repeat(pixels, 3, axis=2)
+    if background is None or pixels.shape[2] == 3:
+        return pixels[..., :3]
+    return onto(pixels, tf.constant(background, tf.uint8))
+
+
 def onto(image: tf.Tensor, background: tf.Tensor) -> tf.Tensor:
     """RGB or RGBA pixels, uint8 `(height, width, 3 or 4)`, as RGB over a color `(3,)`, rounded to the nearest level."""
 
@@ -113,21 +106,13 @@ def _black():
 def _decoded(inverse_dct, file, max_bytes, max_pixels, background=None):
     size = tf.cast(tf.strings.length(file), tf.int64)
     data = to_bytes(tf.cond(size <= max_bytes, lambda: file, lambda: ""))
-    kind = _first_start(data, (_JPEG, b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"RIFF    WEBP"))  # index into _READERS
+    kind = _first_start(data, STARTS)  # index into _READERS
     header = tf.switch_case(kind, [lambda read=read: read(file, data) for read in _READERS])
-    problem = _first_reason(
-        (size > max_bytes, [size, " bytes, expected at most ", max_bytes, ". Send a smaller file."]),
-        (kind == 0, [size, " bytes that are ", _other_kind(data)]),
-        (header.scans > MAX_SCANS, [header.scans, _SCANS]),
-        (tf.minimum(header.width, header.height) < 1, [_BROKEN]),
-        (
-            header.width > max_pixels // tf.maximum(header.height, 1),  # the product may exceed int64
-            [header.width, " x ", header.height, " pixels, expected at most ", max_pixels, ". Send a smaller image."],
-        ),
-    )
+    other = tf.gather(OTHER_KINDS, _first_start(data, OTHER_STARTS))
+    problem = _first_reason(*reasons(size, max_bytes, max_pixels, kind, other, header, tf.maximum))
     image = tf.cond(problem == "", lambda: _pixels(header, data, inverse_dct, background), _black)
     cut = tf.cond(problem == "", lambda: _is_cut(image, file, data, header.frame, inverse_dct), lambda: False)
-    problem = tf.where(cut, _BROKEN, problem)
+    problem = tf.where(cut, BROKEN, problem)
     return problem, upright(image, orientation(data, header.exif))
 
 
@@ -154,12 +139,6 @@ def _first_reason(*reasons):
     return reason
 
 
-def _other_kind(data):
-    names = tf.constant([f"{name}, {_EXPECTED} Convert it, for example by ImageMagick." for name in _OTHERS.values()])
-    kind = _first_start(data, tuple(_OTHERS))
-    return tf.where(kind == 0, f"not an image, {_EXPECTED}", tf.gather(names, tf.maximum(kind - 1, 0)))
-
-
 def _first_start(data, starts):
     """The number, from 1, of what a file begins with, or 0, int32; a space is for any byte."""
     table = np.array([list(start.ljust(12)) for start in starts])
@@ -168,7 +147,7 @@ def _first_start(data, starts):
 
 
 def _pixels(header, data, inverse_dct, background):
-    is_jpeg = spells(data, 0, _JPEG)
+    is_jpeg = spells(data, 0, JPEG)
     return tf.cond(
         is_jpeg, lambda: _jpeg(header.still, inverse_dct), lambda: _pixels_of_others(header, data, background)
     )
@@ -197,7 +176,14 @@ def _with_alpha(header, data):
     """Pixels of a PNG, a GIF or a BMP, with alpha where the format defines it."""
     gif = lambda: tf.concat([_image(header.still, 3), _image(header.alpha, 3)[..., :1]], axis=2)  # noqa: E731
     others = lambda: tf.cond(spells(data, 0, b"GIF8"), gif, lambda: _image(header.still, 3))  # noqa: E731
-    return tf.cond(spells(data, 0, b"\x89PNG"), lambda: _image(header.still, 4), others)
+    return tf.cond(spells(data, 0, b"\x89PNG"), lambda: _png_with_alpha(header.still, data), others)
+
+
+def _png_with_alpha(still, data):
+    """Pixels of a PNG; TensorFlow marks opaque gray of 1, 2 or 4 bits by the largest number of so many bits."""
+    image, (depth, color) = _image(still, 4), tf.unstack(read(data, 24, 2), num=2)
+    is_opaque = (tf.cast(image[..., 3:], tf.int64) == 2**depth - 1) & (color == 0)
+    return tf.concat([image[..., :3], tf.where(is_opaque, tf.constant(255, tf.uint8), image[..., 3:])], axis=2)
 
 
 def _is_cut(image, file, data, frame, inverse_dct):
@@ -239,7 +225,7 @@ def load_one(load: Callable[..., tuple[tf.Tensor, tf.Tensor]]) -> Callable[..., 
             boxes = [] if box is None else [tf.constant(box, tf.float64, (4,))]
             problem, image = loaded(tf.constant(file), *boxes)
         except tf.errors.OpError:  # of a decoder
-            return np.zeros((1, 1, 3), np.uint8), _BROKEN
+            return np.zeros((1, 1, 3), np.uint8), BROKEN
         return image.numpy(), problem.numpy().decode()
 
     return read
@@ -265,5 +251,5 @@ def load_batch(
     black = tf.zeros((batch + 1, *shape), tf.uint8)
     return (
         tf.tensor_scatter_nd_update(black, done[:, None], images)[:-1],
-        tf.tensor_scatter_nd_update(tf.fill([batch + 1], _BROKEN), done[:, None], problems)[:-1],
+        tf.tensor_scatter_nd_update(tf.fill([batch + 1], BROKEN), done[:, None], problems)[:-1],
     )

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.optional import tf
+from tfdml.datasets.images.reasons import empty_box
 
 ROUNDING = 1.0  # pixels by which a border may exceed its image, as in lists that count pixels from 1
 SHARES = "a box within one pixel, as if in shares of the image"
 _MOST_WRONG = 0.1  # share of the boxes of a set, from which all are in another form
-_LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in JPEG.
+LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in JPEG.
 
 
 def is_in_one_pixel(largest: Any, longer_side: Any) -> Any:
@@ -72,8 +73,7 @@ def cut(
 def _empty_box(box, shape):
     box = tf.strings.reduce_join(tf.strings.as_string(box, shortest=True), separator=", ")
     height, width = tf.unstack(tf.strings.as_string(shape[:2]))
-    expected = " pixels, expected left < right and upper < lower inside the image, in pixels. Correct the box."
-    return tf.strings.join(["the box (", box, ") of an image of ", width, " x ", height, expected])
+    return tf.strings.join(empty_box(box, width, height))
 
 
 def fitted(
@@ -131,5 +131,5 @@ def _resized_window(image, old, sides, start, size, channels):
 def to_channels(pixels: tf.Tensor, channels: int) -> tf.Tensor:
     """RGB in [0, 255], `(..., 3)`, as uint8 of 3 channels or 1: the luma 0.299 R + 0.587 G + 0.114 B."""
     if channels == 1:
-        pixels = tf.reduce_sum(tf.cast(pixels, tf.float32) * _LUMA, axis=-1, keepdims=True)
+        pixels = tf.reduce_sum(tf.cast(pixels, tf.float32) * LUMA, axis=-1, keepdims=True)
     return pixels if pixels.dtype == tf.uint8 else tf.cast(tf.round(pixels), tf.uint8)

@@ -7,18 +7,19 @@ Sources: W3C, PNG (third edition), sections 5 and 11; CompuServe, GIF89a; Micros
 ITU-T T.81 (JPEG), annex B.
 """
 
+from __future__ import annotations
+
 import typing
 
-import tensorflow as tf
-
+from tfdml._core.optional import tf
 from tfdml.datasets.images import MAX_SCANS
 from tfdml.datasets.images.bytes import between, big, little, read, read_at, size_of, spells
 
 _NOT_FOUND = 2**62  # position of a block that has not been found
-_MAX_BLOCKS = 10_000  # blocks visited per file: a file of millions of empty blocks must not take minutes
-_MAX_SEGMENT = 2**16 + 2  # bytes of a segment of a JPEG with its marker
+MAX_BLOCKS = 10_000  # blocks visited per file: a file of millions of empty blocks must not take minutes
+MAX_SEGMENT = 2**16 + 2  # bytes of a segment of a JPEG with its marker
 _BLOCKS_PER_STEP = 64  # number of blocks of equal length that are skipped in one step
-_ZEROS = 64  # bytes at the end of a WebP
+ZEROS = 64  # bytes at the end of a WebP
 _BETWEEN, _EXTENSION, _FRAME = 0, 1, 2  # chain of blocks that contains the current position in a GIF
 
 
@@ -66,8 +67,8 @@ def unknown(file, data):
 
 
 def _walk(condition, step, *start):
-    """`tf.while_loop` over int64 numbers, with at most `_MAX_BLOCKS` steps."""
-    return tf.while_loop(condition, step, [tf.cast(value, tf.int64) for value in start], maximum_iterations=_MAX_BLOCKS)
+    """`tf.while_loop` over int64 numbers, with at most `MAX_BLOCKS` steps."""
+    return tf.while_loop(condition, step, [tf.cast(value, tf.int64) for value in start], maximum_iterations=MAX_BLOCKS)
 
 
 def png(file, data):
@@ -129,7 +130,7 @@ def _scans(data, frame):
     positions, codes = jpeg_markers(data, frame)
     end = tf.where(frame < 0, size_of(data), jpeg_end(positions, codes))
     is_segment = (codes >= 0xC0) & ((codes < 0xD0) | (codes > 0xD9)) & (codes < 0xFF)
-    near = positions[is_segment & (positions < end) & (positions > end - _MAX_SEGMENT)]
+    near = positions[is_segment & (positions < end) & (positions > end - MAX_SEGMENT)]
     lengths = read_at(data, near + 2) * 256 + read_at(data, near + 3)
     return positions[(codes == 0xDA) & (positions < end)], tf.reduce_all(near + 2 + lengths <= end)
 
@@ -144,7 +145,7 @@ def _are_all(data, frame, scans):
 
 
 def gif(file, data):
-    """The size of the first frame: decoding leaves out the surrounding screen.
+    """The first frame, at the corner of the screen: decoding leaves out the screen around it.
 
     A single loop visits blocks and the smaller blocks of their chains, to bound the number of its steps.
     """
@@ -164,7 +165,8 @@ def gif(file, data):
     begin = 13 + _color_table(read(data, 10, 1)[0])
     _, _, frame, end = _walk(lambda position, *_: position < size_of(data), step, begin, _BETWEEN, 0, 0)
     whole = tf.cast((end > 0) & (end <= size_of(data)), tf.int64)
-    still = tf.strings.join([between(file, 0, end * whole), b";"])
+    ends = [position * whole for position in (frame + 1, frame + 5, end)]
+    still = tf.strings.join([between(file, 0, ends[0]), b"\0\0\0\0", between(file, ends[1], ends[2]), b";"])
     width, height = little(data, frame + 5, 2) * whole, little(data, frame + 7, 2) * whole
     return _header(width, height, still, alpha=_white(still, data, begin, frame))
 
@@ -219,7 +221,7 @@ def webp(file, data):
     end = frame + 8 + length + length % 2
     width, height = _webp_size(data, frame)
     # A file that was cut off and filled up ends in zeros, which no entropy coder writes for so long.
-    is_filled = (length > 2 * _ZEROS) & tf.reduce_all(read(data, frame + 8 + length - _ZEROS, _ZEROS) == 0)
+    is_filled = (length > 2 * ZEROS) & tf.reduce_all(read(data, frame + 8 + length - ZEROS, ZEROS) == 0)
     is_whole = tf.cast((end <= riff) & (riff <= size_of(data)) & ~is_filled, tf.int64)
     still = _riff(between(file, frame * is_whole, end * is_whole))
     exif = tf.where(spells(data, exif, b"Exif"), exif + 6, exif)

@@ -2,23 +2,26 @@
 
 import dataclasses
 import hashlib
+import importlib
 import json
 import numbers
 from collections.abc import Callable
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from tfdml._core.checks import require, require_whole, unreadable
-from tfdml._core.optional import tf
+from tfdml._core.optional import has_tensorflow, optional_import
 from tfdml._core.serialization import Settings, serializable
 from tfdml.datasets.images import MAX_BYTES, MAX_PIXELS
 from tfdml.datasets.images.augmentation import as_sides
-from tfdml.datasets.images.fit import cut, fitted, to_channels
+from tfdml.datasets.images.reasons import reason_of
 
 if TYPE_CHECKING:
     import keras
+    import tensorflow as tf
 
 _FITS = ("stretch", "pad", "crop")
 _INVERSE_DCTS = ("accurate", "fast")
@@ -43,7 +46,8 @@ class Preprocessing(Settings):
     Call it with a path, a string `()`; with pixels, uint8 `(any, any, channels)` of 1, 3 or 4 channels; or, with
     `boxes`, with a tuple of one of these and a box `(4,)`. It returns uint8 `(height, width, channels)`, and raises a
     ValueError that names the file for one that is missing, cannot be decoded or exceeds a limit, and for an empty box;
-    in a graph, it is a `tf.errors.InvalidArgumentError`.
+    in a graph, it is a `tf.errors.InvalidArgumentError`. Where TensorFlow is not installed, Pillow decodes and NumPy
+    resizes: the same pixels, but for rare ties of rounding, as arrays of NumPy.
 
     Example: a wide image, stretched.
 
@@ -94,7 +98,7 @@ class Preprocessing(Settings):
         require(self.fit in _FITS, f"fit={self.fit!r}", "'stretch', 'pad' or 'crop'")
         require(self.inverse_dct in _INVERSE_DCTS, f"inverse_dct={self.inverse_dct!r}", "'accurate' or 'fast'")
         _as_color("fill", self.fill)
-        self._background()
+        _as_color("background", 0 if self.background is None else self.background)
         require(self.channels in (1, 3), f"channels={self.channels!r}", "1 (gray) or 3 (color)")
         require(self.margin >= 0, f"margin={self.margin!r}", "a share of 0 or more")
         require(self.boxes or not self.margin, f"margin={self.margin!r} and boxes=False", "boxes=True for a margin")
@@ -140,43 +144,39 @@ class Preprocessing(Settings):
         """
         sides = self.shape[:2], self._resized_sides
         fill = _as_color("fill", self.fill) if self.fit == "pad" else None
-        background = [] if self.background is None else [self._background()]
+        background = [] if self.background is None else [self._background]
         settings = [*sides, self.fit, fill, self.channels, self.inverse_dct, *background]
         return hashlib.sha256(json.dumps(settings, default=int).encode()).hexdigest()[:16]
 
-    def __call__(self, example: Any) -> "tf.Tensor":
+    def __call__(self, example: Any) -> "tf.Tensor | np.ndarray":
         """One example as uint8 `(height, width, channels)`."""
         return self._named(lambda example: self._fitted(self._pixels(example)), example)
 
-    def original(self, example: Any) -> "tf.Tensor":
+    def original(self, example: Any) -> Any:
         """One example before resizing: upright, cut to its box, uint8 `(any, any, channels)`."""
-        return self._named(lambda example: to_channels(self._pixels(example), self.channels), example)
+        return self._named(lambda example: form().to_channels(self._pixels(example), self.channels), example)
 
     def _named(self, read, example):
         """`read(example)`, whose errors name the file and the reason."""
         try:
             return read(example)
-        except tf.errors.OpError as error:  # none in a graph, which has no values yet
-            from tfdml.datasets.images.decode import reason_of
-
+        except form().ERRORS as error:  # none in a graph, which has no values yet
             key = np.asarray(example[0] if self.boxes else example)
-            name = f"{key.item().decode() if key.dtype.kind in 'OS' else key}: " if key.ndim == 0 else ""
+            item = key.item() if key.ndim == 0 else None
+            name = "" if item is None else f"{item.decode() if isinstance(item, bytes) else item}: "
             raise unreadable(f"Received {name}{reason_of(error)}") from None
 
-    def from_bytes(self, file: "tf.Tensor", box: "tf.Tensor | None" = None) -> "tf.Tensor":
+    def from_bytes(self, file: Any, box: Any = None) -> "tf.Tensor | np.ndarray":
         """The result for the content of a file, a string `()`, and its box `(4,)`."""
-        from tfdml.datasets.images.decode import require_image
-
-        return self._fitted(require_image(*self._decoded(file, box)))
+        return self._fitted(form().require_image(*self._decoded(file, box)))
 
     def batch_from_bytes(self, files: "tf.Tensor", boxes: "tf.Tensor | None" = None) -> "tuple[tf.Tensor, tf.Tensor]":
         """uint8 `(batch, height, width, channels)`, black without an image, and reasons `(batch,)`, empty with one.
 
         `files` are strings `(batch,)`, `boxes` are `(batch, 4)` or None.
         """
-        from tfdml.datasets.images.decode import load_batch
-
-        return load_batch(self._loaded, (files,) if boxes is None else (files, boxes), self.shape)
+        optional_import("tensorflow", feature="Preprocessing.batch_from_bytes", extra="tensorflow")
+        return form().load_batch(self._loaded, (files,) if boxes is None else (files, boxes), self.shape)
 
     def reader(self) -> Callable[..., tuple[np.ndarray, str]]:
         """A function of the content of a file that returns its pixels, and the reason for none, empty if there is none.
@@ -197,9 +197,7 @@ class Preprocessing(Settings):
             >>> read(b"text")[1][:24], read(file, (1, 1, 9, 9))[1][:39]
             ('4 bytes that are not an ', 'the box (1, 1, 9, 9) of an image of 4 x')
         """
-        from tfdml.datasets.images.decode import load_one
-
-        return load_one(partial(self._loaded, is_query=True))
+        return form().load_one(partial(self._loaded, is_query=True))
 
     def _loaded(self, file, box=None, *, is_query=False):
         """A reason, empty if there is none, and the result for a file's content; a query may have a box."""
@@ -208,32 +206,34 @@ class Preprocessing(Settings):
 
     def _pixels(self, example):
         """RGB pixels of a path or of pixels, with or without a box."""
-        from tfdml.datasets.images.decode import require_image
-
         example, box = example if self.boxes else (example, None)
-        example = tf.convert_to_tensor(example)
-        if example.dtype == tf.string:
-            return require_image(*self._decoded(tf.io.read_file(example), box))
-        return require_image(*self._cut("", _as_rgb(example, self._background()), box))
+        is_file, content = form().contents(example)
+        image = self._decoded(content, box) if is_file else self._cut("", form().as_rgb(content, self._background), box)
+        return form().require_image(*image)
 
     def _decoded(self, file, box=None, *, is_query=False):
         """A reason, empty if there is none, and the RGB pixels of a file's content inside its box."""
-        from tfdml.datasets.images.decode import decoded
-
         received = f"boxes={self.boxes} {'and no' if box is None else 'and a'} box"
         require(is_query or (box is not None) == self.boxes, received, "both or none")
-        image = decoded(file, self.max_bytes, self.max_pixels, self.inverse_dct, self._background())
+        image = form().decoded(file, self.max_bytes, self.max_pixels, self.inverse_dct, self._background)
         return self._cut(*image, box, is_query)
 
+    @property
     def _background(self):
         return None if self.background is None else _as_color("background", self.background)
 
     def _cut(self, problem, image, box, is_query=False):
-        return (problem, image) if box is None else cut(problem, image, box, self.margin, is_query)
+        return (problem, image) if box is None else form().cut(problem, image, box, self.margin, is_query)
 
     def _fitted(self, image):
         sides = {"size": self.shape[:2], "resize": self._resized_sides}
-        return fitted(image, **sides, fit=self.fit, fill=_as_color("fill", self.fill), channels=self.channels)
+        return form().fitted(image, **sides, fit=self.fit, fill=_as_color("fill", self.fill), channels=self.channels)
+
+
+def form() -> ModuleType:
+    """The module that reads and resizes: in graphs of TensorFlow, or by Pillow and NumPy where it is not installed."""
+    name = "decode" if has_tensorflow() else "arrays"
+    return importlib.import_module(f"tfdml.datasets.images.{name}")
 
 
 def _as_color(name, value):
@@ -242,17 +242,3 @@ def _as_color(name, value):
     whole = all(isinstance(level, numbers.Integral) and 0 <= level <= 255 for level in color)
     require(len(color) == 3 and whole, f"{name}={value!r}", "a gray level or (red, green, blue) in 0 to 255")
     return color
-
-
-def _as_rgb(pixels, background):
-    """Pixels `(any, any, 1, 3 or 4)` as RGB."""
-    from tfdml.datasets.images.decode import onto
-
-    is_image = pixels.dtype == "uint8" and pixels.shape.rank == 3 and pixels.shape[2] in (1, 3, 4)
-    received = f"pixels of shape {pixels.shape} and type {pixels.dtype.name}"
-    require(is_image, received, "uint8 (height, width, channels) with 1, 3 or 4 channels, or a path")
-    if pixels.shape[2] == 1:
-        return tf.repeat(pixels, 3, axis=2)
-    if background is None or pixels.shape[2] == 3:
-        return pixels[..., :3]
-    return onto(pixels, tf.constant(background, tf.uint8))

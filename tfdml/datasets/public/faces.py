@@ -11,7 +11,7 @@ from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.public.files import Loader, existing_paths, read_lists, require_counts
 from tfdml.datasets.readers.pair_lists import PairList, lfw_pairs
-from tfdml.datasets.text import is_whole
+from tfdml.datasets.readers.text import is_whole
 
 COUNTS = {"lfw": (13_233, 5_749)}  # Images and identities.
 # Pairs and protocol of each list of LFW.

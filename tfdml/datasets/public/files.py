@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import require
-from tfdml.datasets.text import as_names, read_lines, require_short
+from tfdml.datasets.readers.text import as_names, read_lines, require_short
 
 Loader = Callable[..., Any]
 _PARTIAL = "read a part of a set by tfdml.datasets.folder or table, whose numbers have no protocol"

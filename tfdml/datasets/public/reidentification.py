@@ -12,7 +12,7 @@ from tfdml._core.checks import require, require_one_of
 from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import COLUMN, LabeledSet
 from tfdml.datasets.public.files import Loader, as_columns, existing_paths, read_lists, require_counts, require_tree
-from tfdml.datasets.text import is_whole
+from tfdml.datasets.readers.text import is_whole
 
 # Images and identities of each part, without junk; distractors count as one identity. None: no source states it.
 MARKET_COUNTS = {"train": (12_936, 751), "query": (3_368, 750), "gallery": (15_913, 751)}

@@ -8,7 +8,7 @@ from typing import Any
 from tfdml._core.checks import require
 from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.text import numbered_classes
+from tfdml.datasets.readers.text import numbered_classes
 
 
 def huggingface(

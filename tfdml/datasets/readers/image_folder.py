@@ -13,8 +13,8 @@ import numpy as np
 from tfdml._core.checks import counted, require
 from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
+from tfdml.datasets.readers.text import as_names, class_name, is_utf8, printable, require_utf8, warn_of_similar
 from tfdml.datasets.splits import as_split_names, with_shared_names, without_labels
-from tfdml.datasets.text import as_names, class_name, is_utf8, printable, require_utf8, warn_of_similar
 
 Loader = Callable[..., Any]
 Names = str | Sequence[str]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, require, require_seed, require_whole
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.text import is_whole, read_lines
+from tfdml.datasets.readers.text import is_whole, read_lines
 
 _FORM = """
 10<tab>300                                        folds, and matched pairs per fold; as many mismatched pairs follow

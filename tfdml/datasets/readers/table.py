@@ -19,8 +19,7 @@ from tfdml._core.terminal import from_cells
 from tfdml.datasets.images.fit import SHARES, are_shares, require_pixels
 from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.splits import as_split_names, with_shared_names, with_used_names
-from tfdml.datasets.text import (
+from tfdml.datasets.readers.text import (
     as_names,
     class_name,
     class_name_of,
@@ -30,6 +29,7 @@ from tfdml.datasets.text import (
     read_utf8,
     warn_of_similar,
 )
+from tfdml.datasets.splits import as_split_names, with_shared_names, with_used_names
 
 Loader = Callable[..., Any]
 Table = str | os.PathLike | Mapping[str, Any] | Any

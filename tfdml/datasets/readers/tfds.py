@@ -12,7 +12,7 @@ from tfdml._core.optional import optional_import
 from tfdml._core.terminal import show_progress
 from tfdml.datasets.images.preprocessing import Preprocessing
 from tfdml.datasets.labeled_set import LabeledSet
-from tfdml.datasets.text import numbered_classes
+from tfdml.datasets.readers.text import numbered_classes
 
 _LABELS_AT_ONCE = 256
 
@@ -49,6 +49,7 @@ def tfds(
         ValueError: features that do not exist or are of another kind, or files without random access.
     """
     library = optional_import("tensorflow_datasets", feature="tfds", extra="tfds")
+    optional_import("tensorflow", feature="tfds", extra="tensorflow")
     decoders = {image: library.decode.SkipDecoding()}
     try:
         records = library.data_source(name, split=split, data_dir=data_dir, decoders=decoders, **options)

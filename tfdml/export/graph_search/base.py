@@ -3,15 +3,15 @@
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfdml._core.checks import require_whole
+from tfdml._core.optional import has_tensorflow, tf
 from tfdml.export.graph_search.quantized import StoredVectors
 
 LOWEST = float(np.finfo(np.float32).min)
 
 
-class Space(tf.Module):
+class Space(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
     """Vectors and queries, transformed so that products rank as the metric does.
 
     cosine: g / |g|; dot: g; euclidean: g - c with the mean c, and the offset -|g - c|^2 / 2. A product plus its offset

@@ -4,9 +4,9 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfdml._core.checks import require_one_of
+from tfdml._core.optional import has_tensorflow, tf
 from tfdml.export.graph_search.base import LOWEST, Space, neighbor_count, require_counts, rescored
 from tfdml.export.graph_search.quantized import DTYPES, StoredVectors
 
@@ -53,12 +53,12 @@ class ExactSearch:
         require_counts(k=self.k)
         require_one_of(DTYPES, dtype=self.dtype)
 
-    def searcher(self, vectors: np.ndarray, metric: str) -> tf.Module:
+    def searcher(self, vectors: np.ndarray, metric: str) -> "tf.Module":
         """The module that searches `(n, dim)` float32 vectors."""
         return _Searcher(Space(vectors, metric), neighbor_count(self.k, len(vectors)), self.dtype)
 
 
-class _Searcher(tf.Module):
+class _Searcher(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
     """The best of each block of the vectors, then the best of all blocks together."""
 
     def __init__(self, space, k, dtype):
@@ -80,7 +80,7 @@ class _Searcher(tf.Module):
         return tf.gather(rows, columns, batch_dims=1), self.space.as_returned(scores)
 
 
-class _Block(tf.Module):
+class _Block(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
     """Products with a block of vectors, in separate variables, since slicing a variable copies it."""
 
     def __init__(self, space, vectors, start, k, dtype):

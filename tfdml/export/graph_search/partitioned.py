@@ -4,9 +4,9 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfdml._core.checks import require, require_one_of
+from tfdml._core.optional import has_tensorflow, tf
 from tfdml.export.graph_search.base import LOWEST, Space, neighbor_count, require_counts, rescored
 from tfdml.export.graph_search.cells import center_ranks, k_means
 from tfdml.export.graph_search.quantized import DTYPES, StoredVectors
@@ -58,7 +58,7 @@ class PartitionedSearch:
         require_one_of(DTYPES, dtype=self.dtype)
         require(0 < self.recall <= 1, f"recall={self.recall!r}", "a share above 0 and up to 1")
 
-    def searcher(self, vectors: np.ndarray, metric: str) -> tf.Module:
+    def searcher(self, vectors: np.ndarray, metric: str) -> "tf.Module":
         """The module that searches `(n, dim)` float32 vectors."""
         space = Space(vectors, metric)
         count = max(1, min(round(4 * len(vectors) ** 0.5), len(vectors) // 16)) if self.cells is None else self.cells
@@ -74,7 +74,7 @@ class PartitionedSearch:
         return _Searcher(space, cells, probes, k, self.dtype)
 
 
-class _Searcher(tf.Module):
+class _Searcher(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
     """Products with the centers, then with the vectors of the nearest cells."""
 
     def __init__(self, space, cells, probes, k, dtype):

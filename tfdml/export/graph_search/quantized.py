@@ -3,14 +3,15 @@
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
+
+from tfdml._core.optional import has_tensorflow, tf
 
 # Vectors converted at the same time: they stay in the cache until they are multiplied.
 _BLOCK = 4096
 DTYPES = ("float32", "bfloat16", "int8")
 
 
-class StoredVectors(tf.Module):
+class StoredVectors(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
     """Vectors in a storage type: codes `(n, dim)`, and for int8 the steps `(n,)` of the vectors.
 
     `block` is the number of vectors to convert to float32 at the same time.

@@ -4,10 +4,9 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfdml._core.checks import require, require_whole
-from tfdml._core.optional import scann_module
+from tfdml._core.optional import has_tensorflow, scann_module, tf
 from tfdml.export.graph_search.base import Space, require_counts
 
 _STATE = (
@@ -62,7 +61,7 @@ class ScannSearch:
         require_whole("k", self.k, 1)
         require_counts(leaves=self.leaves, leaves_to_search=self.leaves_to_search, rescore=self.rescore)
 
-    def searcher(self, vectors: np.ndarray, metric: str) -> tf.Module:
+    def searcher(self, vectors: np.ndarray, metric: str) -> "tf.Module":
         """The module that searches `(n, dim)` float32 vectors; at least 1,000 of them, and no fewer than `leaves`."""
         count = len(vectors)
         require(count >= 1000, f"{count} vectors for ScannSearch", "at least 1,000. Use ExactSearch")
@@ -73,7 +72,7 @@ class ScannSearch:
         return _Searcher(Space(vectors, metric), self.k, leaves, visited, rescore)
 
 
-class _Searcher(tf.Module):
+class _Searcher(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
     """ScaNN's searcher: each process builds it from its state at the first request."""
 
     def __init__(self, space, k, leaves, visited, rescore):

@@ -4,13 +4,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from tfdml._core.optional import tf
 from tfdml.datasets import Preprocessing
 from tfdml.datasets.images.augmentation import as_sides
 from tfdml.datasets.images.fit import ROUNDING, to_channels
 
-INPUTS = [tf.TensorSpec((None, None, 3), "uint8", name="photograph"), tf.TensorSpec((None, 4), "float32", name="boxes")]
+
+def inputs() -> list[Any]:
+    """Types of a photograph and its boxes."""
+    return [
+        tf.TensorSpec((None, None, 3), "uint8", name="photograph"),
+        tf.TensorSpec((None, 4), "float32", name="boxes"),
+    ]
 
 
 def crops(photograph: Any, boxes: Any, preprocessing: Preprocessing) -> tuple[Any, Any]:

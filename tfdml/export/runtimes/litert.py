@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Unpack
 
 import keras
-import tensorflow as tf
 
 from tfdml._core.checks import require
+from tfdml._core.optional import tf
 from tfdml.export.runtimes.onnx import require_operations
 from tfdml.export.runtimes.pixel_model import PixelModel, RuntimeOptions, pixel_model, runtime_folder
 from tfdml.typing import FilePath

@@ -9,17 +9,16 @@ from typing import Any, TypedDict
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from tfdml._core.atomic import as_writable_path, atomic_write, require_replaceable
 from tfdml._core.checks import require
 from tfdml._core.checksums import listed_files, write_checksums
-from tfdml._core.environment import version
+from tfdml._core.optional import tf, version
 from tfdml.datasets import Preprocessing
 from tfdml.export.graph_index import are_kept
 from tfdml.export.graph_search.quantized import StoredVectors
 from tfdml.export.graph_search.search_option import Search
-from tfdml.export.runtimes.crops import INPUTS, crops
+from tfdml.export.runtimes.crops import crops, inputs
 from tfdml.export.saved_model import (
     as_graph_index,
     descriptions,
@@ -106,7 +105,7 @@ def _of_boxes(function, preprocessing):
         pixels, valid = crops(photograph, boxes, preprocessing)
         return {**function(pixels), "valid": valid}
 
-    return tf.function(answer, input_signature=INPUTS)
+    return tf.function(answer, input_signature=inputs())
 
 
 @contextlib.contextmanager

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
-from tfdml._core.checks import require, require_seed
+from tfdml._core.checks import INT64, require, require_seed
 from tfdml.importance.probabilities import PairProbabilities, mixed_probabilities
 from tfdml.pairs import Pairs
 from tfdml.samplers.base import Sampler
@@ -29,7 +29,7 @@ class MixedSampler(Sampler):
         >>> group = tfdml.samplers.GroupSampler(classes_per_batch=2, examples_per_class=2, seed=0)
         >>> uniform = tfdml.samplers.UniformSampler(batch_size=4, seed=0)
         >>> sampler = tfdml.samplers.MixedSampler(samplers=(group, uniform), weights=(1, 1), seed=0)
-        >>> [labels[rows].tolist() for rows in sampler.index_batches(labels).take(3)]
+        >>> [labels[rows].tolist() for rows in sampler.index_batches(labels)[:3]]
         [[2, 2, 1, 1], [3, 1, 2, 0], [3, 3, 0, 0]]
 
     Args:
@@ -76,12 +76,14 @@ class MixedSampler(Sampler):
         """The smallest of the samplers' blocks."""
         return min(sampler.block_steps(prepared) for sampler, prepared in zip(self.samplers, table, strict=True))
 
-    def draw(self, table: tuple[Any, ...], steps: tf.Tensor) -> tf.Tensor:
+    def draw(self, table: tuple[Any, ...], steps: np.ndarray) -> np.ndarray:
         """The batches of `steps` as row numbers `(block, batch)`."""
-        bits = random_bits(self.seed, steps + tf.int64.min, 1)[:, 0]  # shared with no sampler of the same seed
-        chosen = sample_categorical(bits, tf.constant(self.weights, tf.float64))
-        rows = [sampler.draw(prepared, steps) for sampler, prepared in zip(self.samplers, table, strict=True)]
-        return tf.gather(tf.stack(rows, axis=1), chosen, batch_dims=1)
+        bits = random_bits(self.seed, steps + INT64.min, 1)[:, 0]  # shared with no sampler of the same seed
+        chosen = sample_categorical(bits, np.array(self.weights, np.float64))
+        rows = np.empty((len(steps), self.batch_size), np.int64)
+        for number in np.unique(chosen):
+            rows[chosen == number] = self.samplers[number].draw(table[number], steps[chosen == number])
+        return rows
 
 
 def _require_samplers(samplers):

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from tfdml._core.checks import INT64, as_ids, is_labeled_set, labeled_part, require
 from tfdml.importance import PairProbabilities
@@ -13,6 +12,7 @@ from tfdml.pairs import two_towers
 from tfdml.samplers.base import ClassBalancedSampler
 from tfdml.samplers.class_table import ClassTable, class_table, drawable_classes
 from tfdml.samplers.draws import random_bits, sample_rows, sample_without_replacement
+from tfdml.samplers.streams.batch_source import zipped
 from tfdml.typing import Data
 
 _GALLERY = INT64.max // 3  # Separates the draws of the gallery from the draws of the queries.
@@ -67,7 +67,7 @@ class TwoSetSampler(ClassBalancedSampler):
         queries, gallery = self.samplers(*labels)
         return queries.prepare(labels[0]), gallery.prepare(labels[1])
 
-    def draw(self, table: tuple[ClassTable, ClassTable], steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def draw(self, table: tuple[ClassTable, ClassTable], steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The batches of `steps` as row numbers of the queries and of the gallery, `(block, batch)` each."""
         queries, gallery = self._one_set(self.seed, table[0].ids), self._one_set(self.seed ^ _GALLERY, table[1].ids)
         return queries.draw(table[0], steps), gallery.draw(table[1], steps)
@@ -78,7 +78,7 @@ class TwoSetSampler(ClassBalancedSampler):
 
     def batches(  # type: ignore[override]
         self, queries: Data | tuple[Any, npt.ArrayLike], gallery: Data | tuple[Any, npt.ArrayLike], **options: Any
-    ) -> tf.data.Dataset:
+    ) -> Any:
         """Infinite stream of batches `((query_examples, gallery_examples), labels)`.
 
         Args:
@@ -92,7 +92,7 @@ class TwoSetSampler(ClassBalancedSampler):
             sampler.batches(data, None if is_labeled_set(data) else labels, **options)
             for sampler, (data, labels) in zip(samplers, sets, strict=True)
         ]
-        return tf.data.Dataset.zip(*streams).map(lambda query, item: ((query[0], item[0]), query[1]))
+        return zipped(lambda query, item: ((query[0], item[0]), query[1]), *streams)
 
     def _one_set(self, seed, classes):
         return _OneSetSampler(**{**vars(self), "seed": seed}, class_seed=self.seed, classes=classes)
@@ -110,14 +110,14 @@ class _OneSetSampler(ClassBalancedSampler):
         table = class_table(labels)
         return table.select(np.isin(table.ids, self.classes))
 
-    def draw(self, table: ClassTable, steps: tf.Tensor) -> tf.Tensor:
+    def draw(self, table: ClassTable, steps: np.ndarray) -> np.ndarray:
         """The batches of `steps` as row numbers `(block, batch)`."""
         classes = self.classes_per_batch
         class_bits = random_bits(self.class_seed, steps, classes)
-        chosen = sample_without_replacement(class_bits, tf.constant(table.counts.shape[0], tf.int64))
+        chosen = sample_without_replacement(class_bits, len(table.counts))
         row_bits = random_bits(self.seed, steps, classes + self.batch_size)[:, classes:]
-        rows = sample_rows(table, chosen, tf.reshape(row_bits, (*chosen.shape, self.examples_per_class)))
-        return tf.reshape(rows, (steps.shape[0], self.batch_size))
+        rows = sample_rows(table, chosen, row_bits.reshape(*chosen.shape, self.examples_per_class))
+        return rows.reshape(-1, self.batch_size)
 
 
 def _data_and_labels(data):

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from tfdml._core.checks import as_vectors, require, require_whole
 from tfdml.pairs.products import l2_normalize
@@ -20,17 +19,17 @@ _MAX_FEW = 512
 _CLASSES_PER_FEW = 32
 
 
-class ClassCenters(tf.Module):
+class ClassCenters:
     """Class centers in the embedding space, used by `HardClassSampler`.
 
     `tfdml.callbacks.RefreshCenters` calls `refresh` during `fit`. Before the first refresh all centers are the origin.
-    `tf.train.Checkpoint(centers=centers).write(path)` saves them.
+    `numpy.save(path, centers.centers)` saves them, and `centers.centers = numpy.load(path)` sets them.
 
     Example:
 
         >>> centers = tfdml.samplers.ClassCenters([0, 0, 1, 1, 2, 2], dim=1, normalize=False)
         >>> centers.refresh([[0.0], [2.0], [4.0], [6.0], [23.0], [27.0]], [0, 0, 1, 1, 2, 2])
-        >>> centers.centers.numpy().tolist()
+        >>> centers.centers.tolist()
         [[1.0], [5.0], [25.0]]
 
     Args:
@@ -40,18 +39,16 @@ class ClassCenters(tf.Module):
 
     Attributes:
         ids: `(classes,)` int64 class ids in ascending order.
-        centers: variable `(classes, dim)` float32, the mean embedding of each class.
-        refreshes: variable, number of refreshes so far.
+        centers: `(classes, dim)` float32, the mean embedding of each class.
+        refreshes: number of refreshes so far.
     """
 
     def __init__(self, labels: npt.ArrayLike, dim: int, *, normalize: bool = True):
-        super().__init__()
         require_whole("dim", dim, 1)
         self.ids = class_table(labels).ids
         self.normalize = normalize
-        with tf.device("CPU:0"):  # The device of `tf.data`.
-            self.centers = tf.Variable(tf.zeros((len(self.ids), dim)), trainable=False)
-            self.refreshes = tf.Variable(tf.zeros((), tf.int64), trainable=False)
+        self.centers = np.zeros((len(self.ids), dim), np.float32)
+        self.refreshes = 0
 
     def __repr__(self):
         return f"<ClassCenters of {self.centers.shape[0]} classes, dim={self.dim}>"
@@ -78,8 +75,8 @@ class ClassCenters(tf.Module):
         )
         x = l2_normalize(x) if self.normalize else x
         sums = np.add.reduceat(x[table.rows], table.starts)
-        self.centers.assign(sums / table.counts.astype("float32")[:, None])
-        self.refreshes.assign_add(1)
+        self.centers = sums / table.counts.astype("float32")[:, None]
+        self.refreshes += 1
 
     def index_of(self, ids: np.ndarray) -> np.ndarray:
         """The index of each class id among the centers; raise a ValueError for an unknown one."""
@@ -116,7 +113,7 @@ class HardClassSampler(ClassBalancedSampler):
         >>> centers = tfdml.samplers.ClassCenters(labels, dim=1, normalize=False)
         >>> centers.refresh([[0.0], [0.0], [1.0], [1.0], [8.0], [8.0], [9.0], [9.0]], labels)
         >>> sampler = tfdml.samplers.HardClassSampler(classes_per_batch=2, examples_per_class=2, centers=centers)
-        >>> [labels[rows].tolist() for rows in sampler.index_batches(labels).take(3)]
+        >>> [labels[rows].tolist() for rows in sampler.index_batches(labels)[:3]]
         [[1, 1, 0, 0], [1, 1, 0, 0], [3, 3, 2, 2]]
 
     Args:
@@ -153,46 +150,37 @@ class HardClassSampler(ClassBalancedSampler):
         values_per_step = self._num_candidates(table) * self.centers.dim
         return min(super().block_steps(table), _BLOCK, max(1, _MAX_VALUES_PER_GATHER // values_per_step))
 
-    def draw(self, table: tuple[ClassTable, tf.Tensor], steps: tf.Tensor) -> tf.Tensor:
+    def draw(self, table: tuple[ClassTable, np.ndarray], steps: np.ndarray) -> np.ndarray:
         """The batches of `steps` as row numbers `(block, batch)`."""
         classes, center_index = table
-        num_classes, num_candidates = center_index.shape[0], self._num_candidates(table)
+        num_classes, num_candidates = len(center_index), self._num_candidates(table)
         is_few = num_candidates <= min(_MAX_FEW, num_classes // _CLASSES_PER_FEW)
         # That many draws hold the candidates as different classes, but for a probability below 1e-20.
         num_draws = num_candidates + num_candidates // 8 + 64 if is_few else num_classes
-        sizes = [1, num_draws, self.batch_size]
-        _, class_bits, row_bits = tf.split(random_bits(self.seed, steps, sum(sizes)), sizes, axis=1)
+        bits = random_bits(self.seed, steps, 1 + num_draws + self.batch_size)
+        class_bits, row_bits = np.split(bits[:, 1:], [num_draws], axis=1)
         if is_few:
-            draws = tf.cast(tf.math.floormod(class_bits, num_classes), tf.int32)
-            candidates = first_distinct(draws, num_candidates)
+            candidates = first_distinct(class_bits % num_classes, num_candidates)
         else:  # those with the largest of one random integer per class
-            candidates = tf.math.top_k(class_bits, num_candidates).indices
-        vectors = tf.gather(self.centers.centers, tf.gather(center_index, candidates))
-        chosen = tf.gather(candidates, nearest_first(vectors, self.classes_per_batch), batch_dims=1)
-        row_bits = tf.reshape(row_bits, (*chosen.shape, self.examples_per_class))
-        return tf.reshape(sample_rows(classes, chosen, row_bits), (steps.shape[0], self.batch_size))
+            candidates = np.argsort(~class_bits, axis=1, kind="stable")[:, :num_candidates]
+        vectors = self.centers.centers[center_index[candidates]]
+        chosen = np.take_along_axis(candidates, nearest_first(vectors, self.classes_per_batch), axis=1)
+        row_bits = row_bits.reshape(*chosen.shape, self.examples_per_class)
+        return sample_rows(classes, chosen, row_bits).reshape(-1, self.batch_size)
 
     def _num_candidates(self, table):
-        return self.candidates or min(10 * self.classes_per_batch, table[1].shape[0])
+        return self.candidates or min(10 * self.classes_per_batch, len(table[1]))
 
 
-def nearest_first(vectors: tf.Tensor, count: int) -> tf.Tensor:
+def nearest_first(vectors: np.ndarray, count: int) -> np.ndarray:
     """Indices `(block, count)` of vectors: the first, then each that is nearest to any selected, the first of ties."""
-    vectors -= vectors[:, :1]  # Rounding errors then scale with the distances, not with the distance to the origin.
-    squares = tf.reduce_sum(vectors**2, axis=-1)
-    nearest = tf.zeros_like(squares[:, 0], tf.int32)
-    distance = tf.where(tf.range(vectors.shape[1]) == 0, np.inf, squares)
-    selected = [nearest]
-    for _ in range(count - 1):  # A graph without a loop takes half the time.
-        nearest = tf.math.top_k(-distance, 1).indices  # `argmin` does not specify which of equal values it returns.
-        distance = _without(distance, nearest, squares, vectors)
-        selected.append(nearest[:, 0])
-    return tf.stack(selected, axis=1)
-
-
-def _without(distance, nearest, squares, vectors):
-    """Distances to the nearest selected vector after one more is selected, infinite for the selected."""
-    dot = tf.matmul(vectors, tf.gather(vectors, nearest, batch_dims=1), transpose_b=True)[..., 0]
-    to_added = squares - 2 * dot + tf.gather(squares, nearest, batch_dims=1)
-    is_selected = (tf.range(vectors.shape[1]) == nearest) | (distance == np.inf)
-    return tf.where(is_selected, np.inf, tf.minimum(distance, to_added))
+    vectors = vectors - vectors[:, :1]  # Rounding errors then scale with the distances, not with the distance to 0.
+    block, squares = np.arange(len(vectors)), np.sum(vectors**2, axis=-1)
+    distance, selected = squares.copy(), np.zeros((len(vectors), count), np.int64)
+    distance[:, 0] = np.inf
+    for number in range(1, count):
+        nearest = selected[:, number] = np.argmin(distance, axis=1)
+        dot = (vectors @ vectors[block, nearest][:, :, None])[..., 0]
+        np.minimum(distance, squares - 2 * dot + squares[block, nearest, None], out=distance)
+        np.put_along_axis(distance, selected[:, : number + 1], np.inf, axis=1)
+    return selected

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from tfdml._core.checks import require, require_fraction, require_seed, require_whole
+from tfdml._core.optional import tf
 from tfdml.pairs import (
     all_pairs,
     consecutive_pairs,
@@ -21,20 +21,20 @@ from tfdml.pairs import (
 class _Candidates(NamedTuple):
     """Pairs of rows of a batch, `(candidates,)` each: the rows of both inputs, and whether they match."""
 
-    a: tf.Tensor
-    b: tf.Tensor
-    match: tf.Tensor
+    a: Any
+    b: Any
+    match: Any
 
 
 def input_pairs(
-    batches: tf.data.Dataset,
+    batches: "tf.data.Dataset",
     *,
     pairing: Callable[..., Any] = all_pairs,
     pairs_per_batch: int | None = None,
     positive_fraction: float = 0.5,
     seed: int = 0,
     start: int = 0,
-) -> tf.data.Dataset:
+) -> "tf.data.Dataset":
     """Batches `((a, b), y)` for `tfdml.models.PairModel`, made of batches of examples and labels.
 
     The candidates are the pairs that `pairing` compares, each once. `pairs_per_batch` of them are drawn at random

@@ -1,18 +1,20 @@
 """Batches from a list of pairs or triplets, for data without classes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast
 
+import keras
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from tfdml._core.checks import as_ids, is_labeled_set, require
-from tfdml.datasets.streams import on_host
 from tfdml.pairs import Pairs, even_against_odd, labeled_pairs, triplet_rows
 from tfdml.samplers.base import Sampler
-from tfdml.samplers.random_access import part_of_batch
+from tfdml.samplers.streams.batch_source import zipped
+from tfdml.samplers.streams.index_batches import Shard
+
+_SHARD = [field.name for field in fields(Shard)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,13 +96,12 @@ class ListSampler(Sampler):
         """The block of the sampler that draws entries."""
         return self.sampler.block_steps(table[1])
 
-    def draw(self, table: tuple[tf.Tensor, Any], steps: tf.Tensor) -> tf.Tensor:
+    def draw(self, table: tuple[np.ndarray, Any], steps: np.ndarray) -> np.ndarray:
         """The batches of `steps` as row numbers `(block, batch)`."""
         entries, inner = table
-        rows = tf.gather(entries, self.sampler.draw(inner, steps))
-        return tf.reshape(rows, (steps.shape[0], self.batch_size))
+        return entries[self.sampler.draw(inner, steps)].reshape(-1, self.batch_size)
 
-    def batches(self, data: Any, labels: None = None, *, on_error: str = "error", **options: Any) -> tf.data.Dataset:  # type: ignore[override]
+    def batches(self, data: Any, labels: None = None, *, on_error: str = "error", **options: Any) -> Any:  # type: ignore[override]
         """Infinite stream of batches of examples and labels of their entries, with the options of `Sampler.batches`.
 
         The sampler ignores labels of a labeled set. `on_error` is "error": no other example can replace one of an
@@ -110,19 +111,13 @@ class ListSampler(Sampler):
         require(on_error == "error", f"on_error={on_error!r}", "'error'. Leave out entries that cannot be loaded")
         if is_labeled_set(data):
             data = replace(cast(Any, data), labels=np.zeros(len(data), np.int64), class_names=("",))
-        length = len(tf.nest.flatten(data)[0] if isinstance(data, tuple | dict) else data)
+        length = len(keras.tree.flatten(data)[0] if isinstance(data, tuple | dict) else data)
         examples = super().batches(data, None if is_labeled_set(data) else np.zeros(length, np.int64), **options)
-        stream = {name: options[name] for name in ("start", "num_shards", "shard_index") if name in options}
-        entries = self.sampler.index_batches(self.entry_labels, **stream)
-        rows = part_of_batch(self.batch_size, options.get("num_parts", 1), options.get("part_index", 0))
-        entry_labels = on_host(self.entry_labels)
-
-        @tf.autograph.experimental.do_not_convert
-        def labeled(batch, entries):
-            labels = tf.repeat(tf.gather(entry_labels, entries), self.entries.shape[1])
-            return batch[0], tf.ensure_shape(labels, (self.batch_size,))[rows]
-
-        return tf.data.Dataset.zip(examples, entries).map(labeled)
+        shard = {name: options[name] for name in _SHARD if name in options}
+        labels_of_rows = np.repeat(self.entry_labels, self.entries.shape[1])
+        in_order = replace(self, entries=np.arange(len(labels_of_rows)).reshape(self.entries.shape))
+        entry_labels = Sampler.batches(in_order, labels_of_rows, np.zeros(len(labels_of_rows), np.int64), **shard)
+        return zipped(lambda batch, labels: (batch[0], labels[0]), examples, entry_labels)
 
 
 def _as_entries(entries):

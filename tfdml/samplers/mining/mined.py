@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from tfdml._core.checks import (
     as_vectors,
@@ -27,17 +26,17 @@ _BLOCK = 8  # Steps drawn at once: few, so that new pairs reach the stream soon.
 _SAMPLE = 1_000  # Triplets that estimate a share; its standard deviation is 0.016 at most.
 
 
-class MinedPairs(tf.Module):
+class MinedPairs:
     """The hardest positives and negatives of every example of a training set, used by `MinedSampler`.
 
     `tfdml.callbacks.RefreshMinedPairs` calls `refresh` during `fit`; before, all are uniform draws with replacement.
-    `tf.train.Checkpoint(pairs=pairs).write(path)` saves them, 8 bytes for each row number.
+    `numpy.save` saves its arrays, 8 bytes for each row number, and an array that is set takes effect.
 
     Example:
 
         >>> pairs = tfdml.samplers.MinedPairs([0, 0, 1, 1], positives=1, negatives=1, metric="euclidean")
         >>> pairs.refresh([[0.0], [1.0], [3.0], [7.0]])
-        >>> pairs.positives.numpy().tolist(), pairs.negatives.numpy().tolist()
+        >>> pairs.positives.tolist(), pairs.negatives.tolist()
         ([[1], [0], [3], [2]], [[2], [2], [1], [1]])
 
     Args:
@@ -55,9 +54,9 @@ class MinedPairs(tf.Module):
         margin: of these triplets, in the units of `tfdml.search.hardest_triplets`: 1 - s for "cosine".
 
     Attributes:
-        positives: variable `(examples, positives)` int64 row numbers, farthest first, padded with -1.
-        negatives: variable `(examples, negatives)` int64 row numbers, nearest first, padded with -1.
-        refreshes: variable, number of refreshes so far.
+        positives: `(examples, positives)` int64 row numbers, farthest first, padded with -1.
+        negatives: `(examples, negatives)` int64 row numbers, nearest first, padded with -1.
+        refreshes: number of refreshes so far.
         rank: number of nearest negatives that the last refresh skipped for the target.
 
     Source: the target is after the adaptive controller of Harwood, Kumar, Carneiro, Reid, Drummond, Smart Mining for
@@ -76,7 +75,6 @@ class MinedPairs(tf.Module):
         target: float | None = None,
         margin: float = 0.2,
     ):
-        super().__init__()
         require_whole("positives", positives, 1)
         require_whole("negatives", negatives, 1)
         require_seed(seed)
@@ -95,10 +93,8 @@ class MinedPairs(tf.Module):
         self.metric, self.guard, self.target, self.margin, self.rank = metric, guard, target, margin, 0
         self.classes = _class_index(table)
         generator = np.random.default_rng(int(seed) % 2**64)  # NumPy takes no negative seeds.
-        random = _random_pairs(table, positives, negatives, generator)
-        with tf.device("CPU:0"):  # The device of `tf.data`.
-            self.positives, self.negatives = (tf.Variable(rows, trainable=False) for rows in random)
-            self.refreshes = tf.Variable(tf.zeros((), tf.int64), trainable=False)
+        self.positives, self.negatives = _random_pairs(table, positives, negatives, generator)
+        self.refreshes = 0
 
     def __repr__(self):
         positives, negatives = self.positives.shape[1], self.negatives.shape[1]
@@ -118,13 +114,13 @@ class MinedPairs(tf.Module):
         guard = self.guard if self.target is None else self._guard_of_target(as_vectors(embeddings, "embeddings"))
         hardest = hardest_pairs(embeddings, self.classes, metric=self.metric, index=index, guard=guard, **counts)
         without_negatives = hardest.negatives[:, :1] < 0
-        self.positives.assign(hardest.positives)
-        self.negatives.assign(np.where(without_negatives, self.negatives.numpy(), hardest.negatives))
-        self.refreshes.assign_add(1)
+        self.positives = hardest.positives
+        self.negatives = np.where(without_negatives, self.negatives, hardest.negatives)
+        self.refreshes += 1
 
     def _guard_of_target(self, x):
         """The guard, extended to skip the negatives that are too hard for the target; sets `rank`."""
-        generator = np.random.default_rng(int(self.refreshes))
+        generator = np.random.default_rng(self.refreshes)
         nearer = _negatives_within(x, self.classes, self.positives.shape[1], self.margin, self.metric, generator)
         count = self.negatives.shape[1]
         most = max(0, len(x) - int(np.bincount(self.classes).max()) - count)  # Each example has `count` after them.
@@ -164,7 +160,7 @@ class MinedSampler(Sampler):
         >>> pairs = tfdml.samplers.MinedPairs(labels, positives=1, negatives=1, metric="euclidean")
         >>> pairs.refresh([[0.0], [1.0], [3.0], [7.0]])
         >>> sampler = tfdml.samplers.MinedSampler(anchors_per_batch=2, pairs=pairs, seed=0)
-        >>> next(iter(sampler.index_batches(labels))).numpy().reshape(2, 3).tolist()  # anchor, positive, negative
+        >>> sampler.index_batches(labels)[0].reshape(2, 3).tolist()  # anchor, positive, negative
         [[2, 3, 1], [1, 0, 2]]
 
     Args:
@@ -204,20 +200,20 @@ class MinedSampler(Sampler):
         """Few steps, so that a refresh takes effect soon."""
         return min(super().block_steps(table), _BLOCK)
 
-    def draw(self, table: tf.Tensor, steps: tf.Tensor) -> tf.Tensor:
+    def draw(self, table: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """The batches of `steps` as row numbers `(block, batch)`."""
         bits = random_bits(self.seed, steps, 3 * self.anchors_per_batch)
-        anchor_bits, positive_bits, negative_bits = tf.split(bits, 3, axis=1)
-        anchor = tf.gather(table, sample_without_replacement(anchor_bits, tf.constant(table.shape[0], tf.int64)))
-        positive = _random_choice(tf.gather(self.pairs.positives, anchor), positive_bits)
-        negative = _random_choice(tf.gather(self.pairs.negatives, anchor), negative_bits)
-        return tf.reshape(tf.stack([anchor, positive, negative], axis=-1), (steps.shape[0], self.batch_size))
+        anchor_bits, positive_bits, negative_bits = np.split(bits, 3, axis=1)
+        anchor = table[sample_without_replacement(anchor_bits, len(table))]
+        positive = _random_choice(self.pairs.positives[anchor], positive_bits)
+        negative = _random_choice(self.pairs.negatives[anchor], negative_bits)
+        return np.stack([anchor, positive, negative], axis=-1).reshape(-1, self.batch_size)
 
 
 def _random_choice(rows, bits):
     """A random one of the rows `(block, anchors, n)` of each anchor, `(block, anchors)`; rows of -1 are padding."""
-    num_valid = tf.reduce_sum(tf.cast(rows >= 0, tf.int64), axis=-1)
-    return tf.gather(rows, tf.math.floormod(bits, num_valid), batch_dims=2)
+    num_valid = np.count_nonzero(rows >= 0, axis=-1)
+    return np.take_along_axis(rows, (bits % num_valid)[..., None], axis=-1)[..., 0]
 
 
 def _share_of_active(nearer, rank, count):

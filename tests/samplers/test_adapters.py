@@ -10,44 +10,18 @@ import pytest
 import tensorflow as tf
 
 from tests.samplers.sources import Source
-from tests.samplers.test_contract import LABELS, SAMPLERS, every_sampler, stream
+from tests.samplers.test_contract import LABELS, SAMPLERS, stream
 from tfdml import losses, models, samplers
 from tfdml.datasets import LabeledSet
-from tfdml.samplers.random_access import BatchSource, grain_dataset
+from tfdml.samplers.streams.batch_source import BatchSource, Loading
 
 X = np.random.default_rng(0).standard_normal((len(LABELS), 3)).astype("float32")
 GROUP = SAMPLERS["group"].sampler
 
 
-@every_sampler
-def test_a_source_and_grain_have_the_batches_of_the_stream_in_any_order(row):
-    source = row.sampler.index_source(LABELS, start=3)
-    for t in (130, 0, 61, 60):
-        np.testing.assert_array_equal(source[t], stream(row.sampler)[3 + t], strict=True)
-    assert len(source) > 10**15
-    pytest.importorskip("grain")
-    batches = grain_dataset(BatchSource(source, X, LABELS, None, None), workers=0, prefetch=2)
-    for t, (examples, labels) in zip(range(5), batches, strict=False):
-        np.testing.assert_array_equal(examples, X[stream(row.sampler)[3 + t]], strict=True)
-        np.testing.assert_array_equal(labels, LABELS[stream(row.sampler)[3 + t]], strict=True)
-
-
-def test_a_shard_of_a_source_is_a_shard_of_the_stream():
-    source = GROUP.index_source(LABELS, start=5, num_shards=3, shard_index=2)
-    for t in (0, 40):
-        np.testing.assert_array_equal(source[t], stream(GROUP)[(5 + t) * 3 + 2])
-
-
-def test_a_copy_of_a_source_in_another_process_draws_the_same():
-    source = GROUP.index_source(LABELS, start=5, num_shards=2, num_parts=3, part_index=1)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(source))[7], source[7])
-
-
 def test_the_parts_of_a_batch_are_the_batch():
-    parts = [GROUP.index_batches(LABELS, num_parts=3, part_index=part) for part in range(3)]
-    assert parts[0].element_spec == tf.TensorSpec((4,), tf.int64)
-    whole = np.concatenate([np.stack(list(part.take(5).as_numpy_iterator())) for part in parts], axis=1)
-    np.testing.assert_array_equal(whole, stream(GROUP)[:5])
+    parts = [GROUP.index_batches(LABELS, num_parts=3, part_index=part)[:5] for part in range(3)]
+    np.testing.assert_array_equal(np.concatenate(parts, axis=1), stream(GROUP)[:5])
 
 
 def augment(x, seed):
@@ -71,7 +45,7 @@ def test_parts_of_two_sets_and_of_listed_pairs_have_their_labels():
 
 def test_a_batch_before_the_first_is_an_error():
     with pytest.raises(ValueError, match="Received t=-1"):
-        GROUP.index_source(LABELS)[-1]
+        GROUP.index_batches(LABELS)[-1]
 
 
 def processes(monkeypatch, **attributes):
@@ -86,7 +60,7 @@ def test_parts_that_keras_would_divide_again_and_whole_batches_that_it_does_not_
     with pytest.raises(ValueError, match=r"parts of batches with auto_shard_dataset=True, .*auto_shard_dataset=False"):
         GROUP.batches(X, LABELS, num_parts=2)
     with pytest.raises(ValueError, match="batches of grain with auto_shard_dataset=True"):
-        GROUP.grain_batches(X, LABELS)
+        samplers.grain_batches(GROUP, X, LABELS)
     processes(monkeypatch, auto_shard_dataset=False)
     GROUP.batches(X, LABELS, num_parts=2)
     GROUP.batches(X, LABELS, num_shards=2)
@@ -112,20 +86,20 @@ PLACE = dict(start=70, num_shards=2, shard_index=1, num_parts=3, part_index=1)
 )
 def test_grain_loads_as_tf_data_does(data, options):
     pytest.importorskip("grain")
-    equal(GROUP.grain_batches(data, LABELS, **options), GROUP.batches(data, LABELS, **options), 3)
+    equal(samplers.grain_batches(GROUP, data, LABELS, **options), GROUP.batches(data, LABELS, **options), 3)
 
 
 def test_grain_takes_a_labeled_set():
     pytest.importorskip("grain")
     images = np.random.default_rng(1).integers(0, 256, (len(LABELS), 4, 4, 1), "uint8")
     train = LabeledSet(labels=LABELS, class_names=tuple(map(str, range(11))), images=images)
-    equal(GROUP.grain_batches(train), GROUP.batches(train), 2)
+    equal(samplers.grain_batches(GROUP, train), GROUP.batches(train), 2)
 
 
 def test_a_worker_opens_a_memory_map_itself(tmp_path):
     np.save(tmp_path / "x.npy", X)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    source = BatchSource(GROUP.index_source(LABELS), (mapped, mapped[:, :2]), LABELS, None, None)
+    source = BatchSource(GROUP.index_batches(LABELS), Loading((mapped, mapped[:, :2]), None, LABELS, None))
     saved = pickle.dumps(source)
     assert bytes(X[:, 0]) not in saved
     (first, second), labels = pickle.loads(saved)[3]
@@ -142,7 +116,7 @@ def load(x):
 def test_worker_processes_make_the_same_batches_and_a_model_trains_on_them():
     pytest.importorskip("grain")
     options = {"load": load, "start": 70, "workers": 1}
-    batches = iter(GROUP.grain_batches(X.astype("float64"), LABELS, **options))
+    batches = iter(samplers.grain_batches(GROUP, X.astype("float64"), LABELS, **options))
     for t in range(3):
         x, labels = next(batches)
         rows = stream(GROUP)[70 + t]
@@ -163,11 +137,12 @@ def test_a_model_trains_on_batches_of_grain():
     inputs = keras.Input((3,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(2)(inputs))
     model.compile("sgd", loss=losses.MultiSimilarityLoss())
-    ours = model.fit(GROUP.grain_batches(X, LABELS), steps_per_epoch=2, epochs=2, shuffle=False, verbose=0).history
+    batches = samplers.grain_batches(GROUP, X, LABELS)
+    ours = model.fit(batches, steps_per_epoch=2, epochs=2, shuffle=False, verbose=0).history
     assert model.steps == 4
     assert np.isfinite(ours["loss"]).all()
     with pytest.raises(ValueError, match="endless dataset without steps_per_epoch"):
-        model.fit(GROUP.grain_batches(X, LABELS), shuffle=False)
+        model.fit(samplers.grain_batches(GROUP, X, LABELS), shuffle=False)
 
 
 def broken(x):
@@ -184,7 +159,7 @@ def broken(x):
         (dict(num_parts=5), "Received num_parts=5 for batches of 12 rows"),
         (dict(sampler="hard class", workers=1), "workers=1 for HardClassSampler, whose batches follow the model in tr"),
         (dict(sampler="mined", workers=2), "workers=2 for MinedSampler, .* expected workers=0"),
-        (dict(sampler="listed"), "Received ListSampler, whose batches have another form .*index_source"),
+        (dict(sampler="listed"), "Received ListSampler, whose batches have another form .*index_batches"),
         (dict(data=5), r"Received data of shape \(\) and 90 labels"),
     ],
 )
@@ -193,15 +168,15 @@ def test_what_grain_cannot_do_is_refused_at_the_call(options, message):
     sampler = SAMPLERS[options.get("sampler", "group")].sampler
     others = {name: value for name, value in options.items() if name != "sampler"}
     with pytest.raises(ValueError, match=message):
-        sampler.grain_batches(**{"data": X, "labels": LABELS, **others})
+        samplers.grain_batches(sampler, **{"data": X, "labels": LABELS, **others})
 
 
 def test_a_row_that_cannot_be_loaded_is_named():
     pytest.importorskip("grain")
     row = stream(GROUP)[0, 0]
     with pytest.raises(
-        ValueError, match=rf"Received row {row}, which cannot be loaded \(no such file\)\. Repair it or"
+        ValueError, match=rf"Received row {row} \(label .*\), which cannot be loaded: no such file\. Leave out"
     ):
-        next(iter(GROUP.grain_batches(X, LABELS, load=broken)))
+        next(iter(samplers.grain_batches(GROUP, X, LABELS, load=broken)))
     with pytest.raises(ValueError, match=r"Received data of .* NaN|Received NaN"):
-        GROUP.grain_batches(np.full_like(X, np.nan), LABELS)
+        samplers.grain_batches(GROUP, np.full_like(X, np.nan), LABELS)
