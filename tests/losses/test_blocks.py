@@ -395,6 +395,14 @@ def test_functions_of_the_references_are_computed_once_for_all_blocks():
     np.testing.assert_allclose(values, X @ X.max(0) / 4, rtol=1e-5, atol=1e-6)  # of four blocks
 
 
+@pytest.mark.parametrize("name", ["margin", "margin over all pairs", "triplet", "hierarchical triplet"])
+def test_a_mean_over_the_batch_takes_no_loop_of_its_own(name):
+    calls = []
+    match = lambda labels, others: calls.append(others) or labels[:, None] == others  # noqa: E731
+    ROWS[name].with_options(match=match, anchors_per_block=8).call(LABELS, X)
+    assert len(calls) == 5  # block 0, then all four
+
+
 def test_a_batch_that_is_not_finite_has_no_finite_loss():
     x = X.copy()
     x[17] = np.nan
