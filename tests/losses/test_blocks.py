@@ -27,7 +27,7 @@ from tfdml import layers, losses, miners, models, pairs, samplers
 from tfdml.losses.uncertainty import KL, Maximal, TopK, TopKBalanced
 from tfdml.pairs import chunked
 from tfdml.pairs.base import may_be_in_blocks
-from tfdml.pairs.batch_reductions import BatchMean, batch_largest, batch_rows, batch_sum, of_references
+from tfdml.pairs.batch_reductions import BatchMean, batch_largest, batch_max, batch_rows, batch_sum, of_references
 from tfdml.pairs.pairings import compare
 
 LABELS, X = batch(LARGE)
@@ -45,10 +45,6 @@ def evaluated(loss, way=fast, labels=LABELS, x=X):
 
     scalar, slope, values = way(lambda v: gradient_and_values(both, v))(keras.ops.convert_to_tensor(x))
     return numbers(scalar), numbers(slope), numbers(values)
-
-
-def slope_of_values(loss, weights, labels=LABELS, x=X):
-    return gradient(lambda v: keras.ops.sum(weights * loss.call(labels, v)), x)
 
 
 def require_equal(in_blocks, whole, rtol=1e-5):
@@ -141,11 +137,6 @@ def robust(uncertainty):
     return lambda size: evaluated(losses.RobustLoss(base(anchors_per_block=size), uncertainty=uncertainty))
 
 
-def in_both_directions(make):
-    """Value and gradient: the values of anchors are in another order than their sum."""
-    return lambda size: evaluated(make(anchors_per_block=size), labels=LABELS, x=TOWERS)[:2]
-
-
 def remembering(size):
     memory = layers.Memory(40, warm_up=0)
     loss = losses.ContrastiveLoss(pairing=memory, anchors_per_block=size)
@@ -157,16 +148,12 @@ def remembering(size):
 def weighted(size):
     """The gradient of the reduced loss, and of its values, for weights of the anchors."""
     loss, weights = losses.MarginLoss(anchors_per_block=size), np.linspace(0.0, 2.0, 32).astype("float32")
-    return gradient(lambda v: loss(LABELS, v, weights), X), slope_of_values(loss, weights)
+    return gradient(lambda v: loss(LABELS, v, weights), X), gradient(lambda v: weights * loss.call(LABELS, v), X)
 
 
 def with_importance(size):
     loss = losses.ContrastiveLoss(importance=SAMPLER.importance(LABELS), anchors_per_block=size)
     return evaluated(loss, labels=LABELS[KNOWN], x=X[KNOWN])
-
-
-def of_prefixes(size):
-    return evaluated(losses.MatryoshkaLoss(losses.MarginLoss(anchors_per_block=size), dims=(2, 5)))
 
 
 SAME = {  # what it computes, as a function of the size of the blocks, None for the whole batch
@@ -176,8 +163,8 @@ SAME = {  # what it computes, as a function of the size of the blocks, None for 
     "two towers with labels of each": over(pairs.two_towers, np.stack([LABELS, LABELS[::-1]], 1), TOWERS),
     "proxies": over(layers.Proxies(LABELS, per_class=2, seed=0)),
     "a memory": remembering,
-    "CLIP": in_both_directions(losses.CLIPLoss),
-    "sigmoid": in_both_directions(losses.SigmoidLoss),
+    "CLIP": over(pairs.two_towers, x=TOWERS, make=losses.CLIPLoss),
+    "sigmoid": over(pairs.two_towers, x=TOWERS, make=losses.SigmoidLoss),
     "valid triplets": mined(miners.ValidTriplets()),
     "semi-hard": mined(miners.SemiHard(min_distance="positive", margin=0.5)),
     "hardest negatives": mined(miners.HardestNegatives()),
@@ -187,7 +174,7 @@ SAME = {  # what it computes, as a function of the size of the blocks, None for 
     "top k balanced": robust(TopKBalanced(100)),
     "KL": robust(KL(0.3)),
     "maximal": robust(Maximal()),
-    "means of a sum": of_prefixes,
+    "means of a sum": lambda n: evaluated(losses.MatryoshkaLoss(losses.MarginLoss(anchors_per_block=n), dims=(2, 5))),
     "weights of anchors": weighted,
 }
 
@@ -199,25 +186,24 @@ def test_all_that_a_loss_may_hold_has_blocks(compute):
 
 @pytest.mark.parametrize("reduction", [None, "sum", "mean_with_sample_weight"])
 def test_reductions_are_those_of_keras(reduction):
-    whole, in_blocks = (losses.NTXentLoss(reduction=reduction, anchors_per_block=n) for n in (None, SIZE))
+    whole, in_blocks = (losses.NTXentLoss(reduction=reduction, anchors_per_block=n) for n in (None, 32))
     weights = np.linspace(0.0, 2.0, len(LABELS)).astype("float32")
     np.testing.assert_allclose(in_blocks(LABELS, X, weights), whole(LABELS, X, weights), rtol=1e-5)
 
 
-def test_random_miners_draw_other_numbers_in_each_block_and_in_each_step():
+def test_random_layers_draw_other_numbers_in_each_block_and_in_each_step():
     labels, x = np.arange(16).repeat(2), np.tile(X[:1] / np.linalg.norm(X[:1]), (32, 1))  # all distances are equal
-    drawn = []
+    drawn, dropout = [], keras.layers.Dropout(0.5, seed=0)
 
-    def recorded(pairs):
-        drawn.append(numbers(pairs.negative))
+    def recorded(pairs, *, noise):
+        drawn.append([numbers(y) for y in (pairs.negative, noise(keras.ops.ones_like(pairs.negative), training=True))])
         return keras.ops.sum(pairs.negative * pairs.negative, axis=1)
 
-    loss = losses.PairLoss(recorded, miner=miners.BalancedPairs(seed=0), anchors_per_block=8)
+    loss = losses.PairLoss(recorded, noise=dropout, miner=miners.BalancedPairs(seed=0), anchors_per_block=8)
     for _ in range(2):
         loss.call(labels, x)
-    blocks = {draws.tobytes() for draws in drawn}
-    assert len(blocks) == 8  # of two steps: what is computed twice is drawn twice the same
-    assert all(draws.sum() == 8 for draws in drawn)
+    assert [len({draws.tobytes() for draws in kind}) for kind in zip(*drawn, strict=True)] == [8, 8]  # of two steps
+    assert all(negative.sum() == 8 for negative, _ in drawn)
 
 
 def test_what_a_loss_learns_has_the_same_gradient():
@@ -240,11 +226,8 @@ def test_half_precision_is_compared_in_single_precision():
     x = keras.ops.cast(X, "bfloat16")
     whole, in_blocks = (losses.MultiSimilarityLoss(anchors_per_block=n) for n in (None, SIZE))
     np.testing.assert_allclose(in_blocks(LABELS, x), whole(LABELS, x), rtol=1e-5)
-    slopes = [
-        numbers(keras.ops.cast(gradient_of(lambda v, loss=loss: loss(LABELS, v), x), "float32"))
-        for loss in (whole, in_blocks)
-    ]
-    np.testing.assert_allclose(*slopes, rtol=0.02, atol=1e-4)
+    slope = lambda loss: numbers(keras.ops.cast(gradient_of(lambda v: loss(LABELS, v), x), "float32"))  # noqa: E731
+    np.testing.assert_allclose(slope(in_blocks), slope(whole), rtol=0.02, atol=1e-4)
 
 
 def test_double_precision_stays():
@@ -359,21 +342,25 @@ def mean_of_block(p):
     return keras.ops.sum(p.positive * pairs.squared(p), axis=1) / keras.ops.sum(p.positive)
 
 
-def mean_of_batch(p):
-    return keras.ops.sum(p.positive * pairs.squared(p), axis=1) / batch_sum(keras.ops.sum(p.positive), p)
+def mean_times_a_sum_of_a_sum(p):
+    d = keras.ops.sum(p.positive * pairs.squared(p), axis=1)
+    total = batch_sum(keras.ops.sum(d), p, has_gradient=True)
+    total = batch_sum(keras.ops.sum(total * d), p, has_gradient=True)
+    return total * d / batch_sum(keras.ops.sum(p.positive), p)
 
 
 def sums_and_numbers(p):
     return BatchMean(keras.ops.sum(p.positive * pairs.squared(p), axis=1), keras.ops.sum(p.positive, axis=1))
 
 
-def third_largest_plus_first_row(p):
+def largest_and_last_row(p):
     norms = keras.ops.sum(p.anchors, axis=1)
-    masked = norms if p.block is None else keras.ops.where(p.block.is_valid, norms, -float("inf"))
-    return 0.0 * norms + batch_largest(keras.ops.sort(masked)[-3:], 3, p)[0] + batch_rows(norms, p)[0]
+    masked = norms - 9.0 if p.block is None else keras.ops.where(p.block.is_valid, norms - 9.0, -float("inf"))
+    third, largest = batch_largest(keras.ops.sort(masked)[-3:], 3, p)[0], batch_max(keras.ops.amax(masked), p)
+    return 0.0 * norms + third + largest + batch_rows(norms, p)[-1]
 
 
-@pytest.mark.parametrize("function", [mean_of_batch, sums_and_numbers, third_largest_plus_first_row])
+@pytest.mark.parametrize("function", [mean_times_a_sum_of_a_sum, sums_and_numbers, largest_and_last_row])
 def test_own_losses_take_numbers_of_the_batch(function):
     in_blocks, whole = (evaluated(losses.PairLoss(function, anchors_per_block=n)) for n in (7, None))
     require_equal(in_blocks, whole)
@@ -402,6 +389,14 @@ def test_functions_of_the_references_are_computed_once_for_all_blocks():
     values = losses.PairLoss(to_largest, anchors_per_block=8).call(LABELS, X)
     assert len(calls) == 1
     np.testing.assert_allclose(values, X @ X.max(0) / 4, rtol=1e-5, atol=1e-6)  # of four blocks
+
+
+@pytest.mark.parametrize("name", ["margin", "margin over all pairs", "triplet", "hierarchical triplet"])
+def test_a_mean_over_the_batch_takes_no_loop_of_its_own(name):
+    calls = []
+    match = lambda labels, others: calls.append(others) or labels[:, None] == others  # noqa: E731
+    ROWS[name].with_options(match=match, anchors_per_block=8).call(LABELS, X)
+    assert len(calls) == 5  # block 0, then all four
 
 
 def test_a_batch_that_is_not_finite_has_no_finite_loss():

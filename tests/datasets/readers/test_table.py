@@ -10,6 +10,7 @@ from pyarrow import table as arrow_table
 
 from tests.datasets.conftest import decode
 from tfdml.datasets import require_disjoint, table
+from tfdml.datasets.text import as_names
 
 COLUMNS = {
     "path": ["a.png", "deep/b.png", "c.png", "d.png", "e.png", "f.png"],
@@ -286,13 +287,17 @@ def test_labels_that_differ_in_case_only_are_named_in_one_warning(root):
 def test_labels_that_are_lost_or_merged_are_errors(labels, message, root):
     with pytest.raises(ValueError, match=message):
         table({"path": COLUMNS["path"][:3], "label": labels}, root=root)
-    large = table({"path": COLUMNS["path"][:3], "label": [2**53, 2**53 + 1, 10**400]}, root=root)
-    assert len(large.class_names) == 3
 
 
-def test_groups_of_any_size_are_numbered(root):
-    photos = table({**COLUMNS, "camera": [10**30, 1, 10**30, 1, 2, 2]}, group="camera", root=root)
-    assert len(set(photos.groups.tolist())) == 3
+def test_labels_and_groups_of_any_size_are_numbered(root):
+    columns = {"path": COLUMNS["path"][:3], "label": [2**53, 2**53 + 1, 10**400], "camera": [10**30, 1, 10**30]}
+    photos = table(columns, group="camera", root=root)
+    assert (len(photos.class_names), len(set(photos.groups.tolist()))) == (3, 2)
+
+
+def test_a_name_that_is_far_longer_than_the_others_is_an_error():
+    with pytest.raises(ValueError, match=r"16,385 names, one of them of 4,096 .* expected names of similar length"):
+        as_names(["cat"] * 2**14 + ["c" * 4096])
 
 
 def test_a_missing_file_says_where_it_was_looked_for(root):

@@ -7,11 +7,13 @@ from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.layers.class_tree import ClassTree
 from tfdml.losses.base import PairLoss, PairOptions
+from tfdml.losses.reductions import over_batch
 from tfdml.losses.triplets.triplet import triplet
 from tfdml.pairs import Pairs, normalized, squared
 from tfdml.pairs.base import Tensor
 
 
+@over_batch
 def hierarchical_triplet(pairs: Pairs, *, tree: ClassTree, margin: float = 0.1) -> Tensor:
     """Values of `HierarchicalTripletLoss`, one per anchor.
 
@@ -19,7 +21,8 @@ def hierarchical_triplet(pairs: Pairs, *, tree: ClassTree, margin: float = 0.1) 
     """
     d = squared(normalized(pairs))
     extra = ops.cast(ops.stop_gradient(tree(pairs)), d.dtype)
-    return triplet(pairs, margin=margin, distance=lambda pairs: d - ops.where(pairs.negative > 0, extra, 0.0))
+    d = d - ops.where(pairs.negative > 0, extra, 0.0)
+    return triplet.apart(pairs, margin=margin, distance=lambda _: d)  # type: ignore[attr-defined]
 
 
 @serializable
