@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import tensorflow as tf
+from aiohttp.test_utils import TestClient, TestServer
 
 from tfdml.serving.embedder import signatures_of
 
@@ -75,6 +76,13 @@ async def answer(client, path, body=None, method=None, **options):
     data = None if body is None else io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())
     async with client.request(method or ("post" if data else "get"), path, data=data, **options) as response:
         return response.status, await response.json()
+
+
+async def started(application):
+    """A client of a server of an application."""
+    client = TestClient(TestServer(application))
+    await client.start_server()
+    return client
 
 
 async def picture(client, url, status=200, **options):
