@@ -1,14 +1,11 @@
 """Re-identification: glyphs with type designs as cameras, and both benchmarks from miniature copies."""
 
 import json
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from recipes import reidentification as recipe
 from tests.recipes.miniature import photo, write
-from tfdml.datasets.glyphs.glyph_set import Glyphs
 from tfdml.datasets.public import reidentification as benchmarks
 
 
@@ -35,28 +32,6 @@ def vehicles(root):
             photo(root / f"image/{i}{len(name):06}.jpg", identity, i)
     write(root / "attribute/model_attr.txt", ["7 249", "300 3"])
     return {**benchmarks.VEHICLE_COUNTS, "train": (4, 2), "800": (4, 2)}
-
-
-def test_a_scene_has_one_query_per_identity_and_camera_and_distractors_without_one():
-    shape = {"labels": np.repeat(np.arange(12), 8), "designs": np.tile([0, 0, 1, 1], 24)}
-    data = SimpleNamespace(images=np.arange(96))
-    glyphs = Glyphs(
-        images=data.images,
-        class_names=tuple("abcdefghijkl"),
-        code_points=shape["labels"],
-        faces=shape["designs"],
-        views=shape["labels"],
-        face_names=("A", "B"),
-        design_names=("A", "B"),
-        protocol="glyphs/x/exact-cosine/v1",
-        **shape,
-    )
-    query, gallery = recipe.scene(glyphs)
-    assert query.class_names == gallery.class_names == tuple("acegik")
-    pairs = list(zip(query.labels.tolist(), query.cameras.tolist(), strict=True))
-    assert sorted(pairs) == [(label, camera) for label in (1, 2, 4, 5) for camera in (0, 1)]
-    assert sorted([*query.images, *gallery.images]) == [i for i in range(96) if i // 8 % 2 == 0]
-    assert query.protocol == "glyphs/x/designs-as-cameras/v1"
 
 
 @pytest.mark.slow
