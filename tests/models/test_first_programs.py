@@ -247,9 +247,7 @@ def test_exchanged_arguments_are_an_error_that_says_the_order_and_what_fits_both
     for exchanged in ((Y, X), (X, model), (LabeledSet(images=X, labels=Y, class_names=tuple("abcdefgh")), model)):
         with pytest.raises(ValueError, match=r"in this order, expected a model and a labeled set, .*Exchange the two"):
             evaluation.evaluate(*exchanged)
-    inputs = keras.Input((1,))
-    column = models.EmbeddingModel(inputs, keras.layers.Dense(4)(inputs))
-    column.compile("sgd", loss=losses.ContrastiveLoss())
+    column = linear(losses.ContrastiveLoss(), features=1, optimizer="sgd")
     column.fit(X[:, :1], Y[:, None], verbose=0)
 
 

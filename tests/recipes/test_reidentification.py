@@ -1,18 +1,11 @@
 """Re-identification: glyphs with type designs as cameras, and both benchmarks from miniature copies."""
 
-import json
-
 import pytest
 
 from recipes import reidentification as recipe
 from tests.recipes.miniature import photo, write
+from tests.recipes.quick import results_of
 from tfdml.datasets.public import reidentification as benchmarks
-
-
-def run(monkeypatch, output, *words):
-    monkeypatch.setattr("sys.argv", ["reidentification", "--quick", "--output", str(output), *map(str, words)])
-    recipe.main()
-    return json.loads((output / "results.json").read_text())
 
 
 def market(root):
@@ -37,7 +30,7 @@ def vehicles(root):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:For .* of the queries the first relevant item ties")  # after few steps
 def test_both_methods_are_measured_by_every_refinement_with_a_picture(tmp_path, monkeypatch, capsys):
-    record = run(monkeypatch, tmp_path)
+    record = results_of(monkeypatch, recipe, tmp_path)
     assert record["protocol"] == "glyphs/class-disjoint/designs-as-cameras/v1/first-60-classes"
     names = [f"{method}, {name}" for method in recipe.RATES for name in recipe.CHOSEN[method]]
     assert list(record["results"]) == names
@@ -50,7 +43,7 @@ def test_both_methods_are_measured_by_every_refinement_with_a_picture(tmp_path, 
 @pytest.mark.slow
 def test_market_is_trained_and_measured_beside_the_published_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr(benchmarks, "MARKET_COUNTS", market(tmp_path / "data"))
-    record = run(monkeypatch, tmp_path, "--dataset", "market1501", "--data", tmp_path / "data")
+    record = results_of(monkeypatch, recipe, tmp_path, "--dataset", "market1501", "--data", tmp_path / "data")
     assert record["protocol"] == "market1501/751-750/single-query/v1"
     assert record["results"]["plain"][0]["queries"] == 4
     assert set(record["results"]) == {"plain", "k-reciprocal", "published"}
@@ -60,6 +53,6 @@ def test_market_is_trained_and_measured_beside_the_published_numbers(tmp_path, m
 @pytest.mark.slow
 def test_vehicles_train_both_branches_and_are_measured_by_random_galleries(tmp_path, monkeypatch):
     monkeypatch.setattr(benchmarks, "VEHICLE_COUNTS", vehicles(tmp_path / "data"))
-    record = run(monkeypatch, tmp_path, "--dataset", "vehicle-id", "--data", tmp_path / "data")
+    record = results_of(monkeypatch, recipe, tmp_path, "--dataset", "vehicle-id", "--data", tmp_path / "data")
     assert record["protocol"] == "vehicle-id/test-800/single-gallery-x10/v1"
     assert (record["results"]["plain"][0]["gallery"], record["results"]["plain"][0]["repeats"]) == (2, 10)
