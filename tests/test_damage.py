@@ -10,6 +10,7 @@ import pytest
 from tests.damage import assert_consistent_or_refused, files_of, refusal
 from tests.search.index.test_damage import assert_consistent as assert_consistent_index
 from tests.training.test_settings import settings
+from tests.worlds import Pixels
 from tests.zoo.cards import write_entry
 from tfdml import datasets, models, search, zoo
 from tfdml._core.checksums import write_checksums
@@ -21,15 +22,6 @@ from tfdml.visualize import Thumbnails, write_thumbnails
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 6, 5, 3), np.uint8)
 SET = datasets.LabeledSet(images=IMAGES, labels=np.repeat(np.arange(4), 3), class_names=tuple("abcd"))
 VECTORS = np.random.default_rng(0).normal(size=(12, 3)).astype("float32")
-
-
-class Flat:
-    """A model of pixels, which needs no network."""
-
-    fingerprint = "flat"
-
-    def predict_on_batch(self, images):
-        return np.asarray(images).reshape(len(images), -1)[:, :4].astype("float32")
 
 
 @pytest.fixture
@@ -48,13 +40,13 @@ def assert_consistent_embeddings(found):
 
 
 def test_embeddings(folder):
-    models.write_embeddings(Flat(), SET, folder)
+    models.write_embeddings(Pixels(4), SET, folder)
     assert assert_consistent_or_refused(folder, models.read_embeddings) > 50
     assert assert_consistent_or_refused(folder, models.read_embeddings, assert_consistent_embeddings) > 50
 
 
 def test_a_table_of_embeddings_without_its_end_is_refused_though_its_checksum_fits(folder):
-    models.write_embeddings(Flat(), IMAGES, folder)
+    models.write_embeddings(Pixels(4), IMAGES, folder)
     os.truncate(folder / "examples.csv", (folder / "examples.csv").stat().st_size - 3)  # row 11 reads as row 1
     write_checksums(folder)
     with pytest.raises(ValueError, match=r"examples\.csv whose last line has no end"):

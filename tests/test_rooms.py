@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
+from tests.worlds import write_png
 
 LABELS = np.repeat(np.arange(6), 4)
 IMAGES = (40 * LABELS[:, None, None, None] + np.random.default_rng(0).integers(0, 16, (24, 8, 8, 1))).astype("uint8")
@@ -70,9 +71,7 @@ def cleaning(trained):
 
 def datasets(trained):
     for label, image in zip(LABELS, IMAGES, strict=True):
-        path = trained.folder / "images" / str(label) / f"{image.sum()}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(tf.io.encode_png(image).numpy())
+        write_png(trained.folder / "images" / str(label) / f"{image.sum()}.png", image)
     files = tfdml.datasets.folder(trained.folder / "images")
     np.testing.assert_array_equal(files.labels, LABELS)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.moments import copied_at_every_operation
+from tests.worlds import Pixels
 from tests.zoo.conftest import ABOUT, DATA, IMAGES, network
 from tfdml import callbacks, cleaning, datasets, export, models, search, zoo
 from tfdml._core.atomic import recovered
@@ -15,15 +16,6 @@ from tfdml.cleaning.findings import Finding, Findings
 VECTORS = np.random.default_rng(0).normal(size=(20, 4)).astype("float32")
 
 FINDINGS = Findings((Finding("unreadable", "a.jpg"),), 2, 0.9, None, None)
-
-
-class Flat:
-    """A model of the first pixels, which needs no network."""
-
-    fingerprint = "flat"
-
-    def predict_on_batch(self, images):
-        return np.asarray(images).reshape(len(images), -1)[:, :4].astype("float32")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +39,7 @@ WRITERS = {
     "zoo entry": lambda model, folder: zoo.save(
         model, folder.name, DATA, summary="Squares.", root=folder.parent, **ABOUT
     ),
-    "embeddings": lambda model, folder: models.write_embeddings(Flat(), IMAGES, folder),
+    "embeddings": lambda model, folder: models.write_embeddings(Pixels(4), IMAGES, folder),
     "findings": lambda model, folder: cleaning.write_report(FINDINGS, folder),
     "cache": lambda model, folder: datasets.LabeledSet(
         images=IMAGES, labels=DATA.labels, class_names=DATA.class_names
@@ -134,7 +126,7 @@ def test_a_table_of_a_user_is_not_replaced_by_embeddings(tmp_path):
     before = contents(tmp_path)
     for name in before:
         with pytest.raises(FileExistsError, match="a file other than embeddings"):
-            models.write_embeddings(Flat(), IMAGES, tmp_path / name)
+            models.write_embeddings(Pixels(4), IMAGES, tmp_path / name)
     assert contents(tmp_path) == before
 
 
@@ -143,5 +135,5 @@ def test_a_user_s_file_in_the_folder_of_an_unfinished_run_stays(tmp_path):
     (tmp_path / "out.unfinished" / "run.json").write_text("{}")
     (tmp_path / "out.unfinished" / "notes.txt").write_text("mine")
     with pytest.raises(FileExistsError, match=r"a folder with 'notes\.txt'"):
-        models.write_embeddings(Flat(), IMAGES, tmp_path / "out")
+        models.write_embeddings(Pixels(4), IMAGES, tmp_path / "out")
     assert (tmp_path / "out.unfinished" / "notes.txt").read_text() == "mine"

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tests.backend import BACKEND, numbers
-from tfdml import addons, importance, layers, losses, metrics, miners, models, pairs, samplers
+from tests.worlds import linear
+from tfdml import addons, importance, layers, losses, metrics, miners, pairs, samplers
 from tfdml._core.checks import as_ids, as_vectors
 from tfdml.importance.probabilities import group_probabilities, uniform_probabilities
 from tfdml.search import hard_pairs as offline
@@ -95,11 +96,7 @@ def test_a_pairing_that_is_a_layer_keeps_large_ids_apart_or_they_are_refused():
 
 
 def model():
-    keras.utils.set_random_seed(0)
-    inputs = keras.Input((4,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
-    model.compile("sgd", loss=losses.ContrastiveLoss())
-    return model
+    return linear(losses.ContrastiveLoss(), features=4, dim=3, optimizer="sgd")
 
 
 def test_a_model_refuses_masked_examples_and_labels():

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml import callbacks, losses, models, samplers, search
+from tests.worlds import linear
+from tfdml import callbacks, losses, samplers, search
 from tfdml.search.hard_pairs import hardest_pairs
 
 COUNTS = np.array([3, 12, 5, 9, 2, 7])
@@ -70,11 +71,7 @@ ALL = {Centers: {"examples_per_class": 100}, Pairs: {}}  # options with which al
 
 
 def make(loss=losses.TripletLoss):
-    keras.utils.set_random_seed(0)
-    inputs = keras.Input((5,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(3)(inputs))
-    model.compile(keras.optimizers.SGD(0.1), loss=loss())
-    return model
+    return linear(loss(), features=5, dim=3, optimizer=keras.optimizers.SGD(0.1))
 
 
 def fit(model, refreshed, refresh, **options):

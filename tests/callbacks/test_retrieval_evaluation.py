@@ -14,41 +14,21 @@ from tfdml.datasets import LabeledSet
 KEYS = {"recall@1", "recall@4", "precision@1", "r_precision", "map@r", "map", "mrr", "queries", "skipped"}
 
 
-def test_its_numbers_are_those_of_metrics_on_the_model_of_that_epoch():
-    model = make()
-    history = fit(model, callbacks.RetrievalEvaluation((X, LABELS), k=(1, 4)))
-    expected = metrics.retrieval(model.predict(X, verbose=0), LABELS, k=(1, 4))
-    assert set(expected) == KEYS
-    scores = KEYS - {"queries", "skipped"}
-    assert {f"val_{key}" for key in scores} | {"loss"} == set(history)
-    assert all(len(values) == 3 for values in history.values())
-    for key in scores:
-        assert history[f"val_{key}"][-1] == pytest.approx(expected[key])
+FORMS = {
+    "a labeled set": LabeledSet(images=X, labels=LABELS, class_names=NAMES),
+    "a set that loads its images": LabeledSet(images=X, labels=LABELS, class_names=NAMES, load=tf.identity),
+    "a set with a source": LabeledSet(source=list(X), labels=LABELS, class_names=NAMES),
+    "a column of labels": [X, LABELS[:, None]],
+    "a short last batch": tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(7),
+    "a dataset with a column of labels": tf.data.Dataset.from_tensor_slices((X, LABELS[:, None])).batch(60),
+}
 
 
 @pytest.mark.backends
-@pytest.mark.parametrize(
-    "data",
-    [
-        LabeledSet(images=X, labels=LABELS, class_names=NAMES),
-        LabeledSet(images=X, labels=LABELS, class_names=NAMES, load=tf.identity),
-        LabeledSet(source=list(X), labels=LABELS, class_names=NAMES),
-        [X, LABELS[:, None]],
-        tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(7),
-        tf.data.Dataset.from_tensor_slices((X, LABELS[:, None])).batch(60),
-    ],
-    ids=[
-        "a labeled set",
-        "a set that loads its images",
-        "a set with a source",
-        "a column of labels",
-        "short last batch",
-        "dataset with a column of labels",
-    ],
-)
-def test_every_form_of_data_gives_the_same_numbers(data):
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_data_gives_the_same_numbers(form):
     model = make()
-    found = callbacks.RetrievalEvaluation(data, k=1, batch_size=16).evaluate(model)
+    found = callbacks.RetrievalEvaluation(FORMS[form], k=1, batch_size=16).evaluate(model)
     assert found == pytest.approx(metrics.retrieval(model.predict(X, verbose=0), LABELS, k=1))
 
 
@@ -124,27 +104,16 @@ def test_queries_and_gallery_that_do_not_fit_are_refused():
         callbacks.RetrievalEvaluation((X, LABELS)).evaluate(models.TwoTowers(one, one))
 
 
-class Weights(keras.callbacks.Callback):
-    """Multiply the weights at the end of some epochs, before the next callback looks."""
+def multiplied(model, factor):
+    """A callback that multiplies the weights at the end of the first epoch, and one that undoes it."""
+    kept = []
 
-    def __init__(self, factors):
-        super().__init__()
-        self.factors = factors
+    def multiply(epoch, logs):
+        kept[:] = model.get_weights()
+        model.set_weights([weight * (1.0 if epoch else factor) for weight in kept])
 
-    def on_epoch_end(self, epoch, logs=None):
-        self.before = self.model.get_weights()
-        self.model.set_weights([weight * self.factors.get(epoch, 1.0) for weight in self.before])
-
-
-class Restore(keras.callbacks.Callback):
-    """Undo what `Weights` did."""
-
-    def __init__(self, weights):
-        super().__init__()
-        self.weights = weights
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.model.set_weights(self.weights.before)
+    undo = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: model.set_weights(kept))
+    return keras.callbacks.LambdaCallback(on_epoch_end=multiply), undo
 
 
 @pytest.mark.parametrize(
@@ -156,7 +125,8 @@ class Restore(keras.callbacks.Callback):
 )
 @pytest.mark.parametrize("index", ["exact", pytest.param("scann", marks=pytest.mark.slow)])
 def test_an_epoch_without_a_ranking_is_a_warning_and_the_lowest_score(factor, message, index, tmp_path):
-    broken = Weights({0: factor})
+    model = make()
+    multiply, undo = multiplied(model, factor)
     stop = keras.callbacks.EarlyStopping(monitor="val_map@r", mode="max", patience=2, restore_best_weights=True)
     slower = keras.callbacks.ReduceLROnPlateau(monitor="val_map@r", mode="max", patience=2)
     keep = keras.callbacks.ModelCheckpoint(
@@ -164,7 +134,7 @@ def test_an_epoch_without_a_ranking_is_a_warning_and_the_lowest_score(factor, me
     )
     watch = [callbacks.RetrievalEvaluation((X, LABELS), k=(1, 4), index=index), stop, slower, keep]
     with pytest.warns(UserWarning, match=message):
-        history = fit(make(), broken, *watch, Restore(broken))
+        history = fit(model, multiply, *watch, undo)
     scores = {key: values for key, values in history.items() if key.startswith("val_")}
     assert all(len(values) == 3 and values[0] == 0.0 for values in scores.values())
     assert min(min(values[1:]) for values in scores.values()) > 0
@@ -253,33 +223,27 @@ def test_an_empty_dataset_is_an_error():
 
 
 @pytest.mark.parametrize("index", ["exact", pytest.param("scann", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("with_gallery", [False, True])
-def test_sampled_queries_are_searched_in_the_whole_set_and_counted(index, with_gallery):
+@pytest.mark.parametrize(("sample", "with_gallery"), [(20, False), (20, True), (60, False)])
+def test_sampled_queries_are_searched_in_the_whole_set_and_counted(index, sample, with_gallery):
     model = make()
     x = model.predict(X, verbose=0)
     gallery = (X[::-1], LABELS[::-1]) if with_gallery else None
-    evaluation = callbacks.RetrievalEvaluation((X, LABELS), k=(1, 4), sample=20, index=index, gallery=gallery)
-    rows = np.sort(np.random.default_rng(0).choice(60, 20, replace=False))
+    evaluation = callbacks.RetrievalEvaluation((X, LABELS), k=(1, 4), sample=sample, index=index, gallery=gallery)
+    rows = np.sort(np.random.default_rng(0).choice(60, sample, replace=False))
     options = {"gallery": x[::-1], "gallery_labels": LABELS[::-1]} if with_gallery else {}
     every_query = metrics.retrieval(x, LABELS, k=(1, 4), per_query=True, **options)
     found = evaluation.evaluate(model)
-    assert (found["queries"], found["skipped"]) == (20, 0)
+    assert (found["queries"], found["skipped"]) == (sample, 0)
     for name in ("recall@1", "recall@4", "r_precision", "map@r"):
         assert found[name] == pytest.approx(every_query[name][rows].mean())
     history = fit(model, evaluation, epochs=2)
-    assert (history["val_queries"], history["val_skipped"]) == ([20, 20], [0, 0])
+    assert (history["val_queries"], history["val_skipped"]) == ([sample] * 2, [0, 0])
 
 
 def test_a_sample_is_drawn_among_queries_with_a_match():
     labels = np.where(np.arange(60) < 2, 0, np.arange(60))  # two of one class, 58 of others
     found = callbacks.RetrievalEvaluation((X, labels), sample=1).evaluate(make())
     assert (found["queries"], found["skipped"]) == (1, 0)
-
-
-def test_a_sample_larger_than_the_set_is_the_set():
-    model = make()
-    whole, sampled = (callbacks.RetrievalEvaluation((X, LABELS), sample=n).evaluate(model) for n in (None, 60))
-    assert sampled == whole
 
 
 def test_ranks_that_are_not_given_fit_the_set_and_given_ones_are_checked():
@@ -322,7 +286,7 @@ def test_a_function_gets_all_queries_and_no_gallery_and_its_texts_are_not_logged
     assert "val_algorithm" not in history
 
 
-def test_two_sets_in_one_fit_lose_nothing():
+def test_the_numbers_of_two_sets_in_one_fit_are_those_of_metrics_on_the_model_of_the_epoch():
     train, test = PART.take(slice(40)), PART.take(slice(40, None))
     model = make()
     options = {"k": (1, 4), "metrics": spread}
@@ -331,9 +295,12 @@ def test_two_sets_in_one_fit_lose_nothing():
         callbacks.RetrievalEvaluation(train, prefix="train_", every=2, **options),
         callbacks.RetrievalEvaluation(test, **options),
     )
+    keys = {f"{prefix}{key}" for prefix in ("train_", "val_") for key in {*KEYS, "spread"} - {"queries", "skipped"}}
+    assert set(history) == {*keys, "loss"}
     x = model.predict(X, verbose=0)
     for prefix, rows in [("train_", slice(40)), ("val_", slice(40, None))]:
         expected = metrics.retrieval(x[rows], LABELS[rows], k=(1, 4))
+        assert set(expected) == KEYS
         for name in set(expected) - {"queries", "skipped"}:
             assert history[prefix + name][-1] == pytest.approx(expected[name])
             assert len(history[prefix + name]) == 3

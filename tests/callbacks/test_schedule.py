@@ -1,9 +1,9 @@
 """When an evaluation is due: every few epochs, within a share of the time of `fit`."""
 
-import numpy as np
 import pytest
 
 from tests.callbacks.small import PART
+from tests.worlds import Pixels
 from tfdml import callbacks
 
 
@@ -28,13 +28,6 @@ def clock(monkeypatch):
     return clock
 
 
-class Same:
-    """A model whose embedding is its input."""
-
-    def predict_on_batch(self, x):
-        return np.asarray(x)
-
-
 def logs_of_epochs(evaluation, clock, epochs, seconds):
     """The logs of a run whose epochs take some seconds."""
     evaluation.set_params({"epochs": epochs})
@@ -54,7 +47,7 @@ def evaluated(logs, key="val_n"):
 def slow(clock, seconds, **options):
     """An evaluation that takes some seconds."""
     evaluation = callbacks.RetrievalEvaluation(PART, k=1, metrics=lambda *_: clock.takes(seconds, {"n": 1}), **options)
-    evaluation.set_model(Same())
+    evaluation.set_model(Pixels())
     return evaluation
 
 

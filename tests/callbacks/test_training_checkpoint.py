@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from tfdml import callbacks, models
+from tests.worlds import linear
+from tfdml import callbacks
 
 pytestmark = pytest.mark.backends
 
@@ -14,11 +15,7 @@ X = np.ones((4, 2), "float32")
 
 
 def model_of(optimizer="sgd"):
-    keras.utils.set_random_seed(0)
-    inputs = keras.Input((2,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(1)(inputs))
-    model.compile(optimizer, loss="mse", run_eagerly=True)  # a few steps, not worth compiling
-    return model
+    return linear("mse", features=2, dim=1, optimizer=optimizer, run_eagerly=True)  # a few steps, not worth compiling
 
 
 class Diverge(keras.callbacks.Callback):

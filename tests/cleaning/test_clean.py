@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from tests.worlds import Pixels, write_png
 from tfdml import cleaning, cli, datasets
 from tfdml.cleaning import calibration
 from tfdml.cleaning.calibration import _halfway, _least_similarity, _precision
@@ -17,29 +18,6 @@ from tfdml.cleaning.pixel_checks import description, split_descriptions
 from tfdml.cleaning.registration import gray_thumbnail
 from tfdml.cli import commands, inputs
 from tfdml.datasets.images.beside import Beside
-
-
-class Pixels:
-    """A model of the pixels, which needs no network."""
-
-    fingerprint = "pixels"
-
-    def predict_on_batch(self, images):
-        return np.asarray(images, np.float32).reshape(len(images), -1)
-
-
-class Interrupted(Pixels):
-    """The same, which counts its batches and is interrupted at one of them."""
-
-    def __init__(self, batch):
-        self.left, self.batches = batch, 0
-
-    def predict_on_batch(self, images):
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-        self.batches += 1
-        return super().predict_on_batch(images)
 
 
 def scenes(count=40, seed=0, side=24):
@@ -198,12 +176,12 @@ def test_an_interrupted_run_resumes_with_the_findings_of_an_uninterrupted_one(tm
     }
     options = {"similarity": 0.99, "batch_size": 4}
     with pytest.raises(KeyboardInterrupt):
-        cleaning.clean(Interrupted(8), sets, cache=tmp_path / "cache", **options)
-    resumed = Interrupted(-1)
+        cleaning.clean(Pixels(interrupted=8), sets, cache=tmp_path / "cache", **options)
+    resumed = Pixels()
     findings = cleaning.clean(resumed, sets, cache=tmp_path / "cache", **options)
     assert findings == cleaning.clean(Pixels(), sets, **options)
     assert resumed.batches == 2
-    again = Interrupted(-1)
+    again = Pixels()
     assert cleaning.clean(again, sets, cache=tmp_path / "cache", **options) == findings
     assert again.batches == 0
     remove_cache(tmp_path / "cache")
@@ -213,8 +191,7 @@ def test_an_interrupted_run_resumes_with_the_findings_of_an_uninterrupted_one(tm
 def test_embeddings_of_another_model_or_of_other_images_are_made_again(tmp_path):
     data, options = labeled(scenes(8)), {"similarity": 0.99, "cache": tmp_path}
     cleaning.clean(Pixels(), data, **options)
-    other = Interrupted(-1)
-    other.fingerprint = "other"
+    other = Pixels(fingerprint="other")
     with pytest.warns(UserWarning, match=r"another model \(pixels, now other\). Its embeddings are made again"):
         cleaning.clean(other, data, **options)
     assert other.batches == 1
@@ -230,14 +207,14 @@ def test_two_calls_do_not_write_one_cache_at_once(tmp_path):
     data, options = labeled(scenes(8)), {"similarity": 0.99, "cache": tmp_path}
 
     class Other(Pixels):
-        fingerprint = "other"
-
         def predict_on_batch(self, x):
             with pytest.raises(BlockingIOError, match=r"cache='.*0', which process"):
                 cleaning.clean(Pixels(), data, **options)
             return super().predict_on_batch(x)
 
-    assert cleaning.clean(Other(), data, **options) == cleaning.clean(Pixels(), data, similarity=0.99)
+    assert cleaning.clean(Other(fingerprint="other"), data, **options) == cleaning.clean(
+        Pixels(), data, similarity=0.99
+    )
 
 
 def test_a_folder_of_something_else_is_no_cache_and_stays(tmp_path):
@@ -266,9 +243,7 @@ def photos(tmp_path, monkeypatch):
     images = scenes(12)
     for split, rows in (("train", [0, 1, 2, 3, 4, 0]), ("test", [5, 6, 7, 8, 1])):
         for number, row in enumerate(rows):
-            path = tmp_path / "photos" / split / "class" / f"{number}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(tf.io.encode_png(images[row]).numpy())
+            write_png(tmp_path / "photos" / split / "class" / f"{number}.png", images[row])
     (tmp_path / "photos" / "train" / "class" / "broken.png").write_bytes(b"no image")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(commands, "_model_of_clean", lambda options: (Pixels(), datasets.Preprocessing(size=24)))
@@ -309,8 +284,7 @@ def test_folders_that_cannot_be_cleaned_are_refused(words, message, photos, caps
 
 def written(names):
     for name in names:
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        Path(name).write_bytes(tf.io.encode_png(np.zeros((2, 2, 3), np.uint8)).numpy())
+        write_png(name, np.zeros((2, 2, 3), np.uint8))
 
 
 @pytest.mark.parametrize(

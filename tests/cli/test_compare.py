@@ -52,9 +52,8 @@ def test_vectors_in_another_form_are_the_same(run, form):
     _write(form, run.vectors)
     code, out, _ = run(f"compare {form} --labels labels.csv --metrics mrr,recall@1 --metric euclidean --json")
     (means,) = json.loads(out)["means"].values()
-    expected = evaluation.compare({"x": run.vectors}, LABELS, metrics=("mrr", "recall@1"), metric="euclidean").means[
-        "x"
-    ]
+    options = {"metrics": ("mrr", "recall@1"), "metric": "euclidean"}
+    expected = evaluation.compare({"x": run.vectors}, LABELS, **options).means["x"]
     assert code == 0
     assert {name: mean["value"] for name, mean in means.items()} == {
         name: mean.value for name, mean in expected.items()

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow
 import pytest
-import tensorflow as tf
 
 from tests.cli.test_commands import Blocks, command_of, decode
+from tests.worlds import write_png
 from tfdml import datasets, models, search
 from tfdml._core.atomic import only_writer
 from tfdml._core.checksums import FILE_TYPES, state_of
@@ -28,9 +28,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "second-day.md"
 
 def photo(path, level):
     """Write a photograph of a gray level."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    pixels = np.random.default_rng(level).integers(level, level + 20, (10, 8, 1), "uint8")
-    Path(path).write_bytes(tf.io.encode_png(pixels).numpy())
+    write_png(path, np.random.default_rng(level).integers(level, level + 20, (10, 8, 1), "uint8"))
 
 
 def folder(root="photos"):
@@ -52,6 +50,21 @@ def shop(tmp_path, monkeypatch, capsys):
     write_thumbnails("run/thumbnails.npz", index.ids, photos, versions=versions)
     monkeypatch.setattr(Reference, "model", lambda self: (Blocks(), decode))
     return command_of(capsys)
+
+
+class New(Blocks):
+    """The same numbers by another model."""
+
+    fingerprint = "new"
+
+
+@pytest.fixture
+def renewed(shop, monkeypatch):
+    """The same with a new model, `model`."""
+    monkeypatch.setattr(Reference, "model", lambda self: (New() if self.path == "model" else Blocks(), decode))
+    Path("model").mkdir()
+    Path("model/saved_model.pb").touch()
+    return shop
 
 
 def changed(run, command):
@@ -232,16 +245,9 @@ def test_a_value_is_kept_as_it_came_or_refused(text, kind, expected):
         assert (value.as_py(), value.type) == (expected, kind)
 
 
-def test_three_lines_of_python_add_a_set(shop):
-    for number in (7, 8):
-        photo(f"more/e/{number}.png", 20 * number)
+def by_python_add(index):
     photos = folder("more")
-    index = search.load("run/index")
     index.add(models.embed(Blocks(), photos), **datasets.items(photos))
-    index.save("run/index")
-    assert len(search.load("run/index")) == 8
-    assert counts(changed(shop, "add run more")[0]) == NONE | {"unchanged": 2}
-    assert len(Thumbnails.load("run/thumbnails.npz")) == 6
 
 
 def by_python_remove(index):
@@ -254,15 +260,23 @@ def by_python_set(index):
 
 
 @pytest.mark.parametrize(
-    ("command", "change"), [("remove run --where class=c", by_python_remove), ("set run class=mug 0 1", by_python_set)]
+    ("command", "change"),
+    [
+        ("add run more", by_python_add),
+        ("remove run --where class=c", by_python_remove),
+        ("set run class=mug 0 1", by_python_set),
+    ],
 )
-def test_lines_of_python_remove_by_condition_and_set_a_column_as_the_command_does(shop, command, change):
+def test_lines_of_python_change_an_index_as_the_command_does(shop, command, change):
+    for number in (7, 8):
+        photo(f"more/e/{number}.png", 20 * number)
     index = search.load("run/index")
     change(index)
     assert changed(shop, command)[1] == 0
     found = search.load("run/index")
     assert found.ids.tolist() == index.ids.tolist()
     assert found.metadata.to_pydict() == index.metadata.to_pydict()
+    np.testing.assert_allclose(found.vectors, index.vectors, atol=1e-6)
     listed = [item["id"] for item in json.loads(shop("index list run --where class=b --json")[1])]
     assert listed == index.ids[index.mask({"class": "b"})].tolist()
 
@@ -288,29 +302,21 @@ def test_an_index_follows_its_photographs_and_takes_no_others_of_the_same_names(
     assert counts(changed(shop, f"add run {absolute}")[0]) == NONE
 
 
-def test_a_migration_elsewhere_embeds_no_other_photographs_of_the_same_names(shop, monkeypatch):
-    class New(Blocks):
-        fingerprint = "new"
-
-    monkeypatch.setattr(Reference, "model", lambda self: (New(), decode))
-    Path("model").mkdir()
-    Path("model/saved_model.pb").touch()
+def test_a_migration_elsewhere_embeds_no_other_photographs_of_the_same_names(renewed):
     before = by_path()
     shutil.move("photos", "kept")
     for number in range(6):
         photo(f"photos/{'abc'[number // 2]}/{number}.png", 30 * number + 7)
-    code, _, errors = shop("migrate run/index --to model")
+    code, _, errors = renewed("migrate run/index --to model")
     assert code == 1
     assert "6 items, none of which can be embedded" in errors
     assert f"{Path('photos/a/0.png').absolute()} cannot be embedded: another file than the one" in errors
     assert search.load("run/index").fingerprint == "blocks"
     shutil.rmtree("photos")
-    assert (
-        f"{Path('photos/a/0.png').absolute()} cannot be embedded: no such file"
-        in shop("migrate run/index --to model")[2]
-    )
-    assert shop("migrate run/index --to model --root nowhere")[0] == 2
-    code, printed, _ = shop("migrate run/index --to model --root kept")
+    errors = renewed("migrate run/index --to model")[2]
+    assert f"{Path('photos/a/0.png').absolute()} cannot be embedded: no such file" in errors
+    assert renewed("migrate run/index --to model --root nowhere")[0] == 2
+    code, printed, _ = renewed("migrate run/index --to model --root kept")
     assert (code, printed) == (0, "6 items of run/index embedded again, 0 failed\n")
     after = by_path()
     assert search.load("run/index").fingerprint == "new"
@@ -326,16 +332,10 @@ def test_two_writers_lose_no_item(shop):
     assert len(search.load("run/index")) == 6
 
 
-def test_the_second_day_goes_as_its_page_says(shop, monkeypatch):
-    class New(Blocks):
-        fingerprint = "new"
-
-    monkeypatch.setattr(Reference, "model", lambda self: (New() if self.path == "model" else Blocks(), decode))
+def test_the_second_day_goes_as_its_page_says(renewed):
     for old, name in zip("abc", ("mug", "tray", "vase"), strict=True):
         Path(f"photos/{old}").rename(f"photos/{name}")
-    assert shop("index add run photos")[0] == 0
-    Path("model").mkdir()
-    Path("model/saved_model.pb").touch()
+    assert renewed("index add run photos")[0] == 0
     text = "".join(re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL))
     for number, part in enumerate(text.split("$ ")[1:]):
         command, _, output = part.partition("\n")
@@ -346,7 +346,7 @@ def test_the_second_day_goes_as_its_page_says(shop, monkeypatch):
         if command.startswith("mv "):
             os.rename(*command.split()[1:])
         else:
-            code, printed, errors = shop(command.removeprefix("tfdml "))
+            code, printed, errors = renewed(command.removeprefix("tfdml "))
             assert (code, printed) == (0, output), errors
 
 
@@ -414,20 +414,14 @@ def test_an_index_of_shards_is_changed_as_one_index(shop, kind):
     np.testing.assert_array_equal(index.search(whole.vectors, 7)[0], expected[0])
 
 
-def test_an_index_of_shards_is_migrated_to_one_index(shop, monkeypatch):
-    class New(Blocks):
-        fingerprint = "new"
-
+def test_an_index_of_shards_is_migrated_to_one_index(renewed):
     for number in range(2):
-        stored = models.embed(Blocks(), folder().take(range(3 * number, 3 * number + 3)))
-        items = datasets.items(folder().take(range(3 * number, 3 * number + 3)))
-        search.Exact(stored, **items, model="blocks").save(f"shards/part-{number}")
+        photos = folder().take(range(3 * number, 3 * number + 3))
+        index = search.Exact(models.embed(Blocks(), photos), **datasets.items(photos), model="blocks")
+        index.save(f"shards/part-{number}")
     write_manifest(Path("shards"), {}, [{"name": f"part-{number}", "vectors": 3} for number in range(2)])
     before = search.load("shards")
-    monkeypatch.setattr(Reference, "model", lambda self: (New(), decode))
-    Path("model").mkdir()
-    Path("model/saved_model.pb").touch()
-    assert shop("migrate shards --to model")[:2] == (0, "6 items of shards embedded again, 0 failed\n")
+    assert renewed("migrate shards --to model")[:2] == (0, "6 items of shards embedded again, 0 failed\n")
     after = search.load("shards", model="new")
     assert sorted(after.ids) == sorted(before.ids)
     np.testing.assert_array_equal(after.vectors[after.rows(before.ids)], before.vectors)

@@ -3,14 +3,13 @@
 import json
 import shutil
 
-import numpy as np
 import pytest
-import tensorflow as tf
 
+from tests.worlds import write_png
 from tests.zoo.cards import write_entry
 from tests.zoo.conftest import DATA, IMAGES, made, trained  # noqa: F401
 from tests.zoo.test_entries import flip
-from tfdml import cli, evaluation, models, zoo
+from tfdml import cli, evaluation, zoo
 from tfdml.zoo.sets import SETS
 
 pytestmark = pytest.mark.slow  # the entries of the fixture take seconds
@@ -21,9 +20,7 @@ def run(made, tmp_path, monkeypatch, capsys):  # noqa: F811
     """Function from words to the exit code and what was printed, in a folder with models and photos."""
     shutil.copytree(made, tmp_path / "savedmodels")
     for row, pixels in enumerate(IMAGES):
-        path = tmp_path / "photos" / f"class-{row // 4}" / f"{row:02}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(tf.io.encode_png(pixels).numpy())
+        write_png(tmp_path / "photos" / f"class-{row // 4}" / f"{row:02}.png", pixels)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(SETS, DATA.protocol, lambda: (DATA, None))
 
@@ -81,11 +78,8 @@ def test_names_of_the_zoo_are_models_of_all_commands(run):
     expected = evaluation.evaluate(model.predict_on_batch(IMAGES), DATA.labels).metrics["map@r"].value
     assert json.loads(out)["means"]["model"]["map@r"]["value"] == pytest.approx(expected)
     assert run("embed", "photos", "items", "--model", "savedmodels/pair/gallery")[0] == 0
-    found = models.read_embeddings("items").embeddings
-    np.testing.assert_allclose(found, zoo.load("pair").towers[1].predict_on_batch(IMAGES), atol=1e-6)
     code, out, _ = run("search", "pair/query", "items", "photos/class-2/09.png", "-k", "3")
-    assert code == 0
-    assert len(out.splitlines()) == 4
+    assert (code, len(out.splitlines())) == (0, 4)
     code, _, err = run("evaluate", "pair", "photos")
     assert code == 2
     assert "MODEL='pair': Received pair, expected pair/query or pair/gallery" in err

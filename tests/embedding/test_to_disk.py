@@ -10,6 +10,7 @@ import tensorflow as tf
 from pyarrow import parquet
 
 from tests.damage import flip
+from tests.worlds import Pixels, write_png
 from tfdml import models
 from tfdml.datasets import LabeledSet, Preprocessing, table
 
@@ -21,39 +22,13 @@ def decode(path):
     return tf.ensure_shape(tf.io.decode_png(tf.io.read_file(path)), (6, 5, 3))
 
 
-class Flat:
-    """A model whose embedding is its input."""
-
-    def __init__(self, fingerprint="flat"):
-        self.fingerprint = fingerprint
-
-    def predict_on_batch(self, x):
-        x = np.asarray(x, np.float32)
-        return x.reshape(len(x), -1)
-
-
-class Fails(Flat):
-    """The same, which fails once, at its nth batch."""
-
-    def __init__(self, batch):
-        super().__init__()
-        self.left = batch
-
-    def predict_on_batch(self, x):
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-        return super().predict_on_batch(x)
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """40 files of 4 classes."""
     folder = tmp_path_factory.mktemp("files")
     paths = [folder / f"{'abcd'[row % 4]}/{row}.png" for row in range(40)]
     for path, pixels in zip(paths, PIXELS, strict=True):
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(tf.io.encode_png(pixels).numpy())
+        write_png(path, pixels)
     names = ("d, the last", "c", "b", "a")
     return LabeledSet(paths=np.array(paths, str), labels=3 - np.arange(40) % 4, class_names=names, load=decode)
 
@@ -66,7 +41,7 @@ def small_blocks(monkeypatch):
 
 @pytest.mark.parametrize("name", ["out", "out.parquet"])
 def test_embeddings_come_back_with_rows_paths_and_labels(name, files, small_blocks, tmp_path):
-    assert models.write_embeddings(Flat(), files, tmp_path / name, batch_size=7) == ()
+    assert models.write_embeddings(Pixels(), files, tmp_path / name, batch_size=7) == ()
     found = models.read_embeddings(tmp_path / name)
     np.testing.assert_array_equal(found.embeddings, files.examples().reshape(40, -1))
     assert found.embeddings.dtype == np.float32
@@ -85,7 +60,7 @@ def test_boxes_come_back_where_they_were_embedded(name, files, small_blocks, tmp
     boxes = np.random.default_rng(1).uniform(0, 2, (40, 4)).cumsum(axis=1)[:, [0, 1, 2, 3]] / 3 + [0, 0, 1, 1]
     of_boxes = replace(files, load=replace(VIEW, boxes=True), boxes=boxes)
     for data in (of_boxes, replace(of_boxes, load=decode), of_boxes):  # each replaces the earlier one
-        models.write_embeddings(Flat(), data, tmp_path / name, batch_size=7)
+        models.write_embeddings(Pixels(), data, tmp_path / name, batch_size=7)
         found = models.read_embeddings(tmp_path / name)
         if data is of_boxes:
             np.testing.assert_array_equal(found.boxes, boxes)
@@ -96,7 +71,7 @@ def test_boxes_come_back_where_they_were_embedded(name, files, small_blocks, tmp
 
 @pytest.mark.parametrize("name", ["out/examples.csv", "out.parquet"])
 def test_the_files_are_tables_of_a_set(name, files, tmp_path):
-    models.write_embeddings(Flat(), files, tmp_path / name.split("/")[0])
+    models.write_embeddings(Pixels(), files, tmp_path / name.split("/")[0])
     again = table(tmp_path / name, root="/", load=VIEW)
     assert again.paths.tolist() == files.paths.tolist()
 
@@ -105,7 +80,7 @@ def test_no_cell_of_the_table_is_a_formula_and_all_are_read_as_they_were(tmp_pat
     names = ("'=quoted", "-1", '=HYPERLINK("http://a.example")', "@class", "plain")
     paths = np.array([f"{name[0]}{row}.png" for row, name in enumerate(names)])
     part = LabeledSet(paths=paths, labels=np.arange(5), class_names=names, load=lambda path: PIXELS[0])
-    models.write_embeddings(Flat(), part, tmp_path / "out")
+    models.write_embeddings(Pixels(), part, tmp_path / "out")
     text = (tmp_path / "out" / "examples.csv").read_text()
     assert [line for line in text.splitlines()[1:] if any(f",{first}" in line for first in "=+-@")] == []
     stored = models.read_embeddings(tmp_path / "out")
@@ -119,7 +94,7 @@ def test_no_cell_of_the_table_is_a_formula_and_all_are_read_as_they_were(tmp_pat
 
 @pytest.mark.parametrize("name", ["out", "out.parquet"])
 def test_an_array_has_row_numbers_only(name, tmp_path):
-    models.write_embeddings(Flat(), PIXELS, tmp_path / name, batch_size=16)
+    models.write_embeddings(Pixels(), PIXELS, tmp_path / name, batch_size=16)
     found = models.read_embeddings(tmp_path / name)
     np.testing.assert_array_equal(found.embeddings, PIXELS.reshape(40, -1))
     assert found.rows.tolist() == list(range(40))
@@ -140,7 +115,7 @@ def with_broken_files(files, folder):
 @pytest.mark.parametrize("name", ["out", "out.parquet"])
 def test_files_that_cannot_be_loaded_are_left_out_and_listed(name, files, small_blocks, tmp_path):
     part = with_broken_files(files, tmp_path)
-    skipped = models.write_embeddings(Flat(), part, tmp_path / name, batch_size=1)
+    skipped = models.write_embeddings(Pixels(), part, tmp_path / name, batch_size=1)
     assert [(row, path) for row, path, _ in skipped] == [(row, part.paths[row]) for row in (4, 5, 20)]
     assert [reason[:32] for _, _, reason in skipped] == [
         "an empty file",
@@ -176,26 +151,26 @@ def test_rows_of_a_source_that_load_keep_their_batches_and_numbers(tmp_path):
     assert [rows.numpy().tolist() for _, rows in part.loadable(7)] == []
     assert part.unreadable_files() == ((3, "3", "a bad sector"),)
     with pytest.raises(ValueError, match=r"0 that can be loaded \(first 0: not loaded: another shape than the rest"):
-        models.write_embeddings(Flat(), part, tmp_path / "out", batch_size=7)
-    skipped = models.write_embeddings(Flat(), part.take(slice(6)), tmp_path / "out", batch_size=2)
+        models.write_embeddings(Pixels(), part, tmp_path / "out", batch_size=7)
+    skipped = models.write_embeddings(Pixels(), part.take(slice(6)), tmp_path / "out", batch_size=2)
     assert skipped == ((3, "3", "a bad sector"),)
 
 
 def test_a_set_without_a_file_that_can_be_loaded_is_an_error(files, tmp_path):
     part = with_broken_files(files, tmp_path).take([4, 5, 20])
     with pytest.raises(ValueError, match=r"3 examples and 0 that can be loaded .first .*4.png.*an empty file"):
-        models.write_embeddings(Flat(), part, tmp_path / "out")
+        models.write_embeddings(Pixels(), part, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("batch", [1, 3, 4, 9, 10])
 @pytest.mark.parametrize("name", ["out", "out.parquet"])
 def test_a_run_that_was_stopped_resumes_after_the_last_whole_part(name, batch, small_blocks, tmp_path):
-    models.write_embeddings(Flat(), PIXELS, tmp_path / f"whole-{name}", batch_size=4)
+    models.write_embeddings(Pixels(), PIXELS, tmp_path / f"whole-{name}", batch_size=4)
     with pytest.raises(KeyboardInterrupt):
-        models.write_embeddings(Fails(batch), PIXELS, tmp_path / name, batch_size=4)
+        models.write_embeddings(Pixels(interrupted=batch), PIXELS, tmp_path / name, batch_size=4)
     assert not (tmp_path / name).exists()
-    rest = Fails(100)
+    rest = Pixels(interrupted=100)
     models.write_embeddings(rest, PIXELS, tmp_path / name, batch_size=4)
     assert 100 - rest.left == 10 - (batch - 1) // 2 * 2
     for file in [tmp_path / name] if name == "out.parquet" else (tmp_path / name).iterdir():
@@ -208,13 +183,13 @@ def test_what_a_dead_writer_of_a_chunk_left_is_removed_with_the_chunks(small_blo
     stopped(PIXELS, tmp_path / "out", batch_size=4)
     chunk = next((tmp_path / "out.unfinished").glob("*.npz"))
     (chunk.parent / f".partial-1-0123abcd-{chunk.name}").mkdir()
-    models.write_embeddings(Flat(), PIXELS, tmp_path / "out", batch_size=4)
+    models.write_embeddings(Pixels(), PIXELS, tmp_path / "out", batch_size=4)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def stopped(data, path, **options):
     with pytest.raises(KeyboardInterrupt):
-        models.write_embeddings(Fails(3), data, path, **options)
+        models.write_embeddings(Pixels(interrupted=3), data, path, **options)
 
 
 CHANGED = PIXELS.copy()
@@ -224,11 +199,11 @@ CHANGED[7, 1, 2, 0] += 1
 @pytest.mark.parametrize(
     ("model", "data", "batch_size", "what"),
     [
-        (Flat(), CHANGED, 4, "another set"),
-        (Flat("other"), PIXELS, 4, r"another model \(flat, now other\)"),
-        (Flat(), PIXELS[::-1], 4, "another set"),
-        (Flat(), PIXELS[:-1], 4, "another set"),
-        (Flat("other"), PIXELS, 5, r"another model and another batch size \(flat, now other\)"),
+        (Pixels(), CHANGED, 4, "another set"),
+        (Pixels(fingerprint="other"), PIXELS, 4, r"another model \(pixels, now other\)"),
+        (Pixels(), PIXELS[::-1], 4, "another set"),
+        (Pixels(), PIXELS[:-1], 4, "another set"),
+        (Pixels(fingerprint="other"), PIXELS, 5, r"another model and another batch size \(pixels, now other\)"),
     ],
 )
 def test_another_run_does_not_resume_this_one(model, data, batch_size, what, small_blocks, tmp_path):
@@ -239,8 +214,8 @@ def test_another_run_does_not_resume_this_one(model, data, batch_size, what, sma
 
 def test_a_run_without_a_whole_part_leaves_nothing_to_resume(tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        models.write_embeddings(Fails(1), PIXELS, tmp_path / "out", batch_size=4)
-    models.write_embeddings(Flat("other"), PIXELS, tmp_path / "out", batch_size=5)
+        models.write_embeddings(Pixels(interrupted=1), PIXELS, tmp_path / "out", batch_size=4)
+    models.write_embeddings(Pixels(fingerprint="other"), PIXELS, tmp_path / "out", batch_size=5)
     assert len(models.read_embeddings(tmp_path / "out")) == 40
 
 
@@ -272,17 +247,17 @@ def test_embeddings_that_are_not_finite_are_an_error_that_names_the_row(tmp_path
     x = np.ones((8, 2), np.float32)
     x[6, 1] = np.inf
     with pytest.raises(ValueError, match="row 6 an embedding that is not finite"):
-        models.write_embeddings(Flat(), x, tmp_path / "out", batch_size=3)
+        models.write_embeddings(Pixels(), x, tmp_path / "out", batch_size=3)
 
 
 def test_earlier_embeddings_are_replaced_and_nothing_else(tmp_path):
     for values in (PIXELS, PIXELS[:3]):
-        models.write_embeddings(Flat(), values, tmp_path / "out")
+        models.write_embeddings(Pixels(), values, tmp_path / "out")
     assert len(models.read_embeddings(tmp_path / "out")) == 3
     with pytest.raises(ValueError, match=r"expected a .parquet file, or a folder"):
-        models.write_embeddings(Flat(), PIXELS, tmp_path / "out.npy")
+        models.write_embeddings(Pixels(), PIXELS, tmp_path / "out.npy")
     with pytest.raises(ValueError, match="a set without examples"):
-        models.write_embeddings(Flat(), PIXELS[:0], tmp_path / "new")
+        models.write_embeddings(Pixels(), PIXELS[:0], tmp_path / "new")
 
 
 def test_what_is_not_embeddings_is_not_read(tmp_path):
@@ -305,7 +280,7 @@ def columns_of(path):
 @pytest.mark.slow
 def test_no_flipped_bit_in_a_column_of_a_parquet_file_changes_an_embedding_or_its_row(tmp_path):
     path = tmp_path / "out.parquet"
-    models.write_embeddings(Flat(), PIXELS, path)
+    models.write_embeddings(Pixels(), PIXELS, path)
     whole, columns = path.read_bytes(), columns_of(path)
     size_of_footer = int.from_bytes(whole[-8:-4], "little")  # it has no checksum
     for at in np.random.default_rng(0).choice(len(whole) - 8 - size_of_footer, 200, replace=False):
@@ -385,5 +360,5 @@ def test_a_damaged_file_of_an_unfinished_run_is_an_error_that_names_it(name, dam
     damage(tmp_path / "out.unfinished" / name)
     what = "', a chunk .* Remove its folder" if name.endswith("npz") else ""
     with pytest.raises(ValueError, match=rf"out\.unfinished/{name}{what}"):
-        models.write_embeddings(Flat(), PIXELS, tmp_path / "out", batch_size=8)
+        models.write_embeddings(Pixels(), PIXELS, tmp_path / "out", batch_size=8)
     assert not (tmp_path / "out").exists()

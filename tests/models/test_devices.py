@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml import callbacks, losses, models, samplers
+from tests.worlds import linear
+from tfdml import callbacks, losses, samplers
 from tfdml.models import devices
 
 X, LABELS = np.random.default_rng(0).standard_normal((48, 5)).astype("float32"), np.arange(48) // 6
@@ -32,13 +33,6 @@ def several(monkeypatch):
     keras.distribution.set_distribution(None)
 
 
-def build():
-    inputs = keras.Input((5,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(4)(inputs))
-    model.compile("sgd", loss=losses.MultiSimilarityLoss())
-    return model
-
-
 @pytest.mark.parametrize(
     ("call", "rows"),
     [
@@ -55,7 +49,7 @@ def build():
     ],
 )
 def test_a_batch_that_the_devices_do_not_divide_is_refused_before_training(several, call, rows):
-    model = build()
+    model = linear(losses.MultiSimilarityLoss(), features=5, optimizer="sgd")
     several()
     message = f"Received a batch of {rows} rows for 4 devices, expected a multiple of 4. Change the batch size, leave"
     with pytest.raises(ValueError, match=message):

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.backend import BACKEND, numbers
+from tests.worlds import linear
 from tfdml import layers, losses, miners, models, samplers
 
 pytestmark = pytest.mark.backends
@@ -32,11 +33,8 @@ class Scale(keras.layers.Layer):
 
 
 def make(loss=None, **options):
-    inputs = keras.Input((3,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(2, name="dense")(inputs))
     loss = loss or losses.ContrastiveLoss(negative_margin=4.0, miner=Scale(name="scale"))
-    model.compile("adam", loss=loss, **options)
-    return model
+    return linear(loss, dim=2, **options)
 
 
 @pytest.fixture
@@ -121,8 +119,7 @@ def test_a_layer_that_cannot_be_copied_is_refused_in_a_second_model():
 
 
 def test_models_without_loss_layers_and_without_a_loss_save_and_load(batch, tmp_path):
-    inputs = keras.Input((3,))
-    uncompiled = models.EmbeddingModel(inputs, keras.layers.Dense(2)(inputs))
+    uncompiled = linear(dim=2)
     model = make(losses.MultiSimilarityLoss(), **QUICK)
     assert model.loss_layers == []
     model.fit(*batch, verbose=0)
@@ -171,8 +168,7 @@ def test_a_run_that_skipped_steps_resumes_to_the_weights_of_an_uninterrupted_one
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [*EAGER, {"steps_per_execution": 1 if BACKEND == "torch" else 3}])
 def test_steps_are_training_batches_and_nothing_else(batch, options):
-    inputs = keras.Input((3,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(2)(inputs))
+    model = linear(dim=2)
     assert model.steps == 0
     model.compile("sgd", loss=losses.ContrastiveLoss(), **options)
     names = [weight.path for weight in model.weights]

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.backend import BACKEND, XLA, numbers
+from tests.worlds import linear
 from tfdml import evaluation, layers, losses, miners, models, pairs, samplers
 from tfdml.datasets import LabeledSet
 
@@ -18,13 +19,6 @@ Y = np.arange(48) // 6  # eight classes
 IMAGES = np.random.default_rng(1).integers(0, 256, (24, 2, 2, 3), "uint8")
 COMPILED = [{}, pytest.param({"jit_compile": True}, marks=pytest.mark.slow)] if BACKEND == "tensorflow" else [{}]
 GROUPS = samplers.GroupSampler(classes_per_batch=4, examples_per_class=3, seed=0)
-
-
-def make(loss, **options):
-    inputs = keras.Input((3,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(4, name="dense")(inputs))
-    model.compile("adam", loss=loss, **options)
-    return model
 
 
 def taken(x, y, rows=12):
@@ -98,13 +92,13 @@ WRONG = {  # loss, arguments of its fit or a function of none, message of eager 
 @pytest.mark.parametrize(("loss", "arguments", "message"), WRONG.values(), ids=WRONG)
 def test_numbers_that_a_loss_refuses_are_its_error_before_a_weight_changes(loss, arguments, message, options):
     arguments = arguments() if callable(arguments) else arguments
-    assert unchanged(make(loss(), **options), message, **arguments)
+    assert unchanged(linear(loss(), **options), message, **arguments)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("data", [lambda: taken(X, Y + 1), lambda: generated(X, Y + 1), Sequence])
 def test_a_later_batch_with_a_wrong_label_is_an_error_and_changes_no_weight(data):
-    model = make(losses.ArcFaceLoss(classes=8), jit_compile=XLA)
+    model = linear(losses.ArcFaceLoss(classes=8), jit_compile=XLA)
     with pytest.raises(ValueError, match=UNKNOWN):
         model.fit(data(), verbose=0, shuffle=False)
     assert all(np.isfinite(numbers(variable)).all() for variable in model.variables)
@@ -112,7 +106,7 @@ def test_a_later_batch_with_a_wrong_label_is_an_error_and_changes_no_weight(data
 
 
 def test_evaluate_and_single_batches_have_the_same_errors():
-    model = make(losses.ArcFaceLoss(classes=8))
+    model = linear(losses.ArcFaceLoss(classes=8))
     for method in (model.evaluate, model.train_on_batch, model.test_on_batch):
         with pytest.raises(ValueError, match=UNKNOWN):
             method(X, Y + 1)
@@ -157,12 +151,12 @@ FEW = r"4\.2% of the anchors of the first epoch had a positive.*GroupSampler"
 def test_an_epoch_without_positives_is_one_warning_and_other_losses_and_samplers_have_none(data):
     lonely = np.where(np.arange(48) == 1, 0, np.arange(48))  # one class of two, in one batch of four
     settings = {"shuffle": False, "verbose": 0}
-    model = make(losses.TripletLoss())
+    model = linear(losses.TripletLoss())
     with pytest.warns(UserWarning, match=FEW):
         model.fit(*data(lonely), **settings, batch_size=12 if len(data(Y)) > 1 else None, epochs=2)
     model.fit(*data(lonely), **settings)
-    make(losses.ArcFaceLoss(classes=48)).fit(*data(lonely), **settings)
-    make(losses.TripletLoss()).fit(*data(Y), **settings)
+    linear(losses.ArcFaceLoss(classes=48)).fit(*data(lonely), **settings)
+    linear(losses.TripletLoss()).fit(*data(Y), **settings)
 
 
 @pytest.mark.slow
@@ -172,7 +166,7 @@ def test_an_epoch_without_positives_is_one_warning_and_other_losses_and_samplers
 )
 def test_an_epoch_without_negatives_is_one_warning(labels, options, share):
     with contextlib.nullcontext() if share is None else pytest.warns(UserWarning, match=f"{share}.* had a negative"):
-        make(losses.TripletLoss()).fit(X, labels, batch_size=6 if share else 48, verbose=0, **options)
+        linear(losses.TripletLoss()).fit(X, labels, batch_size=6 if share else 48, verbose=0, **options)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +177,7 @@ def test_an_epoch_without_negatives_is_one_warning(labels, options, share):
     ],
 )
 def test_anchors_with_a_positive_and_with_a_negative_are_counted_by_the_pairing(pairing, positive, negative):
-    checks = make(losses.ContrastiveLoss(pairing=pairing))._checks(counts_positives=True)
+    checks = linear(losses.ContrastiveLoss(pairing=pairing))._checks(counts_positives=True)
     checks.of_data(X[:6], np.array([0, 0, 0, 1, 2, 3]), 6)
     np.testing.assert_array_equal(np.concatenate(checks._counted, axis=1), [positive, negative])
 
@@ -194,8 +188,8 @@ WITHOUT_ORDER = [losses.NTXentLoss(pairing=pairs.two_views), losses.TripletLoss(
 @pytest.mark.parametrize("loss", [*WITHOUT_ORDER, losses.MatryoshkaLoss(WITHOUT_ORDER[0], dims=(2, 4))])
 def test_views_and_triplets_that_keras_would_shuffle_are_an_error(loss):
     for labels in (np.zeros(48, int), None) if loss is WITHOUT_ORDER[0] else (Y,):
-        assert unchanged(make(loss), "Received shuffle=True .* expected shuffle=False", X, labels, batch_size=12)
-        make(loss).fit(X, labels, batch_size=12, shuffle=False, verbose=0)
+        assert unchanged(linear(loss), "Received shuffle=True .* expected shuffle=False", X, labels, batch_size=12)
+        linear(loss).fit(X, labels, batch_size=12, shuffle=False, verbose=0)
 
 
 TRIPLETS = WITHOUT_ORDER[1]
@@ -209,27 +203,27 @@ DIVIDED = [  # loss, rows, arguments of fit, what is told
 
 @pytest.mark.parametrize(("loss", "rows", "options", "message"), DIVIDED)
 def test_batches_that_divide_a_pair_or_a_triplet_are_an_error_before_a_weight_changes(loss, rows, options, message):
-    assert unchanged(make(loss), message, X[:rows], Y[:rows], shuffle=False, **options)
+    assert unchanged(linear(loss), message, X[:rows], Y[:rows], shuffle=False, **options)
 
 
 def test_a_short_last_batch_that_divides_a_group_or_a_micro_batch_is_an_error_that_says_so():
     dataset = tf.data.Dataset.from_tensor_slices((X[:20], Y[:20])).batch(12)
     with pytest.raises(ValueError, match=r"a batch of 8 rows for .*expected a multiple of 3"):
-        make(TRIPLETS).fit(dataset, shuffle=False, verbose=0)
+        linear(TRIPLETS).fit(dataset, shuffle=False, verbose=0)
     assert unchanged(
-        make(losses.TripletLoss(), micro_batch_size=4), "a batch of 6 rows.*multiple of 4", X[:18], Y[:18], 12
+        linear(losses.TripletLoss(), micro_batch_size=4), "a batch of 6 rows.*multiple of 4", X[:18], Y[:18], 12
     )
 
 
 def test_what_is_no_batch_of_examples_with_ids_is_named():
-    model = make(losses.ContrastiveLoss())
+    model = linear(losses.ContrastiveLoss())
     examples = tf.data.Dataset.from_tensor_slices((X, Y))
     assert unchanged(model, r"Received a dataset of single examples, .*dataset\.batch", examples, shuffle=False)
     assert unchanged(model, r"Received no labels, .*fit\(x, labels\)", X)
 
 
 def test_text_lists_and_numbers_in_place_of_labels_are_errors_that_say_how_to_number_them():
-    model, words = make(losses.ContrastiveLoss()), np.array(list("abcdefgh"))[Y]
+    model, words = linear(losses.ContrastiveLoss()), np.array(list("abcdefgh"))[Y]
     for labels in (words, words.tolist(), words.astype(object)):
         assert unchanged(model, r"expected integer class ids\. Number them with np\.unique", X, labels)
     for labels in (Y.tolist(), 3):
@@ -240,7 +234,7 @@ def test_text_lists_and_numbers_in_place_of_labels_are_errors_that_say_how_to_nu
 
 
 def test_exchanged_arguments_are_an_error_that_says_the_order_and_what_fits_both_ways_is_none():
-    model, message = make(losses.ContrastiveLoss()), r"labels of shape \(.*3\) for an input .*Exchange the two"
+    model, message = linear(losses.ContrastiveLoss()), r"labels of shape \(.*3\) for an input .*Exchange the two"
     for labels in (Y, Y[:, None]):
         assert unchanged(model, message, labels, X)
         assert unchanged(model, message, X, Y, validation_data=(labels, X))
@@ -253,14 +247,12 @@ def test_exchanged_arguments_are_an_error_that_says_the_order_and_what_fits_both
     for exchanged in ((Y, X), (X, model), (LabeledSet(images=X, labels=Y, class_names=tuple("abcdefgh")), model)):
         with pytest.raises(ValueError, match=r"in this order, expected a model and a labeled set, .*Exchange the two"):
             evaluation.evaluate(*exchanged)
-    inputs = keras.Input((1,))
-    column = models.EmbeddingModel(inputs, keras.layers.Dense(4)(inputs))
-    column.compile("sgd", loss=losses.ContrastiveLoss())
+    column = linear(losses.ContrastiveLoss(), features=1, optimizer="sgd")
     column.fit(X[:, :1], Y[:, None], verbose=0)
 
 
 def test_a_class_in_place_of_a_loss_leaves_the_earlier_compile_as_it_was():
-    model = make(losses.ArcFaceLoss(classes=8))
+    model = linear(losses.ArcFaceLoss(classes=8))
     loss, layer = model.loss, model.loss_layers[0]
     for options, message in (
         ({"loss": losses.MultiSimilarityLoss}, r"the class MultiSimilarityLoss as a loss, .* MultiSimilarityLoss\("),
@@ -287,12 +279,12 @@ def test_accuracy_of_another_output_and_of_a_keras_loss_is_none_of_its_business(
 @pytest.mark.parametrize("name", ["model.h5", "model.HDF5"])
 def test_a_file_that_nothing_could_load_is_not_written(name, tmp_path):
     with pytest.raises(ValueError, match=r"expected a name that ends in \.keras"):
-        make(losses.ContrastiveLoss()).save(tmp_path / name)
+        linear(losses.ContrastiveLoss()).save(tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
 def test_batches_of_anchor_positive_and_negative_are_an_error_that_says_how_to_train_on_them():
-    model = make(losses.TripletLoss())
+    model = linear(losses.TripletLoss())
     triplets = tf.data.Dataset.from_tensor_slices((X, X + 0.1, X[::-1])).batch(8)
     assert unchanged(model, "Batches of .anchor, positive, negative. become.*triplet_rows", triplets, shuffle=False)
     assert unchanged(model, r"\(anchor, positive\) rows 2k", X, X)
@@ -306,7 +298,7 @@ def test_batches_of_anchor_positive_and_negative_are_an_error_that_says_how_to_t
 
 
 def test_a_clone_has_made_no_steps(tmp_path):
-    model = make(losses.ContrastiveLoss())
+    model = linear(losses.ContrastiveLoss())
     model.train_on_batch(X, Y)
     assert keras.models.clone_model(model).steps == 0
     model.save(tmp_path / "model.keras")
@@ -338,7 +330,7 @@ def with_nan(values, row=5):
 
 
 def test_a_row_with_nan_is_named_before_a_weight_changes_unless_the_network_fills_it_in():
-    model = make(losses.ContrastiveLoss())
+    model = linear(losses.ContrastiveLoss())
     assert unchanged(model, r"examples with a value that is NaN or infinite \(first in row 5\)", with_nan(X), Y)
     assert unchanged(model, r"sample_weight that is NaN .*row 7", X, Y, sample_weight=with_nan(np.ones(48), 7))
     assert unchanged(model, "row 5", X, Y, validation_data=(with_nan(X), Y))
@@ -351,16 +343,16 @@ def test_a_row_with_nan_is_named_before_a_weight_changes_unless_the_network_fill
 
 def test_a_stream_with_nan_is_one_warning_of_the_loss():
     with pytest.warns(UserWarning, match=r"The loss of epoch 1 is not finite.*TerminateOnNaN") as noted:
-        make(losses.ContrastiveLoss()).fit(taken(with_nan(X), Y), verbose=0, shuffle=False, epochs=2)
+        linear(losses.ContrastiveLoss()).fit(taken(with_nan(X), Y), verbose=0, shuffle=False, epochs=2)
     assert sum(each.category is UserWarning for each in noted) == 1
 
 
 def test_validation_batches_without_pairs_and_towers_with_one_label_are_a_warning():
     ordered = {"batch_size": 12, "verbose": 0}
     with pytest.warns(UserWarning, match=r"0\.0% of the anchors of the validation data had a negative"):
-        make(losses.ContrastiveLoss()).fit(X, Y, validation_data=(X, 0 * Y), **ordered)
+        linear(losses.ContrastiveLoss()).fit(X, Y, validation_data=(X, 0 * Y), **ordered)
     with pytest.warns(UserWarning, match=r"0\.0% of the anchors of the validation data had a positive"):
-        make(losses.ContrastiveLoss()).fit(X, np.append(Y[:24] % 4, np.arange(24)), validation_split=0.5, **ordered)
+        linear(losses.ContrastiveLoss()).fit(X, np.append(Y[:24] % 4, np.arange(24)), validation_split=0.5, **ordered)
     towers = models.TwoTowers(*(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]) for _ in range(2)))
     towers.compile("sgd", loss=losses.ContrastiveLoss(pairing=pairs.two_towers))
     with pytest.warns(UserWarning, match=r"0\.0% of the anchors of the first epoch had a negative"):
@@ -368,7 +360,7 @@ def test_validation_batches_without_pairs_and_towers_with_one_label_are_a_warnin
 
 
 def test_layers_that_are_frozen_or_not_after_compile_are_a_warning_where_nothing_changes():
-    model = make(losses.ContrastiveLoss())
+    model = linear(losses.ContrastiveLoss())
     layer = model.get_layer("dense")
     layer.trainable = False
     layer.trainable = True

@@ -99,11 +99,6 @@ def test_its_file_keeps_what_is_frozen_inside_a_part_that_is_saved_by_its_settin
     np.testing.assert_array_equal(again.predict(IMAGES, verbose=0), model.predict(IMAGES, verbose=0))
 
 
-def test_a_head_takes_the_place_of_the_dense_layer():
-    head = keras.Sequential([keras.layers.Dense(5, "relu"), keras.layers.Dense(3)])
-    assert from_backbone(own_network(), head=head).output_shape == (None, 3)
-
-
 def test_embeddings_are_float32_in_mixed_precision():
     keras.config.set_dtype_policy("mixed_bfloat16")
     try:
@@ -111,12 +106,6 @@ def test_embeddings_are_float32_in_mixed_precision():
     finally:
         keras.config.set_dtype_policy("float32")
     assert model.predict(IMAGES, verbose=0).dtype == np.float32
-
-
-def test_a_backbone_may_return_vectors():
-    pixels = keras.Input((32, 32, 3))
-    vectors = keras.Model(pixels, keras.layers.GlobalAveragePooling2D()(pixels))
-    assert from_backbone(vectors, dim=4).output_shape == (None, 4)
 
 
 def test_weights_that_cannot_be_downloaded_say_what_to_do(monkeypatch):
@@ -130,24 +119,23 @@ def test_weights_that_cannot_be_downloaded_say_what_to_do(monkeypatch):
         from_backbone(offline, weights="mine.h5")
 
 
-def test_what_is_wrong_is_said_at_the_call():
-    with pytest.raises(ValueError, match="Input size must be at least 32x32"):  # and not a failed download
-        from_backbone("VGG16", input_shape=(8, 8, 3))
-    with pytest.raises(ValueError, match="Received backbone=5, expected the name of a network"):
-        from_backbone(5)
-    for name, right in {"resnet50": "ResNet50", "efficientnet_lite0": "EfficientNetLite0"}.items():
-        with pytest.raises(ValueError, match=f"Received backbone='{name}', expected '{right}', or the folder"):
-            from_backbone(name)
-    with pytest.raises(ValueError, match=r"Received pooling='mean', expected one of 'avg', 'max', .*, 'gem', 'token'"):
-        from_backbone(own_network(), pooling="mean")
-    with pytest.raises(ValueError, match=r"features of shape \(None, 6, 6, 6\) and pooling='token', expected feature"):
-        from_backbone(own_network(), pooling="token")
-    images, text = keras.Input((32, 32, 3), name="images"), keras.Input((4,), name="text")
-    both = keras.Model([images, text], [images, text])
-    with pytest.raises(ValueError, match="Received a backbone with the inputs images, text, expected images alone"):
-        from_backbone(both)
-    with pytest.raises(ValueError, match=r"several outputs, of shapes .*, expected one. Pass keras.Model\("):
-        from_backbone(keras.Model(images, {"a": images, "b": images}))
+IMAGE, TEXT = keras.Input((32, 32, 3), name="images"), keras.Input((4,), name="text")
+WRONG = [
+    ("Input size must be at least 32x32", "VGG16", {"input_shape": (8, 8, 3)}),  # and not a failed download
+    ("Received backbone=5, expected the name of a network", 5, {}),
+    ("Received backbone='resnet50', expected 'ResNet50', or the folder", "resnet50", {}),
+    ("Received backbone='efficientnet_lite0', expected 'EfficientNetLite0', or", "efficientnet_lite0", {}),
+    (r"Received pooling='mean', expected one of 'avg', 'max', .*, 'token'", own_network, {"pooling": "mean"}),
+    (r"features of shape \(None, 6, 6, 6\) and pooling='token', expected", own_network, {"pooling": "token"}),
+    ("a backbone with the inputs images, text, expected images", lambda: keras.Model([IMAGE, TEXT], [IMAGE, TEXT]), {}),
+    (r"several outputs, of shapes .*\. Pass keras.Model\(", lambda: keras.Model(IMAGE, {"a": IMAGE, "b": IMAGE}), {}),
+]
+
+
+@pytest.mark.parametrize(("message", "backbone", "options"), WRONG)
+def test_what_is_wrong_is_said_at_the_call(message, backbone, options):
+    with pytest.raises(ValueError, match=message):
+        from_backbone(backbone() if callable(backbone) else backbone, **options)
 
 
 @pytest.mark.parametrize(("pooling", "pooled"), [*POOLED.items(), ("token", lambda x, _: x[:, 0])])
@@ -166,11 +154,15 @@ def test_features_and_tokens_are_pooled(pooling, pooled, tmp_path):
     np.testing.assert_array_equal(keras.models.load_model(tmp_path / "model.keras").predict(IMAGES, verbose=0), found)
 
 
-def test_a_model_may_leave_sizes_open_have_no_input_yet_or_take_no_images():
+def test_a_backbone_may_have_a_head_leave_sizes_open_have_no_input_yet_return_vectors_or_take_no_images():
+    head = keras.Sequential([keras.layers.Dense(5, "relu"), keras.layers.Dense(3)])
+    assert from_backbone(own_network(), head=head).output_shape == (None, 3)
     anything = keras.Input((None, None, 3))
     model = from_backbone(keras.Model(anything, keras.layers.Conv2D(4, 3)(anything)), dim=2, input_shape=(20, 30, 3))
     assert model.input_shape == (None, 20, 30, 3)
     assert from_backbone(keras.Sequential([keras.layers.Conv2D(4, 3)]), dim=2).input_shape == (None, 224, 224, 3)
+    pooled = keras.Model(anything, keras.layers.GlobalAveragePooling2D()(anything))
+    assert from_backbone(pooled, dim=4, input_shape=(8, 8, 3)).output_shape == (None, 4)
     vectors = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
     assert from_backbone(vectors, dim=2).input_shape == (None, 5)
 

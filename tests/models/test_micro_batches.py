@@ -16,29 +16,45 @@ SIZE = 8
 REFERENCE = {"run_eagerly": BACKEND == "tensorflow"}  # a trace less
 
 
-def network(*inner):
+def network(inner=list):
     """A network with two dense layers and others between them, the same at every call."""
     keras.utils.set_random_seed(0)
-    return keras.Sequential([keras.layers.Dense(8, activation="relu"), *inner, keras.layers.Dense(4, name="last")])
+    return keras.Sequential([keras.layers.Dense(8, activation="relu"), *inner(), keras.layers.Dense(4, name="last")])
 
 
-def model_of(inputs, outputs, loss=None, **options):
+def model_of(inputs, outputs, loss=losses.MultiSimilarityLoss, **options):
     model = models.EmbeddingModel(inputs, outputs)
-    model.compile(keras.optimizers.SGD(0.1), loss=loss or losses.MultiSimilarityLoss(), **options)
+    model.compile(keras.optimizers.SGD(0.1), loss=loss(), **options)
     return model
 
 
-def in_one_pass(*inner, **options):
+def in_one_pass(inner=list, **options):
     """A model of the whole batch."""
     inputs = keras.Input((6,))
-    return model_of(inputs, network(*inner)(inputs), **options)
+    return model_of(inputs, network(inner)(inputs), **options)
 
 
-def by_hand(*inner, **options):
+def by_hand(inner=list, **options):
     """A model that calls the network on the thirds of a batch, one after the other, and keeps all activations."""
-    inputs, shared = keras.Input(batch_shape=(24, 6)), network(*inner)
+    inputs, shared = keras.Input(batch_shape=(24, 6)), network(inner)
     outputs = keras.ops.concatenate([shared(third) for third in keras.ops.split(inputs, 3)])
     return model_of(inputs, outputs, **options)
+
+
+def frozen(**options):
+    model = in_one_pass(lambda: [keras.layers.BatchNormalization()], **options)
+    for layer in model.layers[1].layers[:2]:
+        layer.trainable = False
+    model.compile(keras.optimizers.SGD(0.1), loss=losses.ContrastiveLoss(), **options)
+    return model
+
+
+def noise():
+    return [keras.layers.Dropout(0.5, seed=1), keras.layers.GaussianNoise(0.1, seed=2)]
+
+
+def regularized():
+    return [keras.layers.Dense(8, kernel_initializer=keras.initializers.GlorotUniform(0), kernel_regularizer="l2")]
 
 
 def trained(model, epochs=3):
@@ -55,18 +71,24 @@ def assert_same_training(one, other, epochs=3):
     assert_close(trained(one, epochs), trained(other, epochs))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{"jit_compile": False}, {"jit_compile": XLA}, {"run_eagerly": True}], ids=str)
-def test_the_gradient_is_that_of_one_pass(options):
-    assert_same_training(in_one_pass(**REFERENCE), in_one_pass(micro_batch_size=SIZE, **options))
+SAME = {  # the reference, and its options
+    "a network": (in_one_pass, {}),
+    "random layers draw the same in both passes, another mask in each micro-batch": (by_hand, {"inner": noise}),
+    "statistics of each micro-batch": (by_hand, {"inner": lambda: [keras.layers.BatchNormalization(momentum=0.5)]}),
+    "frozen layers": (frozen, {}),
+    "proxies": (in_one_pass, {"loss": lambda: losses.MultiSimilarityLoss(pairing=layers.Proxies(5, seed=0))}),
+    "a memory": (in_one_pass, {"loss": lambda: losses.MultiSimilarityLoss(pairing=layers.Memory(24, warm_up=1))}),
+    "regularized weights": (in_one_pass, {"inner": regularized}),
+}
+COMPILED = [{"jit_compile": False}, {"jit_compile": XLA}, {"run_eagerly": True}]
 
 
 @pytest.mark.slow
-def test_random_layers_draw_the_same_in_both_passes_and_another_mask_in_each_micro_batch():
-    def inner():
-        return [keras.layers.Dropout(0.5, seed=1), keras.layers.GaussianNoise(0.1, seed=2)]
-
-    assert_same_training(by_hand(*inner(), **REFERENCE), in_one_pass(*inner(), micro_batch_size=SIZE))
+@pytest.mark.parametrize(("kind", "options"), [*((kind, {}) for kind in SAME), *(("a network", of) for of in COMPILED)])
+def test_the_training_is_that_of_one_pass(kind, options):
+    reference, given = SAME[kind]
+    micro = in_one_pass if reference is by_hand else reference
+    assert_same_training(reference(**given, **REFERENCE), micro(**given, micro_batch_size=SIZE, **options))
 
 
 @pytest.mark.skipif(BACKEND != "torch", reason="on PyTorch alone, layers without a seed draw from a global state")
@@ -81,52 +103,19 @@ def test_layers_without_a_seed_draw_the_same_in_both_passes():
 
 
 @pytest.mark.slow
-def test_batch_normalization_takes_the_statistics_of_each_micro_batch():
-    def inner():
-        return [keras.layers.BatchNormalization(momentum=0.5)]
-
-    micro_batches = trained(in_one_pass(*inner(), micro_batch_size=SIZE))
-    assert_close(trained(by_hand(*inner(), **REFERENCE)), micro_batches)
-    one_pass = trained(in_one_pass(*inner(), **REFERENCE))
-    assert max(np.abs(a - b).max() for a, b in zip(one_pass, micro_batches, strict=True)) > 1e-3
-
-
-@pytest.mark.slow
-def test_frozen_layers_stay_and_the_others_train_as_in_one_pass():
-    def frozen(**options):
-        model = in_one_pass(keras.layers.BatchNormalization(), **options)
-        for layer in model.layers[1].layers[:2]:
-            layer.trainable = False
-        model.compile(keras.optimizers.SGD(0.1), loss=losses.ContrastiveLoss(), **options)
-        return model
-
-    assert_same_training(frozen(**REFERENCE), frozen(micro_batch_size=SIZE))
-
-
-@pytest.mark.slow
 def test_several_inputs_and_outputs_are_divided_together():
     def model(**options):
         keras.utils.set_random_seed(0)
         inputs = {"a": keras.Input((6,), name="a"), "b": keras.Input((6,), name="b")}
         both = inputs["a"] + 2 * inputs["b"]
         outputs = [keras.layers.Dense(4, name="one")(both), keras.layers.Dense(3, name="two")(both)]
-        return model_of(inputs, outputs, [losses.ContrastiveLoss(), losses.NTXentLoss()], **options)
+        return model_of(inputs, outputs, lambda: [losses.ContrastiveLoss(), losses.NTXentLoss()], **options)
 
     one, other = model(), model(micro_batch_size=SIZE)
     for each in (one, other):
         each.train_on_batch({"a": X, "b": X[::-1].copy()}, [LABELS, LABELS])
     for a, b in zip(one.get_weights(), other.get_weights(), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_proxies_and_a_memory_see_the_whole_batch():
-    for pairing in (lambda: layers.Proxies(5, seed=0), lambda: layers.Memory(24, warm_up=1)):
-        one, other = (
-            in_one_pass(loss=losses.MultiSimilarityLoss(pairing=pairing()), **options)
-            for options in (REFERENCE, {"micro_batch_size": SIZE})
-        )
-        assert_same_training(one, other)
 
 
 @pytest.mark.slow
@@ -150,19 +139,14 @@ def test_evaluation_and_prediction_take_any_batch():
 
 @pytest.mark.slow
 def test_a_model_from_a_file_trains_in_micro_batches(tmp_path):
-    model = in_one_pass(keras.layers.BatchNormalization(), micro_batch_size=SIZE)
+    model = in_one_pass(lambda: [keras.layers.BatchNormalization()], micro_batch_size=SIZE)
     model.save(tmp_path / "model.keras")
     assert_same_training(model, keras.saving.load_model(tmp_path / "model.keras"), epochs=1)
 
 
-def test_weights_are_regularized_once_and_activities_are_refused():
-    def regularized(**options):
-        begin = keras.initializers.GlorotUniform(seed=0)
-        return in_one_pass(keras.layers.Dense(8, kernel_initializer=begin, kernel_regularizer="l2"), **options)
-
-    assert_same_training(regularized(), regularized(micro_batch_size=SIZE), epochs=1)
+def test_activities_that_are_regularized_are_refused():
     with pytest.raises(ValueError, match=r"layers dense_\d+ have an activity_regularizer, expected none"):
-        in_one_pass(keras.layers.Dense(8, activity_regularizer="l2"), micro_batch_size=SIZE)
+        in_one_pass(lambda: [keras.layers.Dense(8, activity_regularizer="l2")], micro_batch_size=SIZE)
 
 
 def test_a_batch_that_is_not_a_multiple_is_refused():

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from tfdml import callbacks, losses, models
+from tests.worlds import linear
+from tfdml import callbacks, losses
 
 X = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
 LABELS = np.repeat(np.arange(4), 2)
@@ -24,10 +25,7 @@ class Own(keras.callbacks.Callback):
 
 @pytest.fixture(scope="module")
 def model():
-    inputs = keras.Input((3,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(2)(inputs))
-    model.compile("sgd", loss=losses.ContrastiveLoss())
-    return model
+    return linear(losses.ContrastiveLoss(), dim=2, optimizer="sgd")
 
 
 @pytest.mark.parametrize(

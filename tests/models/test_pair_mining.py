@@ -43,7 +43,7 @@ def trainer(model, *, loss=None, eager=True, **options):
 
 
 def hardest(model, *, positives, negatives, nearest_only=False):
-    """Rows and labels of the hardest pairs, by loops; `nearest_only` leaves what HardestNegatives keeps."""
+    """Rows and labels of the hardest pairs, by loops, and their losses; `nearest_only` leaves what a miner keeps."""
     x = model.branches[0].predict(X, verbose=0).reshape(8, -1).astype("float64")
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     d = np.linalg.norm(x[:, None] - x[None], axis=-1)
@@ -55,7 +55,12 @@ def hardest(model, *, positives, negatives, nearest_only=False):
     others = [(i, j) for i, j in pairs if not same[i, j] and (not nearest_only or j in near[i] or i in near[j])]
     others = sorted(others, key=lambda pair: d[pair])
     rows = np.array(matches[:positives] + others[:negatives])
-    return rows, np.where(same[rows[:, 0], rows[:, 1]], 1, -1)
+    y = np.where(same[rows[:, 0], rows[:, 1]], 1, -1)
+    return rows, y, np.log1p(np.exp(-y * model.predict((X[rows[:, 0]], X[rows[:, 1]]), verbose=0)))
+
+
+def loss_of(mining):
+    return mining.evaluate(X, LABELS, batch_size=8, verbose=0)
 
 
 @pytest.mark.backends
@@ -67,11 +72,9 @@ def test_the_loss_and_the_step_are_those_of_the_hardest_pairs(two_inputs, neares
     model = pair_model(two_inputs=two_inputs)
     miner = miners.HardestNegatives() if nearest_only else None
     mining = trainer(model, miner=miner, pairs_per_batch=10, positive_fraction=0.4, eager=eager)
-    rows, y = hardest(model, positives=4, negatives=6, nearest_only=nearest_only)
+    rows, y, values = hardest(model, positives=4, negatives=6, nearest_only=nearest_only)
     assert len(rows) == 10
-    scores = model.predict((X[rows[:, 0]], X[rows[:, 1]]), verbose=0)
-    expected = np.log1p(np.exp(-y * scores)).mean()
-    assert mining.evaluate(X, LABELS, batch_size=8, verbose=0) == pytest.approx(expected, rel=1e-5)
+    assert loss_of(mining) == pytest.approx(values.mean(), rel=1e-5)
 
     twin = pair_model(two_inputs=two_inputs)
     twin.compile(keras.optimizers.SGD(0.5), loss=losses.PairLogisticLoss(), jit_compile=False)
@@ -99,40 +102,30 @@ def test_the_branch_sees_each_image_once_and_the_decision_the_mined_pairs():
     assert {name: set(recorded) - {None} for name, recorded in sizes.items()} == {"branch": {8}, "decision": {6}}
 
 
-def test_the_mean_is_over_the_pairs_that_there_are():
+def doubled(pairs):
+    return pairs.scale(positive=2.0)
+
+
+def for_the_later_row(pairs):
+    earlier = np.arange(8)[:, None] < np.arange(8)
+    return pairs.drop(positive=earlier, negative=earlier)
+
+
+@pytest.mark.parametrize(
+    ("options", "positives", "negatives", "weight"),
+    [
+        ({"pairs_per_batch": 40}, 7, 20, 1),  # 7 of its 20 matching pairs, and 20 of 21 others
+        ({"pairs_per_batch": 20, "positive_fraction": 1.0}, 7, 0, 1),
+        ({"pairs_per_batch": 8, "miner": doubled}, 4, 4, 2),
+        ({"pairs_per_batch": 8, "miner": for_the_later_row}, 4, 4, 1),  # kept for one of its two anchors
+    ],
+)
+def test_the_mean_is_over_the_pairs_that_there_are_with_the_weights_of_the_miner(options, positives, negatives, weight):
     model = pair_model()
-    mining = trainer(model, pairs_per_batch=40)  # 7 of its 20 matching pairs, and 20 of 21 others
-    rows, y = hardest(model, positives=20, negatives=20)
-    assert (y == 1).sum() == 7
-    scores = model.predict((X[rows[:, 0]], X[rows[:, 1]]), verbose=0)
-    values = np.log1p(np.exp(-y * scores))
-    assert mining.evaluate(X, LABELS, batch_size=8, verbose=0) == pytest.approx(values.mean(), rel=1e-5)
-    only = trainer(model, pairs_per_batch=20, positive_fraction=1.0)
-    assert only.evaluate(X, LABELS, batch_size=8, verbose=0) == pytest.approx(values[:7].mean(), rel=1e-5)
-
-
-def test_the_weights_of_a_miner_weight_the_pairs():
-    def doubled(pairs):
-        return pairs.scale(positive=2.0)
-
-    model = pair_model()
-    rows, y = hardest(model, positives=4, negatives=4)
-    scores = model.predict((X[rows[:, 0]], X[rows[:, 1]]), verbose=0)
-    expected = np.average(np.log1p(np.exp(-y * scores)), weights=np.where(y > 0, 2, 1))
-    mining = trainer(model, miner=doubled, pairs_per_batch=8)
-    assert mining.evaluate(X, LABELS, batch_size=8, verbose=0) == pytest.approx(expected, rel=1e-5)
-
-
-def test_a_pair_that_a_miner_keeps_for_one_of_its_two_anchors_is_kept():
-    def for_the_later_row(pairs):
-        rows = np.arange(8)
-        earlier = rows[:, None] < rows
-        return pairs.drop(positive=earlier, negative=earlier)
-
-    model = pair_model()
-    everything = trainer(model, pairs_per_batch=8).evaluate(X, LABELS, batch_size=8, verbose=0)
-    mining = trainer(model, miner=for_the_later_row, pairs_per_batch=8)
-    assert mining.evaluate(X, LABELS, batch_size=8, verbose=0) == pytest.approx(everything, rel=1e-6) != 0
+    rows, y, values = hardest(model, positives=positives, negatives=negatives)
+    assert len(rows) == positives + negatives
+    expected = np.average(values, weights=np.where(y > 0, weight, 1))
+    assert loss_of(trainer(model, **options)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_batch_without_pairs_has_loss_0_and_a_diverged_branch_a_loss_that_is_nan():
@@ -143,8 +136,7 @@ def test_a_batch_without_pairs_has_loss_0_and_a_diverged_branch_a_loss_that_is_n
 
 def test_dropout_of_the_decision_acts_in_training_only():
     mining = trainer(pair_model(dropout=0.5), pairs_per_batch=10)
-    values = {mining.evaluate(X, LABELS, batch_size=8, verbose=0) for _ in range(3)}
-    assert len(values) == 1
+    assert len({loss_of(mining) for _ in range(3)}) == 1
     mining.optimizer.learning_rate = 0.0
     history = mining.fit(X, LABELS, batch_size=8, epochs=3, shuffle=False, verbose=0).history["loss"]
     assert len(set(history)) == 3
@@ -155,7 +147,7 @@ def test_a_saved_training_resumes_with_the_state_of_its_miner(tmp_path):
     mining.fit(X, LABELS, batch_size=8, epochs=2, shuffle=False, verbose=0)
     mining.save(tmp_path / "mining.keras")
     resumed = keras.models.load_model(tmp_path / "mining.keras")
-    mining.evaluate(X, LABELS, batch_size=8, verbose=0)  # leaves the state of the miner as it is
+    loss_of(mining)  # leaves the state of the miner as it is
     values = [
         each.fit(X, LABELS, batch_size=8, epochs=2, shuffle=False, verbose=0).history["loss"]
         for each in (mining, resumed)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.backend import numbers
+from tests.worlds import linear
 from tfdml import callbacks, losses, models
 from tfdml.networks import add_lora, freeze, merge_lora, unfreeze
 
@@ -119,9 +120,7 @@ def test_freezing_and_releasing_a_backbone_keeps_its_kernels_frozen():
 
 
 def test_a_model_that_is_not_of_from_backbone_is_adapted_whole_but_not_the_layers_of_its_loss():
-    inputs = keras.Input((3,))
-    model = models.EmbeddingModel(inputs, keras.layers.Dense(4, name="last")(inputs))
-    model.compile("adam", loss=losses.ProxyAnchorLoss(classes=4))
+    model = linear(losses.ProxyAnchorLoss(classes=4))
     add_lora(model, 1)
     model.compile("adam", loss=losses.ProxyAnchorLoss(classes=4))
     names = {variable.name for variable in model.trainable_variables}

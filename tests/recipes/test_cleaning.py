@@ -1,19 +1,16 @@
 """The recipe of cleaning, small."""
 
-import json
-
 import pytest
 
 pytest.importorskip("imagehash")
 
 from recipes import cleaning as recipe
+from tests.recipes.quick import results_of
 
 
 @pytest.mark.slow
 def test_the_recipe_measures_verified_copies_beside_both_hashes(tmp_path, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["cleaning", "--quick", "--output", str(tmp_path)])
-    recipe.main()
-    record = json.loads((tmp_path / "results.json").read_text())
+    record = results_of(monkeypatch, recipe, tmp_path)
     assert set(record["results"]) == {"network", "verified", "pHash", "dHash"}
     verified = record["results"]["verified"]
     assert verified["precision"][0] >= 0.95

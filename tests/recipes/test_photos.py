@@ -1,25 +1,15 @@
 """The story of someone's own photos, and of photo patches without them."""
 
 import json
-import runpy
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tfdml
-
-RECIPE = Path(__file__).parents[2] / "recipes" / "photos.py"
+from tests.recipes.quick import results_of
 
 pytestmark = pytest.mark.slow
-
-
-def tell(monkeypatch, output, *options):
-    """The results of a quick run."""
-    monkeypatch.setattr("sys.argv", [str(RECIPE), "--quick", "--output", str(output), *map(str, options)])
-    runpy.run_path(str(RECIPE), run_name="__main__")
-    return json.loads((output / "results.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +26,7 @@ def photos(tmp_path_factory):
 
 
 def test_a_folder_becomes_a_table_a_picture_and_a_model_that_reads_files(photos, tmp_path, monkeypatch, capsys):
-    results = tell(monkeypatch, tmp_path, "--data", photos)
+    results = results_of(monkeypatch, "photos", tmp_path, "--data", photos)
     assert set(results["results"]) == {"untrained network", "multi-similarity", "triplet"}
     scores = {name: results["results"][name]["map@r"] for name in ("multi-similarity", "triplet")}
     assert results["exported"] == max(scores, key=scores.get)
@@ -56,7 +46,9 @@ def test_photo_patches_are_the_photos_of_those_who_have_none_and_their_test_part
     monkeypatch.setattr(
         tfdml.datasets, "photo_patches", lambda splits: opened.extend(splits) or all_parts(splits=splits)
     )
-    results = tell(monkeypatch, tmp_path)
+    results = results_of(monkeypatch, "photos", tmp_path)
     assert opened == ["train", "validation"]
     assert results["protocol"] == "photo-patches/photograph-disjoint-validation/exact-cosine/v1"
-    assert tell(monkeypatch, tmp_path, "--resume")["results"] == results["results"]  # nothing is left to train
+    assert (
+        results_of(monkeypatch, "photos", tmp_path, "--resume")["results"] == results["results"]
+    )  # nothing is left to train

@@ -1,21 +1,11 @@
 """Re-identification: glyphs with type designs as cameras, and both benchmarks from miniature copies."""
 
-import json
-from types import SimpleNamespace
-
-import numpy as np
 import pytest
 
 from recipes import reidentification as recipe
 from tests.recipes.miniature import photo, write
-from tfdml.datasets.glyphs.glyph_set import Glyphs
+from tests.recipes.quick import results_of
 from tfdml.datasets.public import reidentification as benchmarks
-
-
-def run(monkeypatch, output, *words):
-    monkeypatch.setattr("sys.argv", ["reidentification", "--quick", "--output", str(output), *map(str, words)])
-    recipe.main()
-    return json.loads((output / "results.json").read_text())
 
 
 def market(root):
@@ -37,32 +27,10 @@ def vehicles(root):
     return {**benchmarks.VEHICLE_COUNTS, "train": (4, 2), "800": (4, 2)}
 
 
-def test_a_scene_has_one_query_per_identity_and_camera_and_distractors_without_one():
-    shape = {"labels": np.repeat(np.arange(12), 8), "designs": np.tile([0, 0, 1, 1], 24)}
-    data = SimpleNamespace(images=np.arange(96))
-    glyphs = Glyphs(
-        images=data.images,
-        class_names=tuple("abcdefghijkl"),
-        code_points=shape["labels"],
-        faces=shape["designs"],
-        views=shape["labels"],
-        face_names=("A", "B"),
-        design_names=("A", "B"),
-        protocol="glyphs/x/exact-cosine/v1",
-        **shape,
-    )
-    query, gallery = recipe.scene(glyphs)
-    assert query.class_names == gallery.class_names == tuple("acegik")
-    pairs = list(zip(query.labels.tolist(), query.cameras.tolist(), strict=True))
-    assert sorted(pairs) == [(label, camera) for label in (1, 2, 4, 5) for camera in (0, 1)]
-    assert sorted([*query.images, *gallery.images]) == [i for i in range(96) if i // 8 % 2 == 0]
-    assert query.protocol == "glyphs/x/designs-as-cameras/v1"
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:For .* of the queries the first relevant item ties")  # after few steps
 def test_both_methods_are_measured_by_every_refinement_with_a_picture(tmp_path, monkeypatch, capsys):
-    record = run(monkeypatch, tmp_path)
+    record = results_of(monkeypatch, recipe, tmp_path)
     assert record["protocol"] == "glyphs/class-disjoint/designs-as-cameras/v1/first-60-classes"
     names = [f"{method}, {name}" for method in recipe.RATES for name in recipe.CHOSEN[method]]
     assert list(record["results"]) == names
@@ -75,7 +43,7 @@ def test_both_methods_are_measured_by_every_refinement_with_a_picture(tmp_path, 
 @pytest.mark.slow
 def test_market_is_trained_and_measured_beside_the_published_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr(benchmarks, "MARKET_COUNTS", market(tmp_path / "data"))
-    record = run(monkeypatch, tmp_path, "--dataset", "market1501", "--data", tmp_path / "data")
+    record = results_of(monkeypatch, recipe, tmp_path, "--dataset", "market1501", "--data", tmp_path / "data")
     assert record["protocol"] == "market1501/751-750/single-query/v1"
     assert record["results"]["plain"][0]["queries"] == 4
     assert set(record["results"]) == {"plain", "k-reciprocal", "published"}
@@ -85,6 +53,6 @@ def test_market_is_trained_and_measured_beside_the_published_numbers(tmp_path, m
 @pytest.mark.slow
 def test_vehicles_train_both_branches_and_are_measured_by_random_galleries(tmp_path, monkeypatch):
     monkeypatch.setattr(benchmarks, "VEHICLE_COUNTS", vehicles(tmp_path / "data"))
-    record = run(monkeypatch, tmp_path, "--dataset", "vehicle-id", "--data", tmp_path / "data")
+    record = results_of(monkeypatch, recipe, tmp_path, "--dataset", "vehicle-id", "--data", tmp_path / "data")
     assert record["protocol"] == "vehicle-id/test-800/single-gallery-x10/v1"
     assert (record["results"]["plain"][0]["gallery"], record["results"]["plain"][0]["repeats"]) == (2, 10)

@@ -1,21 +1,15 @@
 """Outlines that search filled characters."""
 
-import json
-import runpy
-from pathlib import Path
-
 import pytest
 import tensorflow as tf
 
-RECIPE = str(Path(__file__).parents[2] / "recipes" / "sketches.py")
+from tests.recipes.quick import results_of
 
 pytestmark = pytest.mark.slow
 
 
 def test_two_kinds_of_towers_are_measured_on_test_classes_and_exported(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["sketches", "--quick", "--output", str(tmp_path)])
-    runpy.run_path(RECIPE, run_name="__main__")
-    found = json.loads((tmp_path / "results.json").read_text())
+    found = results_of(monkeypatch, "sketches", tmp_path)
     assert found["protocol"] == (
         "glyphs/class-disjoint/exact-cosine/v1/first-40-classes/outlines-against-other-designs"
     )

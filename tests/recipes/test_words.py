@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 import tfdml
+from tests.recipes import quick
 from tfdml import cli
-
-RECIPE = str(Path(__file__).parents[2] / "recipes" / "words.py")
 
 
 def test_images_that_share_a_caption_are_one_subject(tmp_path):
     """Image a shares a caption with b, b one with c; d has its own."""
-    recipe = runpy.run_path(RECIPE)
+    recipe = runpy.run_path(str(quick.RECIPES / "words.py"))
     table = tmp_path / "captions.csv"
     table.write_text("\ufeffpath,caption\na.png,red\nb.png,red\nb.png,round \nc.png,round\nd.png,green\n", "utf-8")
     paths, image_of, captions = recipe["read"](table)
@@ -27,8 +26,7 @@ def test_images_that_share_a_caption_are_one_subject(tmp_path):
 
 @pytest.mark.slow
 def test_a_run_is_searched_by_words_and_only_with_its_own_text_model(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["words", "--quick", "--output", str(tmp_path)])
-    runpy.run_path(RECIPE, run_name="__main__")
+    quick.run(monkeypatch, "words", tmp_path)
     assert "held-out captions" in capsys.readouterr().out
     run = tmp_path / "run"
     texts, index = tfdml.models.TextModel.load(run / "text"), tfdml.search.load(run / "index")

@@ -2,20 +2,16 @@
 
 import csv
 import runpy
-from pathlib import Path
 
 import pytest
 
+from tests.recipes import quick
 from tfdml import zoo
-
-ROOT = Path(__file__).parents[2]
-RECIPE = str(ROOT / "recipes" / "zoo.py")
 
 
 @pytest.mark.slow
 def test_it_trains_models_and_writes_entries_that_load(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["zoo", "--quick", "--output", str(tmp_path)])
-    runpy.run_path(RECIPE, run_name="__main__")
+    quick.run(monkeypatch, "zoo", tmp_path)
     root = tmp_path / "quick" / "savedmodels"
     assert zoo.list_models(root).names == ("glyphs-2d", "glyphs-sketches")
     card = zoo.card("glyphs-2d", root=root)
@@ -29,7 +25,7 @@ def test_it_trains_models_and_writes_entries_that_load(tmp_path, monkeypatch, ca
 
 
 def test_the_settings_of_the_models_are_the_best_of_their_trials():
-    recipe = runpy.run_path(RECIPE)
+    recipe = runpy.run_path(str(quick.RECIPES / "zoo.py"))
     rows = list(csv.DictReader(recipe["CHOICE"].read_text().splitlines()))
     assert {row["model"] for row in rows} == set(recipe["TRIALS"])
     for name in recipe["TRIALS"]:

@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import tensorflow as tf
+from aiohttp.test_utils import TestClient, TestServer
 
 from tfdml.serving.embedder import signatures_of
 
@@ -15,6 +16,7 @@ MODEL = "/v1/models/model"
 PREDICT, SEARCH, EXPLAIN, EMBEDDINGS = f"{MODEL}:predict", f"{MODEL}:search", f"{MODEL}:explain", "/v1/embeddings"
 VECTORS = np.array([[1, 0], [0.9, 0.1], [0, 1], [-1, 0]], "float32")
 COLUMNS = {"path": ["a.png", "b.png", "gone.png", "d.png"], "label": ["x", "x", "y", "y"]}
+IDS = ["a", "b", "c", "d"]
 
 
 class Quick:
@@ -69,11 +71,25 @@ def files(*contents):
     return {"signature_name": "serve_bytes", "instances": [file(content) for content in contents]}
 
 
-async def answer(client, path, body=None, method="post", **options):
+async def answer(client, path, body=None, method=None, **options):
     """Status and JSON of an answer; the body is JSON, or bytes as they are."""
     data = None if body is None else io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())
-    async with client.request(method, path, data=data, **options) as response:
+    async with client.request(method or ("post" if data else "get"), path, data=data, **options) as response:
         return response.status, await response.json()
+
+
+async def started(application):
+    """A client of a server of an application."""
+    client = TestClient(TestServer(application))
+    await client.start_server()
+    return client
+
+
+async def picture(client, url, status=200, **options):
+    """The type, content and headers of what is no JSON."""
+    async with (client if isinstance(url, str) else client.session).get(url, **options) as response:
+        assert response.status == status
+        return response.content_type, await response.read(), response.headers
 
 
 async def numbers(client):

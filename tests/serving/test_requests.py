@@ -7,13 +7,13 @@ import json
 
 import numpy as np
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
 from tests.serving.quick import (
     COLUMNS,
     EMBEDDINGS,
     EXPLAIN,
+    IDS,
     MODEL,
     PREDICT,
     SEARCH,
@@ -22,6 +22,7 @@ from tests.serving.quick import (
     answer,
     file,
     sides,
+    started,
 )
 from tfdml import search, serving
 from tfdml.datasets import Preprocessing
@@ -49,15 +50,12 @@ class Damaged(dict):
 @pytest.fixture(scope="module")
 def ask():
     """Function from requests, `(path, body, method, headers)`, at the same time to their statuses and contents."""
-    index = search.Exact(VECTORS, np.array(["a", "b", "c", "d"]), metric="dot", metadata=FEATURES)
+    index = search.Exact(VECTORS, IDS, metric="dot", metadata=FEATURES)
     options = {"index": index, "limits": serving.Limits(**LIMITS), "thumbnails": Damaged(a=b"", b=b"")}
     explains = {"similarity_map": lambda a, b: np.zeros((2, 1, 1))}
 
-    async def started(**more):
-        application = serving.application(None, Preprocessing(size=2), **options, **explains, **more)
-        client = TestClient(TestServer(application))
-        await client.start_server()
-        return client
+    def made(**more):
+        return started(serving.application(None, Preprocessing(size=2), **options, **explains, **more))
 
     async def answers(client, requests):
         address = f"http://127.0.0.1:{client.port}"
@@ -67,7 +65,7 @@ def ask():
 
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
         patch.setattr(server, "Embedder", Quick)
-        client, without_texts = runner.run(started(texts=sides)), runner.run(started())
+        client, without_texts = runner.run(made(texts=sides)), runner.run(made())
         yield lambda *requests, texts=True: runner.run(answers(client if texts else without_texts, requests))
         for each in (client, without_texts):
             runner.run(each.close())
@@ -368,14 +366,6 @@ def test_a_wrong_request_is_refused_with_a_reason_and_no_right_one_notices(ask, 
         assert "secret" not in said.replace("'secret_x'", "")
     assert all([*found[row + 1 : row + 3]] == expected for row in range(0, len(found), 3))
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
-
-
-@pytest.mark.parametrize("path", REFUSED)
-def test_an_unknown_name_is_named_with_the_known_ones(ask, path):
-    names = ("filter", "filters", "top_k", "bbox", "metric", "\u00e9")
-    for name, (status, content) in zip(names, ask(*(post(path, {name: 1}) for name in names)), strict=True):
-        first = {PREDICT: "signature_name", EMBEDDINGS: "input"}.get(path, "instances")
-        assert (status, f"Received an object with '{name}', expected '{first}'" in content["error"]) == (400, True)
 
 
 def test_a_text_is_refused_where_there_is_no_text_model(ask):

@@ -13,17 +13,17 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections import Counter
 from itertools import cycle
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.cli.test_commands import VIEW, Blocks, decode
+from tests.cli.test_indexes import photo
 from tfdml import datasets, export, models, search
 from tfdml.visualize import Thumbnails, write_thumbnails
 
@@ -56,10 +56,7 @@ def shop(tmp_path_factory):
     """The fingerprint of a small model, whose run is in the current folder with 60 photographs of three products."""
     root = tmp_path_factory.mktemp("shop")
     for row in range(60):
-        path = root / "photos" / "abc"[row // 20] / f"{row}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pixels = np.random.default_rng(row).integers(4 * row, 4 * row + 20, (10, 8, 1), "uint8")
-        path.write_bytes(tf.io.encode_png(pixels).numpy())
+        photo(root / "photos" / "abc"[row // 20] / f"{row}.png", 4 * row)
     inputs = keras.Input((8, 8, 1), dtype="uint8")
     scaled = keras.layers.Flatten()(keras.layers.Rescaling(1 / 255, offset=-0.5)(inputs))
     model = keras.Model(inputs, keras.layers.Dense(4, kernel_initializer=keras.initializers.GlorotUniform(0))(scaled))
@@ -81,29 +78,23 @@ class Client(threading.Thread):
 
     def __init__(self, address, queries, versions):
         super().__init__(daemon=True)
-        self.address, self.queries, self.versions = urlsplit(address), cycle(queries), versions
+        self.address, self.queries, self.versions = address, cycle(queries), versions
         self.answers, self.failed, self.scores, self.latest, self.is_stopped = 0, [], {}, None, False
 
     def run(self):
         while not self.is_stopped:
-            connection = http.client.HTTPConnection(self.address.hostname, self.address.port, timeout=60)
+            query = next(self.queries)
+            body = json.dumps({"instances": [query], "k": 60}).encode()
             try:
-                for _ in range(100):
-                    self._ask(connection, next(self.queries))
+                with urllib.request.urlopen(f"{self.address}:search", body, timeout=60) as response:
+                    (neighbors,) = json.load(response)["neighbors"]
             except (OSError, http.client.HTTPException) as error:
                 self.failed.append(repr(error))
-            finally:
-                connection.close()
+            else:
+                self.answers += 1
+                self._compare(query, neighbors)
 
-    def _ask(self, connection, query):
-        body = json.dumps({"instances": [query], "k": 60})
-        connection.request("POST", f"{self.address.path}:search", body, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        content, self.answers = response.read(), self.answers + 1
-        if response.status != 200:
-            self.failed.append((response.status, content[:200]))
-            return
-        (neighbors,) = json.loads(content)["neighbors"]
+    def _compare(self, query, neighbors):
         ids = sorted([each["id"] for each in neighbors] + ([query["id"]] if "id" in query else []))
         known = self.scores.setdefault(str(query), {})
         is_same = all(abs(known.setdefault(each["id"], each["score"]) - each["score"]) < 1e-5 for each in neighbors)

@@ -1,16 +1,14 @@
 """The server answers the signatures of files of an export as TensorFlow Serving does; its page for an inner index."""
 
 import asyncio
-import base64
 
 import keras
 import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
-from aiohttp.test_utils import TestClient, TestServer
 
-from tests.serving.quick import PREDICT, SEARCH, answer
+from tests.serving.quick import MODEL, PREDICT, SEARCH, answer, file, picture, started
 from tests.serving.test_server import served
 from tfdml import export, models, search, serving
 
@@ -42,17 +40,11 @@ def serve(model):
         runner.run(client.close())
 
 
-async def started(application):
-    client = TestClient(TestServer(application))
-    await client.start_server()
-    return client
+def png(image):
+    return tf.io.encode_png(image).numpy()
 
 
-def file(image):
-    return {"b64": base64.b64encode(tf.io.encode_png(image).numpy()).decode()}
-
-
-BAD = {"b64": base64.b64encode(b"no image").decode()}
+BAD = file(b"no image")
 
 
 def by_tensorflow(model, name, images):
@@ -82,9 +74,11 @@ def columns_of(predictions):
 
 @served()
 async def test_every_signature_of_files_has_the_answers_of_tensorflow_by_row_and_by_name(client, model, images):
-    rows = [file(image) for image in images[:2]]
+    """An invalid image is marked, and the others are answered."""
+    contents = [png(images[0]), b"no image", png(images[1])]
+    rows = [file(content) for content in contents]
     for name in ("serve_bytes", "search_bytes", "match_bytes"):
-        expected = by_tensorflow(model, name, [tf.io.encode_png(image).numpy() for image in images[:2]])
+        expected = by_tensorflow(model, name, contents)
         for form in ({"instances": rows}, {"instances": [{"images": row} for row in rows]}):
             status, found = await answer(client, PREDICT, {"signature_name": name, **form})
             assert status == 200
@@ -96,19 +90,8 @@ async def test_every_signature_of_files_has_the_answers_of_tensorflow_by_row_and
 
 
 @served()
-async def test_an_invalid_image_is_marked_and_the_others_are_answered(client, model, images):
-    names = ("serve_bytes", "search_bytes", "match_bytes")
-    bodies = [{"signature_name": name, "inputs": [file(images[0]), BAD]} for name in names]
-    contents = [tf.io.encode_png(images[0]).numpy(), b"no image"]
-    for name, (_, found) in zip(
-        names, await asyncio.gather(*(answer(client, PREDICT, b) for b in bodies)), strict=True
-    ):
-        require_same(found["outputs"], by_tensorflow(model, name, contents))
-
-
-@served()
 async def test_the_types_of_the_signatures_of_files_are_told(client):
-    _, found = await answer(client, "/v1/models/model/metadata", method="get")
+    _, found = await answer(client, f"{MODEL}/metadata")
     signatures = found["metadata"]["signature_def"]["signature_def"]
     assert set(signatures) == {"serve_bytes", "search_bytes", "match_bytes"}
     assert signatures["search_bytes"]["outputs"]["ids"] == {
@@ -121,37 +104,22 @@ async def test_the_types_of_the_signatures_of_files_are_told(client):
 
 @served()
 async def test_the_page_shows_the_index_inside(client, images):
-    async with client.get("/") as response:
-        assert response.status == 200
-    _, about = await answer(client, "/v1/models/model/index", method="get")
-    assert about == {
-        "items": 12,
-        "dim": 4,
-        "metric": "cosine",
-        "pictures": False,
-        "threshold": 0.999,
-        "texts": False,
-        "explains": False,
-        "random_items": False,
-        "filters": {},
-        "max_neighbors": 3,
-    }
-    status, found = await answer(client, SEARCH, {"instances": [file(images[5])], "k": 2, "where": {}})
+    assert (await picture(client, "/"))[0] == "text/html"
+    no = ("pictures", "texts", "explains", "random_items")
+    facts = {"items": 12, "dim": 4, "metric": "cosine", "threshold": 0.999, "filters": {}, "max_neighbors": 3}
+    assert (await answer(client, f"{MODEL}/index"))[1] == facts | dict.fromkeys(no, False)
+    status, found = await answer(client, SEARCH, {"instances": [file(png(images[5]))], "k": 2, "where": {}})
     first = found["neighbors"][0][0]
     assert (status, len(found["neighbors"][0])) == (200, 2)
-    assert first == {
-        "id": "item 5",
-        "score": pytest.approx(1, abs=1e-5),
-        "name": "5.png",
-        "metadata": {"id": 5, "name": "n"},
-    }
-    assert len((await answer(client, SEARCH, {"instances": [file(images[5])]}))[1]["neighbors"][0]) == 3
+    metadata = {"id": 5, "name": "n"}
+    assert first == {"id": "item 5", "score": pytest.approx(1, abs=1e-5), "name": "5.png", "metadata": metadata}
+    assert len((await answer(client, SEARCH, {"instances": [file(png(images[5]))]}))[1]["neighbors"][0]) == 3
     for wrong in (
         {"instances": [{"id": "item 5"}]},
         {"instances": [{"row": 5}]},
         {"instances": [BAD]},
-        {"instances": [file(images[5])], "where": {"id": 5}},
-        {"instances": [file(images[5])], "k": 4},
+        {"instances": [file(png(images[5]))], "where": {"id": 5}},
+        {"instances": [file(png(images[5]))], "k": 4},
     ):
         assert (await answer(client, SEARCH, wrong))[0] == 400
 
@@ -161,9 +129,9 @@ def test_another_index_has_the_page_and_the_signatures_remain(model, images):
 
     async def story():
         client = await started(serving.application(model, model.preprocessing, index=index))
-        _, found = await answer(client, SEARCH, {"instances": [file(images[5]), {"row": 4}], "k": 1})
+        _, found = await answer(client, SEARCH, {"instances": [file(png(images[5])), {"row": 4}], "k": 1})
         assert found["neighbors"][0][0]["id"] == 105
-        _, found = await answer(client, PREDICT, {"signature_name": "match_bytes", "instances": [file(images[5])]})
+        _, found = await answer(client, PREDICT, {"signature_name": "match_bytes", "instances": [file(png(images[5]))]})
         assert found["predictions"][0]["id"] == "item 5"
         await client.close()
 

@@ -1,9 +1,9 @@
-"""The study of boxes: its composites, and the table of its committed rows."""
+"""The study of boxes: its composites, and what its committed rows show."""
 
 import numpy as np
 import tensorflow as tf
 
-from studies import boxes, pages, runner
+from studies import boxes, runner
 
 
 def test_a_composite_has_both_examples_and_the_box_of_the_left_one():
@@ -16,15 +16,9 @@ def test_a_composite_has_both_examples_and_the_box_of_the_left_one():
         assert any(np.array_equal(canvas[top : top + 8, 8:], right) for top in range(9))
 
 
-def test_the_table_of_the_page_is_of_the_committed_rows_and_the_box_helps():
-    rows, page = runner.read_rows(boxes.ROWS), boxes.PAGE.read_text()
-    assert pages.filled(page, {"boxes": boxes.table(rows)}, "studies/boxes") == page
+def test_the_box_helps():
+    rows = runner.read_rows(boxes.ROWS)
     for name in boxes.SETS:
         for seed in boxes.SEEDS:
             whole, box = (runner.where(rows, set=name, seed=seed, query=kind)[0] for kind in ("whole image", "box"))
             assert box["low"] > whole["high"]
-
-
-def test_a_quick_run_prints_both_rows(capsys):
-    boxes.main(["--quick"])
-    assert [line.count("'query': 'box'") for line in capsys.readouterr().out.splitlines()] == [0, 1]

@@ -27,16 +27,6 @@ def test_settings_are_chosen_on_classes_that_are_neither_trained_nor_tested(half
     assert classes(test) == set(NAMES) - classes(whole)
 
 
-def test_a_classifier_is_chosen_on_the_last_images_of_each_class_and_never_sees_them():
-    other = DATA.take(np.arange(50))
-    trained, validation = fashion.parts(fashion.Run(fashion.ALL, "", (), 0.1), DATA, other)
-    assert np.bincount(validation.labels).tolist() == [100] * 10
-    assert not np.intersect1d(trained.images, validation.images).size
-    assert validation.images.min() == 1000
-    again, test = fashion.parts(fashion.Run(fashion.ALL, "", (), 0.1, part="test"), DATA, other)
-    assert (len(again), test) == (len(trained), other)
-
-
 def measured(run):
     """A result whose numbers are decided by its settings."""
     score = zlib.crc32(runner.name_of(run).encode()) % 1000 / 1000
@@ -57,10 +47,3 @@ def test_the_trial_with_the_highest_map_at_r_is_repeated_with_every_seed(tmp_pat
         assert {(row["settings"], row["learning_rate"]) for row in tested} == {
             (best["settings"], best["learning_rate"])
         }
-
-
-@pytest.mark.slow
-def test_a_quick_run_measures_unseen_classes_and_classifiers(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(fashion, "FOLDER", tmp_path)
-    fashion.main(["--quick"])
-    assert "10 rows" in capsys.readouterr().out

@@ -1,24 +1,12 @@
-"""Heads of the study of few-shot training, and its paired differences."""
+"""The study of few-shot training: its paired differences."""
 
 from types import SimpleNamespace
 
-import keras
 import numpy as np
 import pytest
 
 import tfdml
 from studies import few_shot
-
-
-def test_heads_before_training_are_the_layers_side_by_side():
-    features = np.random.default_rng(0).normal(size=(5, 9)).astype("float32")
-    layers, expected = [keras.layers.Dense(units) for units in (2, 3)], []
-    for layer, x in zip(layers, (features[:, :4], features[:, 4:]), strict=True):
-        layer(keras.Input(x.shape[1:]))
-        y = np.asarray(layer(x))
-        expected.append(y / np.linalg.norm(y, axis=1, keepdims=True))
-    model = few_shot.heads(layers)
-    np.testing.assert_allclose(model.predict(features, verbose=0), np.concatenate(expected, axis=1), atol=1e-6)
 
 
 def test_gains_are_differences_on_the_same_episodes():

@@ -1,16 +1,8 @@
-"""Lines of a training become lines of a page, and the photographs of the run are files."""
+"""The page has the lines of a training."""
 
 import re
 
-import pytest
-
 from studies import first_run
-
-
-@pytest.mark.slow
-def test_each_thing_is_a_folder_of_photographs(tmp_path):
-    first_run.write_photos(tmp_path, views=2, most=2)
-    assert [len(list(folder.iterdir())) for folder in tmp_path.iterdir()] == [2] * 6
 
 
 def test_the_page_has_the_lines_of_a_whole_run():

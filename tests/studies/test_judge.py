@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from studies import judge, runner
 from tfdml import metrics
@@ -11,19 +10,6 @@ from tfdml import metrics
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
-
-
-def test_the_moments_of_values_by_hand():
-    """Class means 1 and 1/4, of 2 and 4 queries, with the variances 0 and 1/4 in a class."""
-    found = judge.moments(np.array([1, 1, 1, 0, 0, 0, np.nan]), np.array([0, 0, 2, 2, 2, 2, 2]))
-    between = 2 * 0.375**2 - (0 / 2 + 0.25 / 4) / 2
-    assert found == pytest.approx({"mean": 0.5, "between": between**0.5, "within": 0.125**0.5})
-
-
-def test_the_covariance_is_that_of_two_shares_of_a_normal_plane():
-    both = stats.multivariate_normal.cdf([0.4, 0.4], cov=[[1, 0.3], [0.3, 1]])
-    mean = stats.norm.cdf(0.4)
-    assert judge.covariance_of(mean, 0.3) == pytest.approx(both - mean**2, abs=1e-5)
 
 
 @pytest.mark.parametrize(("is_binary", "within", "scattered"), [(False, 0.04, 0.03), (True, 0.7 * 0.3 - 0.05, 0.1)])
@@ -48,12 +34,6 @@ def test_intervals_and_p_are_those_of_compare(rng):
     assert judge.p_of_differences(sums[1], sizes)[0] == pytest.approx(found.p)
     both = np.stack([np.bincount(labels, values) for values in (a, b)], axis=1)
     assert judge.least_p(both, sizes[0]) == pytest.approx(found.p)
-
-
-def test_long_tailed_sizes_are_log_uniform(rng):
-    sizes = judge.draw_sizes(rng, 20_000, "long tail")
-    assert (sizes.min(), sizes.max()) == (2, 99)
-    assert np.mean(sizes < 10) == pytest.approx(np.log(5) / np.log(50), abs=0.02)
 
 
 def test_the_committed_rows_reach_the_goals():

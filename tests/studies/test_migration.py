@@ -1,7 +1,6 @@
-"""The study of migrations: its curves on few classes, and the table of its committed rows."""
+"""The study of migrations: its curves on few classes."""
 
 import numpy as np
-import pytest
 
 from studies import migration as study
 
@@ -18,14 +17,3 @@ def test_a_curve_has_the_hits_of_old_and_new_vectors_at_its_end():
     assert max(points) == 40
     np.testing.assert_array_equal(points[40], study.hits(new, new, labels))
     assert points[40].mean() == 1 > points[min(points)].mean()
-
-
-@pytest.mark.slow
-def test_a_quick_run_prints_a_row_of_each_curve(capsys, monkeypatch):
-    monkeypatch.setattr(study, "SEEDS", (0,))
-    study.main(["--quick"])
-    lines = capsys.readouterr().out.splitlines()
-    assert {order: sum(f"'order': '{order}'" in line for line in lines) for order in study.ORDERS} == {
-        "mixed": len(lines) // 2,
-        "classes": len(lines) // 2,
-    }

@@ -5,7 +5,6 @@ import json
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pytest
 
 from studies import __main__ as command
@@ -64,20 +63,6 @@ def test_a_quick_run_leaves_rows_figures_and_a_page_of_tables(quick):
     shown = next(name for name in names if hasattr(PAPERS[paper].STUDIES[name], "tables"))
     (some_share,) = {f"{100 * float(rows[0]['recall@1']):.1f}" for rows in [text_of(output / f"{shown}.csv")]}
     assert f"| {some_share} ± 0.0 |" in page.read_text()
-
-
-def test_every_published_run_of_mining_has_a_loss():
-    runs = {
-        (row["loss"], row["mining"], row["boundary"]) for rows in standins.published("mining").values() for row in rows
-    }
-    assert len(runs) == 36
-    for loss, mining_, boundary in runs:
-        learned = boundary.startswith("learned")
-        run = mining_setting.Run(loss, mining_, k=8, boundary=boundary if learned else float(boundary))
-        labels = np.arange(8) // 2
-        if boundary == mining_setting.OF_EXAMPLES:
-            labels = np.stack([labels, np.arange(8)], axis=1)
-        assert np.isfinite(float(mining_setting.loss_of(run, np.arange(4))(labels, np.eye(8, dtype="float32"))))
 
 
 def check_results(results, paper):

@@ -42,14 +42,6 @@ def random_data(monkeypatch):
     monkeypatch.setitem(photo_patches.UNTRAINED, "SIFT", photo_patches.baselines.pixels)
 
 
-def test_the_false_positive_rate_is_0_for_places_apart_and_1_where_views_of_a_place_are_opposite():
-    labels = np.repeat(np.arange(16), 8)
-    apart = np.eye(16, dtype=np.float32)[labels]
-    assert photo_patches.baselines.fpr95(apart, labels) == 0
-    opposite = np.where(np.arange(128) % 2, 1, -1)[:, None] * apart
-    assert photo_patches.baselines.fpr95(opposite, labels) == 1
-
-
 @pytest.mark.slow
 def test_a_quick_run_leaves_rows_and_a_picture_and_trains_nothing_twice(random_data, tmp_path, capsys):
     arguments = ["--quick", "--workers", "1", "--output", str(tmp_path)]

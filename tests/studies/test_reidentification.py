@@ -16,30 +16,32 @@ FOLDER = pages.RESULTS / "reidentification"
 RUN = setting.Run()
 
 
+ABOUT = {"core_seconds": 1.0, "hardware": "2 cores", "versions": "keras 3.15.1"}
+
+
+def number(run, settings=""):
+    """In (0, 1); the settings decide."""
+    return (1 + zlib.crc32(f"{runner.name_of(run)} {settings}".encode()) % 999) / 1000
+
+
 def invented(run):
-    """Numbers in (0, 1) that the settings decide."""
-    scores = []
-    for name, settings in setting.measurements(run):
-        number = (1 + zlib.crc32(f"{runner.name_of(run)} {settings}".encode()) % 999) / 1000
-        values = dict.fromkeys(["cmc@1", "cmc@5", "cmc@10", "map"], number)
-        scores.append({"refinement": name, "settings": json.dumps(settings), **values, "queries": 5, "skipped": 0})
-    about = {"core_seconds": 1.0, "protocol": run.part, "hardware": "2 cores", "versions": "keras 3.15.1"}
-    return {"run": asdict(run), "scores": scores, **about}
-
-
-def options(folder, **changes):
-    return replace(setting.options(folder, workers=1), train=invented, **changes)
+    """The results of a run of characters by its refinements."""
+    scores = [
+        {"refinement": name, "settings": json.dumps(settings), "queries": 5, "skipped": 0}
+        | dict.fromkeys(["cmc@1", "cmc@5", "cmc@10", "map"], number(run, settings))
+        for name, settings in setting.measurements(run)
+    ]
+    return {"run": asdict(run), "scores": scores, "protocol": run.part, **ABOUT}
 
 
 def driven(run):
-    """Numbers of a vehicle network that the settings decide."""
-    number = zlib.crc32(runner.name_of(run).encode()) % 1000 / 1000
-    about = {"core_seconds": 1.0, "protocol": run.part, "hardware": "2 cores", "versions": "keras 3.15.1"}
-    return {"run": asdict(run), "scores": dict.fromkeys(["cmc@1", "cmc@5", "map"], number), **about}
+    """The results of a vehicle network."""
+    scores = dict.fromkeys(["cmc@1", "cmc@5", "map"], number(run))
+    return {"run": asdict(run), "scores": scores, "protocol": run.part, **ABOUT}
 
 
 def test_the_rate_of_the_highest_map_of_the_validation_characters_is_tested_with_other_seeds(tmp_path):
-    rows = triplets.rows(options(tmp_path))
+    rows = triplets.rows(replace(setting.options(tmp_path, workers=1), train=invented))
     for loss in setting.LOSSES:
         trials, tested = (runner.where(rows, loss=loss, part=part) for part in ("validation", "test"))
         assert {row["seed"] for row in trials} == {0}
@@ -47,23 +49,6 @@ def test_the_rate_of_the_highest_map_of_the_validation_characters_is_tested_with
         assert {row["learning_rate"] for row in tested} == {best["learning_rate"]}
         assert len(tested) == 3 * (5 if loss in setting.SOFT else 4)
         assert 0 not in {row["seed"] for row in tested}
-
-
-def test_a_gain_is_paired_by_seeds():
-    rows = [
-        {
-            "loss": method,
-            "refinement": name,
-            "map": 0.1 * seed + gain,
-            **dict.fromkeys(["cmc@1", "cmc@5", "cmc@10"], 0.5),
-        }
-        for method, names in recipe.CHOSEN.items()
-        for name, gain in zip(names, (0.0, 0.02, 0.03, 0.04, 0.05, 0.06), strict=True)
-        for seed in (1, 2, 3)
-    ]
-    table = reidentification.STUDIES["refinements"].tables(rows)["refinements"].splitlines()
-    assert table[3].startswith("| query expansion |")
-    assert table[3].endswith("| 2.0 ± 0.0 |")
 
 
 def test_a_quick_run_leaves_rows_and_a_page_of_tables(tmp_path, monkeypatch):
@@ -94,32 +79,3 @@ def test_the_settings_of_the_recipe_are_the_chosen_ones():
         chosen_rate, settings = choice.chosen(rows, method)
         assert chosen_rate == rate
         assert settings == recipe.CHOSEN[method]
-
-
-def test_vehicles_of_the_same_models_are_trained_chosen_and_tested():
-    train, validation, test = (vehicles.vehicles(part, 60) for part in vehicles.PARTS)
-    names = [set(part.class_names) for part in (train, validation, test)]
-    assert [len(names[0] & names[1]), len(names[0] & names[2]), len(names[1] & names[2])] == [0, 0, 0]
-    assert len(names[0]) > len(names[1]) + len(names[2])
-    assert len(set(test.models) & set(train.models)) > 0.8 * len(set(test.models))
-    for part in (train, validation, test):
-        models = [name.split(",")[0] for name in part.class_names]
-        assert len({(models[label], model) for label, model in zip(part.labels, part.models, strict=True)}) == len(
-            set(part.models)
-        )
-
-
-def test_networks_and_losses_are_compared_by_seeds():
-    """Seeds differ by 10 points, clusters gain 2, the second branch 3."""
-    rows = [
-        {"network": network, "loss": loss, "part": "test", "cmc@1": (10 * seed + 3 * two + 2 * clusters) / 100}
-        for two, network in enumerate(vehicles.NETWORKS)
-        for clusters, loss in enumerate(vehicles.LOSSES)
-        for seed in (1, 2, 3)
-    ]
-    _, _, *lines = vehicles.tables(rows)["vehicles"].splitlines()
-    assert lines == [
-        "| one branch | 20.0 ± 24.8 | 22.0 ± 24.8 | 2.0 ± 0.0 |",
-        "| two branches | 23.0 ± 24.8 | 25.0 ± 24.8 | 2.0 ± 0.0 |",
-        "| two above one | 3.0 ± 0.0 | 3.0 ± 0.0 | |",
-    ]

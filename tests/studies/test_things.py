@@ -1,37 +1,10 @@
-"""The study of ways to tune a pretrained network: photos, choice, table, and the whole story with a tiny network."""
+"""The study of ways to tune a pretrained network: choice, table, and the whole story with a tiny network."""
 
 import csv
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
-import tfdml
 from studies import pages, runner, things
-
-
-def test_few_photos_are_the_first_views_of_every_fourth_thing():
-    labels = np.repeat(np.arange(72), things.VIEWS)
-    images = np.arange(len(labels)).reshape(-1, 1, 1, 1)
-    train = tfdml.datasets.LabeledSet(images=images, labels=labels, class_names=tuple(map(str, range(72))))
-    for number, photos in things.PHOTOS.items():
-        assert len(photos.of(train)) == number
-    few = things.PHOTOS[72].of(train)
-    assert few.class_names == tuple(map(str, range(0, 72, 4)))
-    assert few.images[:5].ravel().tolist() == [0, 1, 2, 3, 64]
-    np.testing.assert_array_equal(things.PHOTOS[1152].of(train).images, images)
-
-
-def test_a_mean_is_over_seeds_and_its_interval_over_things():
-    part = SimpleNamespace(labels=np.repeat(np.arange(6), 2))
-    costs = {"trained": 0.1, "trained_with_head": 0.2}
-    results = [{"run": things.Run(seed=seed).__dict__, "core_seconds": 10.0 * seed, **costs} for seed in (0, 1)]
-    ones = [[0, 0, 1, 1] * 3, [0, 0, 1, 0] * 3]
-    tested = [{"queries": dict.fromkeys(things.KEYS, values)} for values in ones]
-    row = things.row_of(results, tested, part, seed="mean")
-    assert row["map@r"] == 0.375
-    assert (row["map@r low"], row["map@r high"]) == tfdml.metrics.class_interval(np.mean(ones, axis=0), part.labels)
-    assert (row["way"], row["photos"], row["core_seconds"]) == ("linear head", 72, 5)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The study of words: texts of objects, their vectors, and a quick run."""
+"""The study of words: texts of objects, and their vectors."""
 
 import numpy as np
 
@@ -15,9 +15,3 @@ def test_parts_are_scaled_by_training_and_copies_of_a_text_have_one_number():
     assert numbers.tolist() == [0] * stamps.VIEWS + [1] * stamps.VIEWS
     assert found["test"][2].tolist() == [1] * stamps.VIEWS + [2] * stamps.VIEWS
     np.testing.assert_allclose(found["test"][1][0], t[-1], rtol=1e-6)
-
-
-def test_a_quick_run_measures_both_directions(capsys):
-    words.main(["--quick"])
-    printed = capsys.readouterr().out
-    assert all(name in printed for name in ("images@1", "images map@r", "texts@1"))

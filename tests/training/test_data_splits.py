@@ -5,8 +5,8 @@ import shutil
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
+from tests.worlds import write_png
 from tfdml import datasets
 from tfdml.datasets import LabeledSet
 from tfdml.training import network
@@ -119,9 +119,7 @@ CHANGES = {
 def test_a_run_that_is_resumed_names_the_first_file_that_has_changed(change, tmp_path, monkeypatch):
     monkeypatch.setattr(network, "device", lambda: "gpu")  # no network is built to look at its memory
     for row in range(16):
-        path = tmp_path / "photos" / "abcd"[row // 4] / f"{row}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(tf.io.encode_png(np.full((row + 1, 8, 3), row, np.uint8)).numpy())
+        write_png(tmp_path / "photos" / "abcd"[row // 4] / f"{row}.png", np.full((row + 1, 8, 3), row, np.uint8))
     read = lambda root: datasets.folder(tmp_path / root, load=datasets.Preprocessing(size=8))  # noqa: E731
     options = {"backbone": "residual", "steps": 7, "split_by": "image"}
     new_plan(read("photos"), options, max_minutes=None).begin(tmp_path / "run", lambda line: None)

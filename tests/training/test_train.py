@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
+from tests.worlds import write_png
 from tfdml import cli, training
 from tfdml._core.atomic import only_writer
 from tfdml._core.checksums import sha256_of
@@ -47,9 +48,7 @@ def photos(tmp_path_factory):
     root = tmp_path_factory.mktemp("photos")
     images = labeled([4] * 10)
     for row, (pixels, label) in enumerate(zip(images.images, images.labels, strict=True)):
-        path = root / f"class {label}" / f"{row:02}.png"
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(tf.io.encode_png(pixels).numpy())
+        write_png(root / f"class {label}" / f"{row:02}.png", pixels)
     (root / "class 0" / "broken.jpg").write_bytes(b"no image")
     shutil.copy(root / "class 1" / "04.png", root / "class 1" / "copy.png")
     return root
@@ -168,7 +167,7 @@ def test_an_evaluation_of_the_set_of_a_run_is_of_the_part_held_back_and_says_so(
     assert sentence in evaluated(photos, folder / "model.keras")["note"]
     shutil.rmtree(copy / "class 0")
     for path in (copy / "class 1").iterdir():
-        path.write_bytes(tf.io.encode_png(255 - tf.io.decode_png(path.read_bytes())).numpy())
+        write_png(path, 255 - tf.io.decode_png(path.read_bytes()))
     assert evaluated(copy)["note"].startswith(
         f"32 of 37 images are in the set of {folder}, which was trained on a part"
     )

@@ -10,22 +10,12 @@ from tfdml import cli, zoo
 from tfdml.zoo.card import write_card
 
 DEEP = "[" * 100_000 + "]" * 100_000
-MAP = CARD["metrics"]["map@r"]
-WRONG = {"deep JSON": DEEP, "deep JSON in a card": json.dumps(CARD).replace('"train.py"', DEEP)} | {
-    f"{name} = {str(value)[:40]}": json.dumps(CARD | {name: value})
-    for name, value in (
-        ("seed", 2**63),
-        ("metric", "hamming"),
-        ("metrics", {**CARD["metrics"], "map@r": {**MAP, "value": 10**400}}),
-        ("metrics", {**CARD["metrics"], "map@r": {"value": 0.5, "low": None, "high": 1}}),
-        ("towers", ["query"]),
-        ("input", [8, 8]),
-        ("preprocessing", {"size": 0}),
-        ("preprocessing", {"size": [8, 8], "code": 1}),
-        ("format", 1),
-        ("format", 3),
-        ("more", 1),
-    )
+WRONG = {  # tests/test_damage.py tries every value of every field
+    "deep JSON": DEEP,
+    "deep JSON in a card": json.dumps(CARD).replace('"train.py"', DEEP),
+    "towers": json.dumps(CARD | {"towers": ["query"]}),
+    "format 1": json.dumps(CARD | {"format": 1}),
+    "format 3": json.dumps(CARD | {"format": 3}),
 }
 
 

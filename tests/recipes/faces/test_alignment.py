@@ -48,13 +48,6 @@ def test_pixels_are_those_of_scikit_image_with_black_outside(astronaut):
     assert (aligned.boxes, aligned.groups.tolist()) == (None, [3, 4])
 
 
-def test_without_a_face_a_share_of_the_center_is_taken():
-    ramp = np.broadcast_to(np.arange(100, dtype="uint8")[None, :, None], (80, 100, 3))
-    (pixels,) = align_faces(faces_of(ramp), NO_FACE[None], size=4).examples()
-    # 40 of 80 pixels around the column 49.5, in four steps of ten; halves are rounded to even.
-    assert pixels[0, :, 0].tolist() == [34, 44, 54, 64]
-
-
 def test_files_and_records_give_the_pixels_of_the_array(astronaut, tmp_path):
     file = tf.io.encode_png(astronaut).numpy()
     (tmp_path / "face.png").write_bytes(file)
@@ -64,21 +57,6 @@ def test_files_and_records_give_the_pixels_of_the_array(astronaut, tmp_path):
     for faces in (paths, records):
         points = face_points(faces, detector=lambda image: ASTRONAUT if (image == astronaut).all() else None)
         np.testing.assert_array_equal(align_faces(faces, points, size=32).examples(), expected)
-
-
-@pytest.mark.parametrize(
-    ("points", "message"),
-    [
-        (np.zeros((5, 2)), r"points of shape \(5, 2\), expected \(1, 5, 2\)"),
-        (np.where(np.arange(10) == 3, np.nan, 1.0).reshape(1, 5, 2), r"points of row \[0\] that are not finite"),
-        (np.ones((1, 5, 2)), "points that are all the same"),
-    ],
-)
-def test_wrong_points_are_errors(astronaut, points, message):
-    with pytest.raises(ValueError, match=message):
-        align_faces(faces_of(astronaut), points)
-    with pytest.raises(ValueError, match="from the detector for row 0"):
-        face_points(faces_of(astronaut), detector=lambda image: np.zeros((2, 5)))
 
 
 @pytest.mark.slow

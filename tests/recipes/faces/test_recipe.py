@@ -1,7 +1,5 @@
 """Verification of glyphs, and of faces in miniature copies of CASIA-WebFace and LFW."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -9,19 +7,14 @@ from recipes.faces import __main__ as recipe
 from recipes.faces import casia
 from tests.datasets.public.miniatures import jpeg, write_lfw
 from tests.recipes.faces.miniatures import write_casia
+from tests.recipes.quick import results_of
 from tfdml.datasets.public import faces as benchmarks
 
 pytestmark = pytest.mark.slow
 
 
-def run(monkeypatch, output, *words):
-    monkeypatch.setattr("sys.argv", ["faces", "--quick", "--output", str(output), *map(str, words)])
-    recipe.main()
-    return json.loads((output / "results.json").read_text())
-
-
 def test_a_network_is_tuned_and_its_decisions_are_written(tmp_path, monkeypatch, capsys):
-    record = run(monkeypatch, tmp_path)
+    record = results_of(monkeypatch, recipe, tmp_path)
     assert record["protocol"] == "glyphs/class-disjoint/exact-cosine/v1/first-40-classes/400-pairs-2-folds"
     methods = ["networks for search", "margin loss"]
     assert list(record["results"]) == [
@@ -45,7 +38,7 @@ def test_faces_are_read_aligned_and_decided_from_the_original_files(tmp_path, mo
     np.save(output / "casia-points.npy", np.repeat(detected[None], 12, axis=0))
     np.save(output / "lfw-points.npy", np.where(np.arange(6)[:, None, None] == 1, np.nan, detected))
 
-    record = run(monkeypatch, output, "--data", data)
+    record = results_of(monkeypatch, recipe, output, "--data", data)
     assert record["protocol"] == "lfw/view2/10-fold/v1/4-pairs-2-folds"  # with the pair of the image without a face
     assert record["images_without_face"] == {"casia": 0, "lfw": 1}
     assert set(record["results"]) == {"pixels", "margin loss", "margin loss, relative"}

@@ -22,19 +22,6 @@ def test_the_error_is_the_smaller_angle_between_two_directions():
     np.testing.assert_allclose(orientation.angular_error(orientation.sine_cosine(degrees), degrees), 0, atol=1e-9)
 
 
-def test_the_angle_is_between_the_turns_that_match_a_tile():
-    photos = np.zeros((24, 2, 2))
-    photos[[3, 4], 0, 0] = 1.0  # turns of 45 and 60 degrees look like the first tile
-    photos[23, 1, 1] = 1.0  # 345 degrees, the second one
-    found = orientation.orientation(photos, np.eye(2), temperature=0.01)
-    np.testing.assert_allclose(orientation.angular_error(found, np.array([52.5, 345.0])), 0, atol=1e-6)
-
-
-def test_recall_counts_the_own_tile_in_the_first_hundredth():
-    similarity = np.linspace(1, 0, 201)[None].repeat(2, axis=0)  # three tiles are the first hundredth
-    assert orientation.recall(similarity, np.array([2, 3])) == 50
-
-
 @pytest.mark.slow
 def test_the_error_of_a_few_steps_is_printed_beside_recall(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["orientation", "--quick"])

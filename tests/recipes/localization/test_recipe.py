@@ -1,20 +1,18 @@
 """Photos find tiles of a map, from embedded data and from tables."""
 
-import json
 from argparse import Namespace
 
 import pytest
 
 from recipes.localization import __main__ as recipe
+from tests.recipes.quick import results_of
 from tests.recipes.two_domains import SPLITS, are_both_domains, table_of
 
 pytestmark = pytest.mark.slow
 
 
 def test_towers_find_tiles_from_photos(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["localization", "--quick", "--output", str(tmp_path)])
-    recipe.main()
-    record = json.loads((tmp_path / "results.json").read_text())
+    record = results_of(monkeypatch, recipe, tmp_path)
     assert list(record["results"]) == ["pixels", "separate", "shared"]
     assert record["results"]["pixels"][0]["recall@5"] > 2 * 5 / 40  # better than at random
     assert record["results"]["shared"][0]["recall@1%"] == record["results"]["shared"][0]["recall@1"]  # 1% of 40 is 1

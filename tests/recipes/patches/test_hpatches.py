@@ -64,15 +64,6 @@ def test_columns_become_patches_and_places_classes(root):
         assert test.rows([sequence], [file], [test.numbers[row]]).tolist() == [row]
 
 
-def test_image_0_of_a_pair_is_the_reference_for_every_jitter(root):
-    _, test = hpatches(root)
-    for jitter, letter in (("easy", "e"), ("hard", "h"), ("tough", "t")):
-        pairs = test.verification_pairs(jitter, "intra")
-        assert pairs.same.tolist() == [True] * 10 + [False] * 10
-        named = [(test.file_names[test.files[row]], test.numbers[row]) for row in (pairs.first[0], pairs.second[10])]
-        assert named == [("ref", 2), (f"{letter}3", 1)]
-
-
 @pytest.fixture
 def embedded(root):
     _, test = hpatches(root)

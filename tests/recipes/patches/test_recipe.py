@@ -1,32 +1,16 @@
 """Patches that are compared by a descriptor and by a 2-channel network, of photographs and of a small PhotoTourism."""
 
-import json
-
-import numpy as np
 import pytest
 
 from recipes.patches import __main__ as recipe
 from recipes.patches.data import phototour as reader
 from tests.recipes.patches.miniatures import write_scene
-
-
-def run(monkeypatch, output, *words):
-    monkeypatch.setattr("sys.argv", ["patches", "--quick", "--output", str(output), *map(str, words)])
-    recipe.main()
-    return json.loads((output / "results.json").read_text())
-
-
-def test_half_of_the_drawn_pairs_match():
-    labels = np.repeat(np.arange(5), 4)
-    pairs = recipe.drawn_pairs(labels, 50)
-    np.testing.assert_array_equal(labels[pairs.first] == labels[pairs.second], pairs.same)
-    assert pairs.same.sum() == len(pairs) / 2 == 50
-    assert (pairs.first != pairs.second).all()
+from tests.recipes.quick import results_of
 
 
 @pytest.mark.slow
 def test_both_networks_are_measured_beside_pixels_with_a_picture(tmp_path, monkeypatch):
-    written = run(monkeypatch, tmp_path)
+    written = results_of(monkeypatch, recipe, tmp_path)
     assert written["protocol"] == "photo-patches/photograph-disjoint/exact-cosine/v1/40"
     assert (written["pairs"], written["loss"], written["hard_pairs"]) == (1_000, "multi-similarity", False)
     assert set(written["results"]) == {"pixels", "descriptor", "2-channel"}
@@ -39,7 +23,7 @@ def test_phototour_is_read_from_its_files_and_all_pairs_are_decided(tmp_path, mo
     counts = [write_scene(tmp_path / "data" / scene, pairs=1_000) for scene in ("liberty", "notredame")]
     monkeypatch.setattr(reader, "COUNTS", counts[0] | counts[1])
     options = ("--loss", "hardest", "--hard-pairs", "--networks", "siam")
-    written = run(monkeypatch, tmp_path / "runs", "--data", tmp_path / "data", *options)
+    written = results_of(monkeypatch, recipe, tmp_path / "runs", "--data", tmp_path / "data", *options)
     assert written["protocol"] == "phototour/liberty-to-notredame/fpr95-1000/v1"
     assert (written["pairs"], written["loss"], written["hard_pairs"]) == (1_000, "hardest", True)
     assert set(written["results"]) == {"pixels", "descriptor", "2-channel", "siam"}

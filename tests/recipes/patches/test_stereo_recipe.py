@@ -1,12 +1,11 @@
 """Dense stereo: the loss of a row, and the network beside cross-correlation."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
 
 from recipes.patches import dense_stereo as recipe
+from tests.recipes.quick import results_of
 
 
 def test_the_loss_of_a_row_is_a_cross_entropy_of_the_pixels_that_are_seen():
@@ -25,9 +24,7 @@ def test_the_loss_of_a_row_is_a_cross_entropy_of_the_pixels_that_are_seen():
 
 @pytest.mark.slow
 def test_the_network_and_cross_correlation_are_measured_and_drawn(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["stereo", "--quick", "--output", str(tmp_path)])
-    recipe.main()
-    written = json.loads((tmp_path / "results.json").read_text())
+    written = results_of(monkeypatch, recipe, tmp_path)
     assert written["protocol"] == "motorcycle-stereo/left-dense/bad3/v1"
     assert written["pixels"] == 308_397
     assert written["bad"]["window 9"] == pytest.approx(0.0785, abs=5e-5)

@@ -1,21 +1,19 @@
 """Scenes search products, from embedded data and from tables."""
 
-import json
 from argparse import Namespace
 
 import numpy as np
 import pytest
 
 from recipes.product_search import __main__ as recipe
+from tests.recipes.quick import results_of
 from tests.recipes.two_domains import SPLITS, are_both_domains, table_of
 
 pytestmark = pytest.mark.slow
 
 
 def test_two_of_four_architectures_search_products_from_scenes(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["product_search", "--quick", "--output", str(tmp_path)])
-    recipe.main()
-    record = json.loads((tmp_path / "results.json").read_text())
+    record = results_of(monkeypatch, recipe, tmp_path)
     assert list(record["results"]) == ["A", "D"]
     assert record["protocol"] == "glyphs/class-disjoint/exact-cosine/v1/quick/scenes-against-products"
     low, high = record["D - A, recall@1"][1:]

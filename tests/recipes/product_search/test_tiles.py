@@ -25,24 +25,6 @@ def test_tiles_are_their_boxes_and_cover_the_photograph():
     np.testing.assert_array_equal(whole, photograph[:20, :20])
 
 
-@pytest.mark.parametrize("shown", range(5))
-def test_one_of_five_pasted_objects_finds_the_other_four(shown):
-    photograph = np.random.default_rng(0).integers(80, 120, (300, 400, 3)).astype("float32")
-    middles = np.array([(40, 50), (43, 120), (150, 201), (263, 60), (222, 333)])
-    rows, columns = np.mgrid[-14:15, -14:15]
-    for y, x in middles:
-        photograph[y - 14 : y + 15, x - 14 : x + 15][rows**2 + columns**2 < 14**2] = (250, 180, 20)
-    squares, boxes = product_search.tiles(photograph, side=40, stride=10)
-    cells = squares.reshape(-1, 4, 10, 4, 10, 3).mean(axis=(2, 4)).reshape(len(squares), -1) - 100
-    embeddings = cells / np.linalg.norm(cells, axis=1, keepdims=True)
-
-    distances = np.abs((boxes[:, None, :2] + boxes[:, None, 2:]) / 2 - middles).max(axis=2)
-    query = int(distances[:, shown].argmin())
-    found = product_search.others(embeddings, boxes, query, most=4)
-    assert sorted(distances[found].argmin(axis=1)) == sorted(set(range(5)) - {shown})
-    assert distances[found].min(axis=1).max() <= 10
-
-
 def test_answers_lie_apart_from_the_query_and_fall_in_similarity():
     random = np.random.default_rng(1)
     _, boxes = product_search.tiles(np.zeros((90, 120, 3)), side=30, stride=6)

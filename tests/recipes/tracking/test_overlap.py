@@ -25,15 +25,10 @@ def test_the_distance_is_that_of_the_centers_and_20_pixels_are_near():
     assert evaluate([[[0, 0, 10, 10]]], [[[-14, 0, 80, 10]]])["precision@20"] == 0
 
 
-def test_the_first_frame_and_hidden_frames_are_left_out():
+def test_the_first_frame_and_frames_that_are_hidden_or_without_truth_are_left_out():
     result = evaluate([FOUND], [TRUTH], first_frame=False, cover=[[8, 1, 0]])
-    assert result["ao"] == pytest.approx(1 / 3)
-    assert result["frames"] == 1
-
-
-def test_frames_without_truth_are_left_out():
-    truth = np.array(TRUTH, float)
-    truth[1:] = np.nan
+    assert (result["ao"], result["frames"]) == (pytest.approx(1 / 3), 1)
+    truth = [[0, 0, 10, 10], *[[np.nan] * 4] * 2]
     assert evaluate([FOUND], [truth])["frames"] == 1
 
 

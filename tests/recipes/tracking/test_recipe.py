@@ -1,11 +1,10 @@
 """The recipe of tracking from begin to end, on a few clips, and on miniature copies of GOT-10k and OTB."""
 
-import json
-
 import pytest
 
 from recipes.tracking import __main__ as recipe
 from recipes.tracking.data import benchmarks as readers
+from tests.recipes.quick import results_of
 from tests.recipes.tracking.miniatures import write_got10k, write_otb
 
 pytestmark = pytest.mark.slow
@@ -15,12 +14,7 @@ pytestmark = pytest.mark.slow
 def run(tmp_path, monkeypatch):
     """Function that runs the recipe with options and returns the results that it writes."""
 
-    def written(*words):
-        monkeypatch.setattr("sys.argv", ["tracking", "--quick", "--output", str(tmp_path / "runs"), *map(str, words)])
-        recipe.main()
-        return json.loads((tmp_path / "runs/results.json").read_text())
-
-    return written
+    return lambda *words: results_of(monkeypatch, recipe, tmp_path / "runs", *words)
 
 
 @pytest.fixture

@@ -1,26 +1,16 @@
 """Crops, labels, batches of clips, matchers, and the tracker."""
 
-import keras
 import numpy as np
 import pytest
 
 from recipes.tracking import (
     Clip,
     ClipSampler,
-    SiameseMatcher,
-    TemplateMatcher,
     Tracker,
     crop,
-    crop_side,
     score_labels,
-    siam_fc,
 )
 from tfdml.losses import PairLogisticLoss
-
-
-def test_the_side_of_a_crop_holds_the_context():
-    # p = (20 + 40) / 4 = 15, and (20 + 30) (40 + 30) = 3500.
-    assert crop_side([0, 0, 20, 40]) == pytest.approx(3500**0.5)
 
 
 def test_a_crop_of_its_own_size_is_a_window_with_the_mean_color_outside():
@@ -30,14 +20,6 @@ def test_a_crop_of_its_own_size_is_a_window_with_the_mean_color_outside():
     (corner,) = crop(image, (0, 0), [8], 8)
     np.testing.assert_array_equal(corner[4:, 4:], image[:4, :4])
     np.testing.assert_array_equal(corner[:4].reshape(-1, 3), np.tile(np.rint(image.mean(axis=(0, 1))), (32, 1)))
-
-
-def test_crops_of_a_ramp_are_sampled_at_the_middles_of_their_pixels():
-    ramp = np.repeat(np.arange(64, dtype=np.uint8)[None, :, None] * 4, 64, axis=0).repeat(3, axis=2)
-    halves = crop(ramp, (32, 32), [16.0, 8.0], 16)
-    np.testing.assert_allclose(halves[0, 5, :, 0], 4 * np.arange(24, 40))
-    # 8 pixels from 28 on 16 positions: position i is at 28 + (i + 1/2) / 2, and pixel j has its middle at j + 1/2.
-    np.testing.assert_allclose(halves[1, 5, :, 0], 4 * (27.5 + (np.arange(16) + 0.5) / 2), atol=0.51)
 
 
 def test_labels_are_positive_within_the_radius_and_balanced():
@@ -113,17 +95,6 @@ def test_crops_show_the_target_in_their_middle():
     np.testing.assert_array_equal(labels[0], score_labels(17, stride=4, radius=8)[0])
 
 
-def test_the_rows_of_a_batch_have_exemplars_of_all_scales_in_turn():
-    sampler = ClipSampler(batch_size=5, scales=(0.5, 1.0, 2.0))
-    (scaled, x), *_ = next(sampler.batches(CLIPS[:1], stride=4, start=3).as_numpy_iterator())
-    (z, same), *_ = next(ClipSampler(batch_size=5).batches(CLIPS[:1], stride=4, start=3).as_numpy_iterator())
-    np.testing.assert_array_equal(x, same)
-    np.testing.assert_array_equal(scaled[[1, 4]], z[[1, 4]])
-    # A crop of side 32 f on 63 pixels: three quarters of the square of 16 are white, 0.75 (63 / (2 f))^2 pixels.
-    white = (scaled.min(axis=3) > 200).sum(axis=(1, 2))
-    np.testing.assert_allclose(white, [2977, 744, 186, 2977, 744], rtol=0.15)
-
-
 class Peak:
     """A matcher whose peak is where its test says, in map positions from the middle, at one scale."""
 
@@ -166,33 +137,3 @@ def test_a_scale_is_followed_in_part_and_the_window_prefers_the_middle():
     far = Tracker(Peak(x=7), window_influence=0.99)
     far.init(frame, [100, 80, 20, 20])
     assert abs(far.update(frame)[0] - 100) < 2
-
-
-def test_a_box_does_not_leave_the_frame():
-    frame = np.zeros((100, 100, 3), np.uint8)
-    tracker = Tracker(Peak(x=8, y=8), window_influence=0)
-    tracker.init(frame, [70, 70, 20, 20])
-    for _ in range(5):
-        x, y, w, h = tracker.update(frame)
-    assert (x + w / 2, y + h / 2) == (100, 100)
-
-
-def test_template_matching_follows_a_target():
-    tracker = Tracker(TemplateMatcher(share=0.6), upsampling=2)
-    boxes, seconds = tracker.track(CLIPS[0])
-    assert boxes.shape == (12, 4)
-    assert seconds.shape == (12,)
-    assert abs(boxes[:, :2] - CLIPS[0].boxes[:, :2]).max() < 1.5
-
-
-@pytest.mark.backends
-def test_a_siamese_matcher_gives_the_scores_of_its_network():
-    keras.utils.set_random_seed(0)
-    network = siam_fc(stride=4, width=0.05)
-    matcher = SiameseMatcher(network)
-    assert (matcher.exemplar_size, matcher.search_size, matcher.stride) == (63, 127, 4)
-    rng = np.random.default_rng(0)
-    z = rng.integers(0, 256, (63, 63, 3), dtype=np.uint8)
-    x = rng.integers(0, 256, (3, 127, 127, 3), dtype=np.uint8)
-    expected = keras.ops.convert_to_numpy(network([np.stack([z] * 3).astype("float32"), x.astype("float32")]))
-    np.testing.assert_allclose(matcher.scores(matcher.start(z), x), expected, rtol=1e-4, atol=1e-5)
