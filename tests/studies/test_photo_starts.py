@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tfdml
+from recipes import zoo
 from studies import pages, photo_patches, photo_starts, runner
 from tests.studies.test_photo_patches import random_part
 
@@ -43,6 +44,20 @@ def test_a_quick_run_trains_both_starts_and_hands_a_network_over_and_trains_noth
     assert "seconds of processor time" in json.loads((tmp_path / "zoo.json").read_text())
     photo_starts.main(arguments)
     assert " trained: " not in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_network_of_imagenet_begins_with_its_weights_and_ignores_light_and_color():
+    run = zoo.Run(layer="blocks_0_bn2", dim=4)
+    model = zoo.pretrained(run)
+    whole = tfdml.models.efficientnet_lite(weights="imagenet", input_shape=(64, 64, 3))
+    inner = {layer.name: layer for layer in model.get_layer("backbone")._flatten_layers()}
+    np.testing.assert_array_equal(inner["conv_stem"].get_weights()[0], whole.get_layer("conv_stem").get_weights()[0])
+    image = np.random.default_rng(0).uniform(0, 200, (1, 64, 64, 1))
+    views = np.concatenate([np.repeat(image, 3, axis=-1), np.repeat(1.2 * image + 10, 3, axis=-1)])
+    views = np.concatenate([views, views[:1] + np.array([30.0, 0.0, -30.0])])
+    embeddings = model.predict(views, verbose=0)
+    np.testing.assert_allclose(embeddings[1:], embeddings[[0, 0]], atol=1e-3)
 
 
 def test_the_published_networks_are_those_of_the_choice_with_about_the_same_processor_time():
