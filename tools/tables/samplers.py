@@ -50,7 +50,8 @@ def required_fields(sampler_class):
 def batches_of(sampler, **options):
     """The row numbers of the first batches of a stream, `(3, ...)`."""
     labels = (LABELS, LABELS) if isinstance(sampler, samplers.TwoSetSampler) else LABELS
-    return np.stack(sampler.index_batches(labels, **options)[:3])
+    rows = sampler.index_batches(labels, **options)[:3]
+    return np.stack(rows, axis=1) if isinstance(rows, tuple) else rows
 
 
 def resumption(sampler):
