@@ -146,7 +146,8 @@ class Sampler:
         is_policy = on_error in ("error", "skip") or callable(on_error)
         require(is_policy, f"on_error={on_error!r}", "'error', 'skip' or a function of a row")
         require_whole("prefetch", prefetch, 1)
-        require_divided_once(shard.get("num_parts", 1) * shard.get("num_shards", 1))
+        divisions = shard.get("num_parts", 1) * shard.get("num_shards", 1)
+        require_divided_once(divisions, is_tf_data=has_tensorflow())
         indices, loading = batch_parts(self, data, labels, load, augment, on_error, **shard)
         if has_tensorflow():
             batches = tf_batches(indices, loading, prefetch)

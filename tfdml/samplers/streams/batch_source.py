@@ -154,7 +154,7 @@ def require_divided_once(divisions: int, *, is_tf_data: bool = True) -> None:
         return
     require(
         not distribution.auto_shard_dataset or (divisions == 1 and is_tf_data),
-        f"{'parts of batches' if is_tf_data else 'batches of grain'} with auto_shard_dataset=True",
+        f"{'parts of batches' if is_tf_data else 'batches without tf.data'} with auto_shard_dataset=True",
         f"{type(distribution).__name__}(auto_shard_dataset=False), since Keras divides whole batches of tf.data alone",
     )
     require(
