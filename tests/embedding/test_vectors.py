@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
-from tests.embedding.test_to_disk import Flat
+from tests.worlds import Pixels
 from tfdml import models, search
 
 X = np.random.default_rng(0).standard_normal((40, 8)).astype("float32")
 OLD, NEW = "0" * 64, "1" * 64
-old, new = models.embed(Flat(OLD), X), models.embed(Flat(NEW), X)
+old, new = models.embed(Pixels(fingerprint=OLD), X), models.embed(Pixels(fingerprint=NEW), X)
 
 
 def test_rows_copies_and_stacks_of_one_model_keep_it():
@@ -83,7 +83,7 @@ def test_the_shortest_program_is_the_guarded_one(kind, tmp_path):
 
 def test_files_and_adapters_keep_the_model(tmp_path):
     for name in ("out", "out.parquet"):
-        models.write_embeddings(Flat(NEW), X, tmp_path / name)
+        models.write_embeddings(Pixels(fingerprint=NEW), X, tmp_path / name)
         stored = models.read_embeddings(tmp_path / name).embeddings
         assert stored[:5].fingerprint == NEW
         with pytest.raises(ValueError, match="queries of model"):

@@ -59,7 +59,7 @@ def test_parts_that_keras_would_divide_again_and_whole_batches_that_it_does_not_
     GROUP.batches(X, LABELS)
     with pytest.raises(ValueError, match=r"parts of batches with auto_shard_dataset=True, .*auto_shard_dataset=False"):
         GROUP.batches(X, LABELS, num_parts=2)
-    with pytest.raises(ValueError, match="batches without tf.data with auto_shard_dataset=True"):
+    with pytest.raises(ValueError, match=r"batches without tf\.data with auto_shard_dataset=True"):
         samplers.grain_batches(GROUP, X, LABELS)
     processes(monkeypatch, auto_shard_dataset=False)
     GROUP.batches(X, LABELS, num_parts=2)

@@ -94,8 +94,8 @@ def _require_dtype(path, name, dtype):
 
 def _in_keras(name):
     """The name of an entry, with the name of a layer that every backend takes."""
-    module, _, entry = name.rpartition(".")
-    return f"{module.replace('.', '_')}.{entry}"
+    module, dot, entry = name.rpartition(".")
+    return module.replace(".", "_") + dot + entry
 
 
 def _is_ignored(name, ignore):

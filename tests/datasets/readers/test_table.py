@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 from pyarrow import parquet
 from pyarrow import table as arrow_table
-from tfdml.datasets.text import as_names
 
 from tests.datasets.conftest import decode
 from tfdml.datasets import require_disjoint, table
+from tfdml.datasets.readers.text import as_names
 
 COLUMNS = {
     "path": ["a.png", "deep/b.png", "c.png", "d.png", "e.png", "f.png"],

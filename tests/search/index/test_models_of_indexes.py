@@ -5,7 +5,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from tests.embedding.test_to_disk import Flat
+from tests.worlds import Pixels
 from tfdml import models, search
 
 X = np.random.default_rng(0).standard_normal((40, 8)).astype("float32")
@@ -28,7 +28,7 @@ def test_vectors_and_queries_of_another_model_are_refused_and_the_index_stays(ki
     with refused("vectors"):
         index.update([3], X[30:31], model=NEW)
     with refused("queries"):
-        index.search(X[:2], 3, model=Flat(NEW))
+        index.search(X[:2], 3, model=Pixels(fingerprint=NEW))
     assert len(index) == 30
     index.add(X[30:], np.arange(30, 40), model=OLD)
     index.update([3], X[30:31], model=index)
@@ -49,10 +49,10 @@ def test_the_model_is_saved_with_the_index_and_compared_when_it_is_loaded(kind, 
     kind(X, model=OLD).save(tmp_path / "index")
     for load in (search.load, kind.load):
         assert load(tmp_path / "index").fingerprint == OLD
-        assert load(tmp_path / "index", model=Flat(OLD)).fingerprint == OLD
+        assert load(tmp_path / "index", model=Pixels(fingerprint=OLD)).fingerprint == OLD
         assert len(load(tmp_path / "index", model=NEW, other_model=True)) == 40
         with refused("queries"):
-            load(tmp_path / "index", model=Flat(NEW))
+            load(tmp_path / "index", model=Pixels(fingerprint=NEW))
 
 
 def test_an_index_without_a_model_takes_all_and_can_be_given_one(tmp_path):
@@ -78,7 +78,7 @@ def test_a_damaged_model_is_a_damaged_index(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["out", "out.parquet"])
 def test_embeddings_on_disk_state_their_model(name, tmp_path):
-    models.write_embeddings(Flat(OLD), X, tmp_path / name)
+    models.write_embeddings(Pixels(fingerprint=OLD), X, tmp_path / name)
     stored = models.read_embeddings(tmp_path / name)
     assert stored.fingerprint == OLD
     index = search.Exact(stored.embeddings, stored.rows, model=stored)
@@ -88,7 +88,7 @@ def test_embeddings_on_disk_state_their_model(name, tmp_path):
 
 def test_shards_on_disk_are_of_one_model_and_of_that_of_the_queries(tmp_path):
     for name, rows, model in (("a", X[:20], OLD), ("b", X[20:], OLD), ("c", X, NEW)):
-        models.write_embeddings(Flat(model), rows, tmp_path / f"{name}.parquet")
+        models.write_embeddings(Pixels(fingerprint=model), rows, tmp_path / f"{name}.parquet")
     a, b, c = (tmp_path / f"{name}.parquet" for name in "abc")
     table = pyarrow.table({"embedding": parquet.read_table(a)["embedding"]})
     parquet.write_table(table, tmp_path / "plain.parquet")
@@ -101,4 +101,4 @@ def test_shards_on_disk_are_of_one_model_and_of_that_of_the_queries(tmp_path):
     ):
         search.search_on_disk([a, c], X[:5], 1)
     with pytest.raises(ValueError, match=rf"a\.parquet' with vectors of model {OLD[:12]}.*as of the queries"):
-        search.search_on_disk([a, b], X[:5], 1, model=Flat(NEW))
+        search.search_on_disk([a, b], X[:5], 1, model=Pixels(fingerprint=NEW))
