@@ -128,7 +128,7 @@ FORM = "expected an array, a tuple or dict of arrays, or a source"
         (Source(), LABELS[:10], {}, "Received a source of 30 rows and 10 labels"),
         (ROWS, LABELS, {"on_error": "drop"}, "Received on_error='drop', expected 'error', 'skip' or a function"),
         (ROWS, LABELS, {"prefetch": 0}, "Received prefetch=0, expected a whole number of at least 1"),
-        (ROWS, LABELS, {"load": "png"}, "Received load='png', expected a TensorFlow function of one key"),
+        (ROWS, LABELS, {"load": "png"}, "Received load='png', expected a function of one key"),
         (ROWS, LABELS, {"augment": 3}, "Received augment=3, expected a function of one example and a seed, or None"),
     ],
 )

@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_refused():
 def test_mined_pairs_are_guarded_and_keep_negatives_where_none_is_left():
     x, guard = embedded(1.0), FalseNegativeGuard(max_score=0.0)
     pairs = samplers.MinedPairs(LABELS, positives=1, negatives=3, guard=guard)
-    before = pairs.negatives.numpy()
+    before = pairs.negatives.copy()
     pairs.refresh(x)
     expected = hardest_pairs(x, LABELS, negatives=3, guard=guard).negatives
     np.testing.assert_array_equal(pairs.negatives, expected)
