@@ -39,7 +39,7 @@ def test_every_layer_of_a_larger_version_gives_what_it_gives_in_pytorch(version,
 
 def require_layers(network, images, expected, tolerance):
     names = [str(name).replace("._", ".").removeprefix("_") for name in expected["layers"]]
-    every = keras.Model(network.inputs, [network.get_layer(name).output for name in names])
+    every = keras.Model(network.inputs, [network.get_layer(name.replace(".", "_")).output for name in names])
     outputs = every.predict(images, verbose=0)
     for name, ours, theirs in zip(names, outputs, expected["summaries"], strict=True):
         np.testing.assert_allclose(summary(ours), theirs, rtol=1e-4, atol=tolerance * theirs[1], err_msg=name)

@@ -20,6 +20,7 @@ from tests.worlds import write_png
 from tfdml import cli, training
 from tfdml._core.atomic import only_writer
 from tfdml._core.checksums import sha256_of
+from tfdml.cli import references
 from tfdml.datasets import LabeledSet
 from tfdml.datasets.readers.item_files import item_table
 from tfdml.embedding import in_memory
@@ -144,6 +145,18 @@ def test_a_run_leaves_everything_that_it_promises(run, photos):
     assert "Training did not help" in sentence or "needs 6 classes or more, and the queries have 2" in sentence
     for page in ("README.md", "report.html"):
         assert sentence in (folder / page).read_text()
+
+
+@pytest.mark.slow
+def test_a_run_is_opened_by_its_keras_model_where_tensorflow_is_not_installed(run, photos, monkeypatch, capsys):
+    numbers = []
+    for is_there in (True, False):
+        monkeypatch.setattr(references, "has_tensorflow", lambda is_there=is_there: is_there)
+        assert isinstance(references.Reference(str(run[0])).model()[0], keras.Model) is not is_there
+        assert cli.main(["evaluate", str(run[0]), str(photos), "--json"]) in (0, 1)
+        means = json.loads(capsys.readouterr().out)["means"]["model"]
+        numbers.append({name: each["value"] for name, each in means.items()})
+    assert numbers[0] == pytest.approx(numbers[1])
 
 
 @pytest.mark.slow

@@ -52,6 +52,7 @@ from tfdml.training.plan import plan_of
 from tfdml.training.settings import NAMES
 from tfdml.training.settings_file import require_options
 from tfdml.training.train import require_outside
+from tfdml.zoo.card import read_card
 from tfdml.zoo.paths import folder_of
 from tfdml.zoo.sets import SETS
 
@@ -135,7 +136,9 @@ def _labeled(options, images):
 def _held_back(run, model, images, options):
     """The evaluation of the part of its set that a run was not trained on, with a sentence; None for another set."""
     usable = images.check_files().usable_rows
-    load = datasets.Preprocessing.from_config(read_json(newest_version(run) / "assets.extra" / "preprocessing.json"))
+    exported = newest_version(run) / "assets.extra" / "preprocessing.json"
+    is_exported = exported.is_file()
+    load = datasets.Preprocessing.from_config(read_json(exported)) if is_exported else read_card(run).preprocessing
     plan = plan_of(run, replace(images.take(usable), load=load))
     if plan is None:
         return None, ""

@@ -12,6 +12,7 @@ import numpy as np
 
 from tfdml import export, search, visualize
 from tfdml._core.checksums import FILE_TYPES, fingerprint, require_same_model
+from tfdml._core.optional import has_tensorflow
 from tfdml._core.stored import read_json
 from tfdml.cli.printing import as_usage_error
 from tfdml.datasets import Preprocessing
@@ -72,8 +73,7 @@ class Reference:
         """A model that embeds images, and how it reads them."""
         view = self.preprocessing
         with self._named():
-            is_export = self.is_run or (Path(self.path) / "saved_model.pb").is_file()  # a run is of the zoo, too
-            network = None if is_export else self._network(view)
+            network = None if self._is_export() else self._network(view)
             if network is not None:
                 return network
             exported = export.load(self.path)
@@ -90,6 +90,11 @@ class Reference:
             is_file = Path(self.path).is_file()
             names = None if is_file else newest_version(self.path) / "assets.extra" / "class_names.json"
             return *network, read_json(names, list) if names is not None and names.is_file() else None
+
+    def _is_export(self):
+        """Whether the path is a SavedModel, or a run with one that can be loaded here; a run is of the zoo, too."""
+        is_run_with_export = self.is_run and has_tensorflow() and any(Path(self.path).glob("*/saved_model.pb"))
+        return is_run_with_export or (Path(self.path) / "saved_model.pb").is_file()
 
     def _network(self, view):
         """The Keras model of a file or of an entry of the zoo, and how it reads images; None without one."""

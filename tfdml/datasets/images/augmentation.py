@@ -1,6 +1,7 @@
 """Random crops for training: functions of an image and a seed, for `sampler.batches(..., augment=)`; turned batches."""
 
 import dataclasses
+import functools
 import math
 import numbers
 from collections.abc import Callable
@@ -197,6 +198,7 @@ def random_crop(image: np.ndarray, seed: np.ndarray, size: tuple[int, int], mirr
     return crop[:, ::-1] if mirror and bits[2] < 0 else crop
 
 
+@functools.cache
 def _require_tensorflow(name):
     optional_import("tensorflow", feature=name, extra="tensorflow")
 

@@ -1,6 +1,7 @@
 """Preprocessing of images at test time: one object for evaluation, embedding and export."""
 
 import dataclasses
+import functools
 import hashlib
 import importlib
 import json
@@ -230,6 +231,7 @@ class Preprocessing(Settings):
         return form().fitted(image, **sides, fit=self.fit, fill=_as_color("fill", self.fill), channels=self.channels)
 
 
+@functools.cache
 def form() -> ModuleType:
     """The module that reads and resizes: in graphs of TensorFlow, or by Pillow and NumPy where it is not installed."""
     name = "decode" if has_tensorflow() else "arrays"
