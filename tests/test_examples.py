@@ -28,6 +28,7 @@ WITHOUT = {
         "datasets.public.vehicle_id",
     ],
     "It reads what tensorflow-datasets has downloaded and prepared.": ["datasets.tfds"],
+    "It needs grain.": ["samplers.grain_batches"],
     "It needs a repository or a dataset of Hugging Face.": ["datasets.huggingface", "zoo.pull", "zoo.push"],
 }
 # Names whose examples take more than two seconds of a core, some of them at the first call only.

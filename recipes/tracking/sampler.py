@@ -11,7 +11,6 @@ import tfdml
 from recipes.checks import require
 from recipes.tracking.crops import as_box, as_frame, crop, crop_side
 from recipes.tracking.data.clip import Clip
-from tfdml.samplers.draws import random_bits
 
 POSITIONS = 17  # of the exemplar in a search image, along a side
 
@@ -105,13 +104,18 @@ class ClipSampler(tfdml.samplers.Sampler):
 
     def draw(self, table: ClipTable, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Frames of the exemplars and of the search images of `steps`, `(block, batch)` each."""
-        bits = random_bits(self.seed, steps, 3 * self.batch_size).reshape(-1, 3, self.batch_size)
+        bits = np.stack([self._bits(step) for step in steps])
         clip = bits[:, 0] % len(table.counts)
         row = table.starts[clip] + bits[:, 1] % table.counts[clip]
         first, others = table.first[row], table.last[row] - table.first[row]
         other = first + bits[:, 2] % np.maximum(others, 1)
         other = np.where(others > 0, other + (other >= row), row)
         return table.frames[row], table.frames[other]
+
+    def _bits(self, step):
+        """Random integers of a step, `(3, batch)`: of the clip, of the exemplar and of the search image."""
+        key, shape = [tf.constant(self.seed, tf.int64), step], (3, self.batch_size)
+        return tf.random.stateless_uniform(shape, key, minval=None, maxval=None, dtype=tf.int64, alg="philox").numpy()
 
     def batches(self, clips: Sequence[Clip], *, stride: int = 8, **options: Any) -> tf.data.Dataset:
         """Infinite stream of batches `((exemplars, searches), labels, weights)` for `siam_fc(stride=stride)`.

@@ -36,6 +36,14 @@ def torch_batches(sampler: Sampler, labels: npt.ArrayLike, *, batches: int, star
 
     Options: as of `index_batches`. It yields lists of row numbers; each iteration is an epoch of `batches` batches, its
     length, and continues after the last one. Its `start` is the number of the first batch of the next epoch.
+
+    Example:
+
+        >>> labels = np.repeat(np.arange(4), 3)
+        >>> sampler = tfdml.samplers.GroupSampler(classes_per_batch=2, examples_per_class=2, seed=0)
+        >>> epoch = tfdml.samplers.torch_batches(sampler, labels, batches=2)
+        >>> list(epoch), epoch.start
+        ([[6, 7, 5, 3], [10, 11, 6, 8]], 2)
     """
     require_whole("batches", batches, 1)
     require_whole("start", start, 0)
