@@ -10,8 +10,9 @@ No module of the library imports the product.
 
 Subpackages are imported on first use. `metrics`, `search` and the comparisons of `evaluation` need no Keras.
 `pairs`, `layers`, `losses`, `addons`, `miners`, `importance`, `networks` and `models` run on any Keras backend; tfdml
-imports them as soon as Keras is imported, so that saved models find their classes. So do `datasets`, `callbacks`,
-`analysis` and `zoo`, which read images by Pillow where TensorFlow is not installed. The others also need TensorFlow.
+imports them as soon as Keras is imported, so that saved models find their classes. `datasets`, `samplers`, `callbacks`,
+`analysis`, `visualize`, `zoo` and `training` run on any backend, too, and read images by Pillow where TensorFlow is not
+installed. The others also need TensorFlow.
 
 A `ValueError` says which argument has another type or shape, is out of range, not finite, too small for its use or a
 damaged file. A missing package is an `ImportError` that names the extra to install. `Raises:` lists other errors.

@@ -1,6 +1,6 @@
 """Class centers, trees of classes and mined pairs, refreshed while a model trains."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
@@ -10,12 +10,11 @@ from tfdml._core.checks import as_ids, require, require_whole
 from tfdml.callbacks.base import Callback, one_label_per_example
 from tfdml.embedding.in_memory import embedder
 from tfdml.layers import ClassTree
+from tfdml.samplers.class_table import class_table
+from tfdml.samplers.mining.hard_class import ClassCenters
+from tfdml.samplers.mining.mined import MinedPairs
 from tfdml.search.builders import IndexBuilder, index_builder
 from tfdml.typing import Examples
-
-if TYPE_CHECKING:
-    from tfdml.samplers.mining.hard_class import ClassCenters
-    from tfdml.samplers.mining.mined import MinedPairs
 
 
 class _Refresh(Callback):
@@ -75,7 +74,7 @@ class RefreshCenters(_Refresh):
         data: Examples,
         labels: npt.ArrayLike | None = None,
         *,
-        centers: "ClassCenters | ClassTree",
+        centers: ClassCenters | ClassTree,
         examples_per_class: int = 8,
         batch_size: int = 256,
         every: int = 1,
@@ -123,7 +122,7 @@ class RefreshMinedPairs(_Refresh):
         data: Examples,
         labels: npt.ArrayLike | None = None,
         *,
-        pairs: "MinedPairs",
+        pairs: MinedPairs,
         batch_size: int = 256,
         every: int = 1,
         index: IndexBuilder = None,
@@ -139,8 +138,6 @@ class RefreshMinedPairs(_Refresh):
 def _rows_per_class(labels, most, generator):
     """Ascending row numbers of at most `most` random examples per class."""
     order = generator.permutation(len(labels))
-    from tfdml.samplers.class_table import class_table
-
     table = class_table(labels[order])
     rank = np.arange(len(order)) - np.repeat(table.starts, table.counts)
     return np.sort(order[table.rows[rank < most]])
