@@ -112,9 +112,10 @@ def test_an_index_is_loaded_and_one_of_another_model_is_taken_by_an_option(serve
 
 @pytest.fixture
 def run_folder(tmp_path):
-    """What `tfdml train` leaves for a server, without its model; it has a file of the zoo, too."""
+    """What `tfdml train` leaves for a server, with an export that is empty; it has a file of the zoo, too."""
     folder = tmp_path / "RUN"
-    folder.mkdir()
+    (folder / "2").mkdir(parents=True)
+    (folder / "2" / "saved_model.pb").touch()
     (folder / "settings.toml").write_text('format = "tfdml.training/1"\nset = "photos"\n')
     (folder / "model.json").write_text("{}")
     columns = {"path": ["cat/1.jpg", "dog/2.jpg", "cat/3.jpg"], "class": ["cat", "dog", "cat"]}
