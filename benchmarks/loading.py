@@ -2,7 +2,8 @@
 
 All give batches of 64 images of 64 x 64, 16 classes with 4 images each, from 5,000 files in 100 classes that lie in the
 cache of the file system. Each line does all that the line above it does; `shuffle().map().batch()` is the same decoding
-by `tf.data` alone. Passes take turns, and the median counts.
+by `tf.data` alone. Without TensorFlow, Pillow decodes, and threads load the next batches ahead. Passes take turns, and
+the median counts.
 
     python benchmarks/loading.py            # two minutes on two cores
     python benchmarks/loading.py --quick    # a few files
@@ -10,14 +11,16 @@ by `tf.data` alone. Passes take turns, and the median counts.
 
 import statistics
 import tempfile
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 from _report import options_of, timed, write_table
+from PIL import Image
 
 from tfdml.samplers import GroupSampler
+from tfdml.samplers.streams.batch_source import BatchSource, KerasBatches, batch_parts
 
 SIDE = 64
 CLASSES_PER_BATCH, EXAMPLES_PER_CLASS = 16, 4
@@ -45,8 +48,20 @@ def decode(path):
     return tf.ensure_shape(tf.io.decode_png(tf.io.read_file(path), channels=3), (SIDE, SIDE, 3))
 
 
+def decode_by_pillow(path):
+    """A file's image, without TensorFlow."""
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB"))
+
+
+def without_tensorflow(sampler, paths, labels):
+    """The batches that `sampler.batches` gives where TensorFlow is not installed."""
+    batches = KerasBatches(BatchSource(*batch_parts(sampler, paths, labels, decode_by_pillow, None)), prefetch=4)
+    return (batches[t] for t in count())
+
+
 def ways(paths, with_broken, labels):
-    """name -> endless dataset of batches."""
+    """name -> endless stream of batches."""
     sampler = GroupSampler(classes_per_batch=CLASSES_PER_BATCH, examples_per_class=EXAMPLES_PER_CLASS)
     shuffled = tf.data.Dataset.from_tensor_slices((paths, labels)).shuffle(len(paths)).repeat()
     decoded = shuffled.map(lambda path, label: (decode(path), label), num_parallel_calls=tf.data.AUTOTUNE)
@@ -56,6 +71,7 @@ def ways(paths, with_broken, labels):
         "read and decode": sampler.batches(paths, labels, load=decode),
         "read and decode, skip": sampler.batches(paths, labels, load=decode, on_error="skip"),
         f"skip 1 in {UNREADABLE}": sampler.batches(with_broken, labels, load=decode, on_error="skip"),
+        "read and decode, without TensorFlow": without_tensorflow(sampler, np.array(paths), labels),
         "shuffle().map().batch()": decoded.batch(BATCH).prefetch(tf.data.AUTOTUNE),
     }
 

@@ -173,14 +173,39 @@ def while_loop(condition: Callable[..., Any], body: Callable[..., Any], values: 
     return values
 
 
+def can_read(x: Any) -> bool:
+    """Whether reading numbers of this tensor takes no time: PyTorch, eager, on a CPU, and not empty."""
+    is_readable = keras.backend.backend() == "torch" and x.device.type == "cpu" and x.numel() > 0
+    return is_readable and not torch.compiler.is_compiling()
+
+
 def are_small(*tensors: Any) -> bool:
-    """Whether all norms are far below overflow, where reading them takes no time: PyTorch, eager, on a CPU.
+    """Whether all norms are far below overflow, for tensors of `can_read`.
 
     False elsewhere, and where a number is not finite.
     """
-    if keras.backend.backend() != "torch" or torch.compiler.is_compiling() or tensors[0].device.type != "cpu":
-        return False
-    return all(float(torch.linalg.vector_norm(x.detach())) < 1e18 for x in tensors)
+    return can_read(tensors[0]) and all(float(torch.linalg.vector_norm(x.detach())) < 1e18 for x in tensors)
+
+
+def is_float64(x: Any) -> bool:
+    """Whether a tensor has the type float64."""
+    if keras.backend.backend() == "torch":
+        return x.dtype is torch.float64
+    return keras.backend.standardize_dtype(x.dtype) == "float64"
+
+
+def are_plain(labels: Any, embeddings: Any) -> bool:
+    """Whether these are one int64 class id and one row of float32 numbers per example, on a CPU, of PyTorch."""
+    return (
+        keras.backend.backend() == "torch"
+        and isinstance(labels, torch.Tensor)
+        and isinstance(embeddings, torch.Tensor)
+        and labels.dtype is torch.int64
+        and embeddings.dtype is torch.float32
+        and labels.shape == embeddings.shape[:1]
+        and embeddings.ndim == 2
+        and ops.convert_to_tensor(embeddings) is embeddings
+    )
 
 
 def has_plain_mean(values: Any) -> bool:
@@ -188,9 +213,33 @@ def has_plain_mean(values: Any) -> bool:
     return keras.backend.backend() == "torch" and isinstance(values, torch.Tensor) and values.numel() > 0
 
 
+def squared_distances(x: Any, norms: Any) -> Any:
+    """Squared distances between rows of PyTorch with these squared norms, `(rows, 1)`; without gradient."""
+    return (norms + norms.t()).addmm_(x, x.t(), alpha=-2.0)
+
+
 def plus_transpose(x: Any) -> Any:
-    """A matrix of PyTorch plus its transpose, copied first since sums by columns are slow; without gradient."""
+    """A matrix of PyTorch plus its transpose, copied first where sums by columns are slow; without gradient."""
+    if x.shape[0] <= 128:
+        return x.detach() + x.detach().t()
     return x.detach().t().clone(memory_format=torch.contiguous_format).add_(x.detach())
+
+
+def add_at(x: Any, columns: Any, values: Any) -> Any:
+    """A matrix plus one of the values `(rows, 1)` in one column of each row."""
+    if keras.backend.backend() == "torch":
+        return x.scatter_add(1, columns.long()[:, None], values)
+    all_columns = keras.ops.arange(keras.ops.shape(x)[1], dtype=columns.dtype)
+    return keras.ops.where(all_columns == columns[:, None], x + values, x)
+
+
+def nonzero_columns(x: Any) -> Any:
+    """The columns of the nonzero entries of each row, `(rows, most)`, then the number of columns; of `can_read`."""
+    rows, columns = x.nonzero(as_tuple=True)
+    number = torch.bincount(rows, minlength=x.shape[0])
+    place = torch.arange(len(rows)) - (number.cumsum(0) - number)[rows]
+    padded = columns.new_full((x.shape[0], int(number.max())), x.shape[1])
+    return padded.index_put_((rows, place), columns)
 
 
 def with_diagonal(x: Any, number: float) -> Any:

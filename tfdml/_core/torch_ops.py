@@ -17,6 +17,11 @@ def _cast(x, dtype):
     return x.to(_TORCH_DTYPES[dtype]) if dtype in _TORCH_DTYPES else keras.ops.cast(x, dtype)
 
 
+def _convert_to_tensor(x, *options, **named):
+    is_in_place = _IS_ON_CPU and x.device.type == "cpu" and not (options or named)
+    return x if is_in_place else keras.ops.convert_to_tensor(x, *options, **named)
+
+
 def _with_bool(function):
     return lambda x, y: function(x, torch.as_tensor(y))
 
@@ -50,6 +55,12 @@ def _take(x, rows, axis=None):
     return torch.index_select(x, 0, rows) if is_plain else keras.ops.take(x, rows, axis)
 
 
+def _take_along_axis(x, columns, axis):
+    if x.ndim == 2 and axis == 1 and x.shape[0] == columns.shape[0]:
+        return torch.gather(x, 1, columns.long())
+    return torch.take_along_dim(x, columns.long(), axis)
+
+
 def _segment_sum(data, segments, num_segments):
     return data.new_zeros((num_segments, *data.shape[1:])).index_add(0, segments, data)
 
@@ -67,6 +78,7 @@ def _of_lists(function, fallback):
 _TORCH_DTYPES = {name: getattr(torch, name) for name in ("bool", "int32", "int64", "float32", "float64")}
 # Types of arguments that PyTorch takes as they are, besides tensors.
 _PLAIN = {torch.Tensor, torch.nn.Parameter, bool, int, float, str, list, tuple, torch.dtype, types.FunctionType}
+_IS_ON_CPU = keras.ops.zeros(()).device.type == "cpu"  # where Keras places tensors
 _TORCH_DTYPES |= {dtype: dtype for dtype in _TORCH_DTYPES.values()}
 
 # Types of the first argument, None for any, and the operations that PyTorch computes as Keras does.
@@ -100,7 +112,7 @@ _TORCH_OPS = {
         "square": torch.square,
         "sum": torch.sum,
         "take": _take,
-        "take_along_axis": lambda x, columns, axis: torch.take_along_dim(x, columns.long(), axis),
+        "take_along_axis": _take_along_axis,
         "zeros_like": _like(torch.zeros_like, keras.ops.zeros_like),
     },
     (torch.bool,): {
@@ -116,6 +128,7 @@ _TORCH_OPS = {
         "broadcast_to": torch.broadcast_to,
         "expand_dims": torch.unsqueeze,
         "cast": _cast,
+        "convert_to_tensor": _convert_to_tensor,
         "equal": torch.eq,
         "isfinite": torch.isfinite,
         "shape": lambda x: tuple(x.shape),

@@ -77,14 +77,14 @@ class FunctionLoss(keras.losses.Loss):
 
     def reduce(self, values: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Values after the Keras reduction, with optional weights of the anchors."""
+        if sample_weight is None and self.reduction == "sum_over_batch_size" and has_plain_mean(values):
+            return ops.mean(ops.cast(values, self.dtype))
         rows, weights = (getattr(x, "shape", None) for x in (values, sample_weight))
         if rows and weights and rows[0] is not None and weights[0] not in (None, 1, rows[0]):
             raise ValueError(
                 f"Received {weights[0]} sample weights (or class weights) for {rows[0]} anchors, expected one per "
                 "anchor: a pair or triplet of rows is one anchor. Train without them, or take the pairing all_pairs."
             )
-        if sample_weight is None and self.reduction == "sum_over_batch_size" and has_plain_mean(values):
-            return ops.mean(ops.cast(values, self.dtype))
         return self._reduce(values, values, sample_weight)
 
     def parameters(self, dim: int | None = None) -> list[Any]:
@@ -364,8 +364,10 @@ def _require_one_per_anchor(values, pairs, function):
     """Raise a ValueError unless the function returned one value per anchor."""
     expected, received = tuple(pairs.positive.shape[:1]), getattr(values, "shape", None)
     received = None if received is None else tuple(received)
+    if received == expected:
+        return
     require(
-        received is not None and len(received) == 1 and (None in (*received, *expected) or received == expected),
+        received is not None and len(received) == 1 and None in (*received, *expected),
         f"values of shape {received} from {_name_of(function)}",
         f"{expected}, one value per anchor: sum over its references",
     )

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import keras
 import numpy as np
 
-from tfdml._core.backends import are_small, custom_gradient, ops
+from tfdml._core.backends import are_small, can_read, custom_gradient, ops
 from tfdml._core.checks import require
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
@@ -77,9 +77,23 @@ def mean_over_pairs(values: Tensor, pairs: Pairs) -> Tensor:
 
 def weighted_mean(values: Tensor, weights: Tensor, counts: Tensor | None = None) -> Tensor:
     """Weighted sum along each row, divided by the number of its pairs, `count`: `(anchors,)`, 0 without pairs."""
-    number = count(weights, counts)
-    is_empty = number == 0
-    return ops.where(is_empty, 0.0, ops.sum(weights * values, axis=1) / ops.where(is_empty, 1.0, number))
+    return _mean(values, weights, count(weights, counts))
+
+
+@custom_gradient
+def _mean(values, weights, number):
+    def grad(upstream):
+        share = divided(upstream, number)[:, None]
+        return share * weights, lambda: share * values, None
+
+    return divided(ops.sum(weights * values, axis=1), number), grad
+
+
+def divided(x: Tensor, y: Tensor) -> Tensor:
+    """x / y, for y of 0 or more; 0 where y is 0."""
+    if can_read(y) and float(ops.amin(y)) > 0:
+        return x / y
+    return ops.where(y == 0, 0.0, x / ops.where(y == 0, 1.0, y))
 
 
 def batch_means(values: Sequence[Tensor], weights: Sequence[Tensor], pairs: Pairs) -> Tensor:
@@ -123,10 +137,10 @@ def log_sum_exp(scores: Tensor, weights: Tensor, axis: int = 1) -> Tensor:
 
 def log_sum_exp_and_softmax(scores: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """`log_sum_exp` of each row, `(anchors, 1)`, and its derivatives by the scores, 0 where all weights are 0."""
-    exp, top = _exponentials(scores, weights, 1)
+    exp, top = exponentials(scores, weights, 1)
     terms = weights * exp
     total = ops.sum(terms, axis=1, keepdims=True)
-    return ops.log(total) + top, terms / ops.where(total == 0, 1.0, total)
+    return ops.log(total) + top, divided(terms, total)
 
 
 @functools.cache
@@ -135,13 +149,12 @@ def _log_sum_exp(axis):
 
     @custom_gradient
     def log_sum_exp(scores, weights):
-        exp, top = _exponentials(scores, weights, axis)
+        exp, top = exponentials(scores, weights, axis)
         terms = weights * exp
         total = ops.sum(terms, axis=axis, keepdims=True)
 
         def grad(upstream):
-            empty = total == 0
-            share = ops.where(empty, 0.0, ops.expand_dims(upstream, axis) / ops.where(empty, 1.0, total))
+            share = divided(ops.expand_dims(upstream, axis), total)
             return terms * share, lambda: exp * share
 
         return ops.squeeze(ops.log(total) + top, axis), grad
@@ -149,13 +162,37 @@ def _log_sum_exp(axis):
     return log_sum_exp
 
 
-def _exponentials(scores, weights, axis):
-    """exp(score - top), 0 where the weight is 0, and top, the largest score along the axis."""
+def exponentials(scores: Tensor, weights: Tensor, axis: int) -> tuple[Tensor, Tensor | float]:
+    """exp(score - top), and top, the largest score along the axis, or 0 if no exponential is large or small.
+
+    An exponential counts only times its weight; one whose weight is 0 may be 0.
+    """
+    if _are_moderate(scores):
+        return ops.exp(scores), 0.0
     scores = ops.where(weights > 0, scores, -float("inf"))
     largest = float(np.finfo(keras.backend.standardize_dtype(scores.dtype)).max)
     # A finite number, as -inf minus -inf would be an intermediate NaN, which debuggers would trap.
     top = ops.clip(ops.amax(scores, axis=axis, keepdims=True), -largest, largest)
     return ops.exp(scores - top), top
+
+
+def _are_moderate(scores):
+    """Whether exponentials of these scores, times weights, are known neither to overflow nor to underflow."""
+    return can_read(scores) and float(ops.amin(scores)) > -40.0 and float(ops.amax(scores)) < 40.0
+
+
+@custom_gradient
+def log_ratio(scores, above, below):
+    """log(sum_r v_r exp(score_r) / sum_r w_r exp(score_r)) of each row, `(anchors,)`; -inf where v or w is all 0."""
+    (exp_above, top_above), (exp_below, top_below) = (exponentials(scores, w, 1) for w in (above, below))
+    terms, other_terms = above * exp_above, below * exp_below
+    total, other_total = (ops.sum(x, axis=1, keepdims=True) for x in (terms, other_terms))
+
+    def grad(upstream):
+        share, other_share = (divided(upstream[:, None], x) for x in (total, other_total))
+        return share * terms - other_share * other_terms, lambda: share * exp_above, lambda: -other_share * exp_below
+
+    return (ops.log(divided(total, other_total)) + (top_above - top_below))[:, 0], grad
 
 
 def softplus_sum_exp(scores: Tensor, weights: Tensor) -> Tensor:

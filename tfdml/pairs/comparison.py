@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import keras
-
-from tfdml._core.backends import ops, with_diagonal
+from tfdml._core.backends import is_float64, ops, with_diagonal
 from tfdml._core.checks import require
 from tfdml.pairs.base import Match, Pairs, Tensor
 from tfdml.pairs.batch_reductions import Block
@@ -71,7 +69,7 @@ def weighted(anchors, references, anchor_labels, reference_labels, match=None, a
 
 def by_relevance(anchors, references, anchor_labels, reference_labels, relevant, allowed=None):
     """`Pairs` with weight 1 on every allowed pair, positive where it is relevant."""
-    dtype = anchors.dtype if keras.backend.standardize_dtype(anchors.dtype) == "float64" else "float32"
+    dtype = anchors.dtype if is_float64(anchors) else "float32"
     positive = ops.cast(relevant if allowed is None else ops.logical_and(relevant, allowed), dtype)
     negative = (1.0 if allowed is None else ops.cast(allowed, dtype)) - positive
     return Pairs(anchors, references, anchor_labels, reference_labels, positive, negative)

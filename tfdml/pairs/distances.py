@@ -16,7 +16,15 @@ from tfdml.pairs.products import (
     products_within,
     square_norms,
 )
-from tfdml.pairs.squared_distances import central_point, columns_of_references, eps, squared_between, squared_within
+from tfdml.pairs.squared_distances import (
+    central_point,
+    columns_of_references,
+    eps,
+    euclidean_within,
+    root,
+    squared_between,
+    squared_within,
+)
 
 
 def normalized(pairs: Pairs) -> Pairs:
@@ -82,6 +90,8 @@ def squared(pairs: Pairs) -> Tensor:
         >>> np.asarray(tfdml.pairs.squared(pairs)).tolist()  # 9 + 16 and 4
         [[25.0, 4.0]]
     """
+    if pairs.is_self:
+        return squared_within(as_float(pairs.anchors))
     return ops.relu(_squared(pairs))  # its gradient at 0 is 0
 
 
@@ -97,7 +107,7 @@ def euclidean(pairs: Pairs) -> Tensor:
         >>> np.asarray(tfdml.pairs.euclidean(pairs)).tolist()
         [[5.0, 2.0]]
     """
-    return ops.sqrt(ops.maximum(_squared(pairs), 1e-36))
+    return euclidean_within(as_float(pairs.anchors)) if pairs.is_self else root(_squared(pairs))
 
 
 @serializable
@@ -129,15 +139,13 @@ def two_way_euclidean(pairs: Pairs) -> Tensor:
 
 
 def _squared(pairs):
-    """Squared distances, 0 between duplicates, of vectors relative to a point near the mean reference.
+    """Squared distances to other references, 0 between duplicates, of vectors relative to a point near their mean.
 
     Rounding errors grow with the norms, and distances do not depend on the origin.
     """
     references = as_float(pairs.reference_embeddings)
     if len(references.shape) == 3:
         return ops.sum(ops.square(as_float(pairs.anchors)[:, None] - references), axis=-1)
-    if pairs.is_self:
-        return squared_within(references)
     center = of_references(lambda x: central_point(as_float(x)), pairs)
     pairs = _changed(lambda x: as_float(x) - center, pairs)
     is_pair = ops.stop_gradient(pairs.positive + pairs.negative) > 0

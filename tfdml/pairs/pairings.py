@@ -6,7 +6,7 @@ from collections.abc import Callable
 import keras
 import numpy as np
 
-from tfdml._core.backends import ops
+from tfdml._core.backends import are_plain, ops
 from tfdml._core.checks import as_unmasked, how_to_number, require
 from tfdml._core.serialization import serializable
 from tfdml.pairs.base import Match, Pairs, Tensor, value_of
@@ -48,8 +48,11 @@ def all_pairs(labels: Tensor, embeddings: Tensor, match: Match | None = None) ->
         `Pairs` of `batch` anchors against themselves, with `references` None. A batch of one row has no pairs.
     """
     labels, embeddings = checked(labels, embeddings, match)
-    numbers = ops.arange(ops.shape(labels)[0], dtype="int32")
-    return Comparison(embeddings, None, labels, labels, match, lambda rows: rows[:, None] != numbers)
+
+    def others(rows):
+        return rows[:, None] != ops.arange(ops.shape(labels)[0], dtype="int32")
+
+    return Comparison(embeddings, None, labels, labels, match, others)
 
 
 @serializable
@@ -316,6 +319,8 @@ def _require_even(rows):
 
 def checked(labels: Tensor, embeddings: Tensor, match: Match | None = None) -> tuple[Tensor, Tensor]:
     """Labels and `(batch, dim)` float embeddings as tensors; labels are `(batch,)` integers, or any with `match`."""
+    if match is None and are_plain(labels, embeddings):
+        return labels, embeddings
     require(labels is not None, "no labels", "one class id per example: fit(x, labels), or batches (x, labels)")
     labels, embeddings = usable(labels, embeddings)
     embeddings = ops.convert_to_tensor(embeddings)

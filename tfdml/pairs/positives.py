@@ -11,7 +11,7 @@ the scores, which the loss derives by hand:
 where `add` sees the scores under `stop_gradient`.
 """
 
-from tfdml._core.backends import ops, while_loop
+from tfdml._core.backends import can_read, nonzero_columns, ops, while_loop
 
 
 def for_each_positive(pairs, body, state):
@@ -21,6 +21,12 @@ def for_each_positive(pairs, body, state):
     `is_valid`, `(anchors,)`, is 0.0 where the anchor has no more positives, else 1.0. The last state has no gradient.
     """
     num_columns = ops.shape(pairs.positive)[1]
+    if can_read(pairs.positive):
+        columns = nonzero_columns(ops.stop_gradient(pairs.positive))
+        is_valid = ops.cast(columns < num_columns, pairs.positive.dtype)
+        for p, exists in zip(columns.clip(max=num_columns - 1).unbind(1), is_valid.unbind(1), strict=True):
+            state = body(p, exists, *state)
+        return [ops.stop_gradient(x) for x in state]
     positives = ops.where(pairs.positive > 0, ops.arange(num_columns, dtype="int32"), num_columns)
 
     def next_positive(p):

@@ -7,7 +7,9 @@ import keras
 import numpy as np
 
 from tfdml._core.backends import (
+    can_read,
     custom_gradient,
+    is_float64,
     list_devices,
     ops,
     plus_transpose,
@@ -60,8 +62,7 @@ def set_product_precision(precision: str) -> None:
 
 def product(a: Tensor, b: Tensor) -> Tensor:
     """The matrix product in the precision that is set."""
-    is_float64 = str(a.dtype).endswith("float64")
-    with products_in("float32" if is_float64 else _OF_JAX[_setting["precision"]]):
+    with products_in("float32" if is_float64(a) else _OF_JAX[_setting["precision"]]):
         return ops.matmul(a, b)
 
 
@@ -78,7 +79,7 @@ def full_precision() -> AbstractContextManager[object]:
 
 def as_float(x: Tensor) -> Tensor:
     """x in float32, or in float64 if it already has that type: scores are never in half precision."""
-    return x if keras.backend.standardize_dtype(x.dtype) == "float64" else ops.cast(x, "float32")
+    return x if is_float64(x) else ops.cast(x, "float32")
 
 
 @custom_gradient
@@ -96,6 +97,8 @@ def normalized_rows(x):
 def inverse_norms(x):
     """1 / |x| for each row, `(rows, 1)`; 0 for a zero row."""
     square = square_norms(x)
+    if can_read(square) and float(ops.amin(square)) > ZERO_NORM_SQUARED:
+        return ops.rsqrt(square)
     is_zero = square <= ZERO_NORM_SQUARED
     return ops.where(is_zero, 0.0, ops.rsqrt(ops.where(is_zero, 1.0, square)))
 
@@ -160,7 +163,7 @@ def only_cpus() -> bool:
 
 def square_norms(x):
     """The squared norm of each row, `(rows, 1)`."""
-    return ops.sum(ops.square(x), axis=-1, keepdims=True)
+    return row_products(x, x)
 
 
 def row_products(x, y):

@@ -5,34 +5,91 @@ import math
 import keras
 import numpy as np
 
-from tfdml._core.backends import custom_gradient, next_power_of_two, ops, reading_values, while_loop, with_diagonal
+from tfdml._core.backends import (
+    can_read,
+    custom_gradient,
+    next_power_of_two,
+    ops,
+    reading_values,
+    squared_distances,
+    while_loop,
+    with_diagonal,
+)
 from tfdml.pairs.products import exact_product, plus_transposed, product, row_products, square_norms
 
 # Below this fraction of the anchor's squared norm, a squared distance from one matrix product has too few digits.
 _NEAR_FRACTION = 2e-4
 # Up to this number of small distances per anchor, only these are recomputed.
 _MAX_NEAR = 8
+# The distance between duplicates, whose inverse is finite.
+_SMALLEST = 1e-18
 _POWERS_OF_TWO = np.ldexp(1.0, np.arange(-100, 127))
 
 
 @custom_gradient
 def squared_within(x):
-    """Squared distances between the rows. The gradient is one product with H = G + G^T, G by rows and by columns."""
-    x = x - central_point(x)
-    both = x, x
-    d2 = with_diagonal(refined(with_diagonal(bilinear_form(both, both, product), float("inf")), x, x), 0.0)
+    """Squared distances between the rows, with gradient 0 between duplicates."""
+    x, d2, are_distinct = _within(x)
 
     def grad(upstream):
-        h = plus_transposed(upstream)
-        return 2.0 * (ops.sum(h, axis=1, keepdims=True) * x - product(h, x))
+        return 2.0 * _by_rows(upstream if are_distinct else ops.where(d2 > 0, upstream, 0.0), x)
 
     return d2, grad
 
 
 @custom_gradient
+def euclidean_within(x):
+    """Distances between the rows; 1e-18, with gradient 0, between duplicates."""
+    x, d2, are_distinct = _within(x)
+    # Roots of distinct rows need no lower limit.
+    d = with_diagonal(ops.sqrt(d2), _SMALLEST) if are_distinct else root(d2)
+
+    def grad(upstream):
+        slopes = upstream / d
+        return _by_rows(with_diagonal(slopes, 0.0) if are_distinct else ops.where(d > _SMALLEST, slopes, 0.0), x)
+
+    return d, grad
+
+
+def _within(x):
+    """Centered rows, their squared distances, and whether no two rows are known to be duplicates."""
+    norms = square_norms(x)
+    if not _is_around_origin(x, norms):
+        x = x - central_point(x)
+        norms = square_norms(x)
+    d2 = with_diagonal(_squared(x, norms), float("inf"))
+    are_distinct = _are_far(d2, norms)
+    return x, with_diagonal(d2 if are_distinct else refined(d2, x, x), 0.0), are_distinct
+
+
+def _squared(x, norms):
+    if keras.backend.backend() == "torch":
+        return squared_distances(x, norms)
+    return product(_row_factor(x, norms), _column_factor(x, norms))
+
+
+def _by_rows(g, x):
+    """The sum over r of (G + G^T)_ar (x_a - x_r): one product, with G by rows and by columns."""
+    h = plus_transposed(g)
+    return ops.sum(h, axis=1, keepdims=True) * x - product(h, x)
+
+
+def root(d2):
+    """Distances from their squares, 1e-18 between duplicates, with gradient 0."""
+    return ops.sqrt(ops.maximum(d2, _SMALLEST**2))
+
+
+def _are_far(d2, norms):
+    """Whether all squared distances are known to need no refinement, and to be above 0."""
+    return can_read(d2) and float(ops.amin(d2)) > _NEAR_FRACTION * float(ops.amax(norms)) + _SMALLEST**2
+
+
+@custom_gradient
 def squared_between(anchors, references, columns, is_pair):
     """Squared distances of anchors and references, whose `columns_of_references` all blocks of anchors share."""
-    d2 = refined(product(_row_factor(anchors, square_norms(anchors)), columns), anchors, references, is_pair)
+    norms = square_norms(anchors)
+    d2 = product(_row_factor(anchors, norms), columns)
+    d2 = d2 if _are_far(d2, norms) else refined(d2, anchors, references, is_pair)
 
     def grad(upstream):
         g = 2.0 * upstream  # its sums read the pairs, and not a copy of the references, such as a memory
@@ -41,6 +98,14 @@ def squared_between(anchors, references, columns, is_pair):
         return by_anchors, by_references, None, None
 
     return d2, grad
+
+
+def _is_around_origin(x, norms):
+    """Whether the mean row is known to be so near 0 that to subtract it would save no digit."""
+    if not can_read(x):
+        return False
+    total = ops.sum(x, axis=0)
+    return 2.0 * float(ops.sum(total * total)) <= x.shape[0] * float(ops.sum(norms))
 
 
 def central_point(x):
@@ -94,7 +159,7 @@ def _apply_if(condition, function, x):
 
 def _with_exact_matrix(d2, near, anchors, references, duplicate):
     """The same squared distances; those below `near` come from products without rounding errors."""
-    exact = sum(bilinear_form(*x, exact_product) for x in zip(_levels(anchors), _levels(references), strict=True))
+    exact = sum(_exact_form(*x) for x in zip(_levels(anchors), _levels(references), strict=True))
     return ops.where(d2 < near, ops.where(exact > duplicate, exact, 0.0), d2)
 
 
@@ -141,14 +206,13 @@ def power_of_two(x):
     return ops.take(ops.convert_to_tensor(_POWERS_OF_TWO, x.dtype), ops.cast(exponent, "int32") - low)
 
 
-def bilinear_form(anchors, references, multiply):
+def _exact_form(anchors, references):
     """B(a - r, a - r) for a symmetric bilinear form B(x, y) = left(x).right(y); arguments are tuples (left, right).
 
     One product, [-2 left(a), B(a, a), 1] . [right(r), 1, B(r, r)], so the norms take no second pass over the pairs.
     """
-    anchor_norms = row_products(*anchors)
-    reference_norms = anchor_norms if references is anchors else row_products(*references)
-    return multiply(_row_factor(anchors[0], anchor_norms), _column_factor(references[1], reference_norms))
+    left = _row_factor(anchors[0], row_products(*anchors))
+    return exact_product(left, _column_factor(references[1], row_products(*references)))
 
 
 def columns_of_references(references):

@@ -227,6 +227,8 @@ def _bits(seed, count):
 
 def _corner(image, size, bits):
     """The upper left corner of a crop, int32 `(2,)`: all places are equally likely."""
+    if isinstance(size, tuple) and None not in image.shape[:2]:
+        return tf.cast(tf.math.floormod(bits, np.subtract(image.shape[:2], size, dtype=np.int64) + 1), tf.int32)
     room = tf.cast(tf.shape(image)[:2] - size, tf.int64)
     text = ["Received an image of shape ", tf.shape(image), " and a crop of ", size, ", expected an image not smaller."]
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(room >= 0), text)]):

@@ -207,6 +207,11 @@ def _ends_gray(image):
 
     Its first row and column, where it has others, mix with the blocks beside it where colors have fewer samples.
     """
+    last = image[-1, -1]
+    return tf.cond(tf.reduce_min(last) == tf.reduce_max(last), lambda: _is_last_block_gray(image), lambda: False)
+
+
+def _is_last_block_gray(image):
     height, width = tf.shape(image)[0], tf.shape(image)[1]
     first = [side - tf.maximum((side - 1) % _BLOCK, 1) for side in (height, width)]
     block = tf.reshape(image[first[0] :, first[1] :], (-1, 3))

@@ -7,7 +7,7 @@ from typing import Unpack
 import keras
 from numpy.typing import ArrayLike
 
-from tfdml._core.backends import ops
+from tfdml._core.backends import custom_gradient, ops
 from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import Settings, serializable
 from tfdml.losses.base import IndependentPairLoss, IndependentPairOptions
@@ -26,9 +26,20 @@ def contrastive(
 
     (1 / pairs) (sum_p max(0, d_ap - positive_margin)^2 + sum_n max(0, negative_margin - d_an)^2)
     """
-    d = distance_function(distance)(pairs)
-    violation = ops.where(pairs.positive > 0, d - positive_margin, negative_margin - d)
-    return ops.square(ops.maximum(violation, 0.0))
+
+    @custom_gradient
+    def squared_violation(d, is_positive):
+        is_negative = 1.0 - is_positive
+        sign = is_positive - is_negative
+        margin = negative_margin * is_negative
+        violation = ops.relu(sign * d + (margin - positive_margin * is_positive if positive_margin else margin))
+
+        def grad(upstream):
+            return 2.0 * upstream * violation * sign, None
+
+        return violation * violation, grad
+
+    return squared_violation(distance_function(distance)(pairs), ops.sign(pairs.positive))
 
 
 @over_pairs(mean_over_pairs)

@@ -5,7 +5,7 @@ from typing import Unpack
 from tfdml._core.backends import ops
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import log_sum_exp
+from tfdml.losses.reductions import log_ratio
 from tfdml.pairs import Pairs, squared
 from tfdml.pairs.base import Tensor
 
@@ -15,10 +15,7 @@ def nca(pairs: Pairs, *, log: bool = False) -> Tensor:
 
     p_ar = exp(-d_ar^2) / sum_r exp(-d_ar^2), r != a;   1 - sum_p p_ap, or -log sum_p p_ap with `log`
     """
-    logits = -squared(pairs)
-    among_positives = log_sum_exp(logits, pairs.positive)
-    has_positives = among_positives > -float("inf")
-    gap = ops.where(has_positives, log_sum_exp(logits, pairs.negative) - among_positives, -float("inf"))
+    gap = log_ratio(-squared(pairs), pairs.negative, pairs.positive)
     return ops.softplus(gap) if log else ops.sigmoid(gap)
 
 

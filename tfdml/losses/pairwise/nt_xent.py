@@ -8,7 +8,7 @@ from tfdml._core.backends import custom_gradient, has_values, ops
 from tfdml._core.checks import require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import count, log_sum_exp, softplus_sum_exp, weighted_mean
+from tfdml.losses.reductions import count, divided, exponentials, log_sum_exp, softplus_sum_exp, weighted_mean
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 
@@ -47,22 +47,26 @@ def positives_among_negatives(scores: Tensor, pairs: Pairs) -> Tensor:
 
     mean_p -log(exp(s_p) / (exp(s_p) + sum_n exp(s_n))), 0 without a p or an n
     """
-    return _mean_softplus(log_sum_exp(scores, pairs.negative)[:, None], scores, pairs.positive)
+    return _mean_cross_entropy(scores, pairs.positive, pairs.negative)
 
 
 def one_positive_among_negatives(
-    scores: Tensor, pairs: Pairs, *, scale: float = 1.0, change: Callable[[Tensor], Tensor] = lambda s: s
+    scores: Tensor, pairs: Pairs, *, scale: float = 1.0, change: Callable[[Tensor], Tensor] | None = None
 ) -> Tensor:
     """`positives_among_negatives` of scale * scores, of scale * change(scores) for a positive.
 
     With at most one positive per anchor, as over proxies, all but the negatives is done on one column of many pairs.
     """
+    has_few = None not in scores.shape and math.prod(scores.shape) <= _FEW_PAIRS
+    if change is None and (has_few or not has_values()):
+        return positives_among_negatives(scores if scale == 1.0 else scale * scores, pairs)
     log_sum_negatives = log_sum_exp(scale * scores, pairs.negative)[:, None]
 
     def logits(scores, positive):
-        return scale * change(ops.where(positive > 0, scores, 0.0))
+        score = ops.where(positive > 0, scores, 0.0)
+        return scale * (change(score) if change else score)
 
-    if not has_values() or (None not in scores.shape and math.prod(scores.shape) <= _FEW_PAIRS):
+    if has_few or not has_values():
         return _mean_softplus(log_sum_negatives, logits(scores, pairs.positive), pairs.positive)
 
     def mean(scores, positive):  # not `_mean_softplus`, as TensorFlow loses its gradient in a condition under XLA
@@ -78,10 +82,29 @@ def one_positive_among_negatives(
 
 
 @custom_gradient
+def _mean_cross_entropy(scores, positive, negative):
+    """`_mean_softplus` of the `log_sum_exp` over the negatives and of the scores."""
+    exp, top = exponentials(scores, negative, 1)
+    terms = negative * exp
+    total = ops.sum(terms, axis=1, keepdims=True)
+    number = ops.maximum(count(positive), 1.0)
+    differences = ops.log(total) + top - scores
+    losses = ops.softplus(differences)
+
+    def grad(upstream):
+        share = (upstream / number)[:, None]
+        slopes = share * positive * ops.sigmoid(differences)
+        by_total = divided(ops.sum(slopes, axis=1, keepdims=True), total)
+        return by_total * terms - slopes, lambda: share * losses, lambda: by_total * exp
+
+    return ops.sum(positive * losses, axis=1) / number, grad
+
+
+@custom_gradient
 def _mean_softplus(log_sum_negatives, logits, positive):
     """weighted_mean(softplus(log_sum_negatives - logits), positive); its gradient takes few passes over the matrix."""
     number = ops.maximum(count(positive), 1.0)[:, None]
-    differences = ops.where(positive > 0, log_sum_negatives - logits, -float("inf"))
+    differences = log_sum_negatives - logits
     losses = ops.softplus(differences)
 
     def grad(upstream):

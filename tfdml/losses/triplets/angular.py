@@ -3,7 +3,7 @@
 import math
 from typing import Unpack
 
-from tfdml._core.backends import ops
+from tfdml._core.backends import add_at, ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
@@ -11,7 +11,7 @@ from tfdml.losses.reductions import broadcast_to_anchors, count, log_sum_exp_and
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.batch_reductions import require_whole_batch
-from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
+from tfdml.pairs.positives import at, for_each_positive, with_gradient
 
 
 def angular(pairs: Pairs, *, angle_degrees: float = 45.0) -> Tensor:
@@ -38,7 +38,7 @@ def angular(pairs: Pairs, *, angle_degrees: float = 45.0) -> Tensor:
         by_positive_to_negative = ops.segment_sum(by_anchor_to_negative, p, num_segments=ops.shape(fixed)[0])
         return (
             value + ops.sum(weight * ops.softplus(violation)),
-            gradient + by_anchor_to_negative + by_positive_to_negative - put(p, by_violation * to_positive, fixed),
+            add_at(gradient + by_anchor_to_negative + by_positive_to_negative, p, -to_positive * by_violation),
         )
 
     value, gradient = for_each_positive(pairs, add, (ops.zeros_like(fixed[0, 0]), ops.zeros_like(fixed)))

@@ -2,17 +2,17 @@
 
 from typing import Unpack
 
-from tfdml._core.backends import ops, scatter
+from tfdml._core.backends import add_at, ops, scatter
 from tfdml._core.checks import require, require_one_of, require_selector_or_none
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import over_batch, require_same_rows
+from tfdml.losses.reductions import count, over_batch, require_same_rows
 from tfdml.miners.selectors import NegativeSelector
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Distance, Tensor
 from tfdml.pairs.batch_reductions import BatchMean, require_whole_batch
 from tfdml.pairs.distances import distance_function
-from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
+from tfdml.pairs.positives import at, for_each_positive, with_gradient
 
 
 @over_batch
@@ -64,7 +64,7 @@ def _all_triplets(pairs, d, term, normalize):
     def add(p, exists, sums, number, gradient):
         weights = exists[:, None] * at(p, pairs.positive) * pairs.negative
         total, counted, pull, push = _summed(term(at(p, d), d), weights, normalize)
-        return sums + total, number + counted, gradient + push + put(p, pull, d)
+        return sums + total, number + counted, add_at(gradient + push, p, pull)
 
     return add
 
@@ -87,8 +87,8 @@ def _all_swapped(pairs, d, term, normalize):
         return (
             sums + total + other_total,
             number + counted + other_counted,
-            gradient + push + other_push + put(p, pull, d),
-            from_positive + put(p, other_pull, d),
+            add_at(gradient + push + other_push, p, pull),
+            add_at(from_positive, p, other_pull),
         )
 
     return add
@@ -97,9 +97,8 @@ def _all_swapped(pairs, d, term, normalize):
 def _summed(terms, weights, normalize):
     """Of one positive per anchor and all negatives: loss, number of triplets, slopes by d_ap `(A, 1)` and by d_an."""
     losses, by_positive, by_negative = terms
-    is_counted = (weights > 0) & (losses > 0) if normalize == "active" else weights > 0
     pull = ops.sum(weights * by_positive, axis=1, keepdims=True)
-    counted = ops.sum(ops.cast(is_counted, weights.dtype), axis=1)
+    counted = count(weights * losses if normalize == "active" else weights)
     return ops.sum(weights * losses, axis=1), counted, pull, weights * by_negative
 
 
@@ -167,9 +166,9 @@ def _hinge(margin):
     """max(0, d_ap - d_an + margin), and its derivatives by d_ap and by d_an."""
 
     def term(d_ap, d_an):
-        violation = d_ap + margin - d_an
-        active = ops.cast(violation > 0, violation.dtype)
-        return ops.maximum(violation, 0.0), active, -active
+        losses = ops.relu(d_ap + margin - d_an)
+        active = ops.sign(losses)
+        return losses, active, -active
 
     return term
 
