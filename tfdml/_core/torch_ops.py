@@ -51,8 +51,9 @@ def _pad(x, widths, **options):
 
 
 def _take(x, rows, axis=None):
-    is_plain = isinstance(rows, torch.Tensor) and rows.ndim == 1 and axis == 0
-    return torch.index_select(x, 0, rows) if is_plain else keras.ops.take(x, rows, axis)
+    if isinstance(rows, torch.Tensor) and rows.ndim == 1 and axis == 0:
+        return torch.index_select(x, 0, rows)
+    return torch.take(x, rows.long()) if axis is None else keras.ops.take(x, rows, axis)
 
 
 def _take_along_axis(x, columns, axis):
@@ -86,12 +87,12 @@ _TORCH_OPS = {
     (torch.float32, torch.int32): {
         "amax": torch.amax,
         "amin": torch.amin,
+        "clip": torch.clamp,
         "minimum": _minimum,
     },
     (torch.float32,): {
         "abs": torch.abs,
         "ceil": torch.ceil,
-        "clip": torch.clamp,
         "exp": torch.exp,
         "floor": torch.floor,
         "log": torch.log,

@@ -208,7 +208,8 @@ def _ends_gray(image):
     Its first row and column, where it has others, mix with the blocks beside it where colors have fewer samples.
     """
     last = image[-1, -1]
-    return tf.cond(tf.reduce_min(last) == tf.reduce_max(last), lambda: _is_last_block_gray(image), lambda: False)
+    may_be = tf.reduce_min(last) == tf.reduce_max(last)
+    return tf.cond(may_be, lambda: _is_last_block_gray(image), lambda: tf.constant(False))
 
 
 def _is_last_block_gray(image):

@@ -6,6 +6,7 @@ many values: they take products of two short one-hot codes of a node.
 """
 
 import math
+from functools import partial
 from collections.abc import Sequence
 
 from tfdml._core.backends import custom_gradient, ops
@@ -35,13 +36,13 @@ def soft_histograms(values: Tensor, weights: Sequence[Tensor], bins: int, low: f
 
     @custom_gradient
     def histograms(values, *weights):
-        position = ops.clip((values - low) / width, 0.0, float(bins))
+        position = ops.clip((values - low if low else values) / width, 0.0, float(bins))
 
         def grad(upstream):
             steps = (upstream[..., 1:] - upstream[..., :-1]) / width
             moving = (values > low) & (values < high)
             by_values = ops.where(moving, _weighted_steps(position, weights, steps), 0.0)
-            return by_values, *(ops.zeros_like(x) for x in weights)
+            return by_values, *(partial(ops.zeros_like, x) for x in weights)
 
         return _method(bins)(position, weights, bins), grad
 
