@@ -6,8 +6,8 @@ many values: they take products of two short one-hot codes of a node.
 """
 
 import math
-from functools import partial
 from collections.abc import Sequence
+from functools import partial
 
 from tfdml._core.backends import custom_gradient, ops
 from tfdml.pairs.base import Tensor
