@@ -238,8 +238,7 @@ def _serve(command):
     command.add_argument("model", **_MODEL)
     command.add_argument("--index", **_INDEX)
     command.add_argument("--name", help="name of the model in addresses (default: the name of RUN, else model)")
-    command.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
-    command.add_argument("--port", type=_port, default=8501, help="port, 0 for a free one (default: 8501)")
+    _declare_address(command)
     _declare_root(command)
     text = "table, .csv, to which each searched image adds a line: time, score, unknown; for tfdml drift"
     command.add_argument("--log", type=file_in_folder, metavar="FILE", help=text)
@@ -306,7 +305,17 @@ def _zoo(command):
     command.add_argument("--root", metavar="ROOT", help=text)
 
 
+def _demo(command):
+    """Show a search in photographs that come with scikit-image and matplotlib, on a page; needs no data of yours."""
+    text = "new or empty folder for the photographs, or that of an earlier demo (default: tfdml-demo)"
+    command.add_argument("folder", metavar="FOLDER", nargs="?", default="tfdml-demo", help=text)
+    text = "show the page after the search in the terminal (default), or end"
+    command.add_argument("--serve", action=argparse.BooleanOptionalAction, default=True, help=text)
+    _declare_address(command)
+
+
 COMMANDS = {
+    "demo": (_demo, "tfdml demo"),
     "train": (_train, "tfdml train photos --out run"),
     "embed": (_embed, "tfdml embed photos embeddings.parquet --model run"),
     "evaluate": (_evaluate, "tfdml evaluate run photos --html report.html"),
@@ -348,6 +357,11 @@ def _declare_view(command):
 def _declare_item_column(command):
     text = "column of INDEX with the item of each image, such as a product: each item is found once"
     command.add_argument("--item-column", metavar="NAME", help=text)
+
+
+def _declare_address(command):
+    command.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
+    command.add_argument("--port", type=_port, default=8501, help="port, 0 for a free one (default: 8501)")
 
 
 def _declare_root(command):
