@@ -13,6 +13,7 @@ from docs.extension.accessibility import accessible
 from docs.extension.formulas import formula_block, is_code, is_formula
 from docs.extension.names import entries, meaning
 from docs.extension.outputs import Outputs
+from docs.extension.side_bar import add_list
 
 
 class LinksFromNames(SphinxTransform):
@@ -94,6 +95,7 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the extension with Sphinx."""
     app.connect("builder-inited", lambda app: reference.write(API, pages()))
+    app.connect("source-read", add_list)
     app.connect("missing-reference", annotation)
     app.connect("html-page-context", label)
     app.connect("build-finished", finish)
