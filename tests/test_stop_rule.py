@@ -175,7 +175,7 @@ def files():
 def pages():
     """The Python code of each page."""
     paths = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("recipes/**/*.md")]
-    texts = [path.read_text() for path in paths if "_build" not in path.parts]
+    texts = [path.read_text() for path in paths]
     code = ("\n".join(re.findall(r"^```python.*?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)) for text in texts)
     return [Uses(text) for text in code if text]
 
@@ -233,11 +233,9 @@ def test_an_option_is_taken_by_a_recipe_a_study_a_page_or_a_benchmark():
 
 def lines_of(name):
     """The lines of code of a folder or a file; of the docs, those of the pages."""
-    made = {"_build", "api"}  # by `make docs`
     path = ROOT / name
     paths = [path] if path.is_file() else path.rglob("*.md" if name == "docs" else "*.py")
-    read = [each for each in paths if not made & set(each.relative_to(ROOT).parts)]
-    return sum(len(each.read_text().splitlines()) for each in read)
+    return sum(len(each.read_text().splitlines()) for each in paths)
 
 
 @pytest.mark.parametrize("name", BUDGETS)

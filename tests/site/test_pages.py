@@ -9,17 +9,17 @@ from docs.extension import KINDS, ROOT, pages
 from docs.extension.accessibility import accessible
 from docs.extension.formulas import is_formula
 from docs.extension.side_bar import BELOW
+from docs.extension.texts import doors
 
 DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if path != DOCS / "index.md")
-TOCTREE = re.compile(r"```\{toctree\}\n:caption: ([^\n]+)\n:hidden:\n\n(.*?)```", re.DOTALL)
-DOOR = {caption: names.split() for caption, names in TOCTREE.findall((DOCS / "index.md").read_text())}
+DOOR = doors()
 
 
 def listed():
     """The pages of the side bar: those of the door, and those below them."""
-    door = [(DOCS / name).resolve() for names in DOOR.values() for name in names]
-    return door + [ROOT / name.removeprefix("/") for names in BELOW.values() for name in names]
+    lists = [*DOOR.values(), *BELOW.values()]
+    return [ROOT / name.removeprefix("/") for names in lists for name in names]
 
 
 def kinds(path):
@@ -37,7 +37,7 @@ def test_the_side_bar_has_five_doors_and_a_reference_and_at_most_40_entries_of_p
     assert len(DOOR) == 6
     assert sum(map(len, DOOR.values())) <= 40
     assert [page for page in listed() if page.name != "index" and not page.with_suffix(".md").exists()] == []
-    assert {f"docs/{name}" for names in DOOR.values() for name in names} >= set(BELOW)
+    assert {name for names in DOOR.values() for name in names} >= set(BELOW)
 
 
 def test_the_readme_fits_on_a_screen_and_a_half():
