@@ -45,6 +45,7 @@ BELOW = {
         "/docs/speed",
     ),
     "docs/search": ("/docs/your-database", "/docs/compact", "/docs/distributed"),
+    "docs/server": ("/docs/running",),
     "docs/training": (
         "/docs/tutorials/resume",
         "/docs/large-batches",

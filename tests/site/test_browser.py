@@ -120,6 +120,8 @@ QUESTIONS = {
     "which loss": "docs/losses/which.html",
     "compare models": "docs/compare.html",
     "install": "docs/install.html",
+    "container": "docs/running.html",
+    "password": "docs/running.html",
 }
 
 
