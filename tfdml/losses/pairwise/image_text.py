@@ -9,7 +9,7 @@ from tfdml._core.serialization import serializable
 from tfdml.layers.learned_scalar import LearnedScalar
 from tfdml.losses.base import PairLoss, WeightOptions
 from tfdml.losses.pairwise.nt_xent import one_positive_among_negatives
-from tfdml.losses.reductions import log_sum_exp, require_shared_references
+from tfdml.losses.reductions import log_sum_exp, require_shared_references, softplus
 from tfdml.pairs import Pairs, cosine, two_towers
 from tfdml.pairs.base import Tensor
 from tfdml.pairs.batch_reductions import batch_log_add_exp, num_anchors_of_batch
@@ -59,7 +59,8 @@ def sigmoid(pairs: Pairs, *, scale: Number = 10.0, bias: Number = -10.0) -> Tens
     """
     s = cosine(pairs)
     logits = _number(scale, pairs, s.dtype) * s + _number(bias, pairs, s.dtype)
-    return ops.sum(pairs.positive * ops.softplus(-logits) + pairs.negative * ops.softplus(logits), axis=1)
+    losses = softplus(ops.where(pairs.positive > 0, -logits, logits))
+    return ops.sum((pairs.positive + pairs.negative) * losses, axis=1)
 
 
 def _number(number, pairs, dtype):

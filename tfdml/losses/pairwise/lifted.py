@@ -13,6 +13,7 @@ from tfdml.losses.reductions import (
     max_of_references,
     over_batch,
     require_shared_references,
+    softplus,
 )
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Distance, Tensor
@@ -55,7 +56,7 @@ def _log_add_exp(rows, columns):
         by_rows = upstream * ops.sigmoid(rows - columns)
         return ops.sum(by_rows, axis=1), ops.sum(upstream, axis=0) - ops.sum(by_rows, axis=0)
 
-    return ops.maximum(rows, columns) + ops.softplus(-ops.abs(rows - columns)), grad
+    return ops.maximum(rows, columns) + softplus(-ops.abs(rows - columns)), grad
 
 
 def generalized_lifted(pairs: Pairs, *, margin: float = 1.0, distance: Distance = "euclidean") -> Tensor:
