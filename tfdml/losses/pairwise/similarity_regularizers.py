@@ -44,7 +44,7 @@ def threshold_consistency(
 
 
 def _sum_of_means(values, weights, pairs):
-    """Per-anchor values whose mean over anchors is the sum of the means of `values` over weighted pairs of the batch."""
+    """Values of the anchors, whose mean is the sum of the means of `values` over the weighted pairs of the batch."""
     numbers = batch_sum(ops.stack([ops.sum(count(w, pairs.counts)) for w in weights]), pairs)
     shares = ops.unstack(share_per_term(numbers, num_anchors_of_batch(pairs)), len(weights))
     return sum(share * ops.sum(w * x, axis=1) for share, w, x in zip(shares, weights, values, strict=True))

@@ -96,8 +96,8 @@ class AngularLoss(PairLoss, in_blocks=True):
 
     A batch is compared with itself. s is the cosine similarity; embeddings need not be normalized. The value is the
     same for every anchor, because it also depends on the similarities s_pn; it is 0 where no anchor has both a positive
-    and a negative. Time grows with A R K for up to K positives per anchor, memory with A R. In blocks of anchors, each of
-    the K takes four products: a block has no similarities of its positives to the negatives.
+    and a negative. Time grows with A R K for up to K positives per anchor, memory with A R. In blocks of anchors, each
+    of the K takes four products: a block has no similarities of its positives to the negatives.
 
     Example:
 
