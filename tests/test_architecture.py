@@ -34,7 +34,7 @@ ARROWS = {
     "samplers": {"datasets", "importance", "pairs", "search"},
     "metrics": {"search"},
     "export": {"datasets", "embedding", "metrics", "networks"},
-    "visualize": {"networks", "search"},
+    "visualize": {"metrics", "networks", "search"},
     "analysis": {"layers", "losses", "miners", "pairs"},
     "evaluation": {"analysis", "datasets", "embedding", "metrics", "models", "search", "visualize"},
     "callbacks": {

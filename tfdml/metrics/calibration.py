@@ -16,9 +16,11 @@ from tfdml.metrics.verification import as_pairs
 from tfdml.search.exact import Exact
 from tfdml.typing import Labels
 
+_MIN_PAIRS = 10  # of a kind
 _FEW = 100  # pairs of a kind, below which a logistic curve takes the place of the isotonic one
 _LEAST = 30  # pairs of a knot
 _ODDS = 1e-9  # of the bounds of an interval: their log is finite
+_NEIGHBORS = 2**22  # of a call of a search
 _PLACES = 10_001  # between the lowest and the highest score, where `threshold` looks
 Curves = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
 
@@ -119,7 +121,7 @@ class ScoreCalibration:
             metric, model: of the scores: "cosine", "dot" or "euclidean", and the model, as `search.Exact` takes it.
 
         Raises:
-            ValueError: scores that are all the same, or distances; fewer than two pairs of a kind.
+            ValueError: scores that are all the same, or distances; fewer than ten pairs of a kind.
         """
         values, is_same = as_pairs(scores, same)
         labels = np.arange(len(values)) if classes is None else as_ids(classes, "classes", len(values))
@@ -231,7 +233,9 @@ class ScoreCalibration:
         scores = np.asarray(scores, np.float64)
         odds = math.log(self.prior / (1 - self.prior)) if self.prior < 1 else math.inf
         log_odds = odds + np.interp(scores, self.scores, self.ratio[curve])
-        return np.exp(-np.logaddexp(0, -log_odds)) * np.interp(scores, self.scores, self.right[curve])
+        with np.errstate(invalid="ignore"):  # bounds that are NaN
+            known = np.exp(-np.logaddexp(0, -log_odds))
+        return known * np.interp(scores, self.scores, self.right[curve])
 
 
 def search_outcomes(
@@ -322,17 +326,24 @@ def _searches(embeddings, labels, queries, metric):
         len(rows) > 0 and len(ids) > 1, f"{len(rows)} queries of {len(ids)} classes", "pairs of two classes or more"
     )
     index = Exact(vectors, metric=metric)
-    nearest, scores = index.search(vectors[rows], 2)
-    place = (nearest[:, 0] == rows).astype(int)  # the query itself is no item
-    each = np.arange(len(rows))
-    with_match = scores[each, place], labels[nearest[each, place]] == labels[rows]
-    others = np.empty(len(rows), np.float32)
-    for code in np.unique(codes[rows]):
-        of_class = codes[rows] == code
-        others[of_class] = index.search(vectors[rows[of_class]], 1, where=codes != code)[1][:, 0]
+    k = int(sizes.max()) + 1  # so many items have one of another class among them
+    parts = [_nearest(index, vectors, labels, part, min(k, len(labels))) for part in _parts(rows, k)]
     sign = -1 if metric == "euclidean" else 1
-    both = with_match, (others, np.zeros(len(rows), bool))
-    return [Outcomes((sign * values).astype(np.float64), same, labels[rows]) for values, same in both]
+    scores, same, others = map(np.concatenate, zip(*parts, strict=True))
+    both = (scores, same), (others, np.zeros(len(rows), bool))
+    return [Outcomes((sign * values).astype(np.float64), is_same, labels[rows]) for values, is_same in both]
+
+
+def _parts(rows, k):
+    return np.array_split(rows, -(-len(rows) * k // _NEIGHBORS))
+
+
+def _nearest(index, vectors, labels, rows, k):
+    """Score of the nearest other item of each row, whether it has its class, and the score of one of another class."""
+    nearest, scores = index.search(vectors[rows], k)
+    each, place = np.arange(len(rows)), (nearest[:, 0] == rows).astype(int)  # the query itself is no item
+    is_other = labels[nearest] != labels[rows][:, None]
+    return scores[each, place], ~is_other[each, place], scores[each, is_other.argmax(axis=1)]
 
 
 def _curves(values, hits, labels, confidence):
@@ -396,6 +407,8 @@ def _require_prior(prior):
 
 
 def _require_alike(matched, mismatched):
+    received = f"{len(matched)} matched and {len(mismatched)} mismatched pairs"
+    require(min(len(matched), len(mismatched)) >= _MIN_PAIRS, received, f"at least {_MIN_PAIRS} of each kind")
     expected = "larger scores for pairs that are more alike. Pass minus the distance for distances"
     received = f"matched pairs with a mean score of {matched.mean():.4g} and others with {mismatched.mean():.4g}"
     require(matched.mean() > mismatched.mean(), received, expected)
