@@ -112,22 +112,17 @@ def shown(rows, key, digits=3, unit=1):
 
 
 def tables(rows):
-    """Errors by set and prior, what is needed to be right in 99 of 100 matches, and classes that keep a promise."""
-    errors, needed, promised = [], [], []
+    """A line for each set and prior: errors, what is needed to be right in 99 of 100 matches, and a promise."""
+    body = []
     for name, prior in itertools.product(SETS, PRIORS):
         found = runner.where(rows, set=name, prior=prior)
-        keys = ("ece", "of_truth", "ece_high", "ece_low", "brier")
-        errors.append([name, f"{prior:g}", *(shown(found, key) for key in keys)])
-        score = shown(found, "score", 2) or "none reaches it"
-        needed.append([name, f"{prior:g}", score, *(shown(found, key, 1, 100) for key in ("precision", "found"))])
-        if prior == PROMISED:
-            promised.append([name, int(found[0]["classes"]), shown(found, "kept", 1, 100) or "too few for a promise"])
-    heads = ["set", "prior", "error", "by chance alone", "prior too high", "too low", "Brier score"]
-    return {
-        "errors": runner.markdown(heads, errors),
-        "needed": runner.markdown(["set", "prior", "score", "right, %", "of the right ones, %"], needed),
-        "promise": runner.markdown(["set", "classes", "new classes that keep it, %"], promised),
-    }
+        errors = [shown(found, key) for key in ("ece", "of_truth", "ece_high", "ece_low", "brier")]
+        shares = [shown(found, key, 1, 100) for key in ("precision", "found", "kept")]
+        few = "too few classes" if prior == PROMISED else ""
+        score = shown(found, "score", 2) or "none"
+        body.append([name, f"{prior:g}", *errors, score, *shares[:2], shares[2] or few])
+    heads = ["set", "prior", "error", "by chance", "prior too high", "too low", "Brier score"]
+    return {"errors": runner.markdown([*heads, "99%", "right, %", "found, %", "keep it, %"], body)}
 
 
 def draw(path):
