@@ -255,7 +255,7 @@ def calibrated(prior=0.5, metric="cosine", model=None):
     """A curve of two knots: even odds at 0.5, and 9 to 1 from 0.9 on; all right."""
     curve, ones = (0.0, np.log(9.0)), (1.0, 1.0)
     facts = {"prior": prior, "metric": metric, "model": model, "pairs": 100, "classes": 10}
-    return metrics.ScoreCalibration(scores=(0.5, 0.9), ratio=(curve,) * 3, right=(ones,) * 3, **facts)
+    return metrics.ScoreCalibration(scores=(0.5, 0.9), ratio=(curve,) * 3, rank_1=(ones,) * 3, **facts)
 
 
 def test_a_probability_stands_beside_the_score_of_images_and_items_and_not_of_texts(serve):

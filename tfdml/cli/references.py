@@ -132,20 +132,20 @@ class Reference:
         return lambda a, b: visualize.similarity_map(loaded(), a, b)
 
     def calibration(self, model: Any, metric: str, vectors: str | None, prior: float | None) -> ScoreCalibration | None:
-        """What the scores of an export or a run mean in an index of a metric and a model; None where it is not known.
+        """The calibration of an export or a run for an index of a metric and a model; None where it is not known.
 
         A line says so if the index does not fit.
         """
         with self._named():
-            found, file = getattr(model, "calibration", None), Path(self.path) / CALIBRATION
-            if found is None and self.is_run and file.is_file():
-                found = ScoreCalibration.from_dict(read_json(file))
-            if found is None:
+            calibration, file = getattr(model, "calibration", None), Path(self.path) / CALIBRATION
+            if calibration is None and self.is_run and file.is_file():
+                calibration = ScoreCalibration.from_dict(read_json(file))
+            if calibration is None:
                 require(prior is None, f"--prior {prior} for a model without a calibration", "what tfdml train wrote")
                 return None
-            found = found if prior is None else found.at(prior)
+            calibration = calibration if prior is None else calibration.at(prior)
         try:
-            return found.require(metric=metric, model=vectors)
+            return calibration.require(metric=metric, model=vectors)
         except ValueError as error:
             say(f"no probability beside the scores: {error}")
             return None

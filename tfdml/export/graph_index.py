@@ -113,8 +113,8 @@ class GraphIndex(tf.Module if has_tensorflow() else object):  # type: ignore[mis
         similarity = -scores[:, 0] if self.description["metric"] == "euclidean" else scores[:, 0]
         # Texts are only gathered, never selected: other runtimes lack that.
         names = tf.where(similarity >= threshold, rows[:, 0], self.description["vectors"])
-        found = {name: values[:, 0] for name, values in self._probabilities(scores, "probability").items()}
-        return {self._outputs[1]: tf.gather(self._names, names), "score": scores[:, 0], **found}
+        first = {name: values[:, 0] for name, values in self._probabilities(scores, "probability").items()}
+        return {self._outputs[1]: tf.gather(self._names, names), "score": scores[:, 0], **first}
 
     def _probabilities(self, scores, name="probabilities"):
         """The probabilities of scores `(batch, k)` by the name of the output; empty without a calibration."""
@@ -124,7 +124,7 @@ class GraphIndex(tf.Module if has_tensorflow() else object):  # type: ignore[mis
         similarity = -scores if self.description["metric"] == "euclidean" else scores
         odds = math.log(calibration.prior / (1 - calibration.prior)) if calibration.prior < 1 else 100.0
         log_odds = odds + _piecewise(similarity, calibration.scores, calibration.ratio[0])
-        return {name: tf.sigmoid(log_odds) * _piecewise(similarity, calibration.scores, calibration.right[0])}
+        return {name: tf.sigmoid(log_odds) * _piecewise(similarity, calibration.scores, calibration.rank_1[0])}
 
     def require_no_unknown(self) -> None:
         """Raise a ValueError if an id is the one of no match, the text "unknown" or the number -1."""
@@ -133,10 +133,10 @@ class GraphIndex(tf.Module if has_tensorflow() else object):  # type: ignore[mis
         require(unknown not in names, f"the id {shown!r}, which match returns for no match", "another id")
 
 
-def _piecewise(x, places, values):
-    """The curve of straight lines between places, constant beyond them: a sum of ramps, which all runtimes have."""
-    rise, places = np.diff(values), np.array(places)
-    low, high = places[:-1][rise > 0], places[1:][rise > 0]
+def _piecewise(x, knots, values):
+    """The curve of straight lines between knots, constant beyond them: a sum of ramps, which all runtimes have."""
+    rise, knots = np.diff(values), np.array(knots)
+    low, high = knots[:-1][rise > 0], knots[1:][rise > 0]
     first = tf.zeros_like(x) + np.float32(values[0])
     if not len(low):
         return first

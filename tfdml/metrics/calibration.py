@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import as_ids, as_vectors, require, require_metric, require_whole
+from tfdml._core.checks import as_ids, as_vectors, require, require_metric
 from tfdml._core.checksums import as_fingerprint, require_same_model
 from tfdml._core.optional import optional_import
 from tfdml.metrics.statistics.intervals import class_interval, least_classes
@@ -20,8 +20,10 @@ _MIN_PAIRS = 10  # of a kind
 _FEW = 100  # pairs of a kind, below which a logistic curve takes the place of the isotonic one
 _LEAST = 30  # pairs of a knot
 _ODDS = 1e-9  # of the bounds of an interval: their log is finite
+_BINS = 10
 _NEIGHBORS = 2**22  # of a call of a search
 _PLACES = 10_001  # between the lowest and the highest score, where `threshold` looks
+_CURVES = ("ratio", "rank_1")
 Curves = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
 
 
@@ -49,14 +51,14 @@ class Reliability(NamedTuple):
 class ScoreCalibration:
     """The probability that two examples have the same class, from their score: a rising curve.
 
-        p(s) = right(s) / (1 + exp(-ratio(s)) (1 - prior) / prior)
+        p(s) = rank_1(s) / (1 + exp(-ratio(s)) (1 - prior) / prior)
 
     ratio(s) is the log of the ratio of two densities at the score: of pairs with a match, and of pairs without one. It
-    does not depend on how often there is a match, so another `prior` shifts the log odds. right(s) is 1 for pairs; of a
-    search, it is the share of nearest items that are right among queries that have a match at all.
+    does not depend on how often there is a match, so another `prior` shifts the log odds. rank_1(s) is 1 for pairs; of
+    a search, it is the share of nearest items that match among queries that have a match at all.
 
-    A knot has the mean score of 30 pairs or more. Between knots, ratio and right are straight lines; beyond the last
-    ones they stay. Both are isotonic regressions, and logistic ones where one kind has fewer than 100 pairs. Make one
+    A knot has the mean score of 30 pairs or more. Between knots, both are straight lines; beyond the last ones they
+    stay. Both are isotonic regressions, and logistic ones where one kind has fewer than 100 pairs. Make one
     by `fit` or `fit_search`, of classes that were not trained on.
 
     See also: `reliability` for what it is worth on other data; `calibrated_threshold` for a rate.
@@ -72,7 +74,7 @@ class ScoreCalibration:
 
     Attributes:
         scores: `(m,)` rising scores of the knots; larger for pairs that are more alike.
-        ratio, right: values at the knots, and the bounds of their intervals over classes: three times `(m,)`; bounds
+        ratio, rank_1: values at the knots, and the bounds of their intervals over classes: three times `(m,)`; bounds
             are NaN with too few classes.
         prior: how often a pair is a match, or a query has one, in (0, 1].
         metric: of the scores: "cosine", "dot" or "euclidean", whose score is minus the distance.
@@ -82,7 +84,7 @@ class ScoreCalibration:
 
     scores: tuple[float, ...]
     ratio: Curves
-    right: Curves
+    rank_1: Curves
     prior: float
     metric: str
     model: str | None
@@ -93,7 +95,7 @@ class ScoreCalibration:
         """Refuse curves that are not of one length, or do not rise."""
         require_metric(self.metric)
         _require_prior(self.prior)
-        curves = [np.array(curve, np.float64) for curve in (*self.ratio, *self.right)]
+        curves = [np.array(curve, np.float64) for curve in (*self.ratio, *self.rank_1)]
         scores = np.array(self.scores, np.float64)
         are_lines = scores.ndim == 1 and len(scores) > 0 and all(curve.shape == scores.shape for curve in curves)
         rise = are_lines and all(
@@ -129,8 +131,8 @@ class ScoreCalibration:
         knots, curves = _curves(values, is_same, labels, 0.95)
         share = float(is_same.mean())
         ratio = _log_odds(curves) - _log_odds(share)
-        facts = {"prior": share if prior is None else prior, "pairs": len(values), "classes": len(np.unique(labels))}
-        return cls._of(knots, ratio, np.ones_like(ratio), metric=metric, model=as_fingerprint(model), **facts)
+        prior = share if prior is None else prior
+        return cls._made(knots, ratio, np.ones_like(ratio), labels, prior=prior, metric=metric, model=model)
 
     @classmethod
     def fit_search(
@@ -162,18 +164,17 @@ class ScoreCalibration:
         has_match = np.arange(len(scores)) < len(with_match.scores)
         knots, curves = _curves(scores, has_match, classes, 0.975)  # two intervals of 97.5% hold together in 95%
         ratio = _log_odds(curves) - _log_odds(has_match.mean())
-        other_knots, right = _curves(*with_match, 0.975)
+        other_knots, shares = _curves(*with_match, 0.975)
         both = np.union1d(knots, other_knots)
-        ratio, right = (
-            np.stack([np.interp(both, at, curve) for curve in of]) for at, of in ((knots, ratio), (other_knots, right))
-        )
-        facts = {"prior": prior, "pairs": len(scores), "classes": len(np.unique(classes))}
-        return cls._of(both, ratio, right, metric=metric, model=as_fingerprint(model), **facts)
+        ratio = np.stack([np.interp(both, knots, curve) for curve in ratio])
+        shares = np.stack([np.interp(both, other_knots, curve) for curve in shares])
+        return cls._made(both, ratio, shares, classes, prior=prior, metric=metric, model=model)
 
     @classmethod
-    def _of(cls, scores, ratio, right, **facts):
-        ratio, right = (tuple(tuple(curve.tolist()) for curve in curves) for curves in (ratio, right))
-        return cls(scores=tuple(scores.tolist()), ratio=ratio, right=right, **facts)
+    def _made(cls, scores, ratio, rank_1, classes, *, model, **facts):
+        ratio, rank_1 = (tuple(tuple(curve.tolist()) for curve in curves) for curves in (ratio, rank_1))
+        facts |= {"model": as_fingerprint(model), "pairs": len(classes), "classes": len(np.unique(classes))}
+        return cls(scores=tuple(scores.tolist()), ratio=ratio, rank_1=rank_1, **facts)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -182,7 +183,10 @@ class ScoreCalibration:
         expected = "the file that tfdml train wrote. Calibrate again"
         require(set(values) == names, f"a calibration with {', '.join(sorted(values)) or 'nothing'}", expected)
         try:
-            read = {name: tuple(tuple(map(_as_float, curve)) for curve in values[name]) for name in ("ratio", "right")}
+            floats = [
+                [[math.nan if x is None else float(x) for x in curve] for curve in values[name]] for name in _CURVES
+            ]
+            read = {name: tuple(map(tuple, curves)) for name, curves in zip(_CURVES, floats, strict=True)}
             return cls(**{**values, "scores": tuple(map(float, values["scores"])), **read})
         except (TypeError, ValueError) as error:
             raise ValueError(f"Received a damaged calibration ({error}), expected {expected}.") from error
@@ -190,8 +194,7 @@ class ScoreCalibration:
     def as_dict(self) -> dict[str, Any]:
         """The calibration as JSON values, None for a bound that is NaN."""
         curves = {
-            name: [[None if math.isnan(x) else x for x in curve] for curve in getattr(self, name)]
-            for name in ("ratio", "right")
+            name: [[None if math.isnan(x) else x for x in curve] for curve in getattr(self, name)] for name in _CURVES
         }
         return {**dataclasses.asdict(self), "scores": list(self.scores), **curves}
 
@@ -234,8 +237,8 @@ class ScoreCalibration:
         odds = math.log(self.prior / (1 - self.prior)) if self.prior < 1 else math.inf
         log_odds = odds + np.interp(scores, self.scores, self.ratio[curve])
         with np.errstate(invalid="ignore"):  # bounds that are NaN
-            known = np.exp(-np.logaddexp(0, -log_odds))
-        return known * np.interp(scores, self.scores, self.right[curve])
+            match = np.exp(-np.logaddexp(0, -log_odds))
+        return match * np.interp(scores, self.scores, self.rank_1[curve])
 
 
 def search_outcomes(
@@ -244,9 +247,8 @@ def search_outcomes(
     *,
     queries: npt.ArrayLike | None = None,
     prior: float = 0.5,
-    metric: str = "cosine",
 ) -> Outcomes:
-    """The nearest item of each query, where a share `prior` of the queries has a match, spread over the classes.
+    """The nearest item of each query by cosine, where a share `prior` of the queries has a match.
 
     A query with a match is searched among all other examples, and one without among those of other classes.
 
@@ -257,23 +259,21 @@ def search_outcomes(
         ([0.8, 1.0, 0.8, 1.0], [False, True, False, True])
 
     Args:
-        embeddings, labels, queries, prior, metric: as in `ScoreCalibration.fit_search`.
+        embeddings, labels, queries, prior: as in `ScoreCalibration.fit_search`.
 
     Returns:
-        A record of arrays, one entry per query with a second example of its class: `scores` of the nearest item, minus
-        the distance for "euclidean"; `same`, whether it has the class of the query; `classes`, of the queries.
+        A record of arrays, one entry per query with a second example of its class: `scores` of the nearest item;
+        `same`, whether it has the class of the query; `classes`, of the queries.
     """
     _require_prior(prior)
-    with_match, without = _searches(embeddings, labels, queries, metric)
-    place = np.argsort(np.argsort(with_match.classes, kind="stable"))
-    has_match = np.floor((place + 1) * prior + 1e-9) > np.floor(place * prior + 1e-9)
+    with_match, without = _searches(embeddings, labels, queries, "cosine")
+    number = np.argsort(np.argsort(with_match.classes, kind="stable"))  # by class
+    has_match = np.floor((number + 1) * prior + 1e-9) > np.floor(number * prior + 1e-9)
     return Outcomes(*(np.where(has_match, *both) for both in zip(with_match, without, strict=True)))
 
 
-def reliability(
-    probabilities: npt.ArrayLike, same: npt.ArrayLike, *, classes: Labels | None = None, bins: int = 10
-) -> Reliability:
-    """What probabilities are worth: they are sorted into bins of as many pairs, and compared with the share that match.
+def reliability(probabilities: npt.ArrayLike, same: npt.ArrayLike, *, classes: Labels | None = None) -> Reliability:
+    """How far probabilities are off: they are sorted into ten bins of as many pairs, and compared with the shares.
 
     * brier: (1 / n) sum_i (p_i - same_i)^2;
     * ece: expected calibration error, sum_b (n_b / n) |mean of p - share of matches| over bins b.
@@ -283,17 +283,16 @@ def reliability(
 
     See also: `tfdml.visualize.reliability_diagram`, its picture.
 
-    Example: two bins of two pairs each.
+    Example: ten pairs, one in each bin: half of those of 0.2 match, and all of those of 0.9.
 
-        >>> found = tfdml.metrics.reliability([0.2, 0.2, 0.9, 0.9], [0, 1, 1, 1], bins=2)
-        >>> round(found.brier, 3), round(found.ece, 3)  # (0.04 + 0.64 + 0.01 + 0.01) / 4, and (0.3 + 0.1) / 2
-        (0.175, 0.2)
+        >>> numbers = tfdml.metrics.reliability([0.2] * 4 + [0.9] * 6, [0, 1, 0, 1] + [1] * 6)
+        >>> round(numbers.brier, 3), round(numbers.ece, 3)  # (2 * 0.04 + 2 * 0.64 + 6 * 0.01) / 10
+        (0.142, 0.26)
 
     Args:
         probabilities: `(pairs,)` floats in [0, 1].
         same: `(pairs,)` booleans, whether they match.
         classes: `(pairs,)` integer class ids, the units of the intervals; None: each pair is a class.
-        bins: number of bins, or fewer for fewer pairs.
 
     Returns:
         A record: the numbers `brier` and `ece`, and arrays `(bins,)` by rising probability: the mean `probability`, the
@@ -304,12 +303,11 @@ def reliability(
     p, hits = np.asarray(probabilities, np.float64), np.asarray(same, bool)
     require(p.ndim == 1 and len(p) > 0 and p.shape == hits.shape, f"probabilities of shape {p.shape}", "(pairs,)")
     require(bool(((p >= 0) & (p <= 1)).all()), "probabilities below 0, above 1 or NaN", "values in [0, 1]")
-    require_whole("bins", bins, 1)
     labels = np.arange(len(p)) if classes is None else as_ids(classes, "classes", len(p))
-    parts = np.array_split(np.argsort(p, kind="stable"), min(bins, len(p)))
-    means, shares = (np.array([values[part].mean() for part in parts]) for values in (p, hits))
-    counts = np.array([len(part) for part in parts])
-    low, high = np.array([class_interval(hits[part], labels[part]) for part in parts]).T
+    bins = np.array_split(np.argsort(p, kind="stable"), min(_BINS, len(p)))
+    means, shares = (np.array([values[rows].mean() for rows in bins]) for values in (p, hits))
+    counts = np.array([len(rows) for rows in bins])
+    low, high = np.array([class_interval(hits[rows], labels[rows]) for rows in bins]).T
     ece = float((counts * np.abs(means - shares)).sum() / len(p))
     return Reliability(float(((p - hits) ** 2).mean()), ece, means, shares, low, high, counts)
 
@@ -327,23 +325,20 @@ def _searches(embeddings, labels, queries, metric):
     )
     index = Exact(vectors, metric=metric)
     k = int(sizes.max()) + 1  # so many items have one of another class among them
-    parts = [_nearest(index, vectors, labels, part, min(k, len(labels))) for part in _parts(rows, k)]
+    blocks = np.array_split(rows, -(-len(rows) * k // _NEIGHBORS))
+    answers = [_nearest(index, vectors, labels, block, min(k, len(labels))) for block in blocks]
     sign = -1 if metric == "euclidean" else 1
-    scores, same, others = map(np.concatenate, zip(*parts, strict=True))
-    both = (scores, same), (others, np.zeros(len(rows), bool))
+    scores, same, others = map(np.concatenate, zip(*answers, strict=True))
+    both = (scores, same), (others, np.zeros_like(same))
     return [Outcomes((sign * values).astype(np.float64), is_same, labels[rows]) for values, is_same in both]
-
-
-def _parts(rows, k):
-    return np.array_split(rows, -(-len(rows) * k // _NEIGHBORS))
 
 
 def _nearest(index, vectors, labels, rows, k):
     """Score of the nearest other item of each row, whether it has its class, and the score of one of another class."""
     nearest, scores = index.search(vectors[rows], k)
-    each, place = np.arange(len(rows)), (nearest[:, 0] == rows).astype(int)  # the query itself is no item
+    each, column = np.arange(len(rows)), (nearest[:, 0] == rows).astype(int)  # the query itself is no item
     is_other = labels[nearest] != labels[rows][:, None]
-    return scores[each, place], ~is_other[each, place], scores[each, is_other.argmax(axis=1)]
+    return scores[each, column], ~is_other[each, column], scores[each, is_other.argmax(axis=1)]
 
 
 def _curves(values, hits, labels, confidence):
@@ -396,10 +391,6 @@ def _logistic(values, hits):
 def _log_odds(shares):
     shares = np.clip(shares, _ODDS, 1 - _ODDS)
     return np.log(shares / (1 - shares))
-
-
-def _as_float(value):
-    return math.nan if value is None else float(value)
 
 
 def _require_prior(prior):

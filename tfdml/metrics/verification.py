@@ -253,7 +253,7 @@ def threshold_rates(
     far: float | None = None,
     frr: float | None = None,
 ) -> dict[str, float]:
-    """What a threshold is worth on these pairs, with intervals over classes.
+    """Rates of a threshold on these pairs, with intervals over classes.
 
     Example: of four pairs from 3 on, three match.
 
@@ -275,18 +275,18 @@ def threshold_rates(
     values, is_same = as_pairs(scores, same)
     labels = np.arange(len(values)) if classes is None else as_ids(classes, "classes", len(values))
     accepted = values >= threshold
-    parts = {"far": (~is_same, accepted), "frr": (is_same, ~accepted), "precision": (accepted, is_same)}
-    counted = {name: (hits[part], labels[part]) for name, (part, hits) in parts.items()}
+    masks = {"far": (~is_same, accepted), "frr": (is_same, ~accepted), "precision": (accepted, is_same)}
+    counted = {name: (hits[mask], labels[mask]) for name, (mask, hits) in masks.items()}
     promised = {name: rate for name, rate in (("far", far), ("frr", frr)) if rate is not None}
     require(len(promised) < 2, f"{promised}", "one of far and frr")
     for name, rate in promised.items():
         sums, counts = class_sums(counted[name][0].astype(float), counted[name][1])
         counted["kept"] = sums <= rate * counts + _ROUNDING, np.arange(len(sums))
-    found = {}
+    rates = {}
     for name, (hits, units) in counted.items():
         low, high = class_interval(hits, units) if len(hits) else (np.nan, np.nan)
-        found |= {name: float(hits.mean()) if len(hits) else np.nan, f"{name} low": low, f"{name} high": high}
-    return found
+        rates |= {name: float(hits.mean()) if len(hits) else np.nan, f"{name} low": low, f"{name} high": high}
+    return rates
 
 
 def _guaranteed(scores, same, name, rate, classes, guarantee):

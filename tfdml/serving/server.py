@@ -274,30 +274,30 @@ class _Server:
         searches = [VectorSearch(vector=x, k=k, where=where, excluded_row=query.row) for x, query in vectors]
         neighbors = await search(searches)
         checked = self.recall.chosen(len(queries))
-        answered = [(found, query.is_image) for found, query in zip(neighbors, queries, strict=True)]
-        await self._count_searches([found for n, (found, is_image) in enumerate(answered) if is_image and n != checked])
+        answered = [(items, query.is_image) for items, query in zip(neighbors, queries, strict=True)]
+        await self._count_searches([items for n, (items, is_image) in enumerate(answered) if is_image and n != checked])
         body = await self._json(self._answer, neighbors, [not isinstance(query, TextQuery) for query in queries])
         if checked >= 0:
             self._check(partial(records.recall, searches[checked]), *answered[checked])
         return body
 
-    def _check(self, recall, found, is_image):
+    def _check(self, recall, items, is_image):
         """Make a search again, exactly, and count it; the answer does not wait for it."""
 
         def count(share):
             if share != "":
                 self._monitor.recall.observe(share)
-            if is_image and found:
-                self._monitor.count_searches([found[0]["score"]], self.threshold, share)
+            if is_image and items:
+                self._monitor.count_searches([items[0]["score"]], self.threshold, share)
 
-        self.recall(lambda: recall(found) if found else "", count)
+        self.recall(lambda: recall(items) if items else "", count)
 
     def _answer(self, neighbors, are_calibrated):
         """The JSON of neighbors; those of texts have scores of another kind, and no probability."""
-        for found, is_calibrated in zip(neighbors, are_calibrated, strict=True):
+        for items, is_calibrated in zip(neighbors, are_calibrated, strict=True):
             if self.calibration is not None and is_calibrated:
-                probabilities = self.calibration.of_neighbors([item["score"] for item in found]).tolist()
-                for item, probability in zip(found, probabilities, strict=True):
+                probabilities = self.calibration.of_neighbors([item["score"] for item in items]).tolist()
+                for item, probability in zip(items, probabilities, strict=True):
                     item["probability"] = probability
         return rest.as_json({"neighbors": neighbors})
 

@@ -64,19 +64,19 @@ class FinishedRun:
         other = FROZEN if self.exported == TRAINED else TRAINED
         return evaluation_of_part({self.exported: self.embeddings, other: self.other()}, self.plan)
 
-    def searches(self, part: str) -> dict[str, np.ndarray]:
+    def searches(self, name: str) -> dict[str, np.ndarray]:
         """The embeddings and labels of a part and of the training part, and which of them are `queries`: the part."""
-        rows = np.concatenate([self.plan.rows[part], self.plan.rows["training"]])
-        queries = np.arange(len(rows)) < len(self.plan.rows[part])
+        rows = np.concatenate([self.plan.rows[name], self.plan.rows["training"]])
+        queries = np.arange(len(rows)) < len(self.plan.rows[name])
         return {"embeddings": self.embeddings[rows], "labels": self.plan.images.labels[rows], "queries": queries}
 
     def meaning(self, calibration: metrics.ScoreCalibration) -> str:
         """One sentence: how far probabilities are from what the reported part shows."""
         scores, same, classes = metrics.search_outcomes(**self.searches(self.plan.reported), prior=calibration.prior)
-        found = metrics.reliability(calibration(scores), same, classes=classes)
+        ece = metrics.reliability(calibration(scores), same, classes=classes).ece
         return (
             f"where {100 * calibration.prior:g} of 100 queries have a match, the probability that the nearest item is "
-            f"one is off by {100 * found.ece:.1f} points ({self.plan.reported} part, {len(scores):,} searches)."
+            f"one is off by {100 * ece:.1f} points ({self.plan.reported} part, {len(scores):,} searches)."
         )
 
     @cached_property
@@ -153,7 +153,7 @@ def _write_index(folder, run):
 
 
 def _write_calibration(folder, run, model, log):
-    """What a score means, from searches of the validation part; None where it is too small, and a line says why."""
+    """Calibrate scores on searches of the validation part; None where it is too small, and a line says why."""
     (folder / CALIBRATION).unlink(missing_ok=True)  # of an interrupted run
     try:
         calibration = metrics.ScoreCalibration.fit_search(**run.searches("validation"), model=model)

@@ -30,12 +30,12 @@ def reliability_diagram(
     Args:
         probabilities, same, classes: as in `tfdml.metrics.reliability`.
     """
-    found = reliability(probabilities, same, classes=classes)
+    bins = reliability(probabilities, same, classes=classes)
     figure = new_figure("reliability_diagram", figsize=(4, 4))
     axes = figure.subplots()
     axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
-    bars = np.maximum(0, [found.share - found.low, found.high - found.share])
-    axes.errorbar(found.probability, found.share, yerr=np.nan_to_num(bars), fmt="o", markersize=4, capsize=2)
+    bars = np.maximum(0, [bins.share - bins.low, bins.high - bins.share])
+    axes.errorbar(bins.probability, bins.share, yerr=np.nan_to_num(bars), fmt="o", markersize=4, capsize=2)
     axes.set(xlabel="probability", ylabel="share that match", xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    axes.set_title(f"expected calibration error {found.ece:.3f}", fontsize=10)
+    axes.set_title(f"expected calibration error {bins.ece:.3f}", fontsize=10)
     return figure

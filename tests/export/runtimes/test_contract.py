@@ -19,7 +19,7 @@ THRESHOLD = 0.9999
 CALIBRATION = metrics.ScoreCalibration(
     scores=(0.0, 0.7, 0.999),
     ratio=((-2.0, 0.0, 3.0),) * 3,
-    right=((0.5, 0.5, 1.0),) * 3,
+    rank_1=((0.5, 0.5, 1.0),) * 3,
     **{"prior": 0.3, "metric": "cosine", "model": None, "pairs": 100, "classes": 10},
 )
 
