@@ -167,6 +167,7 @@ def _search(command):
     _declare_item_column(command)
     text = "images of an item whose mean score is its score (default: 1)"
     command.add_argument("--best", type=_positive, default=1, metavar="N", help=text)
+    _declare_prior(command)
     _declare_other_model(command)
     _declare_preprocessing(command)
 
@@ -240,8 +241,11 @@ def _serve(command):
     command.add_argument("--name", help="name of the model in addresses (default: the name of RUN, else model)")
     _declare_address(command)
     _declare_root(command)
-    text = "table, .csv, to which each searched image adds a line: time, score, unknown; for tfdml drift"
+    text = "table, .csv, to which each searched image adds a line: time, score, unknown, recall; for tfdml drift"
     command.add_argument("--log", type=file_in_folder, metavar="FILE", help=text)
+    _declare_prior(command)
+    text = "share of the searches, such as 0.01, that are also made exactly, for the recall of the index in the metrics"
+    command.add_argument("--check-recall", type=_share, default=0.0, metavar="X", help=text)
     text = "processes that answer, such as one per core; each loads the model (default: 1)"
     command.add_argument("--processes", type=_positive, default=1, metavar="N", help=text)
     _declare_item_column(command)
@@ -267,6 +271,7 @@ def _export(command):
     _declare_item_column(command)
     text = "similarity from which the nearest item is a match, otherwise the image is unknown"
     command.add_argument("--threshold", type=_number, metavar="X", help=text)
+    _declare_prior(command)
     text = "onnx, openvino and litert take a photograph and boxes, in place of images"
     command.add_argument("--boxes", action="store_true", help=text)
     _declare_view(command)
@@ -364,6 +369,11 @@ def _declare_address(command):
     command.add_argument("--port", type=_port, default=8501, help="port, 0 for a free one (default: 8501)")
 
 
+def _declare_prior(command):
+    text = "how often a query has a match in the index, for the probability beside the score (default: 0.5)"
+    command.add_argument("--prior", type=_share, metavar="X", help=text)
+
+
 def _declare_root(command):
     text = "folder in which the files of INDEX are now, if their set has moved"
     command.add_argument("--root", type=folder_named("--root"), metavar="FOLDER", help=text)
@@ -403,6 +413,13 @@ def _positive_number(text):
     value = _number(text)
     if value <= 0:
         raise _wrong(text, "a number above 0")
+    return value
+
+
+def _share(text):
+    value = _positive_number(text)
+    if value > 1:
+        raise _wrong(text, "a share above 0, 1 at most")
     return value
 
 
