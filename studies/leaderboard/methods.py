@@ -1,6 +1,7 @@
 """The methods that are compared: a loss with the settings that its trials vary, its miner, and its batches."""
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -66,6 +67,17 @@ class Method(NamedTuple):
         return ("random",) if self.outputs is outputs.attention else ("random", "trained")
 
 
+class Grid(Method):
+    """A method whose trials are all combinations of its values with the two rates and a higher one."""
+
+    def trials(self, rates):
+        """Pairs of a learning rate and a dict of settings."""
+        values = list(itertools.product(*self.settings.values()))
+        return [
+            (rate, dict(zip(self.settings, some, strict=True))) for rate in (*rates, 3 * rates[-1]) for some in values
+        ]
+
+
 def over_batch(make, settings, *, outputs=outputs.unit_vectors, per_class=PER_CLASS, **fixed):
     """A loss whose references are the batch."""
     return Method(lambda labels, **chosen: make(**fixed, **chosen), settings, outputs, per_class)
@@ -113,10 +125,15 @@ def _with_memory(make, labels, *, size, **chosen):
     return make(pairing=layers.Memory(size, warm_up=100), **chosen)
 
 
-def learned_margin(make_miner, labels, *, boundary):
+def learned_margin(make_miner, labels, *, boundary, **chosen):
     """The margin loss with a learned boundary per class."""
     boundaries = layers.Boundaries(boundary, class_ids=range(int(labels.max()) + 1))
-    return losses.MarginLoss(boundary=boundaries, miner=make_miner())
+    return losses.MarginLoss(boundary=boundaries, miner=make_miner(), **chosen)
+
+
+def raw(*, miner_margin, **chosen):
+    """RAW with a margin of its miner."""
+    return losses.RAWLoss(miner=miners.ValidTriplets(margin=miner_margin), **chosen)
 
 
 def weighted(make, labels, **chosen):
@@ -340,5 +357,19 @@ METHODS = {name: method for family in FAMILIES.values() for name, method in fami
 OF_WHOLE_NETWORKS = {
     "balanced contrastive, no weights": Method(
         balanced, METHODS["balanced contrastive"].settings, METHODS["balanced contrastive"].outputs
+    )
+}
+
+# Robust losses with the values of their paper and beyond, and other methods with as many trials.
+TAKEN = {**SIMILARITIES, "k": (512, 1024, 2048, 4096)}
+GRIDS = {
+    f"{name}, 24 trials": Grid(make, settings)
+    for name, make, settings in (
+        ("TopK", METHODS["TopK"].make, TAKEN),
+        ("TopK-PN", METHODS["TopK-PN"].make, TAKEN),
+        ("KL", METHODS["KL"].make, {**SIMILARITIES, "gamma": (0.1, 0.3, 1.0, 3.0)}),
+        ("RAW", over_batch(raw, {}).make, {**SIMILARITIES, "miner_margin": (0.05, 0.1, 0.2, 0.4)}),
+        ("multi-similarity", METHODS["multi-similarity"].make, {**SIMILARITIES, "beta": (20.0, 35.0, 50.0, 80.0)}),
+        ("margin", METHODS["margin"].make, {"boundary": (0.8, 1.0, 1.2, 1.4), "margin": (0.1, 0.2)}),
     )
 }

@@ -374,7 +374,7 @@ def tables(rows):
     return {"whole": board(rows)}
 
 
-def board(rows):
+def board(rows, title="photo patches, whole network"):
     """The best trial of the 20 methods with the highest MAP@R: settings, and numbers with 95% intervals."""
     tested = runner.where(rows, part="test")
     groups = {loss: runner.where(tested, loss=loss) for loss in dict.fromkeys(row["loss"] for row in tested)}
@@ -384,5 +384,5 @@ def board(rows):
         + [pages.plus_minus([run[key] for run in runs]) for key in SCORES]
         for loss, runs in ordered[:20]
     ]
-    head = ["photo patches, whole network", "learning rate", "settings", *SCORES.values()]
+    head = [title, "learning rate", "settings", *SCORES.values()]
     return runner.markdown(head, body, texts=(0, 2))
