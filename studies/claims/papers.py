@@ -11,7 +11,6 @@ from studies.claims.evidence import (
     WHOLE_PHOTOS,
     Evidence,
     board,
-    shown_by,
     study,
 )
 
@@ -48,6 +47,12 @@ def photos(effects, **options):
     return board(WHOLE_PHOTOS, effects, **options)
 
 
+def features(figure, effects, **options):
+    """Evidence of a figure of the robust losses over features of a network of ImageNet."""
+    here = [tuple({"figure": figure, **side} for side in effect) for effect in effects]
+    return study(PHOTO_FEATURES, "mining robust_features", here, **options)
+
+
 def over(settings, better, worse):
     """One effect for each of the settings: `better` against `worse`."""
     return tuple(({**one, **better}, {**one, **worse}) for one in settings)
@@ -62,9 +67,6 @@ def named(key, *values):
     """A dict of settings for each value."""
     return [{key: value} for value in values]
 
-
-PUBLIC = (shown_by("recipes.benchmarks", "needs the images of a public dataset"),)
-FIGURE = "a figure, without a training"
 
 # Weighted contrastive
 WEIGHTED, PLAIN = {"delta": 1.0}, {"delta": 0.0}
@@ -104,7 +106,7 @@ WEIGHTED_CONTRASTIVE = (
             why="no design collapses without weights where the network stays as it was trained",
         ),
         study(WHOLE_GLYPHS, "importance_sampling whole_network", over(DESIGNS, WEIGHTED, PLAIN)),
-        photos([("balanced contrastive", "balanced contrastive, no weights")], why="of one design"),
+        photos([("balanced contrastive", "balanced contrastive, no weights")], why="of one design, (4, 32)"),
         paper="+0.9 to +14.5",
     ),
     claim(
@@ -138,6 +140,12 @@ WEIGHTED_CONTRASTIVE = (
             "importance_sampling trained_pairs",
             over(MANY_PAIRS, WEIGHTED, PLAIN),
             why="2,016 pairs in a batch",
+        ),
+        study(
+            WHOLE_GLYPHS,
+            "importance_sampling whole_pairs",
+            over([{**one, "design": f"{one['design']}-252"} for one in PAIRS], WEIGHTED, PLAIN),
+            why="252 pairs in a batch",
         ),
         paper="+6.7 to +34.4",
     ),
@@ -197,7 +205,6 @@ WEIGHTED_CONTRASTIVE = (
         "so has the contrastive loss in its induced lambda: 129 classes are ahead of 33 and 676",
         glyphs("importance_sampling negatives", each(INDUCED[0], INDUCED[1:])),
     ),
-    claim("Tables 2 to 4", "balanced contrastive beside other losses, on public datasets", *PUBLIC),
 )
 
 # Gradient analysis
@@ -205,7 +212,6 @@ ALL_PAIRS, RAW, BINOMIAL = named("method", "multi-similarity", "RAW", "binomial 
 BINOMIAL_MINED = {"method": "binomial deviance, valid triplets"}
 OTHERS = ("cascade (HDC)", "clustering", "ProxyNCA", "hierarchical triplet", "boosted (BIER)", "margin")
 GRADIENT_ANALYSIS = (
-    claim("Figure 1", "weights over the similarity of a pair", shown_by("studies.pair_weights", FIGURE)),
     claim(
         "Table 1",
         "weights by relative similarity help, over all pairs: multi-similarity is better than binomial deviance",
@@ -259,7 +265,6 @@ GRADIENT_ANALYSIS = (
         *(board(setting, [("RAW", other) for other in OTHERS]) for setting in (PHOTOS, PHOTO_FEATURES)),
         paper="+1.7 to +27.5",
     ),
-    claim("Tables 2, 3", "RAW beside other methods, on public datasets", *PUBLIC),
 )
 
 # Sampling matters
@@ -272,13 +277,6 @@ TRIPLETS = [{"loss": "triplet", "batch": batch} for batch in (40, 80, 120)]
 CURVE = {"per_class": 5, "step": 120}
 AT_300 = {"loss": "margin", "step": 300}
 SAMPLING_MATTERS = (
-    claim("Figures 2, 3a", "distances concentrate; gradients by distance", shown_by("studies.mining.theory", FIGURE)),
-    claim(
-        "Figures 3b, 7",
-        "which negatives each sampling draws",
-        shown_by("studies mining distances", "densities of one run: see the page of mining"),
-    ),
-    claim("Figure 4", "losses over the distance of a pair", shown_by("studies.loss_over_distance", FIGURE)),
     claim(
         "Table 1",
         "distance-weighted sampling is better than random",
@@ -370,7 +368,6 @@ SAMPLING_MATTERS = (
         "boundaries per example are level with boundaries per class",
         glyphs("mining boundaries", [named("boundary", "learned, with one per example", "learned")], equal=True),
     ),
-    claim("Figure 5", "retrieval of random queries", shown_by("studies.visualize", "images")),
     claim(
         "Figure 6",
         "the margin loss converges faster: accuracy after 120 steps",
@@ -395,21 +392,34 @@ SAMPLING_MATTERS = (
         ),
         paper="-0.1 to +0.9",
     ),
-    claim("Tables 4 to 6", "the margin loss beside other methods, on public datasets", *PUBLIC),
 )
 
 # Slides
 MARGINS = [{"part": "test", "margin": margin} for margin in (0.1, 0.2, 0.5, 1.0, "soft")]
-HARD, ALL_TRIPLETS, GIVEN, OFFLINE = named("loss", "batch hard", "batch all", "triplet", "triplet, mined offline")
+HARD, ALL_TRIPLETS, GIVEN = named("loss", "batch hard", "batch all", "triplet")
+OFFLINE, TARGETED = named("loss", "triplet, mined offline", "triplet, mined offline, half of them active")
 WITHOUT_SOFT = named(
     "loss", "batch hard, nonzero", "batch all, nonzero", "lifted, all positives", "lifted, one positive"
 )
-ONLINE = [
-    *(effect for loss in (HARD, ALL_TRIPLETS) for effect in over(MARGINS, loss, OFFLINE)),
-    *(effect for loss in WITHOUT_SOFT for effect in over(MARGINS[:-1], loss, OFFLINE)),
-]
+
+
+def against(offline):
+    """All online mining against triplets that are mined offline, at each margin."""
+    soft = [effect for loss in (HARD, ALL_TRIPLETS) for effect in over(MARGINS, loss, offline)]
+    return soft + [effect for loss in WITHOUT_SOFT for effect in over(MARGINS[:-1], loss, offline)]
+
+
 BRANCHES = [{"part": "test", "network": network} for network in ("two branches", "one branch")]
 CLUSTERS = named("loss", "coupled clusters", "triplets")
+
+
+def patches(*effects):
+    """Evidence of pairs of networks of patches, (worse, better): FPR95, of which less is better."""
+    pairs = tuple(tuple(named("network", *effect)) for effect in effects)
+    why = "two seeds of three minutes: wide intervals"
+    return Evidence(PHOTOS, "studies.patches", ("patches.csv",), pairs, key="fpr95", why=why)
+
+
 SLIDES = (
     claim(
         "mining",
@@ -426,8 +436,18 @@ SLIDES = (
     claim(
         "mining",
         "all online mining is better than offline mining (MAP)",
-        glyphs("reidentification triplets", ONLINE, key="map"),
+        glyphs(
+            "reidentification triplets",
+            against(OFFLINE),
+            key="map",
+            why="offline mining collapses at every margin, unlike there",
+        ),
         paper="-0.9 to +48.5",
+    ),
+    claim(
+        "mining",
+        "the same over offline mining whose hardness follows the training, `target=0.5`, which does not collapse",
+        glyphs("reidentification triplets", against(TARGETED), key="map"),
     ),
     claim(
         "vehicles",
@@ -438,6 +458,18 @@ SLIDES = (
         "vehicles",
         "coupled clusters are better than triplets (CMC@1)",
         glyphs("reidentification vehicles", over(BRANCHES, *CLUSTERS), key="cmc@1"),
+    ),
+    claim(
+        "patches",
+        "2-channel networks are ahead of siamese and pseudo-siamese ones, also of two streams (FPR95)",
+        patches(("siam", "2ch"), ("pseudo-siam", "2ch"), ("siam-2stream", "2ch-2stream")),
+        paper="+3.4 to +4.4",
+    ),
+    claim(
+        "patches",
+        "two streams, of the center and of the surround, are better than one (FPR95)",
+        patches(("siam", "siam-2stream"), ("2ch", "2ch-2stream")),
+        paper="+1.4 to +2.4",
     ),
     claim(
         "losses",
@@ -456,6 +488,7 @@ SLIDES = (
 
 # Robust pairs
 ROBUST = named("mining", "top k", "top k balanced", "KL")
+ROBUST_NAMES = ("TopK", "TopK-PN", "KL")
 MARGIN_BASE = named("method", "TopK, margin", "TopK-PN, margin", "KL, margin")
 BINOMIAL_BASE = named("method", "TopK, binomial", "TopK-PN, binomial")
 LIFTED, GROUPED = named("method", "lifted structure", "grouped KL, gamma = 1")
@@ -468,14 +501,21 @@ ROBUST_PAIRS = (
         "Tables 1, 3, Figure 4",
         "robust losses over the margin loss are better than multi-similarity with its miner (RAW)",
         glyphs("mining robust_losses", [(one, RAW) for one in MARGIN_BASE]),
-        photos([(one, "RAW") for one in ("TopK", "TopK-PN", "KL")]),
+        photos([(one, "RAW") for one in ROBUST_NAMES], why="four trials: K of 512 or 2,048, gamma of 0.1 or 1"),
+        study(
+            PHOTO_FEATURES,
+            "mining robust_values",
+            [tuple({"part": "test", "loss": f"{name}, 24 trials"} for name in (one, "RAW")) for one in ROBUST_NAMES],
+            why="24 trials of each: K of 512 to 4,096, gamma of 0.1 to 3, rates up to 0.03",
+        ),
         paper="+1.1 to +2.3",
     ),
     claim(
         "Tables 1, 3, Figure 4",
         "the same over binomial deviance",
         glyphs("mining robust_losses", [(one, RAW) for one in BINOMIAL_BASE]),
-        photos([("TopK of binomial", "RAW")]),
+        photos([("TopK of binomial", "RAW")], why="of one of the two; TopK-PN was not trained here"),
+        board(PHOTO_FEATURES, [(f"{one} of binomial", "RAW") for one in ROBUST_NAMES[:2]]),
         paper="+1.0 to +2.4",
     ),
     claim(
@@ -532,6 +572,7 @@ ROBUST_PAIRS = (
             [effect for one in ROBUST for effect in over(IN_640, one, DISTANCE)],
             why="equal images, so 187 steps",
         ),
+        features(1, [effect for one in ROBUST for effect in over(IN_640, one, DISTANCE)], why="100 steps"),
     ),
     claim(
         "Figure 1",
@@ -556,6 +597,7 @@ ROBUST_PAIRS = (
         "Figure 5",
         "with half of the dimensions, robust losses are ahead of distance-weighted sampling in batches of 640",
         glyphs("mining dimensions", [({**one, "batch": 640}, {**DISTANCE, "batch": 640}) for one in ROBUST]),
+        features(5, [effect for one in ROBUST for effect in over(IN_640, one, DISTANCE)]),
     ),
     claim(
         "Figure 2",
@@ -566,6 +608,7 @@ ROBUST_PAIRS = (
             equal=True,
             why="from scratch a batch must train on many of its pairs",
         ),
+        features(2, each({"taken": 1280.0}, named("taken", 640.0, 2560.0)), equal=True, why="640 and 2,560 alone"),
     ),
     claim(
         "Figure 3",

@@ -125,10 +125,10 @@ def _with_memory(make, labels, *, size, **chosen):
     return make(pairing=layers.Memory(size, warm_up=100), **chosen)
 
 
-def learned_margin(make_miner, labels, *, boundary, **chosen):
+def learned_margin(make_miner, labels, *, boundary):
     """The margin loss with a learned boundary per class."""
     boundaries = layers.Boundaries(boundary, class_ids=range(int(labels.max()) + 1))
-    return losses.MarginLoss(boundary=boundaries, miner=make_miner(), **chosen)
+    return losses.MarginLoss(boundary=boundaries, miner=make_miner())
 
 
 def raw(*, miner_margin, **chosen):
@@ -370,6 +370,5 @@ GRIDS = {
         ("KL", METHODS["KL"].make, {**SIMILARITIES, "gamma": (0.1, 0.3, 1.0, 3.0)}),
         ("RAW", over_batch(raw, {}).make, {**SIMILARITIES, "miner_margin": (0.05, 0.1, 0.2, 0.4)}),
         ("multi-similarity", METHODS["multi-similarity"].make, {**SIMILARITIES, "beta": (20.0, 35.0, 50.0, 80.0)}),
-        ("margin", METHODS["margin"].make, {"boundary": (0.8, 1.0, 1.2, 1.4), "margin": (0.1, 0.2)}),
     )
 }

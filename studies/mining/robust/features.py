@@ -1,7 +1,7 @@
 """Figures 1, 2 and 5 of "A simple and effective framework" from ImageNet, where its tables are.
 
 As `imbalance`, `top_k` and `dimensions`, over photo patches and features of a network of ImageNet, of which a linear
-layer is trained with 64,000 images: the smallest and the largest of their batches, three learning rates, five seeds.
+layer is trained with 64,000 images: the smallest and the largest of their batches, two learning rates, five seeds.
 
     KERAS_BACKEND=jax python -m studies mining robust_features
 """
@@ -12,14 +12,14 @@ import keras
 import numpy as np
 
 import tfdml
-from studies import compiled, runner
+from studies import compiled
 from studies.importance_sampling import trained_start
 from studies.leaderboard import setting as board
 from studies.leaderboard import starts
 from studies.mining import imbalance, setting, top_k
 
 SEEDS = (0, 1, 2, 3, 4)
-RATES = (3e-3, 1e-2, 3e-2)
+RATES = (3e-3, 1e-2)
 SIZES, TAKEN, IMAGES = (80, 640), (160, 640, 1280, 2560), 64_000
 
 
@@ -65,19 +65,3 @@ def _compiled(run, training):
 def _rows(run, labels):
     path = board.ROWS / f"robust-{run.batch}-{run.classes}-{run.seed}-{run.steps}.npy"
     return compiled.drawn_rows(path, lambda: setting.sampler_of(run), labels, run.steps)
-
-
-def tables(rows):
-    """Recall@1 by the batch, the dimension and the mining, then by K."""
-    some = [row for row in rows if row["figure"] != 2]
-    columns = [(80.0, 64.0), (640.0, 64.0), (640.0, 32.0)]
-    body = [
-        [mining, *(runner.share(runner.where(some, mining=mining, batch=batch, dim=dim)) for batch, dim in columns)]
-        for mining in imbalance.METHODS
-    ]
-    head = ["", *(f"batches of {batch:g}, {dim:g} dimensions" for batch, dim in columns)]
-    taken = [runner.share(runner.where(rows, figure=2.0, taken=float(number))) for number in TAKEN]
-    return {
-        "features": runner.markdown(head, body, texts=(0,)),
-        "features by K": runner.markdown([f"K = {number:,}" for number in TAKEN], [taken], texts=()),
-    }
