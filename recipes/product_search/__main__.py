@@ -30,10 +30,6 @@ import unicodedata
 from dataclasses import replace
 
 import keras
-import matplotlib
-
-matplotlib.use("agg")
-import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
 
@@ -41,7 +37,6 @@ import tfdml
 from recipes import product_search, two_domains
 
 KS = (1, 10, "1%")
-CURVE = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 KEYS = [f"recall@{k}" for k in KS]
 GRID = [{"rate": rate, "margin": margin} for rate in (3e-3, 1e-2, 3e-2) for margin in (0.5, 1.0)]
 CHOSEN = {
@@ -71,7 +66,6 @@ def main():
     if not options.choose:
         others["D - A, recall@1"] = two_domains.difference(values["D"], values["A"], scenes.labels, "recall@1")
         draw(heads[0], scenes, products, options.output / "product-search.png")
-        draw_recall(values, options.output / "product-recall.png")
     two_domains.write(options, scenes.protocol, time.process_time() - begin, results, others)
 
 
@@ -157,8 +151,7 @@ def measured(head, scenes, products):
     """Metrics of each scene as a query among the products."""
     queries, gallery = (tfdml.models.embed(head, part) for part in (scenes, products))
     options = {"gallery": gallery, "gallery_labels": products.labels, "metric": "euclidean", "full_map": False}
-    ks = dict.fromkeys((*KS, *(k for k in CURVE if k < len(products))))
-    return tfdml.metrics.retrieval(queries, scenes.labels, k=tuple(ks), per_query=True, **options)
+    return tfdml.metrics.retrieval(queries, scenes.labels, k=KS, per_query=True, **options)
 
 
 def draw(head, scenes, products, path):
@@ -168,18 +161,6 @@ def draw(head, scenes, products, path):
         vectors[0], scenes, gallery_embeddings=vectors[1], gallery=products, names=True, title="Scenes search products"
     )
     grid.savefig(path, dpi=100)
-
-
-def draw_recall(values, path):
-    """Recall over k, of the first seed of each architecture."""
-    figure, axis = plt.subplots(figsize=(5, 3.4), layout="constrained")
-    for kind, (first, *_) in values.items():
-        ks = [k for k in CURVE if f"recall@{k}" in first]
-        axis.plot(ks, [100 * np.nanmean(first[f"recall@{k}"]) for k in ks], marker="o", markersize=3, label=kind)
-    axis.set(xscale="log", xlabel="k, products of the list", ylabel="Recall@k, %", ylim=(0, 100))
-    axis.grid(color="0.92")
-    axis.legend(frameon=False)
-    figure.savefig(path, dpi=120)
 
 
 if __name__ == "__main__":

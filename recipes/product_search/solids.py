@@ -11,14 +11,18 @@ of the test characters. The network of the zoo has learned plain glyphs alone. I
 """
 
 import argparse
-import functools
 from pathlib import Path
 
 import keras
+import matplotlib
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
 import numpy as np
 
 import tfdml
 
+KS = (1, 2, 5, 10, 20, 50, 100)
 ANGLES = (-60, -30, 0, 30, 60)
 DEPTH, SIDES = 9, 0.5  # pixels, brightness of the faces behind the front
 
@@ -45,10 +49,9 @@ def turned(ink, degrees, depth=DEPTH):
     return np.rint(views).astype(np.uint8)
 
 
-def measured(queries, views, labels, item_labels):
-    """Recall@1 with its interval over classes, of items of one view, of all, of the best three, and of their mean."""
-    items = np.arange(len(item_labels))
-    front = [views[ANGLES.index(0)]]
+def first_ranks(queries, views, labels, item_labels):
+    """The place of the first right item of each query, for items of one view, of all of them, and of their mean."""
+    items, front = np.arange(len(item_labels)), [views[ANGLES.index(0)]]
     searches = {
         "one view, the front": (front, {}),
         "five views, the nearest": (views, {"items": "solid"}),
@@ -57,30 +60,36 @@ def measured(queries, views, labels, item_labels):
     }
     for name, (vectors, options) in searches.items():
         index = tfdml.search.Exact(np.concatenate(vectors), metadata={"solid": np.tile(items, len(vectors))})
-        rows, _ = index.search(queries, k=1, **options)
-        found = item_labels[rows[:, 0] % len(items)] == labels
-        yield name, [float(found.mean()), *tfdml.metrics.class_interval(found.astype(float), labels)]
+        rows, _ = index.search(queries, k=min(KS[-1], len(items)), **options)
+        is_right = item_labels[rows % len(items)] == labels[:, None]
+        yield name, np.where(is_right.any(axis=1), is_right.argmax(axis=1) + 1, KS[-1] + 1)
 
 
 def main():
-    """Draw some solids, and measure."""
+    """Draw some solids, and Recall@k over k."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("runs", "product-solids.png"))
+    parser.add_argument("--output", type=Path, default=Path("runs", "product-solids"))
     options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
     _, test = tfdml.datasets.glyphs()
     shown, plain = (test.take(np.flatnonzero(test.designs % 2 == side)) for side in (0, 1))
     degrees = np.random.default_rng(0).uniform(min(ANGLES), max(ANGLES), len(shown))
     queries = turned(shapes(shown.images[..., 0]), degrees)
     views = [turned(shapes(plain.images[..., 0]), np.full(len(plain), angle)) for angle in ANGLES]
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    rows = np.flatnonzero(np.isin(plain.labels, shown.labels))[:: len(plain) // 6][:6]
+    rows = np.arange(6) * (len(plain) // 6)
     picture = np.concatenate([np.concatenate(view[rows], axis=1) for view in views])
-    keras.utils.save_img(options.output, np.repeat(np.repeat(255 - picture, 3, 0), 3, 1)[..., None])
+    keras.utils.save_img(options.output / "product-solids.png", np.kron(255 - picture, np.ones((3, 3)))[..., None])
     model = tfdml.zoo.load("glyphs-multi-similarity")
-    embed = functools.partial(tfdml.models.embed, model)
-    vectors = [embed(view[..., None]) for view in views]
-    for name, (mean, low, high) in measured(embed(queries[..., None]), vectors, shown.labels, plain.labels):
-        print(f"{name:40} {100 * mean:.1f} [{100 * low:.1f}, {100 * high:.1f}]")
+    x, *gallery = (tfdml.models.embed(model, each[..., None]) for each in (queries, *views))
+    figure, axis = plt.subplots(figsize=(5.6, 3.4), layout="constrained")
+    for name, ranks in first_ranks(x, gallery, shown.labels, plain.labels):
+        axis.plot(KS, [100 * np.mean(ranks <= k) for k in KS], marker="o", markersize=3, label=name)
+        low, high = tfdml.metrics.class_interval((ranks == 1).astype(float), shown.labels)
+        print(f"{name:40} {100 * np.mean(ranks == 1):.1f} [{100 * low:.1f}, {100 * high:.1f}]")
+    axis.set(xscale="log", xlabel="k, items of the list", ylabel="Recall@k, %")
+    axis.grid(color="0.92")
+    axis.legend(frameon=False, fontsize=8)
+    figure.savefig(options.output / "product-recall.png", dpi=120)
 
 
 if __name__ == "__main__":

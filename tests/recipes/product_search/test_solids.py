@@ -31,6 +31,6 @@ def test_items_of_several_views_are_found_by_the_nearest_one():
     labels, queries = np.array([0, 1]), np.array([[1.0, 0.0], [0.0, 1.0]])
     apart = np.array([[0.6, -0.8], [0.9, 0.1]])  # the first item is near its query from one side alone
     views = [apart, apart, apart, apart, np.array([[1.0, 0.0], [0.0, 1.0]])]
-    scores = {name: mean for name, (mean, *_) in solids.measured(queries, views, labels, labels)}
-    assert scores["one view, the front"] == 0.5
-    assert scores["five views, the nearest"] == 1.0
+    ranks = {name: found.tolist() for name, found in solids.first_ranks(queries, views, labels, labels)}
+    assert ranks["one view, the front"] == [2, 1]
+    assert ranks["five views, the nearest"] == [1, 1]
