@@ -131,11 +131,6 @@ def learned_margin(make_miner, labels, *, boundary):
     return losses.MarginLoss(boundary=boundaries, miner=make_miner())
 
 
-def raw(*, miner_margin, **chosen):
-    """RAW with a margin of its miner."""
-    return losses.RAWLoss(miner=miners.ValidTriplets(margin=miner_margin), **chosen)
-
-
 def weighted(make, labels, **chosen):
     """A loss with importance weights, for the batches of four examples of each class."""
     sampler = tfdml.samplers.GroupSampler(classes_per_batch=IN_BATCH // PER_CLASS, examples_per_class=PER_CLASS)
@@ -200,6 +195,11 @@ def cascade(*, share, **chosen):
 def diverse(*, weight, **chosen):
     """The contrastive loss of four learners, which are pushed apart."""
     return losses.DivergenceLoss(losses.ContrastiveLoss(**chosen), dims=outputs.FOUR, weight=weight)
+
+
+def raw(*, miner_margin=0.1, **chosen):
+    """RAW with a margin of its miner."""
+    return losses.RAWLoss(miner=miners.ValidTriplets(margin=miner_margin), **chosen)
 
 
 def robust(make, *, threshold, **chosen):
@@ -277,7 +277,7 @@ FAMILIES = {
         ),
     },
     "mining": {
-        "RAW": over_batch(losses.RAWLoss, SIMILARITIES),
+        "RAW": over_batch(raw, SIMILARITIES),
         "RAW, semi-hard": with_miner(losses.MultiSimilarityLoss, SEMI_HARD, SIMILARITIES),
         "RAW, distance weighted": with_miner(losses.MultiSimilarityLoss, DISTANCE_WEIGHTED, SIMILARITIES),
         "RAW, angular": with_miner(losses.MultiSimilarityLoss, miners.Angular, SIMILARITIES),
@@ -361,14 +361,12 @@ OF_WHOLE_NETWORKS = {
 }
 
 # Robust losses with the values of their paper and beyond, and other methods with as many trials.
-TAKEN = {**SIMILARITIES, "k": (512, 1024, 2048, 4096)}
 GRIDS = {
-    f"{name}, 24 trials": Grid(make, settings)
-    for name, make, settings in (
-        ("TopK", METHODS["TopK"].make, TAKEN),
-        ("TopK-PN", METHODS["TopK-PN"].make, TAKEN),
-        ("KL", METHODS["KL"].make, {**SIMILARITIES, "gamma": (0.1, 0.3, 1.0, 3.0)}),
-        ("RAW", over_batch(raw, {}).make, {**SIMILARITIES, "miner_margin": (0.05, 0.1, 0.2, 0.4)}),
-        ("multi-similarity", METHODS["multi-similarity"].make, {**SIMILARITIES, "beta": (20.0, 35.0, 50.0, 80.0)}),
-    )
+    f"{name}, 24 trials": Grid(METHODS[name].make, {**SIMILARITIES, **values})
+    for name, values in {
+        **{name: {"k": (512, 1024, 2048, 4096)} for name in ("TopK", "TopK-PN")},
+        "KL": {"gamma": (0.1, 0.3, 1.0, 3.0)},
+        "RAW": {"miner_margin": (0.05, 0.1, 0.2, 0.4)},
+        "multi-similarity": {"beta": (20.0, 35.0, 50.0, 80.0)},
+    }.items()
 }

@@ -21,6 +21,7 @@ STUDIES = {
     "samplings": samplings,
     "batch_sizes": batch_sizes,
     "boundaries": boundaries,
+    "boundary_ranges": boundaries.Ranges(),
     "weights": weights,
     "temperatures": temperatures,
     "zero_losses": zero_losses,

@@ -39,7 +39,7 @@ def published(paper):
     """Settings of a run, as in its file name, to its published rows; the rows of its watched steps, if it has some."""
     found = {}
     for path in sorted((pages.RESULTS / paper).glob("*.csv")):
-        if path.stem in ("distances", "robust_values", "robust_features"):
+        if path.stem in ("distances", "boundary_ranges", "robust_values", "robust_features"):
             continue
         for row in csv.DictReader(path.read_text().splitlines()):
             names = [name for name in (*settings(paper), "dim", "training_classes") if name in row]
@@ -66,7 +66,6 @@ def recalled(paper, run):
         "validation": {key: float(first[f"validation {key}"]) for key in keys(paper)},
         "test": {key: float(first[key]) for key in keys(paper)},
         "watched": [_watched(row, keys(paper)) for row in rows if "step" in row],
-        "learned": {key: first[key] for key in first if key.endswith(" boundary")},
         "seconds": float(first["seconds"]),
         **{key: first[key] for key in ("protocol", "hardware", "versions")},
     }
