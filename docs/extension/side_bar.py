@@ -41,7 +41,6 @@ BELOW = {
         "/docs/losses/memory",
         "/docs/losses/sums",
         "/docs/analysis",
-        "/docs/numbers",
         "/docs/speed",
     ),
     "docs/search": ("/docs/your-database", "/docs/compact", "/docs/distributed"),
@@ -58,6 +57,7 @@ BELOW = {
     "docs/two-towers": ("/docs/pairs-and-triplets", "/docs/pair-models"),
     "docs/versions": ("/CHANGELOG", "/CONTRIBUTING", "/SECURITY", "/CODE_OF_CONDUCT"),
     "docs/zoo": ("/savedmodels/README",),
+    "benchmarks/README": ("/results/README",),
 }
 """Pages below a page, by its name."""
 
