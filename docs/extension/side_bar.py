@@ -15,6 +15,7 @@ BELOW = {
     ),
     "docs/evaluation": (
         "/docs/verification",
+        "/docs/scores",
         "/docs/reidentification",
         "/docs/few-shot",
         "/docs/clustering",
