@@ -36,6 +36,7 @@ def rows_of(batch_size):
         "SemiHard, beyond positives": (MARGIN, miners.SemiHard(min_distance="positive")),
         "HardestNegatives": (MARGIN, miners.HardestNegatives()),
         "HardestPositives": (MARGIN, miners.HardestPositives()),
+        "ModeratePositives": (MARGIN, miners.ModeratePositives()),
         "BalancedPairs": (MARGIN, miners.BalancedPairs(seed=0)),
         "DistanceWeighted": (MARGIN, miners.DistanceWeighted(seed=0)),
         "DistanceWeighted, expected": (MARGIN, miners.DistanceWeighted(expectation=True)),

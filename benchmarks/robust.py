@@ -3,12 +3,15 @@
 Value and gradient of the loss alone, without a network, for embeddings of 1,024 dimensions, 5 examples per class.
 TopK takes twice the batch size in pairs (an ordered pair is half a pair), as in the paper.
 
-    python benchmarks/robust.py            # five minutes on two cores
-    python benchmarks/robust.py --quick    # two methods, one small size
+Up to 640 images, as in the paper, each is measured in five rounds, so that a difference has an interval.
+
+    python benchmarks/robust.py            # ten minutes on two cores
+    python benchmarks/robust.py --quick    # two methods, one small size, two rounds
 """
 
 from pathlib import Path
 
+import numpy as np
 from _peers import batch, value_and_gradient
 from _report import median_seconds, options_of, write_table
 from miners import SIMILARITIES
@@ -49,7 +52,8 @@ def draw(path, rows):
     for panel, (way, title) in zip(panels, (("graph_ms", "graph"), ("xla_ms", "XLA")), strict=True):
         for method in dict.fromkeys(row["method"] for row in rows):
             own = [row for row in rows if row["method"] == method]
-            batches, times = ([float(row[key]) for row in own] for key in ("batch", way))
+            batches = list(dict.fromkeys(float(row["batch"]) for row in own))
+            times = [np.mean([float(row[way]) for row in own if float(row["batch"]) == size]) for size in batches]
             panel.plot(batches, times, marker="o", markersize=3, label=method)
         panel.set(title=title, xlabel="images in a batch", xscale="log", yscale="log")
         panel.grid(color="0.92")
@@ -58,18 +62,19 @@ def draw(path, rows):
     figure.savefig(path, dpi=120)
 
 
-def rows_of(size, names):
-    """A row for each method at one size."""
+def rows_of(size, names, rounds):
+    """A row for each method and round at one size."""
     labels, x = batch(size, DIM, examples_per_class=5)
     functions = {
         (name, way): value_and_gradient(methods(size)[name], labels, x, jit_compile=way == "xla")
         for name in names
         for way in ("graph", "xla")
     }
-    seconds = median_seconds(functions, repeats=2 if len(names) == 2 else max(3, min(21, 6000 // size)))
-    for name in names:
-        times = {f"{way}_ms": 1e3 * seconds[name, way] for way in ("graph", "xla")}
-        yield {"method": name, "batch": size, "dim": DIM, **times}
+    for number in range(rounds):
+        seconds = median_seconds(functions, repeats=2 if len(names) == 2 else max(3, min(21, 6000 // size)))
+        for name in names:
+            times = {f"{way}_ms": 1e3 * seconds[name, way] for way in ("graph", "xla")}
+            yield {"method": name, "batch": size, "dim": DIM, "round": number, **times}
 
 
 def main():
@@ -77,7 +82,8 @@ def main():
     picture = {"type": Path, "help": "beside the table by default"}
     options = options_of(__doc__, "robust.csv", picture=picture)
     names = list(methods(5))[: 2 if options.quick else None]
-    rows = [row for size in SIZES[: 1 if options.quick else None] for row in rows_of(size, names)]
+    sizes, rounds = (SIZES[:1], 2) if options.quick else (SIZES, 5)
+    rows = [row for size in sizes for row in rows_of(size, names, rounds if size <= 640 else 1)]
     write_table(options.output, rows)
     draw(options.picture or options.output.with_suffix(".png"), rows)
 

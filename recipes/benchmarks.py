@@ -228,7 +228,7 @@ METHODS = {
         for p in (0.9, 0.5, 0.1)
         for suffix in ("-no-is", "")
     },
-    # Gradient Analysis, Table 1.
+    # Gradient Analysis, Table 1, then two of the losses whose numbers Tables 2 and 3 cite, with its network.
     "binomial": partial(gradient_analysis, loss=plain(LOSSES.BinomialDevianceLoss)),
     "raw": partial(gradient_analysis, loss=plain(LOSSES.MultiSimilarityLoss)),
     "vthm": partial(gradient_analysis, loss=plain(LOSSES.CosineContrastiveLoss, threshold=-1.0, miner=PAIRS["vthm"])),
@@ -236,6 +236,10 @@ METHODS = {
     "raw-dw": partial(gradient_analysis, loss=plain(LOSSES.RAWLoss, miner=PAIRS["dw"])),
     "raw-semi-hard": partial(gradient_analysis, loss=plain(LOSSES.RAWLoss, miner=PAIRS["semi-hard"])),
     "raw-vthm": partial(gradient_analysis, loss=plain(LOSSES.RAWLoss)),
+    "ga-clustering": partial(gradient_analysis, loss=plain(LOSSES.ClusteringLoss)),
+    "ga-proxy-nca": partial(
+        gradient_analysis, loss=lambda _, labels: LOSSES.ProxyNCALoss(classes=int(np.max(labels)) + 1)
+    ),
     # Sampling Matters, Tables 1, 2 and 3.
     **{
         f"sm-{kind}-{sampling}{size}": partial(

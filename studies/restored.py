@@ -66,6 +66,7 @@ def result_of(row, run):
         "run": vars(run),
         "validation": validation,
         "test": {key: float(row[key]) for key in validation},
+        "learned": {key: row[key] for key in row if key.endswith(" boundary")},
         "watched": [],
         "seconds": float(row["seconds"]),
         **{key: row[key] for key in ("protocol", "hardware", "versions")},

@@ -126,6 +126,7 @@ def rows_of(results):
             **result["run"],
             **{f"validation {key}": value for key, value in result["validation"].items()},
             **result["test"],
+            **result.get("learned", {}),
             **{key: result[key] for key in ("seconds", "protocol", "hardware", "versions")},
         }
         for result in results

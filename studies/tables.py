@@ -32,6 +32,7 @@ from studies import (
     precision,
     recipe_tables,
     runner,
+    scores,
     stamps,
     things,
     things_entry,
@@ -49,6 +50,7 @@ OF_ROWS = {
     judge: judge.tables,
     late_interaction: lambda rows: {"gains": late_interaction.table(rows)},
     migration: lambda rows: {"curves": migration.table(rows)},
+    scores: scores.tables,
     stamps: stamps.tables,
     things: lambda rows: {"table": things.table(rows)},
     things_entry: lambda rows: {"things": things_entry.table(rows)},
@@ -97,6 +99,9 @@ def _of_columns(found):
     columns, *limits = found[3].split("; ")
     for name, _, values in (limit.partition(": ") for limit in limits):
         rows = [row for value in values.split(" / ") for row in rows if row[name] == value]
+    for keys in (("device", "measured", "versions"), ("gpu",)):
+        if len({tuple(row[key] for key in keys) for row in rows if row.get(keys[0])}) > 1:
+            raise ValueError(f"Received rows of {found[2]} of two days or cards of a GPU, expected one. Select rows.")
     named = (each.partition(" as ") for each in columns.split(", "))
     titles = {column: title or column for column, _, title in named if any(row[column] for row in rows)}
     body = [[_cell(row[column]) for column in titles] for row in rows]

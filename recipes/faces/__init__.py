@@ -1,7 +1,7 @@
-"""Faces: alignment by five points, CASIA-WebFace in both of its forms, and the network of the paper."""
+"""Faces: alignment by five points, CASIA-WebFace and packed copies, and the network of the paper."""
 
 from recipes.faces.alignment import align_faces, face_points, face_template, similarity_transform
-from recipes.faces.casia import casia_webface
+from recipes.faces.casia import casia_webface, packed_faces
 from recipes.faces.network import face_resnet
 from recipes.faces.recordio import RecordImages
 
@@ -12,5 +12,6 @@ __all__ = [
     "face_points",
     "face_resnet",
     "face_template",
+    "packed_faces",
     "similarity_transform",
 ]

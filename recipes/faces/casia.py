@@ -1,4 +1,4 @@
-"""CASIA-WebFace, from folders of people or from the RecordIO files of face recognition libraries."""
+"""CASIA-WebFace from folders of people or from RecordIO files, and cleaned or packed copies of other sets of faces."""
 
 import os
 import pathlib
@@ -44,14 +44,20 @@ def casia_webface(root: str | os.PathLike[str], *, load: Callable[..., Any] | No
     form = "records" if (path / "train.rec").exists() else "folders"
     is_there = form == "records" or (path.is_dir() and any(entry.is_dir() for entry in path.iterdir()))
     require(is_there, f"root={os.fspath(root)!r}, which is not a folder of folders", f"these files:{_TREE}\n")
-    faces = _packed(path, load) if form == "records" else tfdml.datasets.folder(path, load=load)
+    faces = packed_faces(path, load=load) if form == "records" else tfdml.datasets.folder(path, load=load)
     found, expected = (len(faces), len(np.unique(faces.labels))), COUNTS[form]
     require(found == expected, "{:,} images of {:,} people".format(*found), "{:,} of {:,}".format(*expected))
     return replace(faces, protocol="casia-webface/train-only/v1")
 
 
-def _packed(path, load):
-    for name in ("train.idx", "property"):
+def packed_faces(root: str | os.PathLike[str], *, load: Callable[..., Any] | None = None) -> tfdml.datasets.LabeledSet:
+    """A copy of any set of faces in packed form, such as a cleaned one: `train.rec`, `train.idx` and `property`.
+
+    The number of images is not checked, and the set has no protocol: say which copy you have trained on. A copy in
+    folders of people is `tfdml.datasets.folder(root)`. Arguments and form are those of `casia_webface`.
+    """
+    path = pathlib.Path(root)
+    for name in ("train.rec", "train.idx", "property"):
         require((path / name).is_file(), f"root={str(path)!r}, which has no {name}", f"these files:{_TREE}\n")
     record = str(path / "train.rec")
     offsets = _image_offsets(record, read_offsets(path / "train.idx"))

@@ -34,6 +34,7 @@ import tfdml
 from recipes import patches
 
 MINED = ", mined pairs"  # after the name of a siamese network, which then chooses among the pairs of its own features
+WARMED = f"{MINED} after as many steps of random ones"
 STEPS = {  # about three minutes of one core each
     "descriptor": 350,
     "2-channel": 330,
@@ -45,6 +46,8 @@ STEPS = {  # about three minutes of one core each
     "siam-2stream": 450,
     f"siam{MINED}": 680,
     f"siam-2stream{MINED}": 650,
+    f"siam{WARMED}": 290,
+    f"siam-2stream{WARMED}": 170,
 }
 LOSSES = {
     "multi-similarity": tfdml.losses.RAWLoss(),  # with its own mining
@@ -125,11 +128,14 @@ def drawn_pairs(labels, n, seed=0):
 
 def trained(name, train, seed, steps, loss="multi-similarity", miner=None, quick=False):
     """A network after training, and its seconds of processor time. A `miner` is a descriptor that chooses its pairs."""
+    plain, is_mined, seconds = name.partition(MINED)[0], MINED in name, 0.0
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
-    model, loss_function, rate = network(name.removesuffix(MINED), loss, quick)
+    model, loss_function, rate = network(plain, loss, quick)
+    if name.endswith(WARMED):
+        model, seconds = trained(plain, train, seed, steps, loss, quick=quick)
     trainer = model
-    if name.endswith(MINED):
+    if is_mined:
         trainer = tfdml.models.PairMining(model, miner=tfdml.miners.HardestNegatives(), pairs_per_batch=64)
     warmup = max(1, steps // 10)
     rate = keras.optimizers.schedules.CosineDecay(0.0, max(1, steps - warmup), warmup_target=rate, warmup_steps=warmup)
@@ -147,7 +153,7 @@ def trained(name, train, seed, steps, loss="multi-similarity", miner=None, quick
         batches = batches.map(lambda images, labels: pairs_of(images))
     begin = time.process_time()
     trainer.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=0)
-    return model, time.process_time() - begin
+    return model, seconds + time.process_time() - begin
 
 
 def turned(sampler, train, views):

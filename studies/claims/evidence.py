@@ -35,10 +35,10 @@ class Evidence:
     Attributes:
         setting: one of `SETTINGS`; empty where nothing is trained.
         command: what makes the rows, after `python -m`.
-        files: the rows, in `results`; empty if no rows decide the claim.
+        files: the rows, in `results`.
         effects: pairs of methods, (better, worse). A method is the settings of its rows, one row for each seed, or a
             tuple of such settings: its score is the spread over them, negative since less is better.
-        why: the reason of the verdict where it is known, or what decides in place of rows.
+        why: the reason of the verdict where it is known.
         key: column of the score.
         unit: what the difference of scores is multiplied by; 100 for points.
         equal: whether the claim is that there is no difference.
@@ -74,12 +74,8 @@ class Evidence:
         return all(any(method.items() <= row.items() for row in rows) for method in methods)
 
     def verdict(self):
-        """ "holds", "in part" or "not seen"; "not run" where rows are missing, and "no rows" where none decide."""
-        if not self.files:
-            return "no rows"
-        if not self.is_complete():
-            return "not run"
-        return verdict(self.intervals(), equal=self.equal)
+        """ "holds", "in part" or "not seen"; "not run" where rows are missing."""
+        return verdict(self.intervals(), equal=self.equal) if self.is_complete() else "not run"
 
 
 def study(setting, name, effects, *, beside=(), **options):
@@ -96,11 +92,6 @@ def board(setting, effects, **options):
     return Evidence(setting, command, LEADERBOARD, made, **options)
 
 
-def shown_by(command, why):
-    """Evidence without rows: a figure, or a table that needs data from elsewhere."""
-    return Evidence("", command, why=why)
-
-
 def verdict(intervals, *, equal=False):
     """What the intervals (mean, low, high) say of a claim: "holds", "in part" or "not seen"."""
     holds = [low > -POINTS and high < POINTS if equal else low > 0 for _, low, high in intervals]
@@ -114,12 +105,12 @@ def rows_of(name):
 
 
 def scores_by_seed(rows, method, key):
-    """Seed to the score of a method: of its one row, or minus the spread over several; seed 0 for rows without one."""
+    """Seed, or round, to the score of a method: of its one row, or minus the spread over several; 0 without a seed."""
     if isinstance(method, tuple):
         each = [scores_by_seed(rows, settings, key) for settings in method]
         return {seed: -float(np.ptp([scores[seed] for scores in each])) for seed in each[0]}
     chosen = [row for row in rows if all(row.get(name) == value for name, value in method.items())]
-    scores = {row.get("seed", 0): row[key] for row in chosen}
+    scores = {row.get("seed", row.get("round", 0)): row[key] for row in chosen}
     if len(scores) < len(chosen) or not chosen:
         raise ValueError(f"{len(chosen)} rows have {method}, expected one for each seed. Name more settings.")
     return scores

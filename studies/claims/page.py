@@ -46,8 +46,8 @@ def comparisons():
 
 
 def of_paper(claims):
-    """One line for each setting of each claim that rows decide, or may decide."""
-    return runner.markdown(HEAD, [line for claim in claims for line in lines(claim) if line[4] != "no rows"])
+    """One line for each setting of each claim."""
+    return runner.markdown(HEAD, [line for claim in claims for line in lines(claim)])
 
 
 def lines(claim):
@@ -56,7 +56,7 @@ def lines(claim):
     for evidence in claim.evidence:
         about = (claim.where, claim.text, claim.paper) if not made else ("", "", "")
         verdict = evidence.verdict()
-        effect = "" if verdict in ("no rows", "not run") else effects_text(evidence.intervals())
+        effect = "" if verdict == "not run" else effects_text(evidence.intervals())
         made.append([*about, evidence.setting, verdict, effect, f"`{evidence.command}`", evidence.why])
     return made
 

@@ -24,7 +24,8 @@ STUDIES = {
     "class_sizes": class_sizes,
     "train_loss": train_loss,
     "trained_start": trained_start,
-    "trained_pairs": trained_pairs,
+    "trained_pairs": trained_pairs.OF_FEATURES,
     "whole_network": whole_network,
+    "whole_pairs": trained_pairs.OF_WHOLE,
 }
 options, result_of = setting.options, restored.result_of

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from studies import runner
 from studies.importance_sampling import setting
-from studies.runner import mean_of, share, where
+from studies.runner import share, where
 
 GROUPS = ("2x32", "4x16", "8x8", "16x4", "32x2")
 PAIRS = ("0.9-random", "0.5-random", "0.1-random")
@@ -37,8 +37,8 @@ def rows(options):
 
 
 def tables(rows):
-    """Recall@1 of each design, and the spread over designs."""
-    return {"designs": designs(rows), "spreads": spreads(rows)}
+    """Recall@1 of each design."""
+    return {"designs": designs(rows)}
 
 
 def designs(rows):
@@ -56,25 +56,6 @@ def designs(rows):
 def _cell(rows, negatives, delta, design):
     found = where(rows, negatives=negatives, delta=delta, design=design)
     return share(found, "recall@1") if found else ""
-
-
-def spreads(rows):
-    """Best, worst and spread of Recall@1 for each lambda and kind of batches, without and with weights."""
-    methods = dict.fromkeys((row["negatives"], kind(row), row["delta"]) for row in where(rows, chosen=1))
-    body = []
-    for negatives, batches, delta in methods:
-        runs = where(rows, chosen=1, negatives=negatives, delta=delta)
-        runs = [row for row in runs if kind(row) == batches]
-        levels = [mean_of(where(runs, design=design)) for design in dict.fromkeys(row["design"] for row in runs)]
-        numbers = (max(levels), min(levels), max(levels) - min(levels))
-        body.append([f"{negatives:g}", batches, yes(delta), *(f"{number:.1f}" for number in numbers)])
-    head = ["lambda", "batches", "weights", "best", "worst", "spread"]
-    return runner.markdown(head, body, texts=(1, 2))
-
-
-def kind(row):
-    """ "group" or "p-random"."""
-    return "p-random" if "-" in row["design"] else "group"
 
 
 def title(design):

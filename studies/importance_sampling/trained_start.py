@@ -6,6 +6,7 @@ each: balanced contrastive loss, 64 images a step, 2,000 steps, group batches, w
 its own learning rate, the best of four on the validation classes.
 """
 
+import functools
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -79,27 +80,33 @@ def train(run):
 def train_seeds(runs: Sequence[Run]):
     """Train runs that differ in their seeds alone, and return the results of each."""
     compiled.forget()
-    return results_of(runs, parts(runs[0]), linear)
+    return results_of(runs, parts(runs[0]), functools.partial(by_design, linear))
 
 
-def results_of(runs, parts, network):
+def results_of(runs, parts, compiled_model, rows=None, **measures):
     """Train the networks of runs that differ in their seeds alone on the first of three parts, and measure the others.
 
     Args:
         runs: runs that differ in their seeds alone.
         parts: training, validation and test part.
-        network: function of a run and the training part that returns a model.
+        compiled_model: function of a run and the training part that returns a compiled model.
+        rows: function of a run and the training labels that returns its batches; None for those of its design.
+        measures: k and metric of `characters.scores`, if not 1, 2 and 8 by Euclidean distances.
     """
     begin, (training, *held_out) = time.time(), parts
-    models = [_compiled(run, training, network) for run in runs]
-    batches = np.stack([_rows(run, training.labels) for run in runs])
+    measures = {"k": (1, 2, 8), "metric": "euclidean", **measures}
+    models = [compiled_model(run, training) for run in runs]
+    batches = np.stack([(rows or _rows)(run, training.labels) for run in runs])
     compiled.fit(models, training.images, training.labels, batches)
     return [
         {
             "run": asdict(run),
-            **{name: _retrieval(model, part) for name, part in zip(("validation", "test"), held_out, strict=True)},
+            **{
+                name: characters.scores(setting.embedded(model, part), part.labels, **measures)
+                for name, part in zip(("validation", "test"), held_out, strict=True)
+            },
             "seconds": round((time.time() - begin) / len(runs), 1),
-            "protocol": held_out[1].protocol.replace("cosine", "euclidean"),
+            "protocol": held_out[1].protocol.replace("cosine", measures["metric"]),
             **tfdml.environment(),
         }
         for run, model in zip(runs, models, strict=True)
@@ -120,7 +127,8 @@ def linear(run, training):
     return tfdml.models.EmbeddingModel(features, keras.layers.Dense(64)(x))
 
 
-def _compiled(run, training, network):
+def by_design(network, run, training):
+    """The network of a run, a function of the run and the training part, compiled with the loss of its design."""
     keras.utils.set_random_seed(run.seed)
     model = network(run, training)
     sampler = sampler_of(run)
@@ -138,10 +146,6 @@ def _compiled(run, training, network):
 def _rows(run, labels):
     path = ROWS / f"{run.design}-{run.classes}-{run.seed}-{run.steps}.npy"
     return compiled.drawn_rows(path, lambda: sampler_of(run), labels, run.steps)
-
-
-def _retrieval(model, part):
-    return characters.scores(setting.embedded(model, part), part.labels, k=(1, 2, 8), metric="euclidean")
 
 
 def tables(rows):

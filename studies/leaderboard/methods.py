@@ -1,6 +1,7 @@
 """The methods that are compared: a loss with the settings that its trials vary, its miner, and its batches."""
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -64,6 +65,17 @@ class Method(NamedTuple):
     def starts(self):
         """The starts of the method: learners over a map of positions have no trained one."""
         return ("random",) if self.outputs is outputs.attention else ("random", "trained")
+
+
+class Grid(Method):
+    """A method whose trials are all combinations of its values with the two rates and a higher one."""
+
+    def trials(self, rates):
+        """Pairs of a learning rate and a dict of settings."""
+        values = list(itertools.product(*self.settings.values()))
+        return [
+            (rate, dict(zip(self.settings, some, strict=True))) for rate in (*rates, 3 * rates[-1]) for some in values
+        ]
 
 
 def over_batch(make, settings, *, outputs=outputs.unit_vectors, per_class=PER_CLASS, **fixed):
@@ -185,6 +197,11 @@ def diverse(*, weight, **chosen):
     return losses.DivergenceLoss(losses.ContrastiveLoss(**chosen), dims=outputs.FOUR, weight=weight)
 
 
+def raw(*, miner_margin=0.1, **chosen):
+    """RAW with a margin of its miner."""
+    return losses.RAWLoss(miner=miners.ValidTriplets(margin=miner_margin), **chosen)
+
+
 def robust(make, *, threshold, **chosen):
     """The margin loss on similarities under an uncertainty set."""
     base = losses.MarginLoss(margin=0.2, boundary=threshold, distance="cosine")
@@ -260,7 +277,7 @@ FAMILIES = {
         ),
     },
     "mining": {
-        "RAW": over_batch(losses.RAWLoss, SIMILARITIES),
+        "RAW": over_batch(raw, SIMILARITIES),
         "RAW, semi-hard": with_miner(losses.MultiSimilarityLoss, SEMI_HARD, SIMILARITIES),
         "RAW, distance weighted": with_miner(losses.MultiSimilarityLoss, DISTANCE_WEIGHTED, SIMILARITIES),
         "RAW, angular": with_miner(losses.MultiSimilarityLoss, miners.Angular, SIMILARITIES),
@@ -341,4 +358,15 @@ OF_WHOLE_NETWORKS = {
     "balanced contrastive, no weights": Method(
         balanced, METHODS["balanced contrastive"].settings, METHODS["balanced contrastive"].outputs
     )
+}
+
+# Robust losses with the values of their paper and beyond, and other methods with as many trials.
+GRIDS = {
+    f"{name}, 24 trials": Grid(METHODS[name].make, {**SIMILARITIES, **values})
+    for name, values in {
+        **{name: {"k": (512, 1024, 2048, 4096)} for name in ("TopK", "TopK-PN")},
+        "KL": {"gamma": (0.1, 0.3, 1.0, 3.0)},
+        "RAW": {"miner_margin": (0.05, 0.1, 0.2, 0.4)},
+        "multi-similarity": {"beta": (20.0, 35.0, 50.0, 80.0)},
+    }.items()
 }

@@ -62,19 +62,3 @@ def rows(options):
     found = runs(options)
     rows = setting.rows_of(runner.finished(found.values(), options))
     return [{"variant": name, **row} for (_, _, name), row in zip(found, rows, strict=True)]
-
-
-def tables(rows):
-    """MAP@R of the validation classes for each variant of the steps and the rate of the network, loss and set."""
-    columns = [(data, loss) for data in SETS for loss in LOSSES]
-    body = [
-        [name, *(_percent(runner.where(rows, variant=name, data=data, loss=loss)) for data, loss in columns)]
-        for name in VARIANTS | TRAINED
-    ]
-    head = ["", *(f"{data}, {loss}" for data, loss in columns)]
-    return {"protocol": runner.markdown(head, body, texts=(0,))}
-
-
-def _percent(rows):
-    """MAP@R of one row as text; empty for none."""
-    return f"{runner.mean_of(rows, 'map@r'):.1f}" if rows else ""

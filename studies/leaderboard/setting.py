@@ -18,7 +18,7 @@ from keras import layers
 import tfdml
 from studies import characters, compiled, pages, runner
 from studies.leaderboard import outputs, starts
-from studies.leaderboard.methods import METHODS, OF_WHOLE_NETWORKS
+from studies.leaderboard.methods import GRIDS, METHODS, OF_WHOLE_NETWORKS
 
 RATES = {"random": (1e-2, 3e-2), "trained": (3e-3, 1e-2), "whole": (2e-3, 5e-3)}
 STEPS = {"random": 1000, "trained": 500}
@@ -85,7 +85,7 @@ def trials(run):
 
 def method_of(run):
     """The method of a run."""
-    return METHODS.get(run.loss) or OF_WHOLE_NETWORKS[run.loss]
+    return {**METHODS, **OF_WHOLE_NETWORKS, **GRIDS}[run.loss]
 
 
 def loss_of(run, labels):
@@ -172,7 +172,7 @@ def compile_model(model, loss, run):
 
 def _rows(run, labels):
     """The row numbers of the batches of a run, kept in `ROWS`."""
-    method = METHODS[run.loss]
+    method = method_of(run)
     key = (run.data, run.start, method.per_class, run.classes_per_batch, run.classes, run.seed, run.steps)
     path = ROWS / f"{'-'.join(map(str, key)).replace(' ', '-')}.npy"
     return compiled.drawn_rows(path, lambda: method.sampler(run), labels, run.steps)
@@ -190,7 +190,7 @@ def draw_all(losses, options):
 
 def network(run, training):
     """The network of a run: what the method makes of feature maps."""
-    embedding = METHODS[run.loss].outputs
+    embedding = method_of(run).outputs
     if run.start == "random":
         images = keras.Input((32, 32, 1), dtype="uint8")
         x = keras.ops.cast(images, "float32")

@@ -99,6 +99,7 @@ def _quick_features(data, classes):
 def _kept_features(part, path, data, folder):
     """A part with its features from a file, which is written if it is missing."""
     if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
         features = _with_features(part, _network(data, folder)).images
         partial = path.with_suffix(f".{np.random.SeedSequence().entropy}.npy")
         np.save(partial, features)

@@ -374,15 +374,15 @@ def tables(rows):
     return {"whole": board(rows)}
 
 
-def board(rows):
-    """The best trial of the 20 methods with the highest MAP@R: settings, and numbers with 95% intervals."""
+def board(rows, title="photo patches, whole network"):
+    """The best trial of the 15 methods with the highest MAP@R: settings, and numbers with 95% intervals."""
     tested = runner.where(rows, part="test")
     groups = {loss: runner.where(tested, loss=loss) for loss in dict.fromkeys(row["loss"] for row in tested)}
     ordered = sorted(groups.items(), key=lambda item: -runner.mean_of(item[1], "map@r"))
     body = [
         [loss, f"{runs[0]['learning_rate']:g}", runs[0]["settings"]]
         + [pages.plus_minus([run[key] for run in runs]) for key in SCORES]
-        for loss, runs in ordered[:20]
+        for loss, runs in ordered[:15]
     ]
-    head = ["photo patches, whole network", "learning rate", "settings", *SCORES.values()]
+    head = [title, "learning rate", "settings", *SCORES.values()]
     return runner.markdown(head, body, texts=(0, 2))

@@ -12,7 +12,7 @@ from studies.mining import (
     top_k,
     weights,
 )
-from studies.mining.robust import dimensions, equal_steps, zero_losses
+from studies.mining.robust import dimensions, equal_steps, features, values, zero_losses
 from studies.mining.robust import losses as robust_losses
 
 PAGE = "docs/mining.md"
@@ -21,6 +21,7 @@ STUDIES = {
     "samplings": samplings,
     "batch_sizes": batch_sizes,
     "boundaries": boundaries,
+    "boundary_ranges": boundaries.Ranges(),
     "weights": weights,
     "temperatures": temperatures,
     "zero_losses": zero_losses,
@@ -29,6 +30,8 @@ STUDIES = {
     "equal_steps": equal_steps,
     "dimensions": dimensions,
     "top_k": top_k,
+    "robust_values": values,
+    "robust_features": features,
     "distances": distances,
 }
 options, result_of = setting.options, restored.result_of

@@ -15,10 +15,10 @@ IMAGES = 120_000
 METHODS = ("semi-hard on similarities", "distance weighted", "top k", "top k balanced", "KL")
 
 
-def rows(options):
+def rows(options, sizes=SIZES, images=IMAGES):
     """One row per run, with the ratio of positives to negatives in its batches."""
     base = replace(options.base, loss="margin on similarities")
-    sizes, images = (SIZES[:1], 2400) if options.quick else (SIZES, IMAGES)
+    sizes, images = (sizes[:1], 2400) if options.quick else (sizes, images)
     runs = [
         replace(base, mining=mining, batch=batch, k=4 * batch, steps=images // batch)
         for mining in runner.some(METHODS, options)

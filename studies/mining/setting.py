@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 import tfdml
 from studies import characters, runner
@@ -124,10 +125,18 @@ def train(run):
     return {
         "run": asdict(run),
         **dict(zip(("validation", "test"), found, strict=True)),
+        "learned": boundary_range(model.loss),
         "seconds": round(time.time() - begin, 1),
         "protocol": "glyphs/class-disjoint/exact-cosine/v1",
         **tfdml.environment(),
     }
+
+
+def boundary_range(loss):
+    """The lowest and the highest boundary of a class, where a loss learns one for each class alone."""
+    learned = [layer for layer in loss.layers if isinstance(layer, layers.Boundaries) and not layer.examples]
+    values = [float(layer.base + end(layer.of_classes)) for layer in learned for end in (ops.amin, ops.amax)]
+    return dict(zip(("lowest boundary", "highest boundary"), values, strict=False))
 
 
 def prepared(run):
@@ -135,13 +144,20 @@ def prepared(run):
     keras.backend.clear_session()
     keras.utils.set_random_seed(run.seed)
     (images, labels), *held_out = characters.parts(run.classes, PER_CLASS)
-    sampler = tfdml.samplers.GroupSampler(
-        classes_per_batch=run.batch // IN_BATCH, examples_per_class=IN_BATCH, seed=run.seed
-    )
     model = characters.network(normalize=True, dim=getattr(run, "dim", 64))
-    rate = keras.optimizers.schedules.ExponentialDecay(run.learning_rate, max(run.steps // 20, 1), 0.9, staircase=True)
-    model.compile(keras.optimizers.Adam(rate), loss=loss_of(run, np.unique(labels)))
-    return model, _batches(run, sampler, images, labels), held_out
+    model.compile(keras.optimizers.Adam(rate_of(run)), loss=loss_of(run, np.unique(labels)))
+    return model, _batches(run, sampler_of(run), images, labels), held_out
+
+
+def sampler_of(run):
+    """The sampler of a run."""
+    classes = run.batch // IN_BATCH
+    return tfdml.samplers.GroupSampler(classes_per_batch=classes, examples_per_class=IN_BATCH, seed=run.seed)
+
+
+def rate_of(run):
+    """The learning rate of a run, which falls by a tenth 20 times."""
+    return keras.optimizers.schedules.ExponentialDecay(run.learning_rate, max(run.steps // 20, 1), 0.9, staircase=True)
 
 
 def _batches(run, sampler, images, labels):

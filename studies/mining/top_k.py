@@ -13,10 +13,10 @@ BATCH = 640
 TAKEN = (160, 640, 960, 1280, 1600, 1920, 2560)
 
 
-def rows(options):
+def rows(options, taken=TAKEN, images=IMAGES):
     """One row per run, with the number of pairs taken."""
     base = replace(options.base, loss="margin on similarities", mining="top k")
-    batch, images, taken = (80, 2400, TAKEN[:1]) if options.quick else (BATCH, IMAGES, TAKEN)
+    batch, images, taken = (80, 2400, taken[:1]) if options.quick else (BATCH, images, taken)
     runs = [replace(base, batch=batch, steps=images // batch, k=2 * pairs) for pairs in taken]
     return [{"taken": row["k"] / 2, **row} for row in runner.results(runs, options)]
 

@@ -23,6 +23,7 @@ GRID = {
 }
 
 OFFLINE = "triplet, mined offline"  # OHM of the slides: batches are triplets of the hardest pairs of the training set
+TARGETED = f"{OFFLINE}, half of them active"  # the same with `target=0.5` of `MinedPairs`
 EUCLIDEAN = {"distance": "euclidean"}
 
 
@@ -43,9 +44,10 @@ LOSSES = {
     "batch all, nonzero": lambda run, **options: tfdml.losses.TripletLoss(normalize="active", **EUCLIDEAN, **options),
     "lifted, all positives": lambda run, **options: tfdml.losses.GeneralizedLiftedLoss(**options),
     "lifted, one positive": lambda run, **options: tfdml.losses.LiftedStructureLoss(squared=False, **options),
+    TARGETED: _of_rows,
 }
 # Elsewhere, all terms are above 0, or the margin is soft already.
-SOFT = ("triplet", OFFLINE, "batch hard", "batch all")
+SOFT = ("triplet", OFFLINE, "batch hard", "batch all", TARGETED)
 
 
 @dataclass(frozen=True)
@@ -112,9 +114,11 @@ def loss_of(run):
 
 def mined_for(run, labels):
     """The pairs from which the triplets of a run are drawn; None for triplets of the batch."""
-    if run.loss != OFFLINE:
+    if run.loss not in (OFFLINE, TARGETED):
         return None
-    return tfdml.samplers.MinedPairs(labels, metric="euclidean", seed=run.seed)
+    margin = 0.2 if run.margin == "soft" else float(run.margin)
+    target = 0.5 if run.loss == TARGETED else None
+    return tfdml.samplers.MinedPairs(labels, metric="euclidean", seed=run.seed, target=target, margin=margin)
 
 
 def measurements(run):

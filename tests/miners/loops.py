@@ -105,6 +105,17 @@ def easy_positives(labels, x, k=1, distance="euclidean"):
     return by_anchor(labels, lambda a, ps, ns: (sorted(ps, key=lambda p: d[a, p])[:k], ns))
 
 
+def moderate_positives(labels, x, distance="euclidean"):
+    d = distances(x, distance)
+
+    def keep(a, positives, negatives):
+        hardest = min((d[a, n] for n in negatives), default=np.inf)
+        nearer = sorted((p for p in positives if d[a, p] <= hardest), key=lambda p: d[a, p])
+        return nearer[-1:] or sorted(positives, key=lambda p: d[a, p])[:1], negatives
+
+    return by_anchor(labels, keep)
+
+
 def hardest_negatives_of_batch(labels, x, fraction=None, distance="euclidean"):
     """Both (i, j) and (j, i) count, in the negatives as in the positives."""
     d = distances(x, distance)

@@ -44,6 +44,7 @@ EXACT = {
         miners.HardestNegativesOfBatch, loops.hardest_negatives_of_batch, fraction=0.2, distance="squared"
     ),
     "hardest positives": row(miners.HardestPositives, loops.hardest_positives),
+    "moderate positives": row(miners.ModeratePositives, loops.moderate_positives, distance="squared"),
     "easy positives": row(miners.EasyPositives, loops.easy_positives, distance="squared"),
     "easy positives, three": row(miners.EasyPositives, loops.easy_positives, k=3),
     "distance weighted, expectation": (

@@ -84,6 +84,8 @@ def test_every_published_cell_has_its_method_and_every_method_a_number():
         assert dataset.removesuffix(" boxes") in recipe.RANKS
     expected = "binomial raw vthm binomial-vthm raw-dw raw-semi-hard raw-vthm"
     assert tables["gradient-analysis-1", "cub"] == expected.split()
+    assert tables["gradient-analysis-3", "sop"] == ["ga-clustering", "ga-proxy-nca", "margin", "raw-vthm"]
+    assert numbers["raw-vthm", "in_shop"]["recall@50"] == 99.2
 
 
 def test_the_settings_are_those_of_the_papers():

@@ -39,7 +39,7 @@ def published(paper):
     """Settings of a run, as in its file name, to its published rows; the rows of its watched steps, if it has some."""
     found = {}
     for path in sorted((pages.RESULTS / paper).glob("*.csv")):
-        if path.stem == "distances":
+        if path.stem in ("distances", "boundary_ranges", "robust_values", "robust_features"):
             continue
         for row in csv.DictReader(path.read_text().splitlines()):
             names = [name for name in (*settings(paper), "dim", "training_classes") if name in row]

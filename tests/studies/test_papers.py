@@ -15,7 +15,8 @@ from tests.studies import standins
 
 PAPERS = {"mining": mining, "importance_sampling": importance_sampling}
 STUDIES = [(paper, name) for paper, module in PAPERS.items() for name in module.STUDIES]
-OTHERS = ("distances", "trained_start", "trained_pairs", "whole_network")  # without runs of the setting of the paper
+OTHERS = ("distances", "trained_start", "trained_pairs", "whole_network", "whole_pairs", "robust_values")
+OTHERS += ("robust_features", "boundary_ranges")  # without runs of the setting of the paper
 ON_RUNS = [study for study in STUDIES if study[1] not in OTHERS]
 PUBLISHED = [(paper, name) for paper, name in ON_RUNS if (pages.RESULTS / paper / f"{name}.csv").exists()]
 

@@ -34,6 +34,21 @@ def test_a_page_without_the_mark_of_a_table_is_an_error():
         pages.filled(text, {"two": ""}, "studies/x")
 
 
+def test_numbers_of_two_days_or_cards_of_a_gpu_are_not_in_one_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    rows = [
+        "ms,batch,device,measured,versions,hardware",
+        "1.5,64,H200,2026-11-28,1,a CPU",
+        "2,64,H200,2026-11-29,1,a CPU",
+    ]
+    page = "<!-- gpu.csv: ms -->\n<!-- end -->"
+    (tmp_path / "gpu.csv").write_text("\n".join(rows[:2]))
+    assert "| 1.5 |" in tables.of_benchmarks(page)
+    (tmp_path / "gpu.csv").write_text("\n".join(rows))
+    with pytest.raises(ValueError, match="two days or cards of a GPU"):
+        tables.of_benchmarks(page)
+
+
 def test_the_readme_has_the_numbers_of_photo_patches():
     table = photo_patches.PAGE.read_text().partition(f"of {photo_patches.SOURCE} -->")[2]
     trained, sift = (

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from studies import runner
+from studies import pages, runner
 from studies.leaderboard import setting, whole
 
 
@@ -57,3 +57,15 @@ def test_learning_rates_are_those_of_the_schedule_of_keras():
     run = replace(setting.Run(), steps=40, learning_rate=0.005)
     rate = keras.optimizers.schedules.CosineDecay(0.0, 36, warmup_target=0.005, warmup_steps=4)
     np.testing.assert_allclose(whole.rate_of(run), [float(rate(step)) for step in range(40)], atol=1e-8)
+
+
+def test_the_page_states_the_differences_of_the_rows():
+    rows = runner.where(runner.read_rows(whole.FILE), part="test")
+    mean = {loss: runner.mean_of(runner.where(rows, loss=loss), "map@r") for loss in whole.LOSSES}
+    text = " ".join((pages.ROOT / "docs" / "leaderboard.md").read_text().split())
+    ahead = [mean[loss] - mean["RAW"] for loss in ("KL", "grouped KL", "TopK", "TopK-PN")]
+    assert f"{min(ahead):.1f} to {max(ahead):.1f} points of MAP@R ahead of RAW" in text
+    assert f"the binomial deviance is {mean['RAW'] - mean['TopK of binomial']:.0f} points behind" in text
+    assert f"negatives gain {mean['margin'] - mean['margin, random']:.0f} points of MAP@R" in text
+    weights = mean["balanced contrastive"] - mean["balanced contrastive, no weights"]
+    assert f"with them it gains {weights:.0f} points" in text

@@ -9,7 +9,13 @@ from tfdml.miners.balanced import BalancedPairs, UniformHistogram
 from tfdml.miners.bands import PairMargin, SemiHard
 from tfdml.miners.composition import compose
 from tfdml.miners.distance_weighted import DistanceWeighted, log_sphere_density
-from tfdml.miners.hardest import EasyPositives, HardestNegatives, HardestNegativesOfBatch, HardestPositives
+from tfdml.miners.hardest import (
+    EasyPositives,
+    HardestNegatives,
+    HardestNegativesOfBatch,
+    HardestPositives,
+    ModeratePositives,
+)
 from tfdml.miners.selectors import (
     DistanceWeightedNegatives,
     RandomNegatives,
@@ -29,6 +35,7 @@ __all__ = [
     "HardestNegatives",
     "HardestNegativesOfBatch",
     "HardestPositives",
+    "ModeratePositives",
     "PairMargin",
     "RandomNegatives",
     "SemiHard",

@@ -119,6 +119,30 @@ class HardestPositives(ByDistance):
 
 @serializable
 @dataclass(frozen=True, kw_only=True)
+class ModeratePositives(ByDistance):
+    """Keep the farthest positive of each anchor up to its nearest negative, or its nearest positive; all negatives.
+
+    Positives at the same distance are all kept.
+
+    Example:
+
+        >>> pairs = tfdml.pairs.pairs_with([0], [[0.0]], [0, 0, 0, 1], [[1.0], [2.0], [5.0], [3.0]])
+        >>> np.asarray(tfdml.miners.ModeratePositives()(pairs).positive, int).tolist()
+        [[0, 1, 0, 0]]
+
+    Source: Shi, Yang, Zhu, Liao, Lei, Zheng, Li, Embedding Deep Metric for Person Re-Identification, ECCV 2016.
+    """
+
+    def __call__(self, pairs: Pairs) -> Pairs:
+        """`Pairs -> Pairs`."""
+        d = self.distances(pairs)
+        parts = (ops.where(part > 0, d, float("inf")) for part in (pairs.positive, pairs.negative))
+        limit = ops.maximum(*(ops.amin(part, axis=1, keepdims=True) for part in parts))
+        return HardestPositives(distance=self.distance)(pairs.drop(positive=d > limit))
+
+
+@serializable
+@dataclass(frozen=True, kw_only=True)
 class EasyPositives(ByDistance):
     """Keep the nearest positives of each anchor, and all negatives, so that a class may form several clusters.
 

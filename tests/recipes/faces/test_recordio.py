@@ -1,11 +1,11 @@
-"""CASIA-WebFace from miniature records; a writer that follows dmlc-core is the oracle."""
+"""Sets of faces from miniature records; a writer that follows dmlc-core is the oracle."""
 
 import struct
 
 import numpy as np
 import pytest
 
-from recipes.faces import casia, casia_webface
+from recipes.faces import casia, casia_webface, packed_faces
 from tests.datasets.public.miniatures import jpeg
 
 MAGIC = struct.pack("<I", 0xCED7230A)
@@ -56,6 +56,18 @@ def test_images_of_records_come_with_their_labels_and_without_other_records(reco
     assert found.protocol == "casia-webface/train-only/v1"
     assert [found.source[row] for row in range(3)] == IMAGES
     assert found.source.__getitems__([2, 0]) == [IMAGES[2], IMAGES[0]]
+
+
+def test_a_packed_copy_has_any_number_of_images_and_no_protocol(records, monkeypatch):
+    monkeypatch.undo()  # the counts of CASIA-WebFace
+    copy = packed_faces(records)
+    assert copy.labels.tolist() == [0, 0, 1]
+    assert (copy.class_names, copy.protocol, copy.source[2]) == (("0", "1"), None, IMAGES[2])
+    with pytest.raises(ValueError, match="3 images of 2 people, expected 490,623 of 10,572"):
+        casia_webface(records)
+    (records / "train.rec").unlink()
+    with pytest.raises(ValueError, match=r"which has no train\.rec"):
+        packed_faces(records)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,15 @@ from tfdml._core.backends import custom_gradient, has_values, ops
 from tfdml._core.checks import require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import count, divided, exponentials, log_sum_exp, softplus_sum_exp, weighted_mean
+from tfdml.losses.reductions import (
+    count,
+    divided,
+    exponentials,
+    log_sum_exp,
+    softplus,
+    softplus_sum_exp,
+    weighted_mean,
+)
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 
@@ -89,7 +97,7 @@ def _mean_cross_entropy(scores, positive, negative):
     total = ops.sum(terms, axis=1, keepdims=True)
     number = ops.maximum(count(positive), 1.0)
     differences = ops.log(total) + top - scores
-    losses = ops.softplus(differences)
+    losses = softplus(differences)
 
     def grad(upstream):
         share = (upstream / number)[:, None]
@@ -105,7 +113,7 @@ def _mean_softplus(log_sum_negatives, logits, positive):
     """weighted_mean(softplus(log_sum_negatives - logits), positive); its gradient takes few passes over the matrix."""
     number = ops.maximum(count(positive), 1.0)[:, None]
     differences = log_sum_negatives - logits
-    losses = ops.softplus(differences)
+    losses = softplus(differences)
 
     def grad(upstream):
         share = upstream[:, None] / number
