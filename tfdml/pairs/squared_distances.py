@@ -63,7 +63,7 @@ def _within(x):
 
 
 def _squared(x, norms):
-    if keras.backend.backend() == "torch":
+    if can_read(x):
         return squared_distances(x, norms)
     return product(_row_factor(x, norms), _column_factor(x, norms))
 
