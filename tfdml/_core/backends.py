@@ -237,9 +237,9 @@ def nonzero_columns(x: Any) -> Any:
     """The columns of the nonzero entries of each row, `(rows, most)`, then the number of columns; of `can_read`."""
     rows, columns = x.nonzero(as_tuple=True)
     number = torch.bincount(rows, minlength=x.shape[0])
-    place = torch.arange(len(rows)) - (number.cumsum(0) - number)[rows]
+    rank = torch.arange(len(rows)) - (number.cumsum(0) - number)[rows]
     padded = columns.new_full((x.shape[0], int(number.max())), x.shape[1])
-    return padded.index_put_((rows, place), columns)
+    return padded.index_put_((rows, rank), columns)
 
 
 def with_diagonal(x: Any, number: float) -> Any:
