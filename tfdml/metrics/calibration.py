@@ -1,4 +1,4 @@
-"""What a score means: the probability that two examples have the same class, from their score."""
+"""Calibration of scores: the probability that two examples have the same class, from their score."""
 
 import dataclasses
 import math
