@@ -17,7 +17,7 @@ CHROMIUM := $(firstword $(foreach p,chromium google-chrome chromium-browser chro
 
 NPM := $(shell command -v npm)
 
-SITE := docs/_build/html
+SITE := build/site
 
 .PHONY: demo check row test test-ci test-all part docs browser smoke dist zoo-wheel notebooks stale lint bench gpu studies lock
 
@@ -48,7 +48,7 @@ test-all: .venv/installed
 part: .venv/installed
 	$(PARTS) $(PART)
 
-# The site, in docs/_build/html, without a network. A broken link, an unknown name and any other warning is an error.
+# The site, in build/site, without a network. A broken link, an unknown name and any other warning is an error.
 docs: .venv/installed
 	$(BIN)/python -m sphinx --quiet --jobs $(WORKERS) --fail-on-warning --keep-going --conf-dir docs . $(SITE)
 	@echo "python -m http.server --directory $(SITE) shows it."

@@ -28,7 +28,7 @@ include_patterns = [
     "CONTRIBUTING.md",
     "SECURITY.md",
 ]
-exclude_patterns = ["docs/_build", "savedmodels/demo", "**/.*", ".*"]  # what `make docs` and `make demo` write
+exclude_patterns = ["savedmodels/demo", "**/.*", ".*"]  # what `make docs` and `make demo` write
 # The cards of savedmodels are in no list: their table leads to them. tests/site/test_pages.py looks for pages of docs.
 suppress_warnings = ["toc.not_included"]
 nitpicky = True
@@ -48,6 +48,7 @@ html_baseurl = addresses()["site"]
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["sortable.js"]
+html_search_scorer = str(ROOT / "docs" / "_static" / "scorer.js")
 html_copy_source = False
 html_show_sphinx = False
 html_additional_pages = {"index": "to_door.html"}

@@ -2,9 +2,9 @@
 
 Claim: a small network learns from 676 characters to find 854 others that it has never seen.
 Retrieval is watched on 196 validation classes, and the settings were chosen on them, by
-`python -m studies.glyphs --choose`. The test classes are searched once, after training. The README has the numbers of
-several seeds, by `python -m studies.glyphs`. What is left is a model with its card in savedmodels/demo, a report as an
-HTML page, and an index of the test images for the server.
+`python -m studies.glyphs --choose`. The test classes are searched once, after training. docs/glyphs.md has the numbers
+of several seeds, by `python -m studies.glyphs`. What is left is a model with its card in savedmodels/demo, a report as
+an HTML page, and an index of the test images for the server.
 
     python recipes/glyphs.py                # the whole story, about three minutes on two cores
     python recipes/glyphs.py --resume       # resumes where a run was stopped

@@ -1,9 +1,9 @@
-"""The table of the README: several seeds of recipes/glyphs.py, mean and standard deviation.
+"""The table of docs/glyphs.md: several seeds of recipes/glyphs.py, mean and standard deviation.
 
     python -m studies.glyphs                # 20 minutes on two cores; resumes where it was stopped
     python -m studies.glyphs --choose       # the trials of studies/glyphs_choice.py, half an hour on one core
 
-Runs are kept under `runs/glyphs-SEED`; delete them to train again. Seed 0 draws the pictures of the README.
+Runs are kept under `runs/glyphs-SEED`; delete them to train again. Seed 0 draws the pictures of that page.
 """
 
 import json
@@ -15,7 +15,7 @@ import sys
 from studies import glyphs_choice, pages, runner
 
 ROWS = pages.RESULTS / "glyphs.csv"
-PAGE, MARK = pages.ROOT / "README.md", "<!-- table of studies/glyphs -->"
+PAGE, MARK = pages.ROOT / "docs" / "glyphs.md", "<!-- table of studies/glyphs -->"
 KEYS = ["recall@1", "recall@2", "recall@4", "recall@8", "map@r"]
 SUMMARIES = {"mean": statistics.mean, "standard deviation": statistics.stdev}
 

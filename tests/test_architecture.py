@@ -33,8 +33,8 @@ ARROWS = {
     "search": set(),
     "samplers": {"datasets", "importance", "pairs", "search"},
     "metrics": {"search"},
-    "export": {"datasets", "embedding", "networks"},
-    "visualize": {"networks", "search"},
+    "export": {"datasets", "embedding", "metrics", "networks"},
+    "visualize": {"metrics", "networks", "search"},
     "analysis": {"layers", "losses", "miners", "pairs"},
     "evaluation": {"analysis", "datasets", "embedding", "metrics", "models", "search", "visualize"},
     "callbacks": {
@@ -76,6 +76,7 @@ ARROWS = {
         "embedding",
         "evaluation",
         "export",
+        "metrics",
         "models",
         "search",
         "serving",

@@ -24,8 +24,8 @@ BUDGETS = {
     "tfdml/analysis": 720,
     "tfdml/callbacks": 970,
     "tfdml/cleaning": 1_240,
-    "tfdml/cli": 2_190,
-    "tfdml/datasets": 6_760,
+    "tfdml/cli": 2300,
+    "tfdml/datasets": 6770,
     "tfdml/distributed": 1_040,
     "tfdml/embedding": 960,
     "tfdml/evaluation": 3_070,
@@ -45,9 +45,9 @@ BUDGETS = {
     "tfdml/typing.py": 110,
     "tfdml/visualize": 890,
     "tfdml/zoo": 1_230,
-    "tests": 49_530,
+    "tests": 50_300,
     "docs": 11_500,
-    "studies": 10_260,
+    "studies": 10_480,
     "benchmarks": 6_040,
     "recipes": 8_130,
     "tools": 2_110,
@@ -127,7 +127,6 @@ OPTIONS = {
         "metrics.quantized_retrieval": "gallery",
         "metrics.reidentification": "max_bytes",
         "pairs.Pairs": "counts",
-        "pairs.consecutive_pairs": "match",
         "pairs.two_towers": "match",
         "pairs.two_views": "match",
         "samplers.TwoSetSampler": "short_classes",
@@ -175,7 +174,7 @@ def files():
 def pages():
     """The Python code of each page."""
     paths = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("recipes/**/*.md")]
-    texts = [path.read_text() for path in paths if "_build" not in path.parts]
+    texts = [path.read_text() for path in paths]
     code = ("\n".join(re.findall(r"^```python.*?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)) for text in texts)
     return [Uses(text) for text in code if text]
 
@@ -233,11 +232,9 @@ def test_an_option_is_taken_by_a_recipe_a_study_a_page_or_a_benchmark():
 
 def lines_of(name):
     """The lines of code of a folder or a file; of the docs, those of the pages."""
-    made = {"_build", "api"}  # by `make docs`
     path = ROOT / name
     paths = [path] if path.is_file() else path.rglob("*.md" if name == "docs" else "*.py")
-    read = [each for each in paths if not made & set(each.relative_to(ROOT).parts)]
-    return sum(len(each.read_text().splitlines()) for each in read)
+    return sum(len(each.read_text().splitlines()) for each in paths)
 
 
 @pytest.mark.parametrize("name", BUDGETS)

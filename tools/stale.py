@@ -5,7 +5,7 @@
 
 `results/measured.json` has for each file of results its hash, the day, and a digest of each room of `tfdml`
 that its script names, and of each folder of `recipes` that it uses. Digests leave out docstrings, comments and layout.
-A room that is gone counts as changed. `docs/numbers.md` is the list for readers.
+A room that is gone counts as changed. `results/README.md` is the list for readers.
 """
 
 import argparse
@@ -19,18 +19,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path("results")
 MANIFEST = RESULTS / "measured.json"
-PAGE = Path("docs", "numbers.md")
+PAGE = Path("results", "README.md")
 ALL = "all"
-TEXT = """---
-kind: reference
----
+TEXT = """# Where the numbers come from
 
-# Where the numbers come from
-
-Tables with measured numbers are filled by scripts from files of results, and a test fails where they differ. The files
-are in `results`, with the hardware and the versions of each row. This page lists them, the command that
-measures them again, and the day. `results/measured.json` has the rooms of `tfdml` whose code they were measured with,
-by digests; `make stale` lists the files that were measured before a change to this code.
+Tables with measured numbers are filled by scripts from the files of this folder, and a test fails where they differ.
+Each row has its hardware and versions. This page lists the files, the command of
+[benchmarks](../benchmarks/README.md), [studies](../studies/README.md) or [recipes](../recipes/README.md) that measures
+each again, and the day. `measured.json` has the rooms of `tfdml` whose code they were measured with, by digests;
+`make stale` lists the files that were measured before a change to this code.
 
 | results | command | measured |
 | --- | --- | --- |
@@ -131,7 +128,7 @@ def changed_rooms(root, entry):
 
 
 def page(root, manifest):
-    """The text of `docs/numbers.md`."""
+    """The text of `results/README.md`."""
     measured = {}
     for name in sorted(manifest):
         cells = f"`{command(root, name)}` | {manifest[name]['measured']} |"

@@ -13,6 +13,8 @@ from docs.extension.accessibility import accessible
 from docs.extension.formulas import formula_block, is_code, is_formula
 from docs.extension.names import entries, meaning
 from docs.extension.outputs import Outputs
+from docs.extension.side_bar import add_list
+from docs.extension.texts import write_texts
 
 
 class LinksFromNames(SphinxTransform):
@@ -84,7 +86,9 @@ def label(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any]
 
 
 def finish(app: Sphinx, exception: Exception | None) -> None:
-    """Make the pages that are written accessible."""
+    """Make the pages that are written accessible, and add their Markdown."""
+    if exception is None:
+        write_texts(Path(app.outdir), sorted(app.env.found_docs))
     for page in Path(app.outdir).rglob("*.html") if exception is None else ():
         text = page.read_text()
         if text != (better := accessible(text)):
@@ -94,6 +98,7 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the extension with Sphinx."""
     app.connect("builder-inited", lambda app: reference.write(API, pages()))
+    app.connect("source-read", add_list)
     app.connect("missing-reference", annotation)
     app.connect("html-page-context", label)
     app.connect("build-finished", finish)

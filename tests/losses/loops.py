@@ -359,15 +359,15 @@ def nt_xent(labels, x, temperature=0.07):
 
 
 def clip(labels, x, temperature):
-    """Half the cross-entropy of row i of the similarities, and half that of column i."""
+    """Half the cross-entropy of row i of the similarities, and half its terms in the cross-entropies of columns."""
     s = cosines(x) / temperature
-    values = []
+    values = np.zeros(len(x))
     for i in range(len(x)):
         positives, negatives = others_of(i, labels)
-        rows = mean([one_among(s[i, p], [s[i, n] for n in negatives]) for p in positives])
-        columns = mean([one_among(s[p, i], [s[n, i] for n in negatives]) for p in positives])
-        values.append((rows + columns) / 2)
-    return np.array(values)
+        values[i] += mean([one_among(s[i, p], [s[i, n] for n in negatives]) for p in positives]) / 2
+        for p in positives:
+            values[p] += one_among(s[p, i], [s[n, i] for n in negatives]) / len(positives) / 2
+    return values
 
 
 def sigmoid(labels, x, scale, bias):

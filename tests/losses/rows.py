@@ -361,8 +361,8 @@ ROWS = {
     "HAP2S, polynomial": row(
         losses.HAP2SLoss, loops.hap2s, BRANCH, margin=0.5, weighting="polynomial", alpha=3.0, distance="euclidean"
     ),
-    "angular": row(losses.AngularLoss, loops.angular, WITHIN, WHOLE),
-    "angular, narrower": row(losses.AngularLoss, loops.angular, WITHIN, WHOLE, angle_degrees=30.0),
+    "angular": row(losses.AngularLoss, loops.angular, WITHIN),
+    "angular, narrower": row(losses.AngularLoss, loops.angular, WITHIN, angle_degrees=30.0),
     "quadruplet": row(losses.QuadrupletLoss, loops.quadruplet, WITHIN, WHOLE),
     "quadruplet on plain distances": row(
         losses.QuadrupletLoss, loops.quadruplet, WITHIN, WHOLE, margin=0.5, second_margin=0.2, distance="euclidean"

@@ -16,7 +16,6 @@ from tests.losses.rows import (
     LARGE,
     LISTED,
     ROWS,
-    SYMMETRIC,
     WHOLE,
     batch,
     each,
@@ -55,7 +54,7 @@ def require_equal(in_blocks, whole, rtol=1e-5):
 SLOW = ["dynamic soft margin", "dynamic soft margin of all triplets", "triplet, semi-hard negatives"]
 
 
-@each(lacking(BRANCHES, WHOLE, LISTED, SYMMETRIC), test=FAMILIES, ci=DEFAULTS, slow=SLOW)
+@each(lacking(BRANCHES, WHOLE, LISTED), test=FAMILIES, ci=DEFAULTS, slow=SLOW)
 def test_blocks_have_the_value_and_the_gradient_of_the_whole_batch(row):
     require_equal(evaluated(row.with_options(anchors_per_block=SIZE)), evaluated(row.with_options()), rtol=3e-5)
 
@@ -164,6 +163,8 @@ SAME = {  # what it computes, as a function of the size of the blocks, None for 
     "proxies": over(layers.Proxies(LABELS, per_class=2, seed=0)),
     "a memory": remembering,
     "CLIP": over(pairs.two_towers, x=TOWERS, make=losses.CLIPLoss),
+    "CLIP of unique labels": over(pairs.two_towers, np.arange(32), TOWERS, make=losses.CLIPLoss),
+    "CLIP, mined": over(pairs.two_towers, x=TOWERS, make=partial(losses.CLIPLoss, miner=miners.EasyPositives())),
     "sigmoid": over(pairs.two_towers, x=TOWERS, make=losses.SigmoidLoss),
     "valid triplets": mined(miners.ValidTriplets()),
     "semi-hard": mined(miners.SemiHard(min_distance="positive", margin=0.5)),
@@ -423,7 +424,6 @@ REFUSED = {
     "a list of pairs": lambda: losses.ContrastiveLoss(pairing=pairs.consecutive_pairs, anchors_per_block=4),
     "own pairing": lambda: losses.ContrastiveLoss(pairing=lambda y, x: pairs.all_pairs(y, x), anchors_per_block=4),
     "own references": lambda: losses.ContrastiveLoss(pairing=HalfProxies(LABELS, seed=0), anchors_per_block=4),
-    "both directions of one batch": lambda: losses.CLIPLoss(pairing=pairs.all_pairs, anchors_per_block=8),
 }
 NEED_ALL = {
     "miner of the batch": lambda: losses.ContrastiveLoss(miner=miners.HardestNegativesOfBatch(), anchors_per_block=8),
@@ -431,9 +431,6 @@ NEED_ALL = {
     "distance in two ways": lambda: losses.BatchHardTripletLoss(distance=pairs.two_way_euclidean, anchors_per_block=8),
     "draws from all pairs": lambda: losses.RobustLoss(
         losses.ContrastiveLoss(anchors_per_block=8), uncertainty=KL(0.1, num_samples=9)
-    ),
-    "both directions with a miner": lambda: losses.CLIPLoss(
-        pairing=pairs.even_against_odd, miner=miners.ValidTriplets(), anchors_per_block=8
     ),
 }
 

@@ -1,10 +1,13 @@
 """Counts of searches, and their table on a full disk."""
 
 import os
+import threading
 
+import numpy as np
 import pytest
 
-from tfdml.serving.monitoring import Monitor
+from tfdml.serving import monitoring
+from tfdml.serving.monitoring import Monitor, RecallCheck
 
 
 def test_below_the_threshold_an_image_is_unknown(tmp_path):
@@ -12,8 +15,8 @@ def test_below_the_threshold_an_image_is_unknown(tmp_path):
     monitor.count_searches([0.5, 0.7], 0.6)
     monitor.count_searches([], 0.6)
     assert [line.split(",")[1:] for line in (tmp_path / "log.csv").read_text().splitlines()[1:]] == [
-        ["0.5", "1"],
-        ["0.7", "0"],
+        ["0.5", "1", ""],
+        ["0.7", "0", ""],
     ]
     text = monitor.text().decode()
     assert "tfdml_searches_unknown_total 1.0" in text
@@ -30,7 +33,7 @@ def test_a_log_that_cannot_be_written_warns_once_and_no_search_fails(tmp_path):
     monitor.count_searches([0.5], None)
     log.unlink()
     monitor.count_searches([0.5], None)
-    assert log.read_text().startswith("time,score,unknown\n2")
+    assert log.read_text().startswith("time,score,unknown,recall\n2")
 
 
 @pytest.mark.parametrize("room", [0, 1, 18, 19, 20, 40])
@@ -79,3 +82,39 @@ def test_a_line_that_was_cut_by_a_crash_is_removed_and_named(tmp_path):
     with pytest.raises(ValueError, match="one that a server has written"):
         Monitor(log)
     assert log.read_text() == "id,label\nwithout an end"
+
+
+def test_checks_are_a_share_of_the_searches_and_keep_their_budget(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(monitoring.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(monitoring.random, "random", np.random.default_rng(0).random)
+    check, counted, done = RecallCheck(0.25), [], threading.Event()
+    chosen = [check.chosen(2) for _ in range(1000)]
+    assert set(chosen) == {-1, 0, 1}
+    assert 450 < sum(number >= 0 for number in chosen) < 550  # 0.25 of 2,000 searches
+
+    def slow():
+        assert check.chosen(10**9) == -1  # one at a time
+        now[0] += 3.0
+        return 0.75
+
+    def count(share):
+        counted.append(share)
+        done.set()
+
+    check(slow, count)
+    assert done.wait(10)
+    assert counted == [0.75]
+    now[0] = 3.0 + 3.0 / 0.02 - 0.1
+    assert check.chosen(10**9) == -1
+    now[0] += 0.2
+    assert check.chosen(10**9) >= 0
+    assert RecallCheck(0.0).chosen(10**9) == -1
+    check.close()
+
+
+def test_a_check_that_fails_warns_and_counts_the_search():
+    check, counted = RecallCheck(1.0), []
+    with pytest.warns(UserWarning, match="recall of a search is not known: division"):
+        check._check(lambda: 1 / 0, counted.append)
+    assert counted == [""]

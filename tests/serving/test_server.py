@@ -35,7 +35,7 @@ from tests.serving.quick import (
     picture,
     sides,
 )
-from tfdml import models, search, serving, visualize
+from tfdml import metrics, models, search, serving, visualize
 from tfdml.datasets import Preprocessing
 from tfdml.serving import server as module
 from tfdml.serving.run import listen, run_with
@@ -244,10 +244,71 @@ def test_searches_of_files_are_logged_and_counted_by_the_score_of_their_nearest(
 
     for _ in range(2):
         serve(story, log=log, texts=sides)
-    times, scores, unknown = zip(*(line.split(",") for line in log.read_text().splitlines()), strict=True)
+    times, scores, unknown, recall = zip(*(line.split(",") for line in log.read_text().splitlines()), strict=True)
     assert (times[0], scores[0], unknown) == ("time", "score", ("unknown", "", "", "", ""))
+    assert recall == ("recall", "", "", "", "")
     np.testing.assert_allclose([float(score) for score in scores[1:]], 2 * [1, cosine], rtol=1e-5)
     assert {time[10:11] + time[-6:] for time in times[1:]} == {"T+00:00"}
+
+
+def calibrated(prior=0.5, metric="cosine", model=None):
+    """A curve of two knots: even odds at 0.5, and 9 to 1 from 0.9 on; all right."""
+    curve, ones = (0.0, np.log(9.0)), (1.0, 1.0)
+    facts = {"prior": prior, "metric": metric, "model": model, "pairs": 100, "classes": 10}
+    return metrics.ScoreCalibration(scores=(0.5, 0.9), ratio=(curve,) * 3, rank_1=(ones,) * 3, **facts)
+
+
+def test_a_probability_stands_beside_the_score_of_images_and_items_and_not_of_texts(serve):
+    async def story(client):
+        body = {"instances": [file(b"\x07\x00"), {"id": "a"}, {"text": "right"}], "k": 3}
+        image, item, text = (await answer(client, SEARCH, body))[1]["neighbors"]
+        assert [each["id"] for each in image] == ["a", "b", "c"]
+        assert [each["probability"] for each in image] == pytest.approx([0.9, 0.9, 0.5])
+        assert [each["probability"] for each in item] == pytest.approx([0.9, 0.5, 0.5])  # b, c, d
+        assert not any("probability" in each for each in text)
+
+    serve(story, calibration=calibrated(), texts=sides)
+
+    async def without(client):
+        found = (await answer(client, SEARCH, {"instances": [{"id": "a"}]}))[1]["neighbors"]
+        assert not any("probability" in each for each in found[0])
+
+    serve(without)
+    with pytest.raises(ValueError, match="calibration of the metric 'euclidean' for scores of 'cosine'"):
+        serving.application(None, VIEW, index=INDEX, calibration=calibrated(metric="euclidean"))
+    with pytest.raises(ValueError, match="expected those of model old"):
+        serving.application(NEW, VIEW, index=INDEX, calibration=calibrated(model="old"))
+
+
+def test_searches_are_made_again_exactly_off_the_path_of_the_answer(serve, tmp_path, monkeypatch):
+    log, gate = tmp_path / "searches.csv", threading.Event()
+    monkeypatch.setattr("tfdml.serving.monitoring._BUDGET", 1e9)
+
+    class Wrong(search.Exact):
+        """An index that finds the first row, and then what is farthest."""
+
+        def exactly(self):
+            gate.wait(10)  # an exact search that lasts
+            return INDEX
+
+        def search(self, queries, k, **options):
+            ids, scores = INDEX.search(queries, len(INDEX))
+            order = [0, *range(len(INDEX) - 1, 0, -1)][:k]
+            return ids[:, order], scores[:, order]
+
+    gate.set()
+    wrong = Wrong(VECTORS, IDS, metadata=COLUMNS)
+
+    async def story(client):
+        body = {"instances": [file(b"\x07\x00")], "k": 2}
+        assert [each["id"] for each in (await answer(client, SEARCH, body))[1]["neighbors"][0]] == ["a", "d"]
+        while (found := await numbers(client))["tfdml_search_recall_count"] != "1.0":
+            await asyncio.sleep(0.01)
+        assert found["tfdml_search_recall_sum"] == "0.5"
+        assert found["tfdml_search_best_score_count"] == "1.0"
+
+    serve(story, index=wrong, log=log, check_recall=1.0)
+    assert log.read_text().splitlines()[-1].endswith(",1,,0.5")
 
 
 @served(max_bytes=100)

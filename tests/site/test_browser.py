@@ -105,3 +105,35 @@ def test_the_search_works_without_a_server(tmp_path):
     site = Path(SITE).resolve().as_uri()
     links = asyncio.run(results(f"{site}/search.html?q=re-ranking", tmp_path))
     assert any("reidentification.html" in link for link in links)
+
+
+QUESTIONS = {
+    "flat folder": "docs/photos.html",
+    "photographs without a label": "docs/photos.html",
+    "remove product": "docs/second-day.html",
+    "how many photos": "docs/tuning.html",
+    "threshold": "docs/tutorials/serve-with-a-threshold.html",
+    "mixed precision": "docs/jax-and-gpus.html",
+    "own sampler": "docs/tutorials/your-own-sampler.html",
+    "judgements": "docs/compare.html",
+    "words": "docs/two-towers.html",
+    "which loss": "docs/losses/which.html",
+    "compare models": "docs/compare.html",
+    "install": "docs/install.html",
+    "container": "docs/running.html",
+    "password": "docs/running.html",
+}
+
+
+def test_questions_find_their_page_first(address, tmp_path):
+    found = asyncio.run(first_results(address, tmp_path))
+    assert found == {question: f"{address}/{page}" for question, page in QUESTIONS.items()}
+
+
+async def first_results(address, folder):
+    """The page of the first result of each question."""
+    first = {}
+    for number, question in enumerate(QUESTIONS):
+        links = await results(f"{address}/search.html?q={question.replace(' ', '+')}", folder / str(number))
+        first[question] = links[0].partition("#")[0].partition("?")[0]
+    return first

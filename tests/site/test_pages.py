@@ -1,4 +1,4 @@
-"""Every page is of one kind, and in one list of its kind."""
+"""Every page is of one kind, and in the side bar once."""
 
 import re
 
@@ -8,23 +8,18 @@ from markdown_it import MarkdownIt
 from docs.extension import KINDS, ROOT, pages
 from docs.extension.accessibility import accessible
 from docs.extension.formulas import is_formula
+from docs.extension.side_bar import BELOW
+from docs.extension.texts import doors
 
 DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if path != DOCS / "index.md")
-CAPTIONS = {
-    "Begin": "how-to",
-    "Tutorials": "tutorial",
-    "How-to guides": "how-to",
-    "Explanations": "explanation",
-    "Reference": "reference",
-}
-TOCTREE = re.compile(r'```\{toctree\}\n:caption: "?([^:"\n]*)[^\n]*\n:hidden:\n\n(.*?)```', re.DOTALL)
+DOOR = doors()
 
 
-def lists():
-    """The kind and the pages of each list of the door."""
-    for caption, names in TOCTREE.findall((DOCS / "index.md").read_text()):
-        yield CAPTIONS.get(caption), [(DOCS / name).resolve() for name in names.split()]
+def listed():
+    """The pages of the side bar: those of the door, and those below them."""
+    lists = [*DOOR.values(), *BELOW.values()]
+    return [ROOT / name.removeprefix("/") for names in lists for name in names]
 
 
 def kinds(path):
@@ -32,27 +27,30 @@ def kinds(path):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_has_one_kind_and_is_in_one_list_of_its_kind(page):
+def test_a_page_has_one_kind_and_is_in_the_side_bar_once(page):
     (kind,) = kinds(page)
     assert kind in KINDS
-    assert [listed for listed, pages in lists() if page.with_suffix("") in pages] == [kind]
+    assert listed().count(page.with_suffix("")) == 1
 
 
-def test_the_lists_name_pages_once_that_are_there():
-    pages = [page for _, those in lists() for page in those]
-    assert sorted(set(pages)) == sorted(pages)
-    assert [page for page in pages if page.name != "index" and not page.with_suffix(".md").exists()] == []
+def test_the_side_bar_has_five_doors_and_a_reference_and_at_most_40_entries_of_pages_that_are_there():
+    assert len(DOOR) == 6
+    assert sum(map(len, DOOR.values())) <= 40
+    assert [page for page in listed() if page.name != "index" and not page.with_suffix(".md").exists()] == []
+    assert {name for names in DOOR.values() for name in names} >= set(BELOW)
 
 
-def test_there_are_six_tutorials():
-    assert [len(pages) for kind, pages in lists() if kind == "tutorial"] == [6]
+def test_the_readme_fits_on_a_screen_and_a_half():
+    readme = (ROOT / "README.md").read_text()
+    assert len(readme.split()) <= 600
+    assert readme.count("](") <= 30
 
 
 def test_every_picture_of_a_page_has_a_text_in_its_place():
     for page in [*PAGES, DOCS / "index.md", ROOT / "README.md"]:
         assert "![](" not in page.read_text(), page
     door = (DOCS / "index.md").read_text()
-    assert door.count(":img-top:") == door.count(":img-alt: ") == 8
+    assert door.count(":img-top:") == door.count(":img-alt: ") == 4
 
 
 @pytest.mark.parametrize("page", [*pages(), *ROOT.glob("*.md")], ids=lambda page: f"{page.parent.name}-{page.stem}")

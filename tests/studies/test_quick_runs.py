@@ -2,11 +2,12 @@
 
 import pytest
 
-from studies import boxes, drift, fashion, migration, stamps, words
+from studies import boxes, drift, fashion, migration, scores, stamps, words
 
 PRINTED = {
     boxes: ("'query': 'whole image'", "'query': 'box'"),
     drift: ("'alarms': 1.0",),
+    scores: ("'prior': 1.0", "'prior': 0.1", "'kept': 0.9"),
     words: ("images@1", "images map@r", "texts@1"),
     migration: ("'order': 'mixed'", "'order': 'classes'"),
     fashion: ("10 rows",),

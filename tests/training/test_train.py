@@ -129,6 +129,7 @@ def test_a_run_leaves_everything_that_it_promises(run, photos):
     assert read_settings(folder / "settings.toml") == record["settings"]
     assert record["settings"].items() >= {**TINY, "steps": 4, "epochs": 2, "weights": "none", "tuning": "all"}.items()
     assert tfdml.export.load(folder).preprocessing.background == 255
+    assert any(line.startswith("No probability beside the scores: Received 8 matched") for line in said)
     assert said[0] == "40 usable images of 10 classes, 4 images each; 2 left out"
     assert [line for line in said if line.startswith("  size")] == [
         "  size                16                  as given"

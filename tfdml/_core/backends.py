@@ -226,6 +226,16 @@ def has_values() -> bool:
     return not torch.compiler.is_compiling() and not _only_shapes()
 
 
+def is_in_xla() -> bool:
+    """Whether operations are compiled by XLA: on JAX, and in graphs of TensorFlow for `jit_compile=True`."""
+    if keras.backend.backend() != "tensorflow":
+        return keras.backend.backend() == "jax"
+    import tensorflow as tf
+    from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+
+    return bool(GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
+
+
 def reading_values(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of tensors whose steps depend on their values, as one operation in `torch.compile`, without gradient.
 

@@ -1,7 +1,7 @@
-"""The command line: `tfdml embed`, `evaluate`, `search`, `serve`, `export`, `check` and others.
+"""The command line: `tfdml demo`, `train`, `search`, `serve`, `compare` and others.
 
 `parser` declares the options of a command, and `arguments` refuses words that name nothing, before Keras is imported. A
-function of `commands`, `indexes` or `compare` runs a command, prints its results and returns the exit code.
+function of `commands`, `indexes`, `compare` or `demo` runs a command, prints its results and returns the exit code.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace | int:
 
 def commands_of(options: argparse.Namespace) -> ModuleType:
     """The module of a command. All commands but `compare` and `drift` import Keras."""
-    modules = {"compare": "compare", "drift": "compare", "index": "indexes"}
+    modules = {"compare": "compare", "drift": "compare", "index": "indexes", "demo": "demo"}
     return importlib.import_module(f"tfdml.cli.{modules.get(options.command, 'commands')}")
 
 

@@ -25,6 +25,7 @@ _TOWERS = ("query", "gallery")
 _EXTRAS = {
     **dict.fromkeys(("aiohttp", "msgspec", "prometheus_client"), "serving"),
     **dict.fromkeys(("matplotlib", "PIL"), "plots"),
+    "skimage": "samples",
     "pyarrow": "tables",
     "faiss": "faiss",
     **dict.fromkeys(("keras", "tensorflow"), "tensorflow"),
@@ -135,7 +136,11 @@ def require_together(options: argparse.Namespace) -> None:
         is_empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
         expected = "a new or an empty folder, or --resume to go on with its run"
         refuse_unless(is_empty, f"--out {options.out}", "what is not an empty folder", expected)
-    if options.command == "serve":
+    if options.command == "demo":
+        folder = Path(options.folder).expanduser()
+        is_usable = not folder.exists() or (folder / "photos.parquet").is_file() or not any(folder.iterdir())
+        refuse_unless(is_usable, f"FOLDER={options.folder!r}", "a folder of other files", "a new or an empty folder")
+    if options.command == "serve" or (options.command == "demo" and options.serve):
         _require_free_port(options)
 
 
@@ -177,7 +182,9 @@ def _packages(options):
     yield from ("keras",) if options.command not in ("compare", "drift") else ()
     if options.command == "train":
         return
-    yield from ("tensorflow", "aiohttp", "msgspec", "prometheus_client") if options.command == "serve" else ()
+    if options.command in ("serve", "demo"):
+        yield from ("tensorflow", "aiohttp", "msgspec", "prometheus_client")
+    yield from ("pyarrow", "skimage") if options.command == "demo" else ()
     yield from ("matplotlib", "PIL") if getattr(options, "html", None) else ()
     yield from ("pyarrow",) if _has_parquet(options, files) else ()
     yield from ("faiss",) if any(file.endswith((".faiss", ".index")) for file in files) else ()

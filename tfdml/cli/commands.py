@@ -179,14 +179,18 @@ def run_search(options: argparse.Namespace) -> int:
     else:
         images = inputs.read_images(options.images, preprocessing, options.box)
         vectors = embed(model, images, batch_size=options.batch_size)
+    has_means = options.text or options.best > 1  # scores of another kind
+    calibration = None if has_means else reference.calibration(model, index.metric, index.fingerprint, options.prior)
     item_options = {"items": options.item_column, "best": options.best}
     ids, scores = index.search(vectors, k, where=where, **item_options, other_model=True)
     records = [
         {
             "text" if options.text else "image": query,
             "neighbors": [
-                {"id": id, "score": score, "metadata": searched.item(index, id)}
-                for id, score in zip(image_ids, image_scores, strict=True)
+                {"id": id, "score": score, **probability, "metadata": searched.item(index, id)}
+                for id, score, probability in zip(
+                    image_ids, image_scores, _probabilities(calibration, image_scores), strict=True
+                )
             ],
         }
         for query, image_ids, image_scores in zip(options.images, ids.tolist(), scores.tolist(), strict=True)
@@ -195,13 +199,20 @@ def run_search(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
+def _probabilities(calibration, scores):
+    """The probability of each score as a column; no column without a calibration."""
+    values = [] if calibration is None else calibration.of_neighbors(scores).tolist()
+    return [{"probability": value} for value in values] or [{}] * len(scores)
+
+
 def _lines_of_neighbors(record):
-    """The image or text, and a line for each neighbor: score, id, class or label, path."""
+    """The image or text, and a line for each neighbor: score, its probability if known, id, class or label, path."""
     yield record.get("image") or record["text"]
     for neighbor in record["neighbors"]:
         metadata = neighbor["metadata"]
         columns = [str(metadata[name]) for name in ("class", "label", "path") if metadata.get(name) is not None]
-        yield "  ".join([f"{neighbor['score']:9.5f}", f"{neighbor['id']:>8}", *columns])
+        numbers = [f"{neighbor['score']:9.5f}", *(f"{neighbor[x]:6.1%}" for x in ("probability",) if x in neighbor)]
+        yield "  ".join([*numbers, f"{neighbor['id']:>8}", *columns])
 
 
 def _mask(conditions, index):
@@ -350,11 +361,15 @@ def _opened(serving, options):
     options.name = options.name or reference.name
     with as_usage_error(f"MODEL={options.model!r}"):
         limits = {name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None}
-        names = ("name", "batch_size", "item_column", "other_model", "log", "root")
+        names = ("name", "batch_size", "item_column", "other_model", "log", "root", "check_recall")
         settings = {name: getattr(options, name) for name in names} | {"limits": serving.Limits(**limits)}
         settings |= {"version": model.version if isinstance(model, export.LoadedModel) else 1}
         settings |= {"index": index, "thumbnails": thumbnails, "newer": newer, "texts": reference.texts()}
         settings["similarity_map"] = reference.similarity_map(model, served)
+        metric = index.metric if index is not None else (getattr(model, "search", None) or {}).get("metric")
+        if metric is not None:
+            vectors = getattr(index, "fingerprint", served)
+            settings["calibration"] = reference.calibration(model, metric, vectors, options.prior)
         application = serving.application(model, preprocessing, **settings)
     return model, index, thumbnails, application
 
@@ -382,6 +397,8 @@ def run_export(options: argparse.Namespace) -> int:
     out = Path(options.out or f"{options.model.rstrip('/')}-exports")
     settings = {"preprocessing": preprocessing, "class_names": class_names, "threshold": options.threshold}
     settings |= {"index": index, "search": searched, "other_model": options.other_model}
+    metric, vectors = getattr(index, "metric", "cosine"), getattr(index, "fingerprint", None)
+    settings["calibration"] = reference.calibration(model, metric, vectors, options.prior)
     writers = {
         "savedmodel": lambda path: export.saved_model(model, path, on_error="skip", **settings),
         "onnx": lambda path: export.onnx(model, path, boxes=options.boxes, **settings),

@@ -167,6 +167,7 @@ def _search(command):
     _declare_item_column(command)
     text = "images of an item whose mean score is its score (default: 1)"
     command.add_argument("--best", type=_positive, default=1, metavar="N", help=text)
+    _declare_prior(command)
     _declare_other_model(command)
     _declare_preprocessing(command)
 
@@ -238,11 +239,13 @@ def _serve(command):
     command.add_argument("model", **_MODEL)
     command.add_argument("--index", **_INDEX)
     command.add_argument("--name", help="name of the model in addresses (default: the name of RUN, else model)")
-    command.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
-    command.add_argument("--port", type=_port, default=8501, help="port, 0 for a free one (default: 8501)")
+    _declare_address(command)
     _declare_root(command)
-    text = "table, .csv, to which each searched image adds a line: time, score, unknown; for tfdml drift"
+    text = "table, .csv, to which each searched image adds a line: time, score, unknown, recall; for tfdml drift"
     command.add_argument("--log", type=file_in_folder, metavar="FILE", help=text)
+    _declare_prior(command)
+    text = "share of the searches, such as 0.01, that are also made exactly, for the recall of the index in the metrics"
+    command.add_argument("--check-recall", type=_share, default=0.0, metavar="X", help=text)
     text = "processes that answer, such as one per core; each loads the model (default: 1)"
     command.add_argument("--processes", type=_positive, default=1, metavar="N", help=text)
     _declare_item_column(command)
@@ -268,6 +271,7 @@ def _export(command):
     _declare_item_column(command)
     text = "similarity from which the nearest item is a match, otherwise the image is unknown"
     command.add_argument("--threshold", type=_number, metavar="X", help=text)
+    _declare_prior(command)
     text = "onnx, openvino and litert take a photograph and boxes, in place of images"
     command.add_argument("--boxes", action="store_true", help=text)
     _declare_view(command)
@@ -306,7 +310,17 @@ def _zoo(command):
     command.add_argument("--root", metavar="ROOT", help=text)
 
 
+def _demo(command):
+    """Show a search in photographs that come with scikit-image and matplotlib, on a page; needs no data of yours."""
+    text = "new or empty folder for the photographs, or that of an earlier demo (default: tfdml-demo)"
+    command.add_argument("folder", metavar="FOLDER", nargs="?", default="tfdml-demo", help=text)
+    text = "show the page after the search in the terminal (default), or end"
+    command.add_argument("--serve", action=argparse.BooleanOptionalAction, default=True, help=text)
+    _declare_address(command)
+
+
 COMMANDS = {
+    "demo": (_demo, "tfdml demo"),
     "train": (_train, "tfdml train photos --out run"),
     "embed": (_embed, "tfdml embed photos embeddings.parquet --model run"),
     "evaluate": (_evaluate, "tfdml evaluate run photos --html report.html"),
@@ -350,6 +364,16 @@ def _declare_item_column(command):
     command.add_argument("--item-column", metavar="NAME", help=text)
 
 
+def _declare_address(command):
+    command.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
+    command.add_argument("--port", type=_port, default=8501, help="port, 0 for a free one (default: 8501)")
+
+
+def _declare_prior(command):
+    text = "how often a query has a match in the index, for the probability beside the score (default: 0.5)"
+    command.add_argument("--prior", type=_share, metavar="X", help=text)
+
+
 def _declare_root(command):
     text = "folder in which the files of INDEX are now, if their set has moved"
     command.add_argument("--root", type=folder_named("--root"), metavar="FOLDER", help=text)
@@ -389,6 +413,13 @@ def _positive_number(text):
     value = _number(text)
     if value <= 0:
         raise _wrong(text, "a number above 0")
+    return value
+
+
+def _share(text):
+    value = _positive_number(text)
+    if value > 1:
+        raise _wrong(text, "a share above 0, 1 at most")
     return value
 
 

@@ -11,14 +11,17 @@ import keras
 import numpy as np
 
 from tfdml import export, search, visualize
+from tfdml._core.checks import require
 from tfdml._core.checksums import FILE_TYPES, fingerprint, require_same_model
 from tfdml._core.optional import has_tensorflow
 from tfdml._core.stored import read_json
-from tfdml.cli.printing import as_usage_error
+from tfdml.cli.printing import as_usage_error, say
 from tfdml.datasets import Preprocessing
 from tfdml.datasets.readers.item_files import without_owner
 from tfdml.embedding.files import metadata_of, read_embeddings, rewrite
+from tfdml.export.saved_model import CALIBRATION
 from tfdml.export.serving_config import newest_version
+from tfdml.metrics import ScoreCalibration
 from tfdml.models import TextModel
 from tfdml.search.index import loading
 from tfdml.training.settings_file import is_training_run
@@ -127,6 +130,25 @@ class Reference:
             return network
 
         return lambda a, b: visualize.similarity_map(loaded(), a, b)
+
+    def calibration(self, model: Any, metric: str, vectors: str | None, prior: float | None) -> ScoreCalibration | None:
+        """The calibration of an export or a run for an index of a metric and a model; None where it is not known.
+
+        A line says so if the index does not fit.
+        """
+        with self._named():
+            calibration, file = getattr(model, "calibration", None), Path(self.path) / CALIBRATION
+            if calibration is None and self.is_run and file.is_file():
+                calibration = ScoreCalibration.from_dict(read_json(file))
+            if calibration is None:
+                require(prior is None, f"--prior {prior} for a model without a calibration", "what tfdml train wrote")
+                return None
+            calibration = calibration if prior is None else calibration.at(prior)
+        try:
+            return calibration.require(metric=metric, model=vectors)
+        except ValueError as error:
+            say(f"no probability beside the scores: {error}")
+            return None
 
     def index_of_run(self) -> "Reference | None":
         """The index in the folder of a run; None without one."""

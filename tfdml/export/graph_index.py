@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tfdml._core.optional import has_tensorflow, tf
 from tfdml.datasets.readers.item_files import without_owner
 from tfdml.export.graph_search.base import neighbor_count
 from tfdml.export.graph_search.search_option import Search
+from tfdml.metrics.calibration import ScoreCalibration
 from tfdml.typing import VectorIndex
 
 UNKNOWN, UNKNOWN_NUMBER = "unknown", -1
@@ -24,10 +26,21 @@ class GraphIndex(tf.Module if has_tensorflow() else object):  # type: ignore[mis
         texts: whether the graph may hold texts, and whole numbers beyond int32. Without them, -1 stands for "unknown",
             metadata are left out, and ids that are not int32 become rows: the outputs `rows` and `row` in place of
             `ids` and `id`.
+        calibration: a `tfdml.metrics.ScoreCalibration` for the outputs `probabilities` and `probability`; None: none.
     """
 
-    def __init__(self, index: VectorIndex, search: Search, dim: int, *, matches: bool = False, texts: bool = True):
+    def __init__(
+        self,
+        index: VectorIndex,
+        search: Search,
+        dim: int,
+        *,
+        matches: bool = False,
+        texts: bool = True,
+        calibration: ScoreCalibration | None = None,
+    ):
         super().__init__()
+        self._calibration = calibration
         vectors = np.asarray(index.vectors, np.float32)
         require(vectors.shape[1] == dim, f"an index of dim {vectors.shape[1]}", f"{dim} as in the model's embeddings")
         items = _item_numbers(index, search)
@@ -89,19 +102,46 @@ class GraphIndex(tf.Module if has_tensorflow() else object):  # type: ignore[mis
 
     def _neighbors(self, rows, scores):
         payload = {} if self._payload is None else {"payload": tf.gather(self._payload, rows)}
-        return {self._outputs[0]: tf.gather(self._ids, rows), "scores": scores, **payload}
+        return {
+            self._outputs[0]: tf.gather(self._ids, rows),
+            "scores": scores,
+            **payload,
+            **self._probabilities(scores),
+        }
 
     def _nearest(self, rows, scores, threshold):
         similarity = -scores[:, 0] if self.description["metric"] == "euclidean" else scores[:, 0]
         # Texts are only gathered, never selected: other runtimes lack that.
         names = tf.where(similarity >= threshold, rows[:, 0], self.description["vectors"])
-        return {self._outputs[1]: tf.gather(self._names, names), "score": scores[:, 0]}
+        first = {name: values[:, 0] for name, values in self._probabilities(scores, "probability").items()}
+        return {self._outputs[1]: tf.gather(self._names, names), "score": scores[:, 0], **first}
+
+    def _probabilities(self, scores, name="probabilities"):
+        """The probabilities of scores `(batch, k)` by the name of the output; empty without a calibration."""
+        calibration = self._calibration
+        if calibration is None:
+            return {}
+        similarity = -scores if self.description["metric"] == "euclidean" else scores
+        odds = math.log(calibration.prior / (1 - calibration.prior)) if calibration.prior < 1 else 100.0
+        log_odds = odds + _piecewise(similarity, calibration.scores, calibration.ratio[0])
+        return {name: tf.sigmoid(log_odds) * _piecewise(similarity, calibration.scores, calibration.rank_1[0])}
 
     def require_no_unknown(self) -> None:
         """Raise a ValueError if an id is the one of no match, the text "unknown" or the number -1."""
         *names, unknown = self._names.numpy().tolist()
         shown = unknown.decode() if isinstance(unknown, bytes) else unknown
         require(unknown not in names, f"the id {shown!r}, which match returns for no match", "another id")
+
+
+def _piecewise(x, knots, values):
+    """The curve of straight lines between knots, constant beyond them: a sum of ramps, which all runtimes have."""
+    rise, knots = np.diff(values), np.array(knots)
+    low, high = knots[:-1][rise > 0], knots[1:][rise > 0]
+    first = tf.zeros_like(x) + np.float32(values[0])
+    if not len(low):
+        return first
+    ramps = tf.minimum(tf.maximum(x[..., None], np.float32(low)), np.float32(high)) - np.float32(low)
+    return first + tf.reduce_sum(ramps * np.float32(rise[rise > 0] / (high - low)), axis=-1)
 
 
 def _item_numbers(index, search):

@@ -11,9 +11,10 @@ from tfdml._core.checksums import require_checksums
 from tfdml._core.optional import tf
 from tfdml._core.stored import read_json
 from tfdml.datasets import Preprocessing
-from tfdml.export.saved_model import CHECKSUMS, FINGERPRINT, load_threshold
+from tfdml.export.saved_model import CALIBRATION, CHECKSUMS, FINGERPRINT, load_threshold
 from tfdml.export.serving_config import newest_version
 from tfdml.export.signatures import PAIR_INPUTS
+from tfdml.metrics.calibration import ScoreCalibration
 from tfdml.typing import FilePath
 
 
@@ -43,6 +44,7 @@ class LoadedModel:
             tensors; see `saved_model`.
         search: facts about its search, such as `{"vectors": 300, "k": 10, ...}`; None without an index.
         threshold: lowest similarity of two images that its signature `match` takes for the same; None without one.
+        calibration: the `tfdml.metrics.ScoreCalibration` of its scores; None without one.
         version: number of its folder, such as 3 for "served/products/3"; 1 for a folder without a number.
     """
 
@@ -58,6 +60,8 @@ class LoadedModel:
         search = extra / "search.json"
         self.search = read_json(search) if search.is_file() else None
         self.threshold = load_threshold(folder) if (extra / "threshold.json").is_file() else None
+        curves = extra / CALIBRATION
+        self.calibration = ScoreCalibration.from_dict(read_json(curves)) if curves.is_file() else None
         self.fingerprint = read_json(extra / FINGERPRINT, str)
         self.version = version
 

@@ -18,10 +18,11 @@ from tfdml.export.graph_index import GraphIndex
 from tfdml.export.graph_search.search_option import Search, as_search
 from tfdml.export.signatures import PAIR_INPUTS, archive_of, pair_archive_of
 from tfdml.export.warm_up import write_warm_up
+from tfdml.metrics.calibration import ScoreCalibration
 from tfdml.typing import FilePath, VectorIndex
 
 CHECKSUMS = "assets.extra/SHA256SUMS"
-FINGERPRINT = "fingerprint.json"  # in assets.extra
+FINGERPRINT, CALIBRATION = "fingerprint.json", "calibration.json"  # in assets.extra
 _THRESHOLD = PurePosixPath("assets.extra/threshold.json")
 
 
@@ -32,6 +33,7 @@ def saved_model(
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
     threshold: float | None = None,
+    calibration: ScoreCalibration | None = None,
     index: VectorIndex | None = None,
     search: Search | str | None = None,
     on_error: str = "error",
@@ -53,7 +55,8 @@ def saved_model(
     `"ids"`, `(batch, k)` int64 or strings as in the index, `"scores"`, `(batch, k)` float32, nearest first, and for an
     index with metadata `"payload"`, `(batch, k)` strings: the metadata of the neighbor, a JSON object. `match` returns
     `"id"`, `(batch,)` strings: the id of the nearest vector where its similarity (for "euclidean" minus the distance)
-    is at least `threshold`, else "unknown"; and its `"score"`, `(batch,)` float32.
+    is at least `threshold`, else "unknown"; and its `"score"`, `(batch,)` float32. With `calibration`, both return the
+    probabilities of the scores, too: `"probabilities"` and `"probability"`.
 
     A `tfdml.models.PairModel` of images has signatures of two inputs, `serving_default(a, b)`, `serve_bytes(a, b)` and
     `score(a, b)` in place of `embed`, each of as many images in a as in b. They return `{"score": (batch,) float32}`.
@@ -95,6 +98,8 @@ def saved_model(
         class_names: names of the classes in the order of their labels, written to `assets.extra/class_names.json`.
         threshold: lowest similarity of two embeddings that match, see `tfdml.metrics.calibrated_threshold`, written to
             `assets.extra/threshold.json`.
+        calibration: of the scores of this model and of the metric of `index`, written to
+            `assets.extra/calibration.json`.
         index: a `tfdml.search` index of embeddings of this model, written into the SavedModel; None: no search.
         search: how the graph searches: `ExactSearch()`, `PartitionedSearch()` or `ScannSearch()`, with its settings, or
             by name "exact" (None), "partitioned" or "scann".
@@ -120,9 +125,9 @@ def saved_model(
     preprocessing = fitting_preprocessing(preprocessing, shape)
     folder = as_export_path(path)
     model_fingerprint = fingerprint_with_index(model, preprocessing, index, other_model)
-    graph_index = as_graph_index(index, search, model, threshold)
+    graph_index = as_graph_index(index, search, model, threshold, calibration, model_fingerprint)
     archive, signatures = _archive(model, preprocessing, on_error, graph_index, threshold)
-    contents = descriptions(preprocessing, class_names, threshold, graph_index, model_fingerprint)
+    contents = descriptions(preprocessing, class_names, threshold, calibration, graph_index, model_fingerprint)
     with atomic_write(folder, _listed_files) as partial:
         archive.write_out(str(partial), verbose=False)
         for name, content in {**contents, **(assets_extra or {})}.items():
@@ -184,16 +189,20 @@ def as_graph_index(
     search: Search | str | None,
     model: keras.Model,
     threshold: float | None,
+    calibration: ScoreCalibration | None,
+    model_fingerprint: str,
     *,
     texts: bool = True,
 ) -> GraphIndex | None:
     """The index inside the graph, see `GraphIndex`; None if there is none."""
+    if calibration is not None:
+        calibration.require(metric=getattr(index, "metric", calibration.metric), model=model_fingerprint)
     expected = "a model that embeds images. tfdml.search.rerank scores the neighbors of its search by a model of pairs"
     require(index is None or not is_of_pairs(model), "an index for a model of pairs", expected)
     require(index is not None or search is None, f"search={search!r} without an index", "index=")
     if index is None:
         return None
-    settings = {"matches": threshold is not None, "texts": texts}
+    settings = {"matches": threshold is not None, "texts": texts, "calibration": calibration}
     graph_index = GraphIndex(index, as_search(search), model.outputs[0].shape[1], **settings)
     if threshold is not None:
         graph_index.require_no_unknown()
@@ -214,10 +223,11 @@ def descriptions(
     preprocessing: Preprocessing,
     class_names: Sequence[str] | None,
     threshold: float | None,
+    calibration: ScoreCalibration | None,
     graph_index: GraphIndex | None,
     model_fingerprint: str,
 ) -> dict[str, bytes]:
-    """Contents of the JSON files of `assets.extra`: of model and preprocessing, search, class names and threshold."""
+    """Contents of the JSON files of `assets.extra`: of model and preprocessing, search, class names, threshold."""
     versions = environment()["versions"].split(", ")
     contents: dict[str, Any] = {"preprocessing.json": preprocessing.get_config(), FINGERPRINT: model_fingerprint}
     contents["versions.json"] = dict(version.split(" ") for version in versions)
@@ -227,6 +237,8 @@ def descriptions(
         contents["class_names.json"] = list(class_names)
     if threshold is not None:
         contents[_THRESHOLD.name] = float(threshold)
+    if calibration is not None:
+        contents[CALIBRATION] = calibration.as_dict()
     return {name: json.dumps(content, indent=1, default=_plain).encode() for name, content in contents.items()}
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import keras
 import numpy as np
 
-from tfdml._core.backends import are_small, custom_gradient, ops
+from tfdml._core.backends import are_small, custom_gradient, is_in_xla, ops
 from tfdml._core.checks import require
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
@@ -20,6 +20,7 @@ from tfdml.pairs.batch_reductions import (
     is_batch_with_itself,
     of_references,
 )
+from tfdml.pairs.products import only_cpus
 
 _ROUNDING = 1e-14  # of squared cosine distances of equal rows
 
@@ -82,11 +83,15 @@ def weighted_mean(values: Tensor, weights: Tensor, counts: Tensor | None = None)
     return ops.where(is_empty, 0.0, ops.sum(weights * values, axis=1) / ops.where(is_empty, 1.0, number))
 
 
-def batch_means(values: Sequence[Tensor], weights: Sequence[Tensor], pairs: Pairs) -> Tensor:
-    """The weighted mean of each matrix of values over the batch, `(len(values),)`; 0 where all weights are 0."""
-    totals = batch_sum(ops.stack([ops.sum(w) for w in weights]), pairs)
-    sums = ops.stack([ops.sum(w * x) for w, x in zip(weights, values, strict=True)])
-    return batch_sum(sums, pairs, has_gradient=True) / ops.where(totals > 0, totals, 1.0)
+def batch_means(values: Sequence[Tensor], weights: Sequence[Tensor], pairs: Pairs) -> tuple[Tensor, Tensor]:
+    """The weighted mean of each matrix of values over the batch, 0 where all weights are 0, and sums of weights.
+
+    Both are `(len(values),)`, and the sums have no gradient.
+    """
+    sums = [ops.sum(w * x) for w, x in zip(weights, values, strict=True)]
+    of_batch = batch_sum(ops.stack([*sums, *map(ops.sum, weights)]), pairs, has_gradient=True)
+    totals = ops.stop_gradient(of_batch[len(sums) :])
+    return of_batch[: len(sums)] / ops.where(totals > 0, totals, 1.0), totals
 
 
 def log_sum_exp_of_references(scores: Tensor, weights: Tensor, pairs: Pairs) -> Tensor:
@@ -99,10 +104,10 @@ def max_of_references(scores: Tensor, pairs: Pairs) -> Tensor:
     fixed = ops.stop_gradient(scores)
     top = batch_max(ops.amax(fixed, axis=0), pairs)
     is_top = ops.cast(fixed == top, scores.dtype)
-    number = batch_sum(ops.sum(is_top, axis=0), pairs)
     finite = ops.where(fixed == -float("inf"), 0.0, scores)
-    mean = batch_sum(ops.sum(is_top * finite, axis=0) / number, pairs, has_gradient=True)
-    return ops.where(top == -float("inf"), top, mean)
+    sums = ops.stack([ops.sum(is_top * finite, axis=0), ops.sum(is_top, axis=0)])
+    total, number = ops.unstack(batch_sum(sums, pairs, has_gradient=True), 2)
+    return ops.where(top == -float("inf"), top, total / ops.stop_gradient(number))
 
 
 def broadcast_to_anchors(value: Tensor, pairs: Pairs) -> Tensor:
@@ -163,6 +168,21 @@ def softplus_sum_exp(scores: Tensor, weights: Tensor) -> Tensor:
     scores = ops.where(weights > 0, scores, -float("inf"))
     top = ops.stop_gradient(ops.maximum(ops.amax(scores, axis=1), 0.0))
     return top + ops.log(ops.exp(-top) + ops.sum(weights * ops.exp(scores - top[:, None]), axis=1))
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x)). For a matrix of pairs, `ops.softplus` takes as long as a product under XLA on a CPU."""
+    return _softplus(x) if is_in_xla() and only_cpus() else ops.softplus(x)
+
+
+@custom_gradient
+def _softplus(x):
+    exp = ops.exp(-ops.abs(x))
+    total = 1.0 + exp
+    is_one = total == 1.0
+    ratio = exp / ops.where(is_one, 1.0, total - 1.0)  # corrects the rounding of the total
+    log = ops.where(is_one, exp, ratio * ops.log(total))
+    return ops.maximum(x, 0.0) + log, lambda upstream: [upstream * ops.sigmoid(x)]
 
 
 def require_same_rows(pairs: Pairs, what: str) -> None:

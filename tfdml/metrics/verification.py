@@ -4,6 +4,7 @@ The decision accepts a pair if its score is at least the threshold. tar and far 
 and of the mismatched pairs; frr = 1 - tar.
 """
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,7 +14,9 @@ import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, as_unmasked, as_vectors, require, require_metric
 from tfdml._core.optional import optional_import
+from tfdml.metrics.statistics.intervals import class_interval, class_sums
 from tfdml.search.scores import Gallery
+from tfdml.typing import Labels
 
 _FOLDS = 10
 _MIN_PAIRS = 10  # Fewer pairs do not decide a rate.
@@ -82,7 +85,7 @@ def verification(
     Massachusetts, 2007 (folds, accuracy and its standard error); Brown, Hua, Winder, Discriminative Learning of Local
     Image Descriptors, PAMI 2011 (error at 95% recall).
     """
-    values, is_same = _as_pairs(scores, same)
+    values, is_same = as_pairs(scores, same)
     accuracies = fold_accuracy(values, is_same, folds).accuracies
     rates = as_rates(far)
     curve = _roc(values, is_same)
@@ -113,7 +116,7 @@ def fold_accuracy(scores: npt.ArrayLike, same: npt.ArrayLike, folds: npt.ArrayLi
         one on all other folds; `accuracies`, `(f,)` float64, the fraction of correct decisions; and `accepted`,
         `(pairs,)` booleans, wrong where they differ from `same`.
     """
-    values, is_same = _as_pairs(scores, same)
+    values, is_same = as_pairs(scores, same)
     ids, fold_of_pair = np.unique(_as_folds(folds, is_same), return_inverse=True)
     thresholds = [_threshold_without(values, is_same, fold_of_pair == fold) for fold in range(len(ids))]
     accepted = values >= np.array(thresholds)[fold_of_pair]
@@ -167,7 +170,7 @@ def roc(scores: npt.ArrayLike, same: npt.ArrayLike) -> Roc:
         from 0 to 1; and `thresholds`, halfway between the lowest accepted score and the next lower one. The first is
         infinite and accepts nothing, the last is the lowest score.
     """
-    return _roc(*_as_pairs(scores, same))
+    return _roc(*as_pairs(scores, same))
 
 
 def calibrated_threshold(
@@ -177,6 +180,8 @@ def calibrated_threshold(
     precision: float | None = None,
     far: float | None = None,
     frr: float | None = None,
+    classes: Labels | None = None,
+    guarantee: float | None = None,
 ) -> float:
     """The threshold that reaches a rate on validation pairs. Two examples match if their score is at least this.
 
@@ -184,6 +189,13 @@ def calibrated_threshold(
       depends on the share of matched pairs: this must be the same in use.
     * far: the lowest threshold that accepts at most this share of the mismatched pairs.
     * frr: the highest threshold that rejects at most this share of the matched pairs.
+
+    These are rates of the validation pairs. With `guarantee` g, the threshold is that of conformal risk control: each
+    of C classes has a threshold that its own rate allows, and the ceil(g (C + 1))-th most lenient one is taken. A new
+    class of the same kind has at most this rate with probability g or more, whatever the scores are; 95% need 19
+    classes.
+
+    See also: `threshold_rates` for what a threshold is worth on other pairs; `ScoreCalibration` for a probability.
 
     `tfdml.export.saved_model(..., threshold=)` writes it with the model.
 
@@ -196,19 +208,27 @@ def calibrated_threshold(
     Args:
         scores, same: as in `verification`, of validation pairs.
         precision, far, frr: exactly one of them, between 0 and 1.
+        classes: `(pairs,)` integer class ids of the first example of each pair; only for a guarantee.
+        guarantee: share of new classes that keep `far` or `frr`, between 0 and 1; None: no promise.
 
     Returns:
-        a float, halfway between two scores. It belongs to the metric of the scores.
+        a float, halfway between two scores, or a score with a guarantee. It belongs to the metric of the scores.
 
     Raises:
-        ValueError: none or several rates; fewer than ten pairs that decide it; a precision that no threshold reaches.
+        ValueError: none or several rates; fewer than ten pairs that decide it; a precision that no threshold reaches;
+            a guarantee with too few classes for it.
+
+    Source: Angelopoulos, Bates, Fisch, Lei, Schuster, Conformal Risk Control, ICLR 2024, with the loss "the class
+    exceeds its rate".
     """
     rates = {"precision": precision, "far": far, "frr": frr}
     chosen = {name: rate for name, rate in rates.items() if rate is not None}
     require(len(chosen) == 1, f"{chosen or 'no rate'}", "exactly one of precision, far and frr")
     ((name, rate),) = chosen.items()
     as_rates(rate, name)
-    values, is_same = _as_pairs(scores, same)
+    values, is_same = as_pairs(scores, same)
+    if guarantee is not None or classes is not None:
+        return _guaranteed(values, is_same, name, rate, classes, guarantee)
     curve, num_matched, num_mismatched = _roc(values, is_same), is_same.sum(), (~is_same).sum()
     if name == "precision":
         index = _index_of_precision(curve, rate, num_matched, num_mismatched)
@@ -222,6 +242,74 @@ def calibrated_threshold(
     expected = "a rate within reach: plot tfdml.metrics.roc(scores, same)"
     require(0 < index < len(curve.thresholds), received, expected)
     return float(curve.thresholds[index])
+
+
+def threshold_rates(
+    threshold: float,
+    scores: npt.ArrayLike,
+    same: npt.ArrayLike,
+    *,
+    classes: Labels | None = None,
+    far: float | None = None,
+    frr: float | None = None,
+) -> dict[str, float]:
+    """Rates of a threshold on these pairs, with intervals over classes.
+
+    Example: of four pairs from 3 on, three match.
+
+        >>> rates = tfdml.metrics.threshold_rates(3, [1, 2, 3, 4, 5, 6], [0, 1, 0, 1, 1, 1])
+        >>> rates["far"], rates["frr"], rates["precision"]
+        (0.5, 0.25, 0.75)
+
+    Args:
+        threshold: such as that of `calibrated_threshold`.
+        scores, same: as in `verification`, of test pairs.
+        classes: `(pairs,)` integer class ids of the first example of each pair; None: each pair is a class.
+        far, frr: a rate that was promised.
+
+    Returns:
+        dict of floats: `far`, `frr`, and `precision` of the accepted pairs, NaN for none. With `far` or `frr`, `kept`
+        is the share of classes whose own rate is at most this. `far low` and `far high` are the bounds of the 95%
+        interval of `far`, and so for all of them; NaN with too few classes, see `class_interval`.
+    """
+    values, is_same = as_pairs(scores, same)
+    labels = np.arange(len(values)) if classes is None else as_ids(classes, "classes", len(values))
+    accepted = values >= threshold
+    masks = {"far": (~is_same, accepted), "frr": (is_same, ~accepted), "precision": (accepted, is_same)}
+    counted = {name: (hits[mask], labels[mask]) for name, (mask, hits) in masks.items()}
+    promised = {name: rate for name, rate in (("far", far), ("frr", frr)) if rate is not None}
+    require(len(promised) < 2, f"{promised}", "one of far and frr")
+    for name, rate in promised.items():
+        sums, counts = class_sums(counted[name][0].astype(float), counted[name][1])
+        counted["kept"] = sums <= rate * counts + _ROUNDING, np.arange(len(sums))
+    rates = {}
+    for name, (hits, units) in counted.items():
+        low, high = class_interval(hits, units) if len(hits) else (np.nan, np.nan)
+        rates |= {name: float(hits.mean()) if len(hits) else np.nan, f"{name} low": low, f"{name} high": high}
+    return rates
+
+
+def _guaranteed(scores, same, name, rate, classes, guarantee):
+    """The most lenient threshold that enough classes allow, so that a new one does with this probability."""
+    received = f"{name} with guarantee={guarantee} and {'no classes' if classes is None else 'classes'}"
+    expected = "far or frr, with both classes and guarantee, a share such as 0.95"
+    require(name != "precision" and None not in (guarantee, None if classes is None else 0), received, expected)
+    as_rates(guarantee, "guarantee")
+    sign, counts = (1, ~same) if name == "far" else (-1, same)
+    labels = as_ids(classes, "classes", len(scores))[counts]
+    values = np.sort(sign * scores[counts])[::-1], labels[np.argsort(-sign * scores[counts], kind="stable")]
+    bounds = [_first_refused(values[0][values[1] == label], rate) for label in np.unique(labels)]
+    needed = math.ceil(guarantee * (len(bounds) + 1) - _ROUNDING)
+    least = math.ceil(guarantee / (1 - guarantee) - _ROUNDING)
+    received = f"guarantee={guarantee} and {len(bounds)} classes"
+    require(needed <= len(bounds), received, f"{least} classes at least: fewer cannot promise it, whatever they show")
+    bound = np.sort(bounds)[needed - 1]
+    return float(np.nextafter(bound, np.inf) if sign > 0 else -bound)
+
+
+def _first_refused(values, rate):
+    """The largest value of a class that its rate does not allow to count; values fall."""
+    return values[int(rate * len(values) + _ROUNDING)]
 
 
 def _index_of_precision(curve, rate, num_matched, num_mismatched):
@@ -282,7 +370,8 @@ def _deciding(name, rate, pairs, kind):
     return f"{name}={rate:g} and {pairs:,} {kind} pairs, of which {rate * pairs:.3g} would decide"
 
 
-def _as_pairs(scores, same):
+def as_pairs(scores: npt.ArrayLike, same: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Scores `(pairs,)` float64 and `same` as booleans, checked; a ValueError for scores that are all the same."""
     scores = np.asarray(as_unmasked(scores, "scores"), np.float64)
     same = np.asarray(as_unmasked(same, "same"))
     is_valid = same.ndim == 1 and (same.dtype == bool or (same.dtype.kind in "iu" and np.isin(same, (0, 1)).all()))

@@ -43,12 +43,6 @@ class Comparison(NamedTuple):
         negative = pairs.negative if self.match is None else with_diagonal(pairs.negative, 0.0)
         return pairs._replace(positive=with_diagonal(pairs.positive, 0.0), negative=negative)
 
-    def swapped(self) -> "Comparison":
-        """References as anchors, and anchors as references, where all combinations are allowed."""
-        original = self.match
-        match = original and (lambda labels, others: ops.transpose(original(others, labels)))
-        return Comparison(self.references, self.anchors, self.reference_labels, self.anchor_labels, match)
-
     def block(self, anchors: Tensor, references: Tensor, rows: Tensor, is_valid: Tensor, reductions: Any) -> Pairs:
         """The pairs of these anchors, in these rows of the batch; an anchor that is not valid has none."""
         allowed = is_valid[:, None]

@@ -54,7 +54,7 @@ class IndexRecords:
         self._thumbnails = {} if thumbnails is None else thumbnails
         self._items, self._item_numbers = items, index.item_numbers(items)
         self._index, self._vectors, self._ids, self._root = index, index.vectors, index.ids, root
-        self._whole: Any = index.metadata
+        self._exact, self._whole = index.exactly(), index.metadata
         self._columns = [] if self._whole is None else without_owner(self._whole.column_names)
         self._table: Any = self._whole.select(self._columns) if self._columns else None
         self._longest = max(map(len, self._ids.tolist())) if self._ids.dtype.kind in "UT" else None
@@ -79,6 +79,14 @@ class IndexRecords:
             for number, neighbors in zip(numbers, self._search([queries[n] for n in numbers], where), strict=True):
                 results[number] = neighbors
         return results
+
+    def recall(self, query: VectorSearch, neighbors: list[dict[str, Any]]) -> float:
+        """The share of the exact neighbors of a query that were found; `neighbors` are not empty."""
+        options = {"where": self._mask(json.loads(query.where)), "items": self._items}
+        k = min(len(neighbors) + (query.excluded_row >= 0), self._index.count(options["where"], self._items))
+        ids, scores = self._exact.search(query.vector[None], k, **options)
+        exact = {item["id"] for item in self._records(query, self._index.rows(ids)[0], scores[0])}
+        return len(exact & {item["id"] for item in neighbors}) / len(exact)
 
     def vector(self, row: int) -> np.ndarray:
         """The vector of a row of the index, `(dim,)`."""

@@ -4,8 +4,11 @@ import contextlib
 import datetime
 import errno
 import os
+import random
+import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +23,9 @@ from tfdml.typing import FilePath
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # names the folder in which the processes of a server count; read at the import
 _IMAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _SCORES = tuple(number / 20 for number in range(-20, 21))  # of cosines
-_HEADER = b"time,score,unknown\n"
+_RECALLS = tuple(number / 20 for number in range(21))
+_BUDGET = 0.02  # of a core, for exact searches
+_HEADER = b"time,score,unknown,recall\n"
 _MAX_LINE = 256  # bytes
 
 
@@ -50,20 +55,57 @@ class Monitor:
         score = "Score of the nearest item of an image"
         self.best_score = Histogram("tfdml_search_best_score", score, buckets=_SCORES, registry=registry)
         self.unknown = Counter("tfdml_searches_unknown", "Searched images below the threshold", registry=registry)
+        recall = "Share of the exact neighbors that a search found"
+        self.recall = Histogram("tfdml_search_recall", recall, buckets=_RECALLS, registry=registry)
         self.batch_images = Histogram("tfdml_batch_images", "Images of a batch", buckets=_IMAGES, registry=registry)
         self.batch_seconds = Histogram("tfdml_batch_seconds", "Time of a batch", registry=registry)
 
-    def count_searches(self, scores: Sequence[float], threshold: float | None) -> None:
-        """Count searches of images by the score of the nearest item; below a threshold, the image is unknown."""
+    def count_searches(self, scores: Sequence[float], threshold: float | None, recall: float | str = "") -> None:
+        """Count searches of images by the score of the nearest item; below a threshold, the image is unknown.
+
+        `recall` is that of a search that was also made exactly.
+        """
         for score in scores:
             self.best_score.observe(score)
             self.unknown.inc(threshold is not None and score < threshold)
         if self._log is not None and scores:
-            self._log.append(scores, threshold)
+            self._log.append(scores, threshold, recall)
 
     def text(self) -> bytes:
         """All metrics in the text format of Prometheus."""
         return exposition.generate_latest(self._shown)
+
+
+class RecallCheck:
+    """Makes a share of the searches again, exactly, in a thread of its own and after they are answered.
+
+    A check that took t seconds is followed by none for t / 0.02 seconds, so that checks take 2% of a core at most.
+    """
+
+    def __init__(self, share: float):
+        self._share, self._pool = share, ThreadPoolExecutor(1, "recall")
+        self._begin, self.close = 0.0, partial(self._pool.shutdown, cancel_futures=True)
+
+    def chosen(self, searches: int) -> int:
+        """The number of a search to check, -1 for none."""
+        is_due = random.random() < self._share * searches and time.monotonic() >= self._begin
+        return random.randrange(searches) if is_due else -1
+
+    def __call__(self, recall: Callable[[], float], count: Callable[[float | str], None]) -> None:
+        """Compute the recall of a search, and count it; a search that cannot be made again is counted without one."""
+        self._begin = float("inf")
+        self._pool.submit(self._check, recall, count)
+
+    def _check(self, recall, count):
+        began, share = time.monotonic(), ""
+        try:
+            share = recall()
+        except Exception as error:  # of the index: the server continues
+            warnings.warn(f"The recall of a search is not known: {error}", stacklevel=1)
+        finally:
+            ended = time.monotonic()
+            self._begin = ended + (ended - began) / _BUDGET
+            count(share)
 
 
 class _SearchLog:
@@ -81,11 +123,11 @@ class _SearchLog:
         require(begin in (b"", _HEADER), f"the file {str(path)!r}", "a new file, or one that a server has written")
         self._write(b"")
 
-    def append(self, scores, threshold):
+    def append(self, scores, threshold, recall):
         """A line for each score."""
-        time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         unknown = [int(score < threshold) if threshold is not None else "" for score in scores]
-        lines = "".join(f"{time},{score:.6g},{mark}\n" for score, mark in zip(scores, unknown, strict=True))
+        lines = "".join(f"{now},{score:.6g},{mark},{recall}\n" for score, mark in zip(scores, unknown, strict=True))
         try:
             self._write(lines.encode())
         except OSError as error:

@@ -26,7 +26,8 @@ from tfdml.serving.embedder import EMBEDDING, PIXELS, Embedder
 from tfdml.serving.index_records import SEARCH, IndexRecords, VectorSearch, model_index
 from tfdml.serving.limits import PARALLEL_FILES, Limits, RefusedError
 from tfdml.serving.middleware import BODY, HTTP_LOG, LIMITS, Middleware
-from tfdml.serving.monitoring import Monitor
+from tfdml.serving.monitoring import Monitor, RecallCheck
+from tfdml.serving.queries import TextQuery
 from tfdml.typing import Embedder as ImageModel
 from tfdml.typing import FilePath
 
@@ -58,6 +59,8 @@ def application(
     texts: Callable[[list[str]], np.ndarray] | None = None,
     root: FilePath | None = None,
     similarity_map: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None,
+    calibration: Any = None,
+    check_recall: float = 0.0,
 ) -> web.Application:
     """The server of a model, as an application of aiohttp.
 
@@ -95,10 +98,14 @@ def application(
         root: folder that replaces the one of the index's files; None: where they were.
         similarity_map: function from two images to the shares of their places in their cosine, such as
             `functools.partial(tfdml.visualize.similarity_map, model)`, for `:explain`. None: the server refuses it.
+        calibration: a `tfdml.metrics.ScoreCalibration` of the scores: a `probability` stands beside the score of each
+            neighbor of an image or an item. None: none.
+        check_recall: share of the searches in `index` that are also made exactly, after their answer and in 2% of the
+            time of a core at most: `/metrics` has a histogram of their recall, and `log` a column.
 
     Raises:
         ValueError: a model that does not embed images of `preprocessing`, an index or texts of another dim or of
-            another model.
+            another model, a calibration of another metric or model.
     """
     require(re.fullmatch(_NAMES, name) is not None, f"name={name!r}", "letters, digits, dots, hyphens and underscores")
     require_whole("version", version, 0)
@@ -120,6 +127,10 @@ def application(
     names = name, str(version), text
     server = _Server(embedder, records, model_index(model), names, limits, batch_size, monitor, texts)
     server.threshold, server.similarity_map = getattr(model, "threshold", None), similarity_map
+    if calibration is not None:
+        searched = (records or server.model_index).description["metric"]
+        server.calibration = calibration.require(metric=searched, model=text, other_model=other_model)
+    server.recall = RecallCheck(check_recall)
     middleware = Middleware(limits, monitor)
     handling = {"logger": HTTP_LOG}  # anyone can send bytes that are no HTTP: they are not logged
     app = web.Application(middlewares=[middleware.answer, middleware.limit], handler_args=handling)
@@ -152,7 +163,8 @@ class _Server:
     """
 
     def __init__(self, embedder, records, model_index, names, limits, batch_size, monitor, texts):
-        self._embedder, self._model_index, self._limits = embedder, model_index, limits
+        self._embedder, self.model_index, self._limits = embedder, model_index, limits
+        self.calibration, self.recall = None, RecallCheck(0.0)
         self._name, self._version, self._fingerprint = names
         self._monitor, self._began, self.threshold, self.similarity_map = monitor, None, None, None
         self._pools = {use: ThreadPoolExecutor(1, use) for use in ("model", "json", "pictures")}
@@ -181,7 +193,7 @@ class _Server:
             routes += [web.get(model + "/pictures/{id:[^/]+}", self.picture)]
             routes += [web.get(f"{model}/items", self.items)]
             routes += [web.get(model + "/items/{id:[^/]+}/thumbnail", self.thumbnail)]
-        elif self._model_index is not None:
+        elif self.model_index is not None:
             routes += [web.post(f"{model}:search", self.search_in_model), *self._page_routes(model)]
         return routes
 
@@ -210,6 +222,7 @@ class _Server:
         """Ends the threads once their current work is done."""
         for pool in self._pools.values():
             pool.shutdown(cancel_futures=True)
+        self.recall.close()
         self._files.close()
 
     async def health(self, request):
@@ -247,7 +260,7 @@ class _Server:
         return await self._json(rest.embeddings, self._name, await self._vectors(queries), as_base64)
 
     async def index(self, request):
-        index = self._records or self._model_index
+        index = self._records or self.model_index
         facts = {"max_neighbors": self._max_neighbors, "threshold": self.threshold, "texts": self._texts is not None}
         facts["explains"] = self.similarity_map is not None and self._records is not None and self._records.has_files
         return await self._json(rest.as_json, index.description | facts)
@@ -260,9 +273,33 @@ class _Server:
         vectors = zip(await self._vectors(queries), queries, strict=True)
         searches = [VectorSearch(vector=x, k=k, where=where, excluded_row=query.row) for x, query in vectors]
         neighbors = await search(searches)
-        answered = zip(neighbors, queries, strict=True)
-        await self._count_searches([nearest for nearest, query in answered if query.is_image])
-        return await self._json(rest.as_json, {"neighbors": neighbors})
+        checked = self.recall.chosen(len(queries))
+        answered = [(items, query.is_image) for items, query in zip(neighbors, queries, strict=True)]
+        await self._count_searches([items for n, (items, is_image) in enumerate(answered) if is_image and n != checked])
+        body = await self._json(self._answer, neighbors, [not isinstance(query, TextQuery) for query in queries])
+        if checked >= 0:
+            self._check(partial(records.recall, searches[checked]), *answered[checked])
+        return body
+
+    def _check(self, recall, items, is_image):
+        """Make a search again, exactly, and count it; the answer does not wait for it."""
+
+        def count(share):
+            if share != "":
+                self._monitor.recall.observe(share)
+            if is_image and items:
+                self._monitor.count_searches([items[0]["score"]], self.threshold, share)
+
+        self.recall(lambda: recall(items) if items else "", count)
+
+    def _answer(self, neighbors, are_calibrated):
+        """The JSON of neighbors; those of texts have scores of another kind, and no probability."""
+        for items, is_calibrated in zip(neighbors, are_calibrated, strict=True):
+            if self.calibration is not None and is_calibrated:
+                probabilities = self.calibration.of_neighbors([item["score"] for item in items]).tolist()
+                for item, probability in zip(items, probabilities, strict=True):
+                    item["probability"] = probability
+        return rest.as_json({"neighbors": neighbors})
 
     async def _vectors(self, queries):
         """The vector of each query; a RefusedError that names all images without one."""
@@ -296,11 +333,11 @@ class _Server:
     async def search_in_model(self, request):
         """Neighbors of the images of a request in the index inside the model."""
         queries, k, where = await self._parsed(request, rest.read_search, self._limits, self._max_neighbors)
-        self._model_index.require_files(queries, where)
+        self.model_index.require_files(queries, where)
         outputs = _all_good(await all_of(map(self._outputs(SEARCH), queries)))
-        neighbors = await self._in_pool("json", lambda: [self._model_index.neighbors(row, k) for row in outputs])
+        neighbors = await self._in_pool("json", lambda: [self.model_index.neighbors(row, k) for row in outputs])
         await self._count_searches(neighbors)
-        return await self._json(rest.as_json, {"neighbors": neighbors})
+        return await self._json(self._answer, neighbors, [True] * len(neighbors))
 
     async def _count_searches(self, neighbors):
         """Count the score of the nearest neighbor of each image that has one: a filter may pass no item."""
@@ -310,7 +347,7 @@ class _Server:
     @property
     def _max_neighbors(self):
         largest = self._limits.max_neighbors
-        return largest if self._records is not None else min(largest, self._model_index.max_neighbors)
+        return largest if self._records is not None else min(largest, self.model_index.max_neighbors)
 
     async def items(self, request):
         """Random items of the index."""

@@ -1,5 +1,6 @@
 """A finished run, and the functions that write its files: network, index, thumbnails, export, report, card."""
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -10,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml import export, search
+from tfdml import export, metrics, search
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checksums import SUMS, fingerprint, write_checksums
 from tfdml._core.optional import environment, has_tensorflow
@@ -19,6 +20,7 @@ from tfdml.datasets.readers.item_files import checksums_of, item_table
 from tfdml.embedding.in_memory import embed
 from tfdml.evaluation import Evaluation, evaluate
 from tfdml.evaluation.details.chance import AT_CHANCE, is_at_chance
+from tfdml.export.saved_model import CALIBRATION
 from tfdml.metrics.statistics.intervals import least_classes
 from tfdml.networks import merge_lora
 from tfdml.training.network import frozen_network, license_of
@@ -62,6 +64,21 @@ class FinishedRun:
         other = FROZEN if self.exported == TRAINED else TRAINED
         return evaluation_of_part({self.exported: self.embeddings, other: self.other()}, self.plan)
 
+    def searches(self, name: str) -> dict[str, np.ndarray]:
+        """The embeddings and labels of a part and of the training part, and which of them are `queries`: the part."""
+        rows = np.concatenate([self.plan.rows[name], self.plan.rows["training"]])
+        queries = np.arange(len(rows)) < len(self.plan.rows[name])
+        return {"embeddings": self.embeddings[rows], "labels": self.plan.images.labels[rows], "queries": queries}
+
+    def meaning(self, calibration: metrics.ScoreCalibration) -> str:
+        """One sentence: how far probabilities are from what the reported part shows."""
+        scores, same, classes = metrics.search_outcomes(**self.searches(self.plan.reported), prior=calibration.prior)
+        ece = metrics.reliability(calibration(scores), same, classes=classes).ece
+        return (
+            f"where {100 * calibration.prior:g} of 100 queries have a match, the probability that the nearest item is "
+            f"one is off by {100 * ece:.1f} points ({self.plan.reported} part, {len(scores):,} searches)."
+        )
+
     @cached_property
     def verdict(self) -> str:
         """Sentences on the training: whether it helped, and on another dimension, and on results at chance."""
@@ -90,9 +107,10 @@ def write_outputs(
         run.model.save(new)
     stages.begin("index", "with a thumbnail of each image")
     index = _write_index(folder, run)
+    calibration = _write_calibration(folder, run, index.fingerprint, log)
     if has_tensorflow():
         stages.begin("export", "of the network with its index")
-        _write_export(folder, run, index)
+        _write_export(folder, run, index, calibration)
     else:
         stages.begin("no export", "for tfdml serve, which needs tensorflow: pip install tfdml[tensorflow]")
     try:
@@ -134,9 +152,23 @@ def _write_index(folder, run):
     return index
 
 
-def _write_export(folder, run, index):
+def _write_calibration(folder, run, model, log):
+    """Calibrate scores on searches of the validation part; None where it is too small, and a line says why."""
+    (folder / CALIBRATION).unlink(missing_ok=True)  # of an interrupted run
+    try:
+        calibration = metrics.ScoreCalibration.fit_search(**run.searches("validation"), model=model)
+    except ValueError as error:
+        log(f"No probability beside the scores: {error}")
+        return None
+    with atomic_write(folder / CALIBRATION) as new:
+        new.write_text(json.dumps(calibration.as_dict(), indent=1), encoding="utf-8")
+    log(f"Scores: {run.meaning(calibration)}")
+    return calibration
+
+
+def _write_export(folder, run, index, calibration):
     images = run.plan.images
-    facts = {"preprocessing": images.load, "class_names": images.class_names}
+    facts = {"preprocessing": images.load, "class_names": images.class_names, "calibration": calibration}
     export.saved_model(run.model, folder / "1", **facts, index=index, on_error="skip")
 
 

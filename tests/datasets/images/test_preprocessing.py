@@ -1,6 +1,8 @@
 """Preprocessing of images, against `tf.image.resize` of whole images and slices of NumPy."""
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -263,6 +265,18 @@ def test_a_jpeg_has_the_pixels_of_pillow_from_a_path_and_from_bytes(tmp_path):
     np.testing.assert_array_equal(view.from_bytes(content), expected)
     for image in (view.reader()(content)[0], *batch(view, content)):
         np.testing.assert_array_equal(image, expected)
+
+
+def test_threads_that_read_at_once_for_the_first_time_share_one_graph(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(tf.get_logger(), "propagate", True)
+    path, content = jpeg(tmp_path / "wide.jpg")
+    begin, read = threading.Barrier(8), Preprocessing(size=(38, 57)).reader()
+    with ThreadPoolExecutor(8) as threads:
+        results = list(threads.map(lambda _: begin.wait() < 8 and read(content), range(8)))
+    for pixels, reason in results:
+        np.testing.assert_array_equal(pixels, Image.open(path))
+        assert reason == ""
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,17 @@ import tensorflow as tf
 
 from tests.export.runtimes.rows import RUNTIMES
 from tests.oracles import scores_of
-from tfdml import datasets, export, models, search
+from tfdml import datasets, export, metrics, models, search
 from tfdml._core.checksums import require_checksums
 
 pytestmark = pytest.mark.slow
 THRESHOLD = 0.9999
+CALIBRATION = metrics.ScoreCalibration(
+    scores=(0.0, 0.7, 0.999),
+    ratio=((-2.0, 0.0, 3.0),) * 3,
+    rank_1=((0.5, 0.5, 1.0),) * 3,
+    **{"prior": 0.3, "metric": "cosine", "model": None, "pairs": 100, "classes": 10},
+)
 
 
 @pytest.fixture(scope="module", params=RUNTIMES)
@@ -28,6 +34,7 @@ def folder(runtime, model, index, tmp_path_factory):
     path = tmp_path_factory.mktemp("exports") / "model"
     view = datasets.Preprocessing(size=16, channels=1, fit="pad")
     options = {"index": index, "threshold": THRESHOLD, "preprocessing": view, "class_names": ["ant", "bee"]}
+    options["calibration"] = CALIBRATION
     return runtime.write(model, path, **options)
 
 
@@ -105,7 +112,7 @@ def test_an_empty_batch_has_no_neighbors(runtime, folder, images):
     answer = runtime.run(folder, images=images[:0])
     assert {name: value.shape for name, value in answer.items()} == {
         **{"embedding": (0, 6), "ids": (0, 10), "scores": (0, 10)},
-        **{"id": (0,), "score": (0,)},
+        **{"id": (0,), "score": (0,), "probability": (0,), "probabilities": (0, 10)},
     }
 
 
@@ -117,12 +124,22 @@ def test_the_folder_describes_its_model(runtime, folder, model):
     assert json.loads((folder / "fingerprint.json").read_text()) == models.fingerprint(model, view)
     assert described["versions"]["tensorflow"] == tf.__version__
     assert described["runtime"]["inputs"] == {"images": ["uint8", [-1, 16, 16, 1]]}
-    assert described["runtime"]["outputs"] == ["embedding", "id", "ids", "score", "scores"]
+    assert described["runtime"]["outputs"] == [
+        *("embedding", "id", "ids", "probabilities", "probability", "score", "scores"),
+    ]
     assert (folder / described["runtime"]["file"]).is_file()
     view = datasets.Preprocessing.from_config(json.loads((folder / "preprocessing.json").read_text()))
     assert view == datasets.Preprocessing(size=16, channels=1, fit="pad")
     assert json.loads((folder / "class_names.json").read_text()) == ["ant", "bee"]
     assert json.loads((folder / "threshold.json").read_text()) == THRESHOLD
+    assert json.loads((folder / "calibration.json").read_text()) == CALIBRATION.as_dict()
+
+
+def test_probabilities_are_those_of_the_calibration(runtime, folder, images):
+    answer = runtime.run(folder, images=images[:5])
+    np.testing.assert_allclose(answer["probabilities"], CALIBRATION(answer["scores"]), atol=1e-5)
+    np.testing.assert_allclose(answer["probability"], CALIBRATION(answer["score"]), atol=1e-5)
+    assert np.ptp(answer["probabilities"]) > 0.1
 
 
 def drawn(count, seed):

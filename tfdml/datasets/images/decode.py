@@ -1,5 +1,6 @@
 """Decoding of image files to upright RGB pixels, or to an error message."""
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
@@ -218,12 +219,18 @@ def load_one(load: Callable[..., tuple[tf.Tensor, tf.Tensor]]) -> Callable[..., 
 
     `load` is as in `load_batch`. Threads may call the function at the same time; this is faster than `load_batch`.
     """
-    loaded = tf.function(load, autograph=False)
+    loaded, graphs, lock = tf.function(load, autograph=False), {}, threading.Lock()
+
+    def graph_for(arguments):
+        with lock:  # TensorFlow warns of retracing where threads wait for the same graph
+            if len(arguments) not in graphs:
+                graphs[len(arguments)] = loaded.get_concrete_function(*arguments)
+        return graphs[len(arguments)]
 
     def read(file, box=None):
         try:
-            boxes = [] if box is None else [tf.constant(box, tf.float64, (4,))]
-            problem, image = loaded(tf.constant(file), *boxes)
+            arguments = [tf.constant(file)] + ([] if box is None else [tf.constant(box, tf.float64, (4,))])
+            problem, image = graph_for(arguments)(*arguments)
         except tf.errors.OpError:  # of a decoder
             return np.zeros((1, 1, 3), np.uint8), BROKEN
         return image.numpy(), problem.numpy().decode()

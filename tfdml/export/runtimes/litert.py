@@ -34,8 +34,8 @@ def litert(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOptions]
 
     Args:
         model, path: as for `tfdml.export.saved_model`, with its errors.
-        **options: its `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`; `boxes` of
-            `tfdml.export.onnx`.
+        **options: its `preprocessing`, `class_names`, `threshold`, `calibration`, `index`, `search` and `other_model`;
+            `boxes` of `tfdml.export.onnx`.
 
     Raises:
         ValueError: an operation that LiteRT does not have, by name, or vectors in bfloat16.

@@ -44,12 +44,12 @@ def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **option
     Args:
         model, path: as for `tfdml.export.saved_model`, with its errors.
         opset: version of ONNX's operations, from 15 to 18. ONNX Runtime 1.13 and newer have all of them.
-        **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model` of `saved_model`; or
-            `boxes=True`: the inputs are `photograph`, upright uint8 `(height, width, 3)` of any size, and `boxes`,
-            float32 `(n, 4)`, left, upper, right and lower border in pixels. The graph cuts each box with the `margin`
-            of the preprocessing, and resizes it, to the pixels of a set with boxes within one gray level. The output
-            `valid`, `(n,)` bool, is False for a box that is empty, looks like shares of the photograph, or exceeds it
-            by more than a pixel: its other outputs are of the whole photograph.
+        **options: `preprocessing`, `class_names`, `threshold`, `calibration`, `index`, `search` and `other_model` of
+            `saved_model`; or `boxes=True`: the inputs are `photograph`, upright uint8 `(height, width, 3)` of any size,
+            and `boxes`, float32 `(n, 4)`, left, upper, right and lower border in pixels. The graph cuts each box with
+            the `margin` of the preprocessing, and resizes it, to the pixels of a set with boxes within one gray level.
+            The output `valid`, `(n,)` bool, is False for a box that is empty, looks like shares of the photograph, or
+            exceeds it by more than a pixel: its other outputs are of the whole photograph.
 
     Raises:
         ValueError: an operation that ONNX does not have, with its name, or a file of 2 GiB or more.

@@ -36,8 +36,8 @@ def openvino(model: keras.Model, path: FilePath, **options: Unpack[RuntimeOption
     Args:
         model, path: as for `tfdml.export.saved_model`, with its errors. OpenVINO Model Server serves a folder such as
             `products/1`.
-        **options: its `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model`; `boxes` of
-            `tfdml.export.onnx`.
+        **options: its `preprocessing`, `class_names`, `threshold`, `calibration`, `index`, `search` and `other_model`;
+            `boxes` of `tfdml.export.onnx`.
 
     Raises:
         ValueError: an operation that OpenVINO does not have, with its name, or an id -1 beside a threshold.

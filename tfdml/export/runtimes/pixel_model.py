@@ -29,6 +29,7 @@ from tfdml.export.saved_model import (
     require_export_options,
 )
 from tfdml.export.signatures import pixel_function
+from tfdml.metrics.calibration import ScoreCalibration
 from tfdml.typing import FilePath, VectorIndex
 
 RUNTIME = "runtime.json"
@@ -40,6 +41,7 @@ class RuntimeOptions(TypedDict, total=False):
     preprocessing: Preprocessing | None
     class_names: Sequence[str] | None
     threshold: float | None
+    calibration: ScoreCalibration | None
     index: VectorIndex | None
     search: Search | str | None
     other_model: bool
@@ -75,6 +77,7 @@ def pixel_model(
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] | None = None,
     threshold: float | None = None,
+    calibration: ScoreCalibration | None = None,
     index: VectorIndex | None = None,
     search: Search | str | None = None,
     other_model: bool = False,
@@ -87,12 +90,12 @@ def pixel_model(
     shape = image_shape(model)
     require_export_options(preprocessing=preprocessing, class_names=class_names, threshold=threshold)
     preprocessing = fitting_preprocessing(preprocessing, shape)
-    graph_index = as_graph_index(index, search, model, threshold, texts=texts)
+    model_fingerprint = fingerprint_with_index(model, preprocessing, index, other_model)
+    graph_index = as_graph_index(index, search, model, threshold, calibration, model_fingerprint, texts=texts)
     for module in () if graph_index is None else graph_index.submodules:
         if isinstance(module, StoredVectors):
             module.block = module.codes.shape[0]  # converters would store blocks beside the whole
-    model_fingerprint = fingerprint_with_index(model, preprocessing, index, other_model)
-    contents = descriptions(preprocessing, class_names, threshold, graph_index, model_fingerprint)
+    contents = descriptions(preprocessing, class_names, threshold, calibration, graph_index, model_fingerprint)
     if index is not None and not are_kept(index.ids, texts) and not texts:
         contents["ids.json"] = _json([str(name) for name in np.asarray(index.ids)])
     function = pixel_function(model, shape, graph_index, threshold, allow_empty=allow_empty)

@@ -42,7 +42,8 @@ def web(
         model, path: a model of images and a folder, as for `tfdml.export.onnx`, with its errors.
         runtime: folder `dist` of the npm package onnxruntime-web (`npm install onnxruntime-web`), to copy three of its
             files; None: the page expects them in `onnxruntime-web` beside its folder, for many pages.
-        **options: `preprocessing`, `class_names`, `threshold`, `index`, `search` and `other_model` of `saved_model`.
+        **options: `preprocessing`, `class_names`, `threshold`, `calibration`, `index`, `search` and `other_model` of
+            `saved_model`.
 
     Raises:
         ValueError: a model of pairs, `boxes=True`, or a `runtime` without the files of ONNX Runtime Web.

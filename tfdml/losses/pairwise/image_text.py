@@ -9,12 +9,10 @@ from tfdml._core.serialization import serializable
 from tfdml.layers.learned_scalar import LearnedScalar
 from tfdml.losses.base import PairLoss, WeightOptions
 from tfdml.losses.pairwise.nt_xent import one_positive_among_negatives
-from tfdml.losses.reductions import propagate_non_finite, require_shared_references
+from tfdml.losses.reductions import log_sum_exp, require_shared_references, softplus
 from tfdml.pairs import Pairs, cosine, two_towers
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.batch_reductions import require_whole_batch
-from tfdml.pairs.chunked import Blocks
-from tfdml.pairs.comparison import Comparison
+from tfdml.pairs.batch_reductions import batch_log_add_exp, num_anchors_of_batch
 
 Number: TypeAlias = float | Callable[[Pairs], Tensor]
 
@@ -22,21 +20,36 @@ Number: TypeAlias = float | Callable[[Pairs], Tensor]
 def clip(pairs: Pairs, *, temperature: Number = 0.07) -> Tensor:
     """Values of `CLIPLoss`, one per anchor.
 
-    (l(a_i, r) + l(r_i, a)) / 2,  l(a_i, r) = mean_p -log(exp(s_ip / t) / (exp(s_ip / t) + sum_n exp(s_in / t)))
+    (l(a_i, r) + sum_p l_i(p, a)) / 2,  l(a_i, r) = mean_p -log(exp(s_ip / t) / (exp(s_ip / t) + sum_n exp(s_in / t)))
     """
     require_shared_references(pairs, "the loss of CLIP")
-    require_whole_batch(pairs, "the function clip", "use CLIPLoss, which takes one direction after the other")
-    anchors, references = pairs.positive.shape
-    require(anchors == references, f"{anchors} anchors and {references} references", "as many of both: two towers")
-    logits = _logits(pairs, temperature)
-    swapped = pairs._replace(positive=ops.transpose(pairs.positive), negative=ops.transpose(pairs.negative))
-    of_references = one_positive_among_negatives(ops.transpose(logits), swapped)
-    return (one_positive_among_negatives(logits, pairs) + of_references) / 2.0
-
-
-def _logits(pairs, temperature):
+    anchors, references = num_anchors_of_batch(pairs), pairs.positive.shape[1]
+    require(
+        not isinstance(anchors, int) or anchors == references,
+        f"{anchors} anchors and {references} references",
+        "as many of both: two towers",
+    )
     s = cosine(pairs)
-    return s / _number(temperature, pairs, s.dtype)
+    logits = s / _number(temperature, pairs, s.dtype)
+    return (one_positive_among_negatives(logits, pairs) + _from_references(logits, pairs)) / 2.0
+
+
+def _from_references(logits, pairs):
+    """The terms of each anchor in the direction from the references, `(A,)`, whose means are over columns.
+
+    sum_p log(1 + sum_n exp(s_np - s_ap)) / (number of positives of p)
+    """
+    number = ops.log(ops.sum(ops.sign(pairs.positive), axis=0))
+    sums = ops.stack([log_sum_exp(logits, pairs.negative, axis=0), ops.stop_gradient(number)])
+    log_sum_negatives, log_number = ops.unstack(batch_log_add_exp(sums, pairs), 2)
+    differences = ops.where(pairs.positive > 0, log_sum_negatives - logits, -float("inf"))
+    shares = pairs.positive * ops.exp(-ops.stop_gradient(ops.maximum(log_number, 0.0)))
+    at_most_one = ops.all(ops.sum(ops.sign(pairs.positive), axis=1) <= 1)
+    return ops.cond(
+        at_most_one,
+        lambda: ops.sum(shares, axis=1) * ops.softplus(ops.amax(differences, axis=1)),
+        lambda: ops.sum(shares * ops.softplus(differences), axis=1),
+    )
 
 
 def sigmoid(pairs: Pairs, *, scale: Number = 10.0, bias: Number = -10.0) -> Tensor:
@@ -46,7 +59,8 @@ def sigmoid(pairs: Pairs, *, scale: Number = 10.0, bias: Number = -10.0) -> Tens
     """
     s = cosine(pairs)
     logits = _number(scale, pairs, s.dtype) * s + _number(bias, pairs, s.dtype)
-    return ops.sum(pairs.positive * ops.softplus(-logits) + pairs.negative * ops.softplus(logits), axis=1)
+    losses = softplus(ops.where(pairs.positive > 0, -logits, logits))
+    return ops.sum((pairs.positive + pairs.negative) * losses, axis=1)
 
 
 def _number(number, pairs, dtype):
@@ -60,8 +74,8 @@ class CLIPLoss(PairLoss, in_blocks=True):
 
     (l(a_i, r) + l(r_i, a)) / 2,  l(a_i, r) = mean_p -log(exp(s_ip / t) / (exp(s_ip / t) + sum_n exp(s_in / t)))
 
-    Value i belongs to anchor i and to reference i, so that the mean covers both directions. Each positive of an anchor
-    is alone among its negatives: a caption that occurs twice is not a negative of its images.
+    This is the mean over anchors. Value i has the terms of the positive pairs of anchor i in both directions. Each
+    positive is alone among the negatives: a caption that occurs twice is not a negative of its images.
 
     For `tfdml.models.TwoTowers`, such as pictures and texts. The default temperature is a `tfdml.layers.LearnedScalar`,
     which `EmbeddingModel` trains: 0.07 at first, and at least 0.01, as in the paper. s is the cosine similarity;
@@ -98,28 +112,6 @@ class CLIPLoss(PairLoss, in_blocks=True):
         if not callable(temperature):
             require_positive(temperature=temperature)
         super().__init__(clip, temperature=temperature, pairing=pairing, **options)
-        self.in_blocks = self.in_blocks and not (self.miner or self.importance)
-
-    def comparison(self, labels: Tensor, embeddings: Tensor) -> Comparison | None:
-        """The comparison that `pair` weights; None for references that include the batch."""
-        comparison = super().comparison(labels, embeddings)
-        return None if comparison is None or comparison.allowed else comparison
-
-    def blocks(self, comparison: Comparison, size: int) -> list[Blocks]:
-        """Anchors to references, and references to anchors, in blocks; not with a miner or importance weights."""
-        require(
-            not (self.miner or self.importance),
-            "anchors_per_block with a miner or importance weights for CLIPLoss",
-            "none of them: blocks of references have other pairs than blocks of anchors. Use a smaller batch",
-        )
-        anchors, references = comparison.anchors.shape[0], comparison.reference_embeddings.shape[0]
-        require(anchors == references, f"{anchors} anchors and {references} references", "as many of both: two towers")
-        layers = self.layers_of_function
-        return [Blocks(self._one_direction, each, size, layers) for each in (comparison, comparison.swapped())]
-
-    def _one_direction(self, pairs):
-        values = one_positive_among_negatives(_logits(pairs, self.settings["temperature"]), pairs)
-        return propagate_non_finite(values, pairs)
 
 
 @serializable

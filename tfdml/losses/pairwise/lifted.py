@@ -13,6 +13,7 @@ from tfdml.losses.reductions import (
     max_of_references,
     over_batch,
     require_shared_references,
+    softplus,
 )
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Distance, Tensor
@@ -41,9 +42,23 @@ def lifted_structure(
         from_anchor = log_sum_exp(margin - d, pairs.negative)
         from_positive = log_sum_exp_of_references(margin - d, pairs.negative, pairs)
         push = _log_add_exp(from_anchor, from_positive)
-    violation = ops.maximum(ops.where(pairs.positive > 0, push + d, 0.0), 0.0)
-    losses = ops.square(violation) / 2 if squared else violation
-    return BatchMean(ops.sum(pairs.positive * losses, axis=1), count(pairs.positive))
+    if squared:
+        sums = _sums_of_squares(push + d, pairs.positive)
+    else:
+        sums = ops.sum(pairs.positive * ops.maximum(push + d, 0.0), axis=1)
+    return BatchMean(sums, count(pairs.positive))
+
+
+@custom_gradient
+def _sums_of_squares(violations, weights):
+    """sum(weights * max(0, violations)^2) / 2 of each row; its gradient takes one pass over the matrix."""
+    hinges = ops.maximum(violations, 0.0)
+    weighted = weights * hinges
+
+    def grad(upstream):
+        return upstream[:, None] * weighted, lambda: upstream[:, None] * ops.square(hinges) / 2
+
+    return ops.sum(weighted * hinges, axis=1) / 2, grad
 
 
 @custom_gradient
@@ -55,7 +70,7 @@ def _log_add_exp(rows, columns):
         by_rows = upstream * ops.sigmoid(rows - columns)
         return ops.sum(by_rows, axis=1), ops.sum(upstream, axis=0) - ops.sum(by_rows, axis=0)
 
-    return ops.maximum(rows, columns) + ops.softplus(-ops.abs(rows - columns)), grad
+    return ops.maximum(rows, columns) + softplus(-ops.abs(rows - columns)), grad
 
 
 def generalized_lifted(pairs: Pairs, *, margin: float = 1.0, distance: Distance = "euclidean") -> Tensor:

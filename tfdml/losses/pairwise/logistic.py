@@ -6,7 +6,7 @@ from tfdml._core.backends import ops
 from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import IndependentPairLoss, IndependentPairOptions
-from tfdml.losses.reductions import mean_over_pairs, over_pairs, weighted_mean
+from tfdml.losses.reductions import mean_over_pairs, over_pairs, softplus, weighted_mean
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Distance, Tensor
 from tfdml.pairs.distances import distance_function
@@ -19,9 +19,9 @@ def distance_logistic(pairs: Pairs, *, margin: float = 1.0, distance: Distance =
     (1 / pairs) (sum_p -log P(d_ap) + sum_n -log(1 - P(d_an))),  P(d) = (1 + e^-margin) / (1 + e^(d - margin))
     """
     d = distance_function(distance)(pairs)
-    pull = ops.softplus(d - margin) - ops.softplus(ops.cast(-margin, d.dtype))
-    push = ops.softplus(margin - d) - ops.log(-ops.expm1(-ops.maximum(d, 1e-18)))
-    return ops.where(pairs.positive > 0, pull, push)
+    is_positive = pairs.positive > 0
+    at_0, log_share = ops.softplus(ops.cast(-margin, d.dtype)), ops.log(-ops.expm1(-ops.maximum(d, 1e-18)))
+    return softplus(ops.where(is_positive, d - margin, margin - d)) - ops.where(is_positive, at_0, log_share)
 
 
 def _mean_over_positives_plus_mean_over_negatives(losses, pairs):
@@ -35,7 +35,7 @@ def binomial_deviance(pairs: Pairs, *, alpha: float = 2.0, beta: float = 50.0, t
     mean_p log(1 + exp(alpha (threshold - s_ap))) + mean_n log(1 + exp(beta (s_an - threshold)))
     """
     s = cosine(pairs)
-    return ops.softplus(ops.where(pairs.positive > 0, alpha * (threshold - s), beta * (s - threshold)))
+    return softplus(ops.where(pairs.positive > 0, alpha * (threshold - s), beta * (s - threshold)))
 
 
 @serializable

@@ -8,7 +8,7 @@ from tfdml._core.backends import custom_gradient, has_values, ops
 from tfdml._core.checks import require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
-from tfdml.losses.reductions import count, log_sum_exp, softplus_sum_exp, weighted_mean
+from tfdml.losses.reductions import count, log_sum_exp, softplus, softplus_sum_exp, weighted_mean
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
 
@@ -82,7 +82,7 @@ def _mean_softplus(log_sum_negatives, logits, positive):
     """weighted_mean(softplus(log_sum_negatives - logits), positive); its gradient takes few passes over the matrix."""
     number = ops.maximum(count(positive), 1.0)[:, None]
     differences = ops.where(positive > 0, log_sum_negatives - logits, -float("inf"))
-    losses = ops.softplus(differences)
+    losses = softplus(differences)
 
     def grad(upstream):
         share = upstream[:, None] / number

@@ -9,7 +9,7 @@ from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import batch_means, count
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.batch_reductions import BatchMean
+from tfdml.pairs.batch_reductions import batch_sum, num_anchors_of_batch, share_per_term
 
 
 def intra_pair_variance(pairs: Pairs, *, positive_epsilon: float = 0.01, negative_epsilon: float = 0.01) -> Tensor:
@@ -18,10 +18,11 @@ def intra_pair_variance(pairs: Pairs, *, positive_epsilon: float = 0.01, negativ
     mean_ap max(0, (1 - positive_epsilon) m_p - s_ap)^2 + mean_an max(0, s_an - (1 + negative_epsilon) m_n)^2
     """
     s = cosine(pairs)
-    mean_p, mean_n = ops.unstack(batch_means((s, s), (pairs.positive, pairs.negative), pairs), 2)
+    weights = (pairs.positive, pairs.negative)
+    mean_p, mean_n = ops.unstack(batch_means((s, s), weights, pairs)[0], 2)
     pull = ops.maximum((1.0 - positive_epsilon) * mean_p - s, 0.0)
     push = ops.maximum(s - (1.0 + negative_epsilon) * mean_n, 0.0)
-    return _batch_mean(ops.square(pull), pairs.positive, pairs) + _batch_mean(ops.square(push), pairs.negative, pairs)
+    return _sum_of_means((ops.square(pull), ops.square(push)), weights, pairs)
 
 
 def threshold_consistency(
@@ -38,14 +39,15 @@ def threshold_consistency(
     """
     s = cosine(pairs)
     hard = pairs.drop(positive=s > positive_threshold, negative=s < negative_threshold)
-    pull = _batch_mean(positive_threshold - s, hard.positive, pairs)
-    push = _batch_mean(s - negative_threshold, hard.negative, pairs)
-    return positive_weight * pull + negative_weight * push
+    pull, push = positive_weight * (positive_threshold - s), negative_weight * (s - negative_threshold)
+    return _sum_of_means((pull, push), (hard.positive, hard.negative), pairs)
 
 
-def _batch_mean(values, weights, pairs):
-    """Per-anchor values whose mean over anchors is the mean of `values` over the weighted pairs of the batch."""
-    return BatchMean(ops.sum(weights * values, axis=1), count(weights, pairs.counts)).per_anchor(pairs)
+def _sum_of_means(values, weights, pairs):
+    """Values of the anchors, whose mean is the sum of the means of `values` over the weighted pairs of the batch."""
+    numbers = batch_sum(ops.stack([ops.sum(count(w, pairs.counts)) for w in weights]), pairs)
+    shares = ops.unstack(share_per_term(numbers, num_anchors_of_batch(pairs)), len(weights))
+    return sum(share * ops.sum(w * x, axis=1) for share, w, x in zip(shares, weights, values, strict=True))
 
 
 @serializable

@@ -9,7 +9,6 @@ from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import batch_means, broadcast_to_anchors
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.batch_reductions import batch_sum
 
 
 def global_distances(pairs: Pairs, *, margin: float = 0.4, weight: float = 0.8) -> Tensor:
@@ -19,12 +18,12 @@ def global_distances(pairs: Pairs, *, margin: float = 0.4, weight: float = 0.8) 
     """
     d = (1.0 - cosine(pairs)) / 2.0
     signs = (pairs.positive, pairs.negative)
-    means = batch_means((d, d), signs, pairs)
+    means, totals = batch_means((d, d), signs, pairs)
     mean_p, mean_n = ops.unstack(means, 2)
-    var_p, var_n = ops.unstack(batch_means((ops.square(d - mean_p), ops.square(d - mean_n)), signs, pairs), 2)
-    both = ops.amin(batch_sum(ops.stack([ops.sum(weights) for weights in signs]), pairs)) > 0
-    apart = ops.where(both, ops.maximum(mean_p - mean_n + margin, 0.0), 0.0)
-    return broadcast_to_anchors(var_p + var_n + weight * apart, pairs)
+    squares = [ops.square(d - ops.stop_gradient(mean)) for mean in (mean_p, mean_n)]  # a mean minimizes its variance
+    variances = batch_means(squares, signs, pairs)[0]
+    apart = ops.where(ops.amin(totals) > 0, ops.maximum(mean_p - mean_n + margin, 0.0), 0.0)
+    return broadcast_to_anchors(ops.sum(variances) + weight * apart, pairs)
 
 
 @serializable

@@ -19,10 +19,10 @@ def histogram(pairs: Pairs, *, bins: int = 200) -> Tensor:
     sum_r h_n[r] sum_{q <= r} h_p[q]
     """
     s = cosine(pairs)
-    weights = [pairs.positive, pairs.negative]
-    counts = ops.sum(soft_histograms(s, weights, bins, -1.0, 1.0), axis=0)
-    totals = batch_sum(ops.stack([ops.sum(x) for x in weights]), pairs)
-    shares = batch_sum(counts, pairs, has_gradient=True) / ops.maximum(totals, 1e-30)[:, None]
+    counts = ops.sum(soft_histograms(s, [pairs.positive, pairs.negative], bins, -1.0, 1.0), axis=0)
+    counts = batch_sum(counts, pairs, has_gradient=True)
+    totals = ops.sum(ops.stop_gradient(counts), axis=1, keepdims=True)
+    shares = counts / ops.maximum(totals, 1e-30)
     positive_histogram, negative_histogram = ops.unstack(shares, 2)
     return broadcast_to_anchors(ops.sum(negative_histogram * ops.cumsum(positive_histogram)), pairs)
 

@@ -6,9 +6,8 @@ from tfdml._core.backends import ops
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import batch_means, broadcast_to_anchors
-from tfdml.pairs import Pairs, euclidean, squared
+from tfdml.pairs import Pairs, squared
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.batch_reductions import batch_sum
 
 
 def xing(pairs: Pairs) -> Tensor:
@@ -16,10 +15,11 @@ def xing(pairs: Pairs) -> Tensor:
 
     mean_p d_ap^2 - log mean_n d_an
     """
-    has_negatives = batch_sum(ops.sum(pairs.negative), pairs) > 0
-    means = batch_means((squared(pairs), euclidean(pairs)), (pairs.positive, pairs.negative), pairs)
+    d2 = squared(pairs)
+    d = ops.sqrt(ops.maximum(d2, 1e-36))  # as `euclidean`, of the same product
+    means, totals = batch_means((d2, d), (pairs.positive, pairs.negative), pairs)
     similar, dissimilar = ops.unstack(means, 2)
-    return broadcast_to_anchors(similar - ops.log(ops.where(has_negatives, dissimilar, 1.0)), pairs)
+    return broadcast_to_anchors(similar - ops.log(ops.where(totals[1] > 0, dissimilar, 1.0)), pairs)
 
 
 @serializable

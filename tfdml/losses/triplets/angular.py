@@ -3,15 +3,17 @@
 import math
 from typing import Unpack
 
-from tfdml._core.backends import ops
+from tfdml._core.backends import custom_gradient, ops
 from tfdml._core.checks import require
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
 from tfdml.losses.reductions import broadcast_to_anchors, count, log_sum_exp_and_softmax, require_same_rows
 from tfdml.pairs import Pairs, cosine
 from tfdml.pairs.base import Tensor
-from tfdml.pairs.batch_reductions import require_whole_batch
+from tfdml.pairs.batch_reductions import batch_sum
+from tfdml.pairs.distances import normalized
 from tfdml.pairs.positives import at, for_each_positive, put, with_gradient
+from tfdml.pairs.products import product, row_products
 
 
 def angular(pairs: Pairs, *, angle_degrees: float = 45.0) -> Tensor:
@@ -20,13 +22,14 @@ def angular(pairs: Pairs, *, angle_degrees: float = 45.0) -> Tensor:
     (1 / P) sum_a sum_p log(1 + sum_n exp(4 tan^2(angle) (s_an + s_pn) - 2 (1 + tan^2(angle)) s_ap))
     """
     require_same_rows(pairs, "the angular loss")
-    require_whole_batch(
-        pairs, "the angular loss", "it needs the similarities of the positives of an anchor to all others"
-    )
-    s = cosine(pairs)
-    fixed = ops.stop_gradient(s)
     tangent = math.tan(math.radians(angle_degrees)) ** 2
     to_negative, to_positive = 4 * tangent, 2 * (1 + tangent)
+    if pairs.block is not None:
+        sums = ops.stack([_sum_in_block(pairs, to_negative, to_positive), ops.sum(count(pairs.positive))])
+        total, number = ops.unstack(batch_sum(sums, pairs, has_gradient=True), 2)
+        return broadcast_to_anchors(total / ops.maximum(ops.stop_gradient(number), 1.0), pairs)
+    s = cosine(pairs)
+    fixed = ops.stop_gradient(s)
     scaled = to_negative * fixed
 
     def add(p, exists, value, gradient):
@@ -47,16 +50,54 @@ def angular(pairs: Pairs, *, angle_degrees: float = 45.0) -> Tensor:
     )
 
 
+def _sum_in_block(pairs, to_negative, to_positive):
+    """The sum over the positive pairs of these anchors, by products of x_a + x_p with all references for each."""
+
+    @custom_gradient
+    def total(anchors, references, positive, negative):
+        weighted = pairs._replace(positive=positive, negative=negative)
+        zero = ops.zeros_like(positive[0, 0])
+
+        def terms(p, exists):
+            x_p = ops.take(references, p, axis=0)
+            scores = to_negative * product(anchors + x_p, ops.transpose(references))
+            over_negatives, softmax = log_sum_exp_and_softmax(scores, negative)
+            violation = over_negatives - to_positive * row_products(anchors, x_p)
+            return x_p, exists[:, None] * at(p, positive), violation, softmax
+
+        def add(p, exists, value):
+            _, weight, violation, _ = terms(p, exists)
+            return (value + ops.sum(weight * ops.softplus(violation)),)
+
+        def grad(upstream):
+            def add(p, exists, by_anchors, by_references):
+                x_p, weight, violation, softmax = terms(p, exists)
+                by_violation = upstream * weight * ops.sigmoid(violation)
+                by_scores = by_violation * to_negative * softmax
+                by_both, pull = product(by_scores, references), to_positive * by_violation
+                by_positives = ops.segment_sum(by_both - pull * anchors, p, num_segments=ops.shape(references)[0])
+                by_negatives = product(ops.transpose(by_scores), anchors + x_p)
+                return by_anchors + by_both - pull * x_p, by_references + by_negatives + by_positives
+
+            zeros = ops.zeros_like(anchors), ops.zeros_like(references)
+            return *for_each_positive(weighted, add, zeros), None, None
+
+        return for_each_positive(weighted, add, (zero,))[0], grad
+
+    unit = normalized(pairs)
+    return total(unit.anchors, unit.references, pairs.positive, pairs.negative)
+
+
 @serializable
-class AngularLoss(PairLoss):
+class AngularLoss(PairLoss, in_blocks=True):
     """Angular loss, over each positive pair and all negatives of its anchor.
 
     (1 / P) sum_a sum_p log(1 + sum_n exp(4 tan^2(angle) (s_an + s_pn) - 2 (1 + tan^2(angle)) s_ap))
 
     A batch is compared with itself. s is the cosine similarity; embeddings need not be normalized. The value is the
     same for every anchor, because it also depends on the similarities s_pn; it is 0 where no anchor has both a positive
-    and a negative. Time grows with A R K for up to K positives per anchor, memory with A R. `anchors_per_block` is an
-    error, because each positive in a block would need products of its own with all references.
+    and a negative. Time grows with A R K for up to K positives per anchor, memory with A R. In blocks of anchors, each
+    of the K takes four products: a block has no similarities of its positives to the negatives.
 
     Example:
 

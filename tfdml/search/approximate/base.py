@@ -1,7 +1,7 @@
 """Base class of approximate indexes: exact search of later vectors, completed neighbors, and tuning."""
 
 import copy
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,12 @@ class Approximate(Index):
         leaves = self.leaves and smallest_sufficient(lambda n: measured(0, rescore, n) >= recall, 1, self.leaves)
         self.rescore, self.leaves_to_search = rescore, leaves
         return measured(1, rescore, leaves)
+
+    def exactly(self) -> Self:
+        """The index as it is now, whose `search` is exact."""
+        exact: Any = copy.copy(self)
+        exact._neighbors = self._exact_neighbors
+        return exact
 
     def _tuning_queries(self, queries, k, sample, seed):
         """A sample of the queries, or of the vectors, and the ids of their exact neighbors without themselves."""

@@ -217,6 +217,10 @@ class Index:
             return copy.copy(self)._search_items(queries, k, where, items, best)  # one version, whatever is changed
         return self._search(self._neighbors, queries, k, where)
 
+    def exactly(self) -> Self:
+        """The index as it is now, whose `search` is exact."""
+        return self
+
     def save(self, path: FilePath) -> None:
         """Write the index to a folder that `load` reads, atomically.
 

@@ -91,6 +91,10 @@ function isMatch(score) {
   return index.threshold === null || query?.text !== undefined || score >= index.threshold;
 }
 
+function percent(share) {
+  return `${(100 * share).toFixed(share > 0.1 && share < 0.95 ? 0 : 1)}%`;
+}
+
 function bar(score) {
   const meter = document.createElement("meter");
   meter.value = Math.max(0, score);
@@ -111,7 +115,8 @@ function tile(item) {
   const facts = columns.map(([column, value]) => `${column}: ${plain(value)}`);
   button.title = [title, ...facts].join("\n");
   button.append(text("b", label ?? name ?? id));
-  if (score !== undefined) button.append(text("span", score.toFixed(3)));
+  const chance = item.probability === undefined ? "" : `, ${percent(item.probability)} the same`;
+  if (score !== undefined) button.append(text("span", score.toFixed(3) + chance));
   if (score !== undefined && index.metric === "cosine") button.append(bar(score));
   button.append(text("span", name ?? `id ${id}`));
   const describe = () => button.lastChild.before(text("span", facts.join(", ")));

@@ -48,13 +48,14 @@ function shown(payload) {
 }
 
 function show(answer) {
-  const { ids, scores, payload, id, embedding } = answer;
+  const { ids, scores, probabilities, payload, id, embedding } = answer;
   element("neighbors").hidden = ids === undefined;
   if (ids === undefined) return say(`The embedding: ${[...embedding.data].map((x) => x.toFixed(4)).join(", ")}`);
   const rows = [...ids.data].map((name, row) => {
     const line = document.createElement("tr");
     const item = payload === undefined ? "" : shown(payload.data[row]);
-    line.append(cell(name), cell(scores.data[row].toFixed(4)), cell(item));
+    const chance = probabilities === undefined ? "" : `, ${(100 * probabilities.data[row]).toFixed(1)}% the same`;
+    line.append(cell(name), cell(scores.data[row].toFixed(4) + chance), cell(item));
     return line;
   });
   element("neighbors").tBodies[0].replaceChildren(...rows);
