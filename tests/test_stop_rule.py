@@ -34,7 +34,7 @@ BUDGETS = {
     "tfdml/layers": 1_240,
     "tfdml/losses": 7_250,
     "tfdml/metrics": 3_380,
-    "tfdml/miners": 1_090,
+    "tfdml/miners": 1_121,
     "tfdml/models": 2_520,
     "tfdml/networks": 1_340,
     "tfdml/pairs": 2_030,
