@@ -19,7 +19,7 @@ NPM := $(shell command -v npm)
 
 SITE := build/site
 
-.PHONY: demo check row test test-ci test-all part docs browser smoke dist zoo-wheel notebooks stale lint bench gpu studies lock
+.PHONY: demo check row test test-ci test-all part docs browser smoke backends dist zoo-wheel notebooks stale lint bench gpu studies lock
 
 demo: .venv/installed
 	$(BIN)/python recipes/glyphs.py
@@ -72,6 +72,12 @@ else
 	$(MAKE) .venv-newest/installed
 	.venv-newest/bin/python -m pytest tests/test_rooms.py
 endif
+
+# JAX and PyTorch where TensorFlow is not installed: the training of the README, the first programs of their pages, and
+# tfdml train.
+backends: .venv-jax/installed .venv-torch/installed
+	KERAS_BACKEND=jax .venv-jax/bin/python -m tests.programs.real_environment
+	KERAS_BACKEND=torch .venv-torch/bin/python -m tests.programs.real_environment
 
 # The wheel and the source archive in dist/, checked; tools/check_release.py --install PYTHON... also installs the wheel.
 dist: .venv/installed
@@ -167,6 +173,14 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 	$(NEWEST) -m venv .venv-newest
 	.venv-newest/bin/python -m pip install --quiet --require-hashes -r requirements/newest.lock
 	.venv-newest/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+# The versions of the lock files, without their hashes: they are those of more packages than an extra brings.
+.venv-jax/installed .venv-torch/installed: .venv-%/installed: requirements/dev.lock requirements/torch.lock setup.cfg pyproject.toml
+	$(PYTHON) -m venv .venv-$*
+	grep -hE '^[a-z0-9].*==' requirements/dev.lock requirements/torch.lock | tr -d '\\' > .venv-$*/versions
+	.venv-$*/bin/python -m pip install --quiet --constraint .venv-$*/versions --editable ".[$*,plots,tables,onnx]" || \
+	.venv-$*/bin/python -m pip install --quiet --constraint .venv-$*/versions --extra-index-url $(TORCH_INDEX) --editable ".[$*,plots,tables,onnx]"
 	touch $@
 
 .venv/installed-peers: .venv/installed requirements/peers.lock

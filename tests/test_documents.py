@@ -15,6 +15,7 @@ import tensorflow as tf
 
 import tfdml
 from tests import FEW_OPTIMIZATIONS
+from tests.pages import blocks, commands, programs, short
 from tests.small_networks import without_download
 from tests.zoo.local_hub import LocalHub
 
@@ -49,31 +50,10 @@ def first_minute(folder):
     shutil.copytree(ROOT / "savedmodels" / "things", folder / "savedmodels" / "things")
 
 
-def programs(page):
-    """The blocks of a page that are files: name and content."""
-    return re.findall(r"^```python (\S+)\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-
-
-def commands(page):
-    """The lines of a page that are typed into a console."""
-    text = page.read_text().replace("\\\n", "")
-    consoles = re.findall(r"^```console\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-    return [line.removeprefix("$ ") for console in consoles for line in console.splitlines() if line.startswith("$ ")]
-
-
-def short(code):
-    """The code with one step per epoch, one epoch and one trial: documents show the size that users train."""
-    return re.sub(r"\b(steps_per_epoch=|epochs=|steps = |trials=)\d+", r"\g<1>1", code)
-
-
 def small_network(version, *, input_shape, weights):
     """Stands in for `efficientnet_lite`."""
     pixels = keras.Input(input_shape or (224, 224, 3))
     return keras.Model(pixels, keras.layers.Conv2D(8, 3, strides=8)(pixels))
-
-
-def blocks(page):
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
 def at_its_lines(page, block):

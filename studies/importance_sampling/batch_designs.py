@@ -7,7 +7,7 @@ rate, chosen on the validation classes.
 
 from dataclasses import replace
 
-from studies import runner
+from studies import pages, runner
 from studies.importance_sampling import setting
 from studies.runner import share, where
 
@@ -38,31 +38,29 @@ def rows(options):
 
 def tables(rows):
     """Recall@1 of each design."""
-    return {"designs": designs(rows)}
+    return {"designs": table(where(rows, chosen=1), with_spread=False)}
 
 
-def designs(rows):
-    """Recall@1 of the designs, a line per lambda, without and with weights."""
-    rows = where(rows, chosen=1)
-    names = list(dict.fromkeys(row["design"] for row in rows))
-    body = [
-        [f"{negatives:g}", yes(delta), *(_cell(rows, negatives, delta, design) for design in names)]
-        for negatives in dict.fromkeys(row["negatives"] for row in rows)
-        for delta in (0.0, 1.0)
+def table(rows, *, with_spread=True):
+    """Recall@1 of the designs and its spread over them, a line per lambda, without and with weights."""
+    names, lambdas = (list(dict.fromkeys(row[key] for row in rows)) for key in ("design", "negatives"))
+    body = []
+    for found in (where(rows, negatives=negatives, delta=delta) for negatives in lambdas for delta in (0.0, 1.0)):
+        body.append([f"{found[0]['negatives']:g}", "yes" if found[0]["delta"] else "no"])
+        body[-1] += [share(where(found, design=design)) for design in names]
+        if with_spread:
+            body[-1].append(pages.plus_minus(spreads(found)))
+    return runner.markdown(["lambda", "weights", *map(title, names), *["spread"] * with_spread], body, texts=(1,))
+
+
+def spreads(rows):
+    """The difference of the best and the worst design, for each seed."""
+    levels = [
+        [row["recall@1"] for row in where(rows, seed=seed)] for seed in dict.fromkeys(row["seed"] for row in rows)
     ]
-    return runner.markdown(["lambda", "weights", *map(title, names)], body, texts=(1,))
-
-
-def _cell(rows, negatives, delta, design):
-    found = where(rows, negatives=negatives, delta=delta, design=design)
-    return share(found, "recall@1") if found else ""
+    return [max(level) - min(level) for level in levels]
 
 
 def title(design):
     """The paper's name of a batch design."""
     return design if "-" in design else "({})-group".format(design.replace("x", ", "))
-
-
-def yes(delta):
-    """Whether there are weights, as a word."""
-    return "yes" if delta else "no"

@@ -9,6 +9,7 @@ from dataclasses import replace
 from studies.importance_sampling import trained_start, whole_network
 from studies.importance_sampling.all_pairs import PAIRS
 from studies.importance_sampling.batch_designs import PAIRS as DESIGNS
+from studies.importance_sampling.batch_designs import table
 
 
 class Pairs:
@@ -28,7 +29,7 @@ class Pairs:
 
     def tables(self, rows):
         """Recall@1 of each share of positives, and its spread."""
-        return {self.title: trained_start.table(rows)}
+        return {self.title: table(rows)}
 
 
 OF_FEATURES = Pairs(trained_start, PAIRS, "trained pairs")

@@ -16,10 +16,9 @@ import numpy as np
 
 import tfdml
 from studies import characters, compiled, pages, runner
-from studies.importance_sampling.batch_designs import title, yes
+from studies.importance_sampling.batch_designs import table
 from studies.importance_sampling.setting import PER_CLASS, sampler_of
 from studies.leaderboard import setting, starts
-from studies.runner import share, where
 
 GROUPS = ("2x32", "4x16", "8x8", "16x4", "32x2")
 LAMBDAS = (64.0, 256.0)
@@ -120,11 +119,12 @@ def parts(run):
     return starts.views_of_glyphs(PER_CLASS, classes), held_out["validation"], held_out["test"]
 
 
-def linear(run, training):
-    """A linear layer of 64 outputs over features."""
+def linear(run, training, dim=64, *, normalize=False):
+    """A linear layer over features."""
     features = keras.Input(training.images.shape[1:])
     x = keras.layers.LayerNormalization(center=False, scale=False)(features)
-    return tfdml.models.EmbeddingModel(features, keras.layers.Dense(64)(x))
+    x = keras.layers.Dense(dim)(x)
+    return tfdml.models.EmbeddingModel(features, keras.layers.UnitNormalization()(x) if normalize else x)
 
 
 def by_design(network, run, training):
@@ -151,37 +151,3 @@ def _rows(run, labels):
 def tables(rows):
     """Recall@1 of each design, and the spread over designs."""
     return {"trained": table(rows)}
-
-
-def table(rows):
-    """Recall@1 of the designs and its spread, a line per lambda, without and with weights."""
-    body = [
-        [
-            f"{negatives:g}",
-            yes(delta),
-            *(share(_cell(rows, negatives, delta, design)) for design in _designs(rows)),
-            pages.plus_minus(_spreads(rows, negatives, delta)),
-        ]
-        for negatives in _lambdas(rows)
-        for delta in (0.0, 1.0)
-    ]
-    return runner.markdown(["lambda", "weights", *map(title, _designs(rows)), "spread"], body, texts=(1,))
-
-
-def _spreads(rows, negatives, delta):
-    """The difference of the best and the worst design, for each seed."""
-    seeds = dict.fromkeys(row["seed"] for row in rows)
-    levels = [[row["recall@1"] for row in where(rows, negatives=negatives, delta=delta, seed=seed)] for seed in seeds]
-    return [max(level) - min(level) for level in levels]
-
-
-def _cell(rows, negatives, delta, design):
-    return where(rows, negatives=negatives, delta=delta, design=design)
-
-
-def _lambdas(rows):
-    return list(dict.fromkeys(row["negatives"] for row in rows))
-
-
-def _designs(rows):
-    return list(dict.fromkeys(row["design"] for row in rows))

@@ -13,6 +13,7 @@ import keras
 import tfdml
 from studies import characters, compiled
 from studies.importance_sampling import trained_start
+from studies.importance_sampling.batch_designs import table
 from studies.importance_sampling.setting import PER_CLASS
 from studies.leaderboard import starts
 
@@ -69,4 +70,4 @@ def network(run, training):
 
 def tables(rows):
     """Recall@1 of each design, and the spread over designs."""
-    return {"whole": trained_start.table(rows)}
+    return {"whole": table(rows)}

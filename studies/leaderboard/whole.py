@@ -375,14 +375,14 @@ def tables(rows):
 
 
 def board(rows, title="photo patches, whole network"):
-    """The best trial of the 15 methods with the highest MAP@R: settings, and numbers with 95% intervals."""
+    """The best trial of the 12 methods with the highest MAP@R: settings, and numbers with 95% intervals."""
     tested = runner.where(rows, part="test")
     groups = {loss: runner.where(tested, loss=loss) for loss in dict.fromkeys(row["loss"] for row in tested)}
     ordered = sorted(groups.items(), key=lambda item: -runner.mean_of(item[1], "map@r"))
     body = [
         [loss, f"{runs[0]['learning_rate']:g}", runs[0]["settings"]]
         + [pages.plus_minus([run[key] for run in runs]) for key in SCORES]
-        for loss, runs in ordered[:15]
+        for loss, runs in ordered[:12]
     ]
     head = [title, "learning rate", "settings", *SCORES.values()]
     return runner.markdown(head, body, texts=(0, 2))

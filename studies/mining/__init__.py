@@ -12,7 +12,7 @@ from studies.mining import (
     top_k,
     weights,
 )
-from studies.mining.robust import dimensions, equal_steps, features, values, zero_losses
+from studies.mining.robust import features, values
 from studies.mining.robust import losses as robust_losses
 
 PAGE = "docs/mining.md"
@@ -23,12 +23,12 @@ STUDIES = {
     "boundaries": boundaries,
     "boundary_ranges": boundaries.Ranges(),
     "weights": weights,
-    "temperatures": temperatures,
-    "zero_losses": zero_losses,
+    "temperatures": temperatures.TEMPERATURES,
+    "zero_losses": temperatures.ZERO_LOSSES,
     "robust_losses": robust_losses,
     "imbalance": imbalance,
-    "equal_steps": equal_steps,
-    "dimensions": dimensions,
+    "equal_steps": imbalance.EqualSteps(),
+    "dimensions": imbalance.Dimensions(),
     "top_k": top_k,
     "robust_values": values,
     "robust_features": features,

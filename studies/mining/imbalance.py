@@ -5,9 +5,10 @@ uncertainty sets, in batches of 80 to 640 images. All see the same number of ima
 TopK takes twice the batch size in pairs; an ordered pair is half a pair.
 """
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 
 from studies import figures, runner
+from studies.mining import setting
 from studies.mining.setting import IN_BATCH
 
 SIZES = (80, 160, 320, 480, 640)
@@ -38,3 +39,30 @@ def draw(path, rows):
         axis.minorticks_off()
 
     figures.save(path, panel, columns=1)
+
+
+@dataclass(frozen=True)
+class HalfRun(setting.Run):
+    """A run with the dimension of its embeddings."""
+
+    dim: int = 32
+
+
+class Dimensions:
+    """Figure 5: the same with embeddings of half the dimension."""
+
+    Run = HalfRun
+
+    def rows(self, options):
+        """One row per run."""
+        return rows(replace(options, base=HalfRun(**asdict(options.base))))
+
+
+class EqualSteps:
+    """Figure 1 with the steps of 640 images for 80 images: what does the imbalance of pairs do by itself?"""
+
+    def rows(self, options):
+        """One row per run of 80 images; those of 640 are in `imbalance`."""
+        steps = options.base.steps if options.quick else IMAGES // SIZES[-1]
+        base = replace(options.base, loss="margin on similarities", batch=SIZES[0], k=4 * SIZES[0], steps=steps)
+        return runner.results([replace(base, mining=mining) for mining in runner.some(METHODS, options)], options)

@@ -16,12 +16,29 @@ METHODS = {
 }
 
 
-def rows(options):
-    """One row per run."""
-    methods = runner.some(METHODS, options)
-    found = runner.results([replace(options.base, **METHODS[method]) for method in methods], options)
-    return [{"method": _method(row), **row} for row in found]
+# Tables 2 and 4: pairs with zero loss keep their weight, and no pair has zero loss.
+KEPT = {
+    "all pairs, zero losses kept": {
+        "loss": "margin on similarities",
+        "mining": "grouped KL of all pairs",
+        "gamma": 1.0,
+    },
+    "a margin of 4, no loss is zero": {"loss": "open margin on similarities", "mining": "grouped KL", "gamma": 1.0},
+}
 
 
-def _method(row):
-    return next(name for name, settings in METHODS.items() if settings.items() <= row.items())
+class Named:
+    """A study of methods by name."""
+
+    def __init__(self, methods):
+        self.methods = methods
+
+    def rows(self, options):
+        """One row per run."""
+        names = runner.some(self.methods, options)
+        runs = runner.tuned([replace(options.base, **self.methods[name]) for name in names], options)
+        found = zip(names, runs, strict=True)
+        return [{"method": name, **row} for name, run in found for row in runner.repeated([run], options)]
+
+
+TEMPERATURES, ZERO_LOSSES = Named(METHODS), Named(KEPT)

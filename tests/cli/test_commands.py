@@ -271,6 +271,26 @@ def test_search_finds_the_image_itself_in_embeddings_and_in_an_index(run):
     assert found == {"id": "photo 9", "score": pytest.approx(1.0), "metadata": metadata}
 
 
+def test_search_prints_the_probability_of_a_score_and_says_where_it_is_not_known(run, monkeypatch):
+    curve, ones = (0.0, np.log(9.0)), (1.0, 1.0)  # at even odds, 0.5 at a cosine of 0, and 0.9 of 1
+    facts = {"prior": 0.5, "metric": "cosine", "model": "blocks", "pairs": 100, "classes": 10}
+    calibration = metrics.ScoreCalibration(scores=(0.0, 1.0), ratio=(curve,) * 3, rank_1=(ones,) * 3, **facts)
+    search.Exact(embedded(), model="blocks").save("index")
+    command = f"search model index {PHOTO} -k 1"
+    code, _, error = run(f"{command} --prior 0.1")
+    assert (code, "--prior 0.1 for a model without a calibration" in error) == (2, True)
+    monkeypatch.setattr(Blocks, "calibration", calibration, raising=False)
+    assert run(command)[1].splitlines()[1].split()[:2] == ["1.00000", "90.0%"]
+    (item,) = neighbors(run, f"index {PHOTO} -k 1 --prior 0.1")[0]
+    assert item["probability"] == pytest.approx(0.5)  # 9 / 9 to 1
+    search.Exact(embedded(), model="blocks", metric="dot").save("dot")
+    code, printed, error = run(f"search model dot {PHOTO} -k 1")
+    assert (code, "%" in printed) == (0, False)
+    assert (
+        "no probability beside the scores: Received a calibration of the metric 'cosine' for scores of 'dot'" in error
+    )
+
+
 def test_search_takes_an_index_of_another_model_by_an_option_and_its_own_without(run):
     search.Exact(embedded(), model="circles").save("index")
     assert run(f"search model index {PHOTO} -k 1 --other-model")[0] == 0

@@ -99,6 +99,7 @@ MISUSED = {
     "serve run --processes 0": "--processes: Received '0', expected a whole number of at least 1.",
     "export run --to onnx,coreml": "Received 'coreml', expected some of savedmodel, onnx, openvino, litert, web",
     "export run --to onnx --threshold near": "--threshold: Received 'near', expected a number.",
+    "serve run --check-recall 2": "--check-recall: Received '2', expected a share above 0, 1 at most.",
     "export run": "the following arguments are required: --to",
     "clean photos --out new --similarity 0": "--similarity: Received '0', expected a number above 0.",
     "train photos --out new --background red": "Received 'red', expected a level from 0 to 255, or RED,GREEN,BLUE.",

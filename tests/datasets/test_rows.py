@@ -58,6 +58,7 @@ def unless_bad(row):
 WAYS = {
     "array": (lambda folder: np.arange(12.0), None),
     "lists in a tuple": (lambda folder: (list(range(12)), [f"{row}.png" for row in range(12)]), None),
+    "bytes that end in zeros": (lambda folder: [b"\0" * row for row in range(12)], None),
     "dict": (lambda folder: {"x": np.eye(12), "map": memory_map(folder)}, None),
     "memory map": (memory_map, double),
     "source": (lambda folder: Source(), first_two),

@@ -31,7 +31,7 @@ from PIL import Image  # noqa: E402
 import tfdml  # noqa: E402
 
 SAMPLER = tfdml.samplers.GroupSampler(classes_per_batch=2, examples_per_class=3, seed=4)
-CROP = tfdml.datasets.RandomCrop(8)
+CROP = tfdml.datasets.compose(tfdml.datasets.RandomCrop(10), tfdml.datasets.RandomResizedCrop(8))
 SUFFIXES = ("jpg", "png", "gif", "bmp", "webp")
 VIEW = tfdml.datasets.Preprocessing(size=12)
 
@@ -99,12 +99,8 @@ def answer(call):
 
 def refused(model, data):
     """What calls say that need TensorFlow."""
-    image, seed = np.zeros((9, 9, 3), np.uint8), (0, 1)
     fast = tfdml.datasets.Preprocessing(size=12, inverse_dct="fast")
     calls = {
-        "RandomResizedCrop": lambda: tfdml.datasets.RandomResizedCrop(4)(image, seed),
-        "compose": lambda: tfdml.datasets.compose()(image, seed),
-        "rotated_classes": lambda: tfdml.datasets.rotated_classes(image[None], seed, examples_per_class=1),
         "tfds": lambda: tfdml.datasets.tfds("mnist", "train"),
         "inverse_dct='fast'": lambda: fast(data.paths[0]),
         "PairDiagnostics": lambda: tfdml.callbacks.PairDiagnostics(data, path="unwritten"),
@@ -127,10 +123,15 @@ def main(folder):
     drawn(model, data, vectors, folder)
     skipped = tfdml.models.write_embeddings(model, photos, folder / "embeddings")
     comparison = tfdml.evaluation.compare({"one": np.asarray(vectors), "two": vectors[:, ::-1].copy()}, data.labels)
+    batches = SAMPLER.batches(data)
     found = {
         "backend": keras.backend.backend(),
         "pixels": data.examples().tolist(),
         "batch": SAMPLER.batches(data, augment=CROP)[70][0].tolist(),
+        "input pairs": [
+            part.tolist() for part in keras.tree.flatten(tfdml.samplers.input_pairs(batches, pairs_per_batch=5)[3])
+        ],
+        "turned": tfdml.datasets.rotated_classes(batches[0][0], (0, 1), examples_per_class=3).tolist(),
         "problems": [reason for _, _, reason in check.problems],
         "skipped": [reason for _, _, reason in skipped],
         "recall": recall,

@@ -25,18 +25,6 @@ def test_each_method_has_24_trials_and_the_best_one_of_the_validation_part_is_te
     assert [row["seed"] for row in tested] == [1, 2, 3, 4, 5]
 
 
-def test_runs_of_a_figure_see_equal_images_with_five_seeds():
-    rows = runner.read_rows(MINING / "robust_features.csv")
-    cells = {}
-    for row in rows:
-        cells.setdefault((row["figure"], row["mining"], row["batch"], row["dim"], row["k"]), []).append(row)
-    assert len(cells) == 5 * 2 + 5 + 4
-    for cell in cells.values():
-        assert [row["seed"] for row in cell] == [0, 1, 2, 3, 4]
-        assert {row["steps"] for row in cell} == {64_000 // cell[0]["batch"]}
-        assert len({row["learning_rate"] for row in cell}) == 1
-
-
 @pytest.mark.slow
 def test_two_seeds_of_a_quick_run_train(tmp_path, monkeypatch):
     monkeypatch.setattr(board, "ROWS", tmp_path)

@@ -1,6 +1,10 @@
 """Random integers as a pure function of two numbers, the same in NumPy as in TensorFlow."""
 
+from typing import Any
+
 import numpy as np
+
+from tfdml._core.optional import has_tensorflow, tf
 
 _WORD, _LOW = np.uint64(32), np.uint64(2**32 - 1)
 _MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
@@ -27,6 +31,18 @@ def random_bits(seed: int, steps: np.ndarray, count: int) -> np.ndarray:
         words = _philox((counters, none, *(x[rows] for x in high)), [x[rows] for x in key])
         bits[rows, :, 0], bits[rows, :, 1] = words[0] | words[1] << _WORD, words[2] | words[3] << _WORD
     return bits.reshape(len(steps), 2 * len(counters))[:, :count].view(np.int64)
+
+
+def bits_of_seed(seed: Any, count: int) -> Any:
+    """`count` random integers of a seed `(2,)`: a tensor, or, where TensorFlow is not installed, an array."""
+    if has_tensorflow():
+        return tf.random.stateless_uniform((count,), seed, minval=None, maxval=None, dtype=tf.int64, alg="philox")
+    return random_bits(int(seed[0]), np.asarray(seed[1:]), count)[0]
+
+
+def array_functions() -> Any:
+    """NumPy, or, where TensorFlow is installed, its form for tensors."""
+    return tf.experimental.numpy if has_tensorflow() else np
 
 
 def _words(integers):

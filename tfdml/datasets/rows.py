@@ -8,7 +8,7 @@ import functools
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -16,12 +16,12 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfdml._core.checks import ADVICE, NO_OTHER, SHAPES, as_readable, as_unmasked, unreadable
+from tfdml._core.checks import ADVICE, NO_OTHER, SHAPES, as_readable, as_unmasked, require, unreadable
 from tfdml._core.stored import is_on_disk, read_rows
 from tfdml.datasets.images.reasons import reason_of
-from tfdml.datasets.streams import BATCHES_AHEAD, NAN, is_source, require_form, require_rows
 
 tree = keras.tree
+BATCHES_AHEAD = 2  # of a set that is read in order
 _READING = threading.RLock()  # few sources are thread-safe
 
 
@@ -57,7 +57,7 @@ class RowLoader:
         """Examples and labels of rows `(n,)`; `augment` takes their seeds `(n, 2)`."""
         rows = np.asarray(rows, np.int64)
         if self._load is None and self._augment is None and not self._is_source:
-            return tree.map_structure(partial(_cells, rows), self.data), self.labels[rows]
+            return tree.map_structure(lambda column: cells(column, rows), self.data), self.labels[rows]
         attempts = self._attempts(rows, seeds)
         for position, (_, _, error) in enumerate(attempts):
             if error is not None:
@@ -99,7 +99,7 @@ class RowLoader:
 
     def _record(self, row):
         if not self._is_source:
-            return tree.map_structure(lambda column: _cells(np.array([row]), column)[0], self.data)
+            return tree.map_structure(lambda column: cells(column, np.array([row]))[0], self.data)
         with _READING:
             return self.data[row]
 
@@ -135,6 +135,13 @@ class RowLoader:
         return f"row {row} (label {self.labels[row]}{keys})"
 
 
+def is_source(data: Any) -> bool:
+    """Whether `data` is read row by row: it has `len` and `[row]`, and is not an array, tuple, list or dict."""
+    if isinstance(data, Mapping | tuple | list | str | bytes) or hasattr(data, "__array__"):
+        return False
+    return hasattr(data, "__len__") and hasattr(data, "__getitem__")
+
+
 def columns(data: Any, length: int) -> Any:
     """`data` as arrays `(length, ...)`; memory maps stay on disk, and are checked for NaN as they are read."""
     if isinstance(data, tuple):
@@ -143,22 +150,33 @@ def columns(data: Any, length: int) -> Any:
         return {name: columns(column, length) for name, column in data.items()}
     if not is_on_disk(data):
         data = as_readable(as_unmasked(data, "data"))
+        is_bytes = isinstance(data, list) and isinstance(next(iter(data), 0), bytes)
         with contextlib.suppress(ValueError):  # of rows that differ in shape
-            data = np.asarray(data)
+            data = np.asarray(data, object if is_bytes else None)  # an array of bytes would drop zeros at their ends
+        form = "an array, a tuple or dict of arrays, or a source with len(source) and source[row]"
         is_array = isinstance(data, np.ndarray) and data.dtype.kind in "biufcSUO"
-        require_form(is_array and not any(isinstance(x, list | dict) for x in data.ravel()[:1]), data)
-        _require_numbers(data, range(len(data) if data.ndim else 0))
+        is_array = is_array and (data.dtype != object or all(isinstance(x, str | bytes) for x in data.flat))
+        require(is_array, f"data of type {type(data).__name__}", form)
+        _require_numbers(data, np.arange(len(data) if data.ndim else 0))
     require_rows(data.shape, length)
     return data
 
 
+def require_rows(shape: Any, length: int, what: str = "") -> None:
+    """Raise a ValueError unless data, or a source, has one row per label."""
+    if not len(shape) or shape[0] != length:
+        received = f"{what} of {shape[0]} rows" if what else f"data of shape {tuple(shape)}"
+        raise ValueError(f"Received {received} and {length} labels. Expected one label per row.")
+
+
 def _require_numbers(values, rows):
     if values.dtype.kind == "f" and np.isnan(values).any():
-        raise ValueError(NAN.format(rows[int(np.isnan(values).reshape(len(values), -1).any(axis=1).argmax())]))
+        row = rows.ravel()[np.isnan(values).reshape(rows.size, -1).any(axis=1).argmax()]
+        raise ValueError(f"Received NaN in the data, first in row {row}, expected numbers. Repair or drop these rows.")
 
 
-def _cells(rows, column):
-    """Rows of a column."""
+def cells(column: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Rows `(...)` of a column, `(..., *shape[1:])`."""
     if not is_on_disk(column):
         return column[rows]
     values = read_rows(column, rows)

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tfdml._core.checks import ADVICE, NO_OTHER, SHAPES, as_unmasked, require
-from tfdml._core.optional import has_tensorflow, tf
-from tfdml._core.stored import is_on_disk, read_rows
+from tfdml._core.checks import ADVICE, NO_OTHER, SHAPES
+from tfdml._core.optional import tf
+from tfdml._core.stored import is_on_disk
 from tfdml.datasets.images.reasons import reason_of
+from tfdml.datasets.rows import BATCHES_AHEAD, cells, columns, is_source, require_rows
 
 _MAX_BATCHES_PER_GATHER = 64  # Small batches are gathered together, which spreads the overhead of an operation,
 _MAX_BYTES_PER_GATHER = 2**20  # up to this size.
-NAN = "Received NaN in the data, first in row {}, expected numbers. Repair or drop these rows."
-BATCHES_AHEAD = 2  # of a set that is read in order
 
 
 def on_host(data: Any) -> Any:
@@ -32,58 +31,15 @@ def on_host(data: Any) -> Any:
         return tf.data.Dataset.from_tensors(data).get_single_element()
 
 
-def is_source(data: Any) -> bool:
-    """Whether `data` is read row by row: it has `len` and `[row]`, and is not an array, tuple, list or dict."""
-    if isinstance(data, Mapping | tuple | list | str | bytes) or hasattr(data, "__array__"):
-        return False
-    if has_tensorflow() and tf.is_tensor(data):
-        return False
-    return hasattr(data, "__len__") and hasattr(data, "__getitem__")
-
-
 def arrays(data: Any, length: int) -> Any:
-    """`data` as tensors `(length, ...)` for `gather`; memory maps as `OnDisk`."""
-    if is_on_disk(data):
-        require_rows(data.shape, length)
-        return OnDisk(data)
-    if type(data) is tuple and any(map(is_on_disk, data)):
-        return tuple(arrays(array, length) for array in data)
-    if isinstance(data, dict) and any(map(is_on_disk, data.values())):
-        return {name: arrays(array, length) for name, array in data.items()}
-    data = tf.nest.map_structure(lambda array: as_unmasked(array, "data"), data)
-    try:
-        tensors = on_host(data)
-    except (TypeError, ValueError):
-        tensors = None
-    require_form(tensors is not None and all(tf.is_tensor(array) for array in tf.nest.flatten(tensors)), data)
-    for array in tf.nest.flatten(tensors):
-        require_rows(array.shape, length)
-        _require_numbers(array)
-    return tensors
-
-
-def require_form(is_valid: bool, data: Any) -> None:
-    """Raise a ValueError for data in a form that is not read."""
-    form = "an array, a tuple or dict of arrays, or a source with len(source) and source[row]"
-    require(is_valid, f"data of type {type(data).__name__}", form)
-
-
-def require_rows(shape: Any, length: int, what: str = "") -> None:
-    """Raise a ValueError unless data, or a source, has one row per label."""
-    if not len(shape) or shape[0] != length:
-        received = f"{what} of {shape[0]} rows" if what else f"data of shape {tuple(shape)}"
-        raise ValueError(f"Received {received} and {length} labels. Expected one label per row.")
-
-
-def _require_numbers(tensor):
-    if tensor.dtype.is_floating and bool(tf.reduce_any(tf.math.is_nan(tensor))):
-        row = int(tf.argmax(tf.reduce_any(tf.reshape(tf.math.is_nan(tensor), (len(tensor), -1)), axis=1)))
-        raise ValueError(NAN.format(row))
+    """`data` as tensors `(length, ...)` for `gather`, with the errors of `columns`; memory maps as `OnDisk`."""
+    placed = lambda column: OnDisk(column) if is_on_disk(column) else on_host(column)  # noqa: E731
+    return tf.nest.map_structure(placed, columns(data, length))
 
 
 @dataclass(frozen=True, eq=False)
 class OnDisk:
-    """An array on disk in place of a tensor: only the rows that are gathered are read, and checked for NaN."""
+    """An array on disk in place of a tensor: only the rows that are gathered are read."""
 
     array: Any
 
@@ -97,14 +53,6 @@ class OnDisk:
         """Shape of the whole array."""
         return tf.TensorShape(self.array.shape)
 
-    def read(self, rows: np.ndarray) -> np.ndarray:
-        """The rows `(...)` of the array, `(..., *shape[1:])`; raises a ValueError if they contain NaN."""
-        values = read_rows(self.array, rows)
-        if values.dtype.kind == "f" and np.isnan(values).any():
-            first = np.isnan(values).reshape(rows.size, -1).any(axis=1).argmax()
-            raise ValueError(NAN.format(rows.reshape(-1)[first]))
-        return values
-
 
 def gather(data: Any, rows: tf.Tensor) -> Any:
     """Rows `(...)` of the result of `arrays`."""
@@ -112,7 +60,9 @@ def gather(data: Any, rows: tf.Tensor) -> Any:
     def rows_of(array):
         if not isinstance(array, OnDisk):
             return tf.gather(array, rows)
-        return tf.ensure_shape(tf.numpy_function(array.read, [rows], array.dtype), rows.shape + array.shape[1:])
+        return tf.ensure_shape(
+            tf.numpy_function(partial(cells, array.array), [rows], array.dtype), rows.shape + array.shape[1:]
+        )
 
     return tf.nest.map_structure(rows_of, data)
 

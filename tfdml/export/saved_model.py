@@ -114,6 +114,7 @@ def saved_model(
         FileExistsError: the folder at `path` holds a file, by name, that is not part of an export.
         RuntimeError: the Keras backend is not TensorFlow.
     """
+    require_tensorflow()
     shape = image_shape(model)
     require_export_options(
         preprocessing=preprocessing,
@@ -262,7 +263,6 @@ def _listed_files(folder):
 
 def image_shape(model: keras.Model) -> tuple[int, int, int]:
     """Height, width and channels of the model's input, or of both its inputs."""
-    require_tensorflow()
     _require_form(model)
     shapes = {tuple(x.shape)[1:] for x in model.inputs}
     require(len(shapes) == 1, f"a model of pairs of inputs {sorted(shapes, key=str)}", "both of one shape")

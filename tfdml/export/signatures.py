@@ -16,7 +16,7 @@ PAIR_INPUTS = ("a", "b")
 _BLANKS = {"float32": 0.0, "int64": -1, "string": ""}
 
 
-def _merged(model):
+def merged(model: keras.Model) -> keras.Model:
     """The network from the inputs of a model to its outputs, with the kernels of LoRA in its own."""
     model = merge_lora(model)
     return keras.Model(model.inputs, model.outputs)
@@ -31,7 +31,7 @@ def archive_of(
     threshold: float | None,
 ) -> tuple[keras.export.ExportArchive, list[str]]:
     """The network from the model's input to its output with the signatures of `saved_model`, and their names."""
-    network = _merged(model)
+    network = merged(model)
     shape = preprocessing.shape
     archive = keras.export.ExportArchive()
     answers, graph = _answers(graph_index, threshold), shared_graph(network)
@@ -48,7 +48,7 @@ def pair_archive_of(
     model: keras.Model, *, preprocessing: Preprocessing, on_error: str
 ) -> tuple[keras.export.ExportArchive, list[str]]:
     """The network from both inputs of a model of pairs to its score, and the names of its signatures."""
-    network = _merged(model)
+    network = merged(model)
     archive = keras.export.ExportArchive()
     score = _pair_scores(network, shared_graph(network))
     files = [tf.TensorSpec((None,), "string", name=name) for name in PAIR_INPUTS]
@@ -70,7 +70,7 @@ def pixel_function(
 
     It maps `images`, or `a` and `b` of a model of pairs, to a dict of tensors.
     """
-    network = _merged(model)
+    network = merged(model)
     graph = lambda *inputs: network(list(inputs), training=False)  # noqa: E731
     if len(network.inputs) == 2:
         function, inputs = _pair_scores(network, graph, allow_empty), _pair_inputs(shape, ["uint8", "uint8"])

@@ -1,4 +1,4 @@
-"""What a score means: the probability that two examples have the same class, from their score."""
+"""Calibration of scores: the probability that two examples have the same class, from their score."""
 
 import dataclasses
 import math
@@ -58,19 +58,17 @@ class ScoreCalibration:
     a search, it is the share of nearest items that match among queries that have a match at all.
 
     A knot has the mean score of 30 pairs or more. Between knots, both are straight lines; beyond the last ones they
-    stay. Both are isotonic regressions, and logistic ones where one kind has fewer than 100 pairs. Make one
-    by `fit` or `fit_search`, of classes that were not trained on.
+    stay. Both are isotonic regressions, and logistic ones where one kind has fewer than 100 pairs. `fit` or
+    `fit_search` makes one, of classes that were not trained on.
 
     See also: `reliability` for what it is worth on other data; `calibrated_threshold` for a rate.
 
-    Example: half of all pairs from 10 to 19 match, and all above do.
+    Example: half of all pairs below 300 match, and all others do.
 
-        >>> scores, same = np.arange(300), np.arange(300) % 2 + (np.arange(300) >= 150) > 0
+        >>> scores, same = np.arange(600), np.arange(600) % 2 + (np.arange(600) >= 300) > 0
         >>> calibration = tfdml.metrics.ScoreCalibration.fit(scores, same)
-        >>> calibration([20, 290]).round(1)
-        array([0.5, 1. ])
-        >>> calibration.at(0.01)([20, 290]).round(2)  # one match among 100 pairs
-        array([0.  , 0.84])
+        >>> calibration([100, 500]).round(2), calibration.at(0.1)([100, 500]).round(2)  # one match among 10 pairs
+        (array([0.5, 1. ]), array([0.04, 0.92]))
 
     Attributes:
         scores: `(m,)` rising scores of the knots; larger for pairs that are more alike.
@@ -278,8 +276,7 @@ def reliability(probabilities: npt.ArrayLike, same: npt.ArrayLike, *, classes: L
     * brier: (1 / n) sum_i (p_i - same_i)^2;
     * ece: expected calibration error, sum_b (n_b / n) |mean of p - share of matches| over bins b.
 
-    The ece of few pairs is above 0 by chance, also of true probabilities: by about 0.3 / sqrt(n_b) where they are near
-    a half.
+    The ece of few pairs is above 0 by chance, also of true probabilities.
 
     See also: `tfdml.visualize.reliability_diagram`, its picture.
 
@@ -320,17 +317,15 @@ def _searches(embeddings, labels, queries, metric):
     require(is_query.dtype == bool and is_query.shape == labels.shape, "queries of another form", "(n,) booleans")
     ids, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     rows = np.flatnonzero(is_query & (sizes[codes] > 1))
-    require(
-        len(rows) > 0 and len(ids) > 1, f"{len(rows)} queries of {len(ids)} classes", "pairs of two classes or more"
-    )
-    index = Exact(vectors, metric=metric)
-    k = int(sizes.max()) + 1  # so many items have one of another class among them
+    received = f"{len(rows)} queries of {len(ids)} classes"
+    require(len(rows) > 0 and len(ids) > 1, received, "pairs of two classes or more")
+    index, k = Exact(vectors, metric=metric), int(sizes.max()) + 1  # of k items, one is of another class
     blocks = np.array_split(rows, -(-len(rows) * k // _NEIGHBORS))
     answers = [_nearest(index, vectors, labels, block, min(k, len(labels))) for block in blocks]
-    sign = -1 if metric == "euclidean" else 1
     scores, same, others = map(np.concatenate, zip(*answers, strict=True))
+    sign = -1.0 if metric == "euclidean" else 1.0
     both = (scores, same), (others, np.zeros_like(same))
-    return [Outcomes((sign * values).astype(np.float64), is_same, labels[rows]) for values, is_same in both]
+    return [Outcomes(sign * values.astype(np.float64), is_same, labels[rows]) for values, is_same in both]
 
 
 def _nearest(index, vectors, labels, rows, k):

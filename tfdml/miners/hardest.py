@@ -136,8 +136,8 @@ class ModeratePositives(ByDistance):
     def __call__(self, pairs: Pairs) -> Pairs:
         """`Pairs -> Pairs`."""
         d = self.distances(pairs)
-        parts = (ops.where(part > 0, d, float("inf")) for part in (pairs.positive, pairs.negative))
-        limit = ops.maximum(*(ops.amin(part, axis=1, keepdims=True) for part in parts))
+        distances = (ops.where(weights > 0, d, float("inf")) for weights in (pairs.positive, pairs.negative))
+        limit = ops.maximum(*(ops.amin(nearest, axis=1, keepdims=True) for nearest in distances))
         return HardestPositives(distance=self.distance)(pairs.drop(positive=d > limit))
 
 

@@ -155,11 +155,11 @@ class _SearchLog:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _MAX_LINE))
         tail = file.read(_MAX_LINE) if size else b""
-        part = len(tail) - tail.rfind(b"\n") - 1
-        if part:
-            warnings.warn(f"{self._path}: the last line was cut, and is removed: {tail[-part:]!r}", stacklevel=2)
-            file.truncate(size - part)
-        return size - part
+        rest = len(tail) - tail.rfind(b"\n") - 1
+        if rest:
+            warnings.warn(f"{self._path}: the last line was cut, and is removed: {tail[-rest:]!r}", stacklevel=2)
+            file.truncate(size - rest)
+        return size - rest
 
 
 def _lock(file):

@@ -13,7 +13,7 @@ import numpy as np
 from tfdml import datasets, metrics
 from tfdml._core.atomic import as_writable_path, only_writer
 from tfdml._core.checks import counted, require
-from tfdml._core.optional import optional_packages
+from tfdml._core.optional import has_tensorflow, optional_packages
 from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.datasets.readers.image_folder import passed_over
@@ -117,7 +117,8 @@ def train(
         RuntimeError: the evaluation at the end failed; model, index and export are in `out`.
         KeyboardInterrupt: an interrupt before the first epoch has ended.
     """
-    optional_packages(("pyarrow", "matplotlib", "PIL"), feature="tfdml train", extra="photos")
+    extra = "photos" if has_tensorflow() else "plots,tables"  # `photos` brings TensorFlow
+    optional_packages(("pyarrow", "matplotlib", "PIL"), feature="tfdml train", extra=extra)
     overrides = _given(config, quick, options)
     require_name(overrides.get("backbone"))
     log = print_line if verbose else lambda line: None

@@ -1,1 +1,1 @@
-"""More of A Simple and Effective Framework: its losses, equal steps, and pairs of zero loss."""
+"""More of A Simple and Effective Framework: its losses, from scratch and from ImageNet."""

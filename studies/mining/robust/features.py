@@ -1,6 +1,6 @@
 """Figures 1, 2 and 5 of "A simple and effective framework" from ImageNet, where its tables are.
 
-As `imbalance`, `top_k` and `dimensions`, over photo patches and features of a network of ImageNet, of which a linear
+As `imbalance` and `top_k`, over photo patches and features of a network of ImageNet, of which a linear
 layer is trained with 64,000 images: the smallest and the largest of their batches, two learning rates, five seeds.
 
     KERAS_BACKEND=jax python -m studies mining robust_features
@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 import keras
 import numpy as np
 
-import tfdml
 from studies import compiled
 from studies.importance_sampling import trained_start
 from studies.leaderboard import setting as board
@@ -54,9 +53,7 @@ def train_seeds(runs):
 
 def _compiled(run, training):
     keras.utils.set_random_seed(run.seed)
-    features = keras.Input(training.images.shape[1:])
-    x = keras.layers.LayerNormalization(center=False, scale=False)(features)
-    model = tfdml.models.EmbeddingModel(features, keras.layers.UnitNormalization()(keras.layers.Dense(run.dim)(x)))
+    model = trained_start.linear(run, training, run.dim, normalize=True)
     loss = setting.loss_of(run, np.unique(training.labels))
     model.compile(keras.optimizers.Adam(setting.rate_of(run)), loss=loss, jit_compile=False)
     return model

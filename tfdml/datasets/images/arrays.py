@@ -10,22 +10,19 @@ import numpy as np
 from tfdml._core.optional import optional_import
 from tfdml.datasets.images import stills
 from tfdml.datasets.images.exif import REVERSE_COLUMNS, REVERSE_ROWS, SWAP
-from tfdml.datasets.images.fit import LUMA, ROUNDING, is_in_one_pixel
 from tfdml.datasets.images.reasons import (
     BROKEN,
     JPEG,
     OTHER_KINDS,
     OTHER_STARTS,
+    PADDING,
     STARTS,
-    empty_box,
     reasons,
     require_pixels,
 )
 
-_FILL = b"\xaa\x55" * 32  # as in `decode`
-PADDING = _FILL + b"".join(bytes([0xFF, marker]) + _FILL for marker in range(0xD0, 0xD8))
 _BLACK = np.zeros((1, 1, 3), np.uint8)
-_PLUGINS = {"Jpeg": JPEG, "Png": STARTS[1], "Gif": STARTS[2], "WebP": b"RIFF"}
+_PLUGINS = {"Jpeg": JPEG, "Png": STARTS[1], "Gif": STARTS[2], "Bmp": STARTS[3], "WebP": b"RIFF"}
 
 
 class ImageError(ValueError):
@@ -82,7 +79,7 @@ def decoded(
     optional_import("PIL", feature="Reading images without TensorFlow", extra="plots")
     try:
         layers = b"" if background is None else still.layers
-        image = _bmp(data) if data.startswith(b"BM") else _pixels(layers or still.file)
+        image = _pixels(layers or still.file)
     except Exception:  # Each damage fails in its own way.
         return BROKEN, _BLACK
     if image.shape[:2] != (still.height, still.width) or (still.frame >= 0 and _is_cut(image, still)):
@@ -125,23 +122,9 @@ def _pixels(file):
         return np.repeat((np.asarray(image) >> 8).astype(np.uint8)[..., None], 3, axis=2)
     if kind == "Png" and file[24] in (2, 4) and file[25] == 0 and "transparency" in image.info:  # counts in fewer bits
         image.info["transparency"] *= 255 // (2 ** file[24] - 1)
-    has_alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+    has_alpha = kind != "Bmp" and (image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info)
     pixels = np.asarray(image.convert("RGBA" if has_alpha else "RGB"))
     return np.where(pixels[..., 3:] == 0, np.uint8(0), pixels) if has_alpha and kind == "Gif" else pixels
-
-
-def _bmp(data):
-    """Pixels of a BMP, which Pillow reads by masks and palettes that TensorFlow does not know."""
-    begin, width, height = (stills.number(data, offset, 4) for offset in (10, 18, 22))
-    bits, rows = stills.number(data, 28, 2), min(height, 2**32 - height)
-    stride = (bits // 8 * width + 3) // 4 * 4
-    lines = np.frombuffer(data, np.uint8, rows * stride, begin).reshape(rows, stride)[:, : bits // 8 * width]
-    lines = lines[:: 1 if rows < height else -1]
-    if bits > 8:
-        return lines.reshape(rows, width, bits // 8)[..., 2::-1]
-    start = 14 + stills.number(data, 14, 4)
-    palette = np.frombuffer(data[start : start + 1024].ljust(1024, b"\0"), np.uint8).reshape(256, 4)
-    return palette[:, 2::-1][lines]
 
 
 def _is_cut(image, still):
@@ -168,90 +151,3 @@ def upright(image: np.ndarray, orientation: int) -> np.ndarray:
 def load_one(load: Callable[..., tuple[str, np.ndarray]]) -> Callable[..., tuple[np.ndarray, str]]:
     """Function of the content of a file, and of a box `(4,)` or none, that returns pixels and a reason."""
     return lambda file, box=None: load(file, *([] if box is None else [box]))[::-1]
-
-
-def cut(problem: str, image: np.ndarray, box: Any, margin: float, is_query: bool = False) -> tuple[str, np.ndarray]:
-    """The reason for no pixels, empty for none, and the pixels that a box `(4,)` touches, or the whole image."""
-    sides, box = np.array(image.shape[:2], np.float64), np.asarray(box, np.float64)
-    start, end = np.maximum(box[1::-1], 0.0), np.minimum(box[:1:-1], sides)
-    valid = bool((end > start).all())  # False for NaN
-    if is_query:
-        valid &= bool((box[1::-1] >= -ROUNDING).all() and (box[:1:-1] <= sides + ROUNDING).all())
-        valid &= not is_in_one_pixel(box.max(), sides.max())
-    if not valid:
-        text = ", ".join(f"{border:g}" for border in box)
-        return problem or "".join(map(str, empty_box(text, *image.shape[1::-1]))), image
-    grow = margin * (end - start)
-    first, last = np.floor(np.maximum(start - grow, 0.0)), np.ceil(np.minimum(end + grow, sides))
-    return problem, image[int(first[0]) : int(last[0]), int(first[1]) : int(last[1])]
-
-
-def fitted(
-    image: np.ndarray,
-    *,
-    size: tuple[int, int],
-    resize: tuple[int, int],
-    fit: str,
-    fill: tuple[int, int, int],
-    channels: int,
-) -> np.ndarray:
-    """RGB pixels `(any, any, 3)` as uint8 `(*size, channels)`; only the kept part is computed."""
-    sides = _resized_sides(image.shape[:2], resize, fit)
-    around = np.trunc((sides - resize) / 2).astype(int) if fit != "stretch" else 0
-    corner = np.subtract(resize, size) // 2 + around
-    start, end = np.maximum(corner, 0), np.minimum(corner + size, sides)
-    pixels = to_channels(resized(image, sides, start, end), channels)
-    if fit != "pad":
-        return pixels
-    result = np.empty((*size, channels), np.uint8)
-    result[:] = to_channels(np.array(fill, np.float32), channels)
-    first, last = start - corner, end - corner
-    result[first[0] : last[0], first[1] : last[1]] = pixels
-    return result
-
-
-def _resized_sides(sides, resize, fit):
-    """Height and width of the whole image after resizing, `(2,)`."""
-    if fit == "stretch":
-        return np.array(resize)
-    scales = np.array(resize, np.float64) / sides
-    scale = scales.min() if fit == "pad" else scales.max()
-    return np.maximum(np.round(np.array(sides) * scale), 1).astype(int)
-
-
-def to_channels(pixels: np.ndarray, channels: int) -> np.ndarray:
-    """RGB in [0, 255], `(..., 3)`, as uint8 of 3 channels or 1: the luma 0.299 R + 0.587 G + 0.114 B."""
-    if channels == 1:
-        pixels = (pixels.astype(np.float32) * np.array(LUMA, np.float32)).sum(axis=-1, keepdims=True)
-    return pixels if pixels.dtype == np.uint8 else np.round(pixels).astype(np.uint8)
-
-
-def resized(image: np.ndarray, sides: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """The part from `start` to `end` of an image resized to `sides`: float32, or the pixels where nothing changes.
-
-    As `tf.image.resize(image, antialias=True)`: bilinear, with a kernel that widens where the image shrinks.
-    """
-    if tuple(sides) == image.shape[:2]:
-        return image[start[0] : end[0], start[1] : end[1]]
-    rows, columns = (_weights(image.shape[axis], sides[axis], start[axis], end[axis]) for axis in (0, 1))
-    height, width, channels = image.shape
-    lines = rows @ image.reshape(height, width * channels).astype(np.float32)
-    lines = np.ascontiguousarray(lines.reshape(-1, width, channels).swapaxes(0, 1))
-    return (columns @ lines.reshape(width, -1)).reshape(columns.shape[0], -1, channels).swapaxes(0, 1)
-
-
-def _weights(old, new, start, end):
-    """Weights `(end - start, old)` of the pixels of a line, a sparse matrix; they sum to 1 in each row."""
-    from scipy.sparse import csr_array
-
-    step = np.float32(1) / (np.float32(new) / np.float32(old))
-    width = np.maximum(step, np.float32(1))  # of the kernel
-    centers = (np.arange(end - start, dtype=np.float32) + np.float32(0.5)) * step + step * np.float32(start)
-    first = np.clip(np.ceil(centers - width - np.float32(0.5)), 0, old - 1).astype(int)
-    last = np.clip(np.floor(centers + width - np.float32(0.5)), 0, old - 1).astype(int)
-    pixels = first[:, None] + np.arange((last - first).max() + 1)
-    distances = np.abs(pixels.astype(np.float32) + np.float32(0.5) - centers[:, None]) * (np.float32(1) / width)
-    weights = np.where(pixels <= last[:, None], np.maximum(np.float32(1) - distances, np.float32(0)), np.float32(0))
-    weights *= np.float32(1) / weights.sum(axis=1, keepdims=True)
-    counts = np.arange(len(pixels) + 1) * pixels.shape[1]
-    return csr_array((weights.ravel(), np.minimum(pixels, old - 1).ravel(), counts), shape=(len(pixels), old))

@@ -1,7 +1,6 @@
 """Random crops for training: functions of an image and a seed, for `sampler.batches(..., augment=)`; turned batches."""
 
 import dataclasses
-import functools
 import math
 import numbers
 from collections.abc import Callable
@@ -10,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tfdml._core.checks import require, require_whole
-from tfdml._core.optional import has_tensorflow, optional_import, tf
-from tfdml._core.philox import random_bits
+from tfdml._core.optional import has_tensorflow, tf
+from tfdml._core.philox import array_functions, bits_of_seed
+from tfdml.datasets.images.fit import resized
 
 _TRIES = 10
 
@@ -47,9 +47,7 @@ class RandomCrop:
 
     def __call__(self, image: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
         """The crop."""
-        if not has_tensorflow():
-            return random_crop(np.asarray(image), np.asarray(seed), as_sides("size", self.size), self.mirror)
-        size, bits = as_sides("size", self.size), _bits(seed, 3)
+        size, bits = as_sides("size", self.size), bits_of_seed(seed, 3)
         image = _as_image(image, size)
         return _mirrored(_crop(image, _corner(image, size, bits[:2]), size), bits[2], self.mirror)
 
@@ -95,34 +93,35 @@ class RandomResizedCrop:
 
     def __call__(self, image: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
         """The resized crop."""
-        _require_tensorflow("RandomResizedCrop")
-        image, bits = _as_image(image), _bits(seed, 2 * _TRIES + 3)
-        corner, sides = self._place(image, bits)
+        image, bits = _as_image(image), bits_of_seed(seed, 2 * _TRIES + 3)
+        whole = np.array(image.shape[:2]) if isinstance(image, np.ndarray) else tf.shape(image)[:2]
+        corner, sides = self._place(whole, bits)
         return _mirrored(_resized(_crop(image, corner, sides), as_sides("size", self.size)), bits[-1], self.mirror)
 
-    def _place(self, image, bits):
+    def _place(self, whole, bits):
         """Upper left corner and sides of the crop, int32 `(2,)` each."""
-        sides, fits = self._draws(tf.shape(image)[:2], bits[: 2 * _TRIES])
-        random = sides[tf.argmax(fits)]
-        centered = self._centered(tf.shape(image)[:2])
-        chosen = tf.where(tf.reduce_any(fits), random, centered)
-        corner = _corner(image, chosen, bits[2 * _TRIES : 2 * _TRIES + 2])
-        return tf.where(tf.reduce_any(fits), corner, (tf.shape(image)[:2] - centered) // 2), chosen
+        sides, fits = self._draws(whole, bits[: 2 * _TRIES])
+        np_, centered = array_functions(), self._centered(whole)
+        chosen = np_.where(np_.any(fits), sides[np_.argmax(fits)], centered)
+        random = np_.asarray(bits[2 * _TRIES : -1] % np_.asarray(whole - chosen + 1, np.int64), np.int32)
+        return np_.where(np_.any(fits), random, (whole - chosen) // 2), chosen
 
     def _draws(self, whole, bits):
         """Sides `(tries, 2)` of random crops, and whether they fit inside the image."""
-        area, position = tf.split(tf.cast(bits, tf.float64) * 2.0**-64 + 0.5, 2)  # in [0, 1]
-        area = (self.area[0] + area * (self.area[1] - self.area[0])) * tf.cast(tf.reduce_prod(whole), tf.float64)
+        np_ = array_functions()
+        area, position = np_.split(np_.asarray(bits, np.float64) * 2.0**-64 + 0.5, 2)  # in [0, 1]
+        area = (self.area[0] + area * (self.area[1] - self.area[0])) * np_.prod(np_.asarray(whole, np.float64))
         low, high = math.log(self.aspect[0]), math.log(self.aspect[1])
-        aspect = tf.exp(low + position * (high - low))
-        sides = tf.cast(tf.round(tf.sqrt(tf.stack([area / aspect, area * aspect], axis=1))), tf.int32)
-        return sides, tf.reduce_all((sides >= 1) & (sides <= whole), axis=1)
+        aspect = np_.exp(low + position * (high - low))
+        sides = _rounded(np_.sqrt(np_.stack([area / aspect, area * aspect], axis=1)))
+        return sides, np_.all((sides >= 1) & (sides <= whole), axis=1)
 
     def _centered(self, whole):
         """Sides of the largest crop of an aspect ratio in `aspect` that is the nearest to the image's."""
-        height, width = tf.unstack(tf.cast(whole, tf.float64))
-        sides = tf.stack([tf.minimum(height, width / self.aspect[0]), tf.minimum(width, height * self.aspect[1])])
-        return tf.cast(tf.maximum(tf.round(sides), 1.0), tf.int32)
+        np_ = array_functions()
+        height, width = np_.split(np_.asarray(whole, np.float64), 2)
+        sides = [np_.minimum(height, width / self.aspect[0]), np_.minimum(width, height * self.aspect[1])]
+        return np_.maximum(_rounded(np_.concatenate(sides)), 1)
 
 
 def compose(*augmentations: Callable[..., Any]) -> Callable[..., Any]:
@@ -145,9 +144,9 @@ def compose(*augmentations: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def augment(example: Any, seed: "tf.Tensor") -> Any:
-        _require_tensorflow("compose")
+        first = bits_of_seed(seed, 1)
         for number, augmentation in enumerate(augmentations):
-            example = augmentation(example, tf.random.fold_in(seed, tf.constant(number, tf.int64), alg="philox"))
+            example = augmentation(example, array_functions().concatenate([first, np.array([number])]))
         return example
 
     return augment
@@ -175,32 +174,23 @@ def rotated_classes(images: "tf.Tensor", seed: "tf.Tensor", *, examples_per_clas
         seed: two integers; all orientations are equally likely, and the same seed gives the same ones.
         examples_per_class: number of examples to turn alike; it divides the batch.
     """
-    _require_tensorflow("rotated_classes")
-    images, count = tf.convert_to_tensor(images), examples_per_class
+    np_, count = array_functions(), examples_per_class
+    images = np_.asarray(images)
     require_whole("examples_per_class", count, 1)
-    is_square = images.shape.rank == 4 and None not in images.shape and images.shape[1] == images.shape[2]
+    is_square = len(images.shape) == 4 and None not in tuple(images.shape) and images.shape[1] == images.shape[2]
     expected = f"(batch, side, side, channels) with a multiple of {count} rows"
     require(is_square and images.shape[0] % count == 0, f"images of shape {images.shape}", expected)
-    x = tf.reshape(images, (-1, count, *images.shape[1:]))
-    bits = tf.random.stateless_uniform((3, x.shape[0], 1, 1, 1, 1), seed, 0, 2, tf.int32) > 0
-    x = tf.where(bits[0], tf.reverse(x, [2]), x)
-    x = tf.where(bits[1], tf.reverse(x, [3]), x)
-    return tf.reshape(tf.where(bits[2], tf.transpose(x, (0, 1, 3, 2, 4)), x), images.shape)
+    x = np_.reshape(images, (-1, count, *images.shape[1:]))
+    bits = np_.reshape(
+        _halves(bits_of_seed(seed, (3 * x.shape[0] + 1) // 2))[: 3 * x.shape[0]] % 2 > 0, (3, -1, 1, 1, 1, 1)
+    )
+    x = np_.where(bits[0], x[:, :, ::-1], x)
+    x = np_.where(bits[1], x[:, :, :, ::-1], x)
+    return np_.reshape(np_.where(bits[2], np_.swapaxes(x, 2, 3), x), images.shape)
 
 
-def random_crop(image: np.ndarray, seed: np.ndarray, size: tuple[int, int], mirror: bool) -> np.ndarray:
-    """The crop of `RandomCrop` in NumPy, with the same pixels."""
-    fits = image.ndim == 3 and min(np.subtract(image.shape[:2], size)) >= 0
-    require(fits, f"an image of shape {image.shape}", f"(height, width, channels) of at least {size[0]} x {size[1]}")
-    bits = random_bits(int(seed[0]), seed[1:], 3)[0]
-    top, left = bits[:2] % (np.array(image.shape[:2]) - size + 1)
-    crop = image[top : top + size[0], left : left + size[1]]
-    return crop[:, ::-1] if mirror and bits[2] < 0 else crop
-
-
-@functools.cache
-def _require_tensorflow(name):
-    optional_import("tensorflow", feature=name, extra="tensorflow")
+def _rounded(values):
+    return tf.cast(tf.round(values), tf.int32) if has_tensorflow() else np.round(values).astype(np.int32)
 
 
 def as_sides(name: str, value: Any) -> tuple[int, int]:
@@ -213,21 +203,24 @@ def as_sides(name: str, value: Any) -> tuple[int, int]:
 
 def _as_image(image, size=(1, 1)):
     """The image as a tensor; raises a ValueError for another number of axes, or sides known to be below `size`."""
-    image = tf.convert_to_tensor(image)
-    sides = zip(image.shape[:2], size, strict=True) if image.shape.rank == 3 else [(0, 1)]
+    image = tf.convert_to_tensor(image) if has_tensorflow() else np.asarray(image)
+    rank = image.ndim if isinstance(image, np.ndarray) else image.shape.rank
+    sides = zip(image.shape[:2], size, strict=True) if rank == 3 else [(0, 1)]
     large = all(have is None or have >= need for have, need in sides)
     require(large, f"an image of shape {image.shape}", f"(height, width, channels) of at least {size[0]} x {size[1]}")
     return image
 
 
-def _bits(seed, count):
-    """`count` random integers, uniform over int64."""
-    return tf.random.stateless_uniform((count,), seed, minval=None, maxval=None, dtype=tf.int64, alg="philox")
+def _halves(bits):
+    """Random int64 as int32, the lower half first."""
+    return tf.reshape(tf.bitcast(bits, tf.int32), (-1,)) if has_tensorflow() else bits.view(np.int32)
 
 
 def _corner(image, size, bits):
     """The upper left corner of a crop, int32 `(2,)`: all places are equally likely."""
-    if isinstance(size, tuple) and None not in image.shape[:2]:
+    if isinstance(image, np.ndarray):
+        return bits % (np.array(image.shape[:2]) - size + 1)
+    if None not in image.shape[:2]:
         return tf.cast(tf.math.floormod(bits, np.subtract(image.shape[:2], size, dtype=np.int64) + 1), tf.int32)
     room = tf.cast(tf.shape(image)[:2] - size, tf.int64)
     text = ["Received an image of shape ", tf.shape(image), " and a crop of ", size, ", expected an image not smaller."]
@@ -236,16 +229,23 @@ def _corner(image, size, bits):
 
 
 def _crop(image, corner, size):
+    if isinstance(image, np.ndarray):
+        return image[corner[0] : corner[0] + size[0], corner[1] : corner[1] + size[1]]
     crop = tf.slice(image, tf.concat([corner, [0]], 0), tf.concat([size, [-1]], 0))
     static_size = size if isinstance(size, tuple) else (None, None)
     return tf.ensure_shape(crop, (*static_size, image.shape[2]))
 
 
 def _resized(image, size):
+    if isinstance(image, np.ndarray):
+        pixels = resized(image, np.array(size), np.zeros(2, int), np.array(size))
+        return (np.round(pixels) if image.dtype.kind in "iu" else pixels).astype(image.dtype)
     pixels = tf.image.resize(image, size, antialias=True)
     return tf.saturate_cast(tf.round(pixels) if image.dtype.is_integer else pixels, image.dtype)
 
 
 def _mirrored(image, bits, mirror):
     """The image, mirrored if it may be and the bits are negative."""
+    if isinstance(image, np.ndarray):
+        return image[:, ::-1] if mirror and bits < 0 else image
     return tf.cond(bits < 0, lambda: tf.reverse(image, [1]), lambda: image) if mirror else image

@@ -11,19 +11,23 @@ import tensorflow as tf
 from tfdml.datasets.images import headers
 from tfdml.datasets.images.bytes import between, little, read, size_of, spells, to_bytes
 from tfdml.datasets.images.exif import orientation, upright
-from tfdml.datasets.images.fit import cut, fitted, to_channels
 from tfdml.datasets.images.plain import is_plain
-from tfdml.datasets.images.reasons import BROKEN, JPEG, OTHER_KINDS, OTHER_STARTS, STARTS, reasons, require_pixels
+from tfdml.datasets.images.reasons import (
+    BROKEN,
+    JPEG,
+    OTHER_KINDS,
+    OTHER_STARTS,
+    PADDING,
+    STARTS,
+    reasons,
+    require_pixels,
+)
 
 _PARALLEL_FILES = 8  # number of files of a batch that are decoded at the same time
-__all__ = ["cut", "fitted", "to_channels"]  # with what is below: the form that `Preprocessing` chooses
 ERRORS = tf.errors.OpError
 _READERS = (headers.unknown, headers.jpeg, headers.png, headers.gif, headers.bmp, headers.webp)
-# Bytes that decode to visible pixels, and restart markers, at which a decoder continues.
-_FILL = b"\xaa\x55" * 32
 _DCT_METHODS = {"accurate": "INTEGER_ACCURATE", "fast": "INTEGER_FAST"}
 _BLOCK = 8  # pixels of a side
-_PADDING = _FILL + b"".join(bytes([0xFF, marker]) + _FILL for marker in range(0xD0, 0xD8))
 
 
 def require_image(problem: tf.Tensor, image: tf.Tensor) -> tf.Tensor:
@@ -197,7 +201,7 @@ def _is_cut(image, file, data, frame, inverse_dct):
 
     def changes():
         end = headers.jpeg_end(*headers.jpeg_markers(data, frame))
-        padded = tf.strings.join([between(file, 0, end), _PADDING, between(file, end, size_of(data))])
+        padded = tf.strings.join([between(file, 0, end), PADDING, between(file, end, size_of(data))])
         return tf.reduce_any(_jpeg(padded, inverse_dct) != image)
 
     return tf.cond((frame >= 0) & _ends_gray(image), changes, lambda: False)

@@ -48,88 +48,143 @@ def require_pixels(boxes: np.ndarray, names: Sequence[str] | None = None) -> Non
             )
 
 
-def cut(
-    problem: tf.Tensor, image: tf.Tensor, box: tf.Tensor, margin: float, is_query: bool = False
-) -> tuple[tf.Tensor, tf.Tensor]:
+def _functions_of(image):
+    """NumPy, or its form for tensors."""
+    return np if isinstance(image, np.ndarray) else tf.experimental.numpy
+
+
+def _sides(image):
+    """Height and width, int64 `(2,)`."""
+    return np.array(image.shape[:2]) if isinstance(image, np.ndarray) else tf.shape(image, tf.int64)[:2]
+
+
+def cut(problem: Any, image: Any, box: Any, margin: float, is_query: bool = False) -> tuple[Any, Any]:
     """The reason for no pixels, empty for none, and the pixels that a box `(4,)` touches, or the whole image.
 
     The box of a query is unchecked. It may exceed the image by one pixel, but may not lie within the unit square, where
-    it looks normalized (`is_in_one_pixel`).
+    it looks normalized (`is_in_one_pixel`). This and what follows take arrays and tensors.
     """
-    sides = tf.cast(tf.shape(image)[:2], tf.float64)
-    box = tf.cast(tf.ensure_shape(box, (4,)), tf.float64)
-    start, end = tf.maximum(box[1::-1], 0.0), tf.minimum(box[:1:-1], sides)
-    valid = tf.reduce_all(end > start)  # False for NaN.
+    np_ = _functions_of(image)
+    sides, box = np_.asarray(_sides(image), np.float64), np_.reshape(np_.asarray(box, np.float64), (4,))
+    start, end = np_.maximum(box[1::-1], 0.0), np_.minimum(box[:1:-1], sides)
+    valid = np_.all(end > start)  # False for NaN.
     if is_query:
-        is_inside = tf.reduce_all((box[1::-1] >= -ROUNDING) & (box[:1:-1] <= sides + ROUNDING))
-        valid &= is_inside & ~is_in_one_pixel(tf.reduce_max(box), tf.reduce_max(sides))
-    grow = margin * (end - start)
-    first = tf.cast(tf.floor(tf.maximum(start - grow, 0.0)), tf.int32)
-    last = tf.cast(tf.math.ceil(tf.minimum(end + grow, sides)), tf.int32)
-    pixels = tf.cond(valid, lambda: image[first[0] : last[0], first[1] : last[1]], lambda: image)
-    return tf.cond(valid | (problem != ""), lambda: problem, lambda: _empty_box(box, tf.shape(image))), pixels
+        is_inside = np_.all((box[1::-1] >= -ROUNDING) & (box[:1:-1] <= sides + ROUNDING))
+        valid &= is_inside & ~is_in_one_pixel(np_.max(box), np_.max(sides))
+
+    def pixels():
+        grow = margin * (end - start)
+        first = np_.asarray(np_.floor(np_.maximum(start - grow, 0.0)), np.int64)
+        last = np_.asarray(np_.ceil(np_.minimum(end + grow, sides)), np.int64)
+        return image[first[0] : last[0], first[1] : last[1]]
+
+    if isinstance(image, np.ndarray):
+        return (problem, pixels()) if valid else (problem or _empty_box(box, image), image)
+    reason = tf.cond(valid | (problem != ""), lambda: problem, lambda: _empty_box(box, image))
+    return reason, tf.cond(valid, pixels, lambda: image)
 
 
-def _empty_box(box, shape):
-    box = tf.strings.reduce_join(tf.strings.as_string(box, shortest=True), separator=", ")
-    height, width = tf.unstack(tf.strings.as_string(shape[:2]))
-    return tf.strings.join(empty_box(box, width, height))
+def _empty_box(box, image):
+    if isinstance(image, np.ndarray):
+        borders = ", ".join(f"{border:g}" for border in box)
+        return "".join(map(str, empty_box(borders, *image.shape[1::-1])))
+    borders = tf.strings.reduce_join(tf.strings.as_string(box, shortest=True), separator=", ")
+    height, width = tf.unstack(tf.strings.as_string(tf.shape(image)[:2]))
+    return tf.strings.join(empty_box(borders, width, height))
 
 
 def fitted(
-    image: tf.Tensor,
+    image: Any,
     *,
     size: tuple[int, int],
     resize: tuple[int, int],
     fit: str,
     fill: tuple[int, int, int],
     channels: int,
-) -> tf.Tensor:
-    """RGB pixels `(any, any, 3)` as uint8 `(*size, channels)`; the graph computes only the kept part."""
-    old = tf.shape(image)[:2]
-    sides = _resized_sides(old, resize, fit)
+) -> Any:
+    """RGB pixels `(any, any, 3)` as uint8 `(*size, channels)`; only the kept part is computed."""
+    np_, sides = _functions_of(image), _resized_sides(image, resize, fit)
+    room = sides - np.array(resize)
     # The upper left corner of the result in the resized image, negative if it is padded.
-    corner = np.subtract(resize, size, dtype=np.int32) // 2 + (
-        0 if fit == "stretch" else tf.truncatediv(sides - resize, 2)
-    )
-    if fit != "pad":
-        return tf.ensure_shape(_resized_window(image, old, sides, corner, size, channels), (*size, channels))
-    start, end = tf.maximum(corner, 0), tf.minimum(corner + size, sides)
-    pixels = _resized_window(image, old, sides, start, end - start, channels)
-    color = to_channels(tf.constant(fill, tf.float32), channels)
-    padding = tf.stack([start - corner, corner + size - end], axis=1)
-    pixels = tf.pad(pixels - color, tf.concat([padding, [[0, 0]]], 0)) + color  # uint8 wraps around and back.
-    return tf.ensure_shape(pixels, (*size, channels))
+    corner = np.subtract(resize, size) // 2 + np_.sign(room) * (np_.abs(room) // 2)
+    start, end = np_.maximum(corner, 0), np_.minimum(corner + np.array(size), sides)
+    pixels = _resized_window(image, sides, start, end, channels)
+    if fit == "pad":
+        color = to_channels(np.array(fill, np.float32), channels)
+        padding = np_.stack([start - corner, corner + np.array(size) - end], axis=1)
+        padding = np_.concatenate([padding, np.zeros((1, 2), np.int64)])
+        pad = np.pad if isinstance(image, np.ndarray) else tf.pad
+        pixels = pad(pixels - color, padding) + color  # uint8 wraps around and back.
+    return pixels if isinstance(image, np.ndarray) else tf.ensure_shape(pixels, (*size, channels))
 
 
-def _resized_sides(sides, resize, fit):
-    """Height and width of the whole image after resizing, int32 `(2,)`."""
+def _resized_sides(image, resize, fit):
+    """Height and width of the whole image after resizing, int64 `(2,)`."""
     if fit == "stretch":
-        return np.array(resize, np.int32)
-    sides = tf.cast(sides, tf.float64)
-    scales = np.array(resize, np.float64) / sides
-    scale = tf.reduce_min(scales) if fit == "pad" else tf.reduce_max(scales)
-    return tf.cast(tf.maximum(tf.round(sides * scale), 1.0), tf.int32)
+        return np.array(resize, np.int64)
+    np_, sides = _functions_of(image), _sides(image)
+    scales = np.array(resize, np.float64) / np_.asarray(sides, np.float64)
+    scale = np_.min(scales) if fit == "pad" else np_.max(scales)
+    return np_.maximum(np_.asarray(_rounded(np_.asarray(sides, np.float64) * scale), np.int64), 1)
 
 
-def _resized_window(image, old, sides, start, size, channels):
-    """The pixels from `start` of the image resized from `old` to `sides`, uint8 `(*size, channels)`."""
+def _resized_window(image, sides, start, end, channels):
+    """The pixels from `start` to `end` of the image resized to `sides`, uint8 `(*(end - start), channels)`."""
+    if isinstance(image, np.ndarray):
+        return to_channels(resized(image, sides, start, end), channels)
 
-    def resized():
-        scale, shift = tf.cast(sides, tf.float32) / tf.cast(old, tf.float32), -tf.cast(start, tf.float32)
+    def resized_by_tensorflow():
+        scale = tf.cast(sides, tf.float32) / tf.cast(_sides(image), tf.float32)
+        window = {"size": tf.cast(end - start, tf.int32), "scale": scale, "translation": -tf.cast(start, tf.float32)}
         options = {"kernel_type": "triangle", "antialias": True}  # as in tf.image.resize(image, antialias=True)
-        batch = tf.raw_ops.ScaleAndTranslate(images=image[None], size=size, scale=scale, translation=shift, **options)
-        return tf.squeeze(batch, 0)
+        return to_channels(
+            tf.squeeze(tf.raw_ops.ScaleAndTranslate(images=image[None], **window, **options), 0), channels
+        )
 
-    return tf.cond(
-        tf.reduce_all(old == sides),
-        lambda: to_channels(tf.slice(image, tf.concat([start, [0]], 0), tf.concat([size, [3]], 0)), channels),
-        lambda: to_channels(resized(), channels),
-    )
+    def unchanged():
+        return to_channels(image[start[0] : end[0], start[1] : end[1]], channels)
+
+    return tf.cond(tf.reduce_all(_sides(image) == sides), unchanged, resized_by_tensorflow)
 
 
-def to_channels(pixels: tf.Tensor, channels: int) -> tf.Tensor:
+def resized(image: np.ndarray, sides: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """The part from `start` to `end` of an image resized to `sides`: float32, or the pixels where nothing changes.
+
+    As `tf.image.resize(image, antialias=True)`: bilinear, with a kernel that widens where the image shrinks.
+    """
+    if tuple(sides) == image.shape[:2]:
+        return image[start[0] : end[0], start[1] : end[1]]
+    rows, columns = (_weights(image.shape[axis], sides[axis], start[axis], end[axis]) for axis in (0, 1))
+    height, width, channels = image.shape
+    lines = rows @ image.reshape(height, width * channels).astype(np.float32)
+    lines = np.ascontiguousarray(lines.reshape(-1, width, channels).swapaxes(0, 1))
+    return (columns @ lines.reshape(width, -1)).reshape(columns.shape[0], -1, channels).swapaxes(0, 1)
+
+
+def _weights(old, new, start, end):
+    """Weights `(end - start, old)` of the pixels of a line, a sparse matrix; they sum to 1 in each row."""
+    from scipy.sparse import csr_array
+
+    step = np.float32(1) / (np.float32(new) / np.float32(old))
+    width = np.maximum(step, np.float32(1))  # of the kernel
+    centers = (np.arange(end - start, dtype=np.float32) + np.float32(0.5)) * step + step * np.float32(start)
+    first = np.clip(np.ceil(centers - width - np.float32(0.5)), 0, old - 1).astype(int)
+    last = np.clip(np.floor(centers + width - np.float32(0.5)), 0, old - 1).astype(int)
+    pixels = first[:, None] + np.arange((last - first).max() + 1)
+    distances = np.abs(pixels.astype(np.float32) + np.float32(0.5) - centers[:, None]) * (np.float32(1) / width)
+    weights = np.where(pixels <= last[:, None], np.maximum(np.float32(1) - distances, np.float32(0)), np.float32(0))
+    weights *= np.float32(1) / weights.sum(axis=1, keepdims=True)
+    counts = np.arange(len(pixels) + 1) * pixels.shape[1]
+    return csr_array((weights.ravel(), np.minimum(pixels, old - 1).ravel(), counts), shape=(len(pixels), old))
+
+
+def to_channels(pixels: Any, channels: int) -> Any:
     """RGB in [0, 255], `(..., 3)`, as uint8 of 3 channels or 1: the luma 0.299 R + 0.587 G + 0.114 B."""
+    np_ = _functions_of(pixels)
     if channels == 1:
-        pixels = tf.reduce_sum(tf.cast(pixels, tf.float32) * LUMA, axis=-1, keepdims=True)
-    return pixels if pixels.dtype == tf.uint8 else tf.cast(tf.round(pixels), tf.uint8)
+        pixels = np_.sum(np_.asarray(pixels, np.float32) * np.array(LUMA, np.float32), axis=-1, keepdims=True)
+    return pixels if pixels.dtype == np.uint8 else np_.asarray(_rounded(pixels), np.uint8)
+
+
+def _rounded(values):
+    return np.round(values) if isinstance(values, np.ndarray) else tf.round(values)

@@ -18,6 +18,7 @@ from tfdml._core.optional import has_tensorflow, optional_import
 from tfdml._core.serialization import Settings, serializable
 from tfdml.datasets.images import MAX_BYTES, MAX_PIXELS
 from tfdml.datasets.images.augmentation import as_sides
+from tfdml.datasets.images.fit import cut, fitted, to_channels
 from tfdml.datasets.images.reasons import reason_of
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class Preprocessing(Settings):
 
     def original(self, example: Any) -> Any:
         """One example before resizing: upright, cut to its box, uint8 `(any, any, channels)`."""
-        return self._named(lambda example: form().to_channels(self._pixels(example), self.channels), example)
+        return self._named(lambda example: to_channels(self._pixels(example), self.channels), example)
 
     def _named(self, read, example):
         """`read(example)`, whose errors name the file and the reason."""
@@ -224,11 +225,11 @@ class Preprocessing(Settings):
         return None if self.background is None else _as_color("background", self.background)
 
     def _cut(self, problem, image, box, is_query=False):
-        return (problem, image) if box is None else form().cut(problem, image, box, self.margin, is_query)
+        return (problem, image) if box is None else cut(problem, image, box, self.margin, is_query)
 
     def _fitted(self, image):
         sides = {"size": self.shape[:2], "resize": self._resized_sides}
-        return form().fitted(image, **sides, fit=self.fit, fill=_as_color("fill", self.fill), channels=self.channels)
+        return fitted(image, **sides, fit=self.fit, fill=_as_color("fill", self.fill), channels=self.channels)
 
 
 @functools.cache

@@ -10,6 +10,8 @@ from tfdml.datasets.images import MAX_SCANS
 BROKEN = "an image that cannot be decoded, expected a whole file. Copy or send it again, or convert it to PNG."
 _EXPECTED = "expected a JPEG, PNG, GIF, BMP or WebP file."
 JPEG = b"\xff\xd8\xff"  # the first bytes
+_FILL = b"\xaa\x55" * 32  # decodes to visible pixels
+PADDING = _FILL + b"".join(bytes([0xFF, marker]) + _FILL for marker in range(0xD0, 0xD8))  # with restart markers
 STARTS = (JPEG, b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"RIFF    WEBP")  # of the formats that are read
 _NAMES = {
     **{b"    ftyp" + brand: "a HEIC file" for brand in (b"heic", b"heix", b"heim", b"hevc", b"mif1", b"msf1")},

@@ -1,4 +1,4 @@
-"""Models as ONNX files, by tf2onnx."""
+"""Models as ONNX files, by tf2onnx, or by PyTorch where Keras runs on it."""
 
 from pathlib import Path
 from typing import Unpack
@@ -28,6 +28,9 @@ def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **option
     Beside `model.onnx`, the folder has the JSON files of `assets.extra` of a SavedModel (the file holds them, too, as
     its metadata), and `runtime.json` with the opset, the inputs and outputs, and the packages that wrote it.
 
+    On PyTorch, without TensorFlow, the file has opset 18 and the embedding or the score alone: index and boxes are
+    operations of TensorFlow. A model on JAX is saved as a `.keras` file, and exported on PyTorch or TensorFlow.
+
     See also: `openvino` and `litert` for other runtimes, `web` for a page that searches in the browser.
 
     Example: a model that scales images of 1 x 2 pixels to norm 1, with an index of two vectors.
@@ -55,9 +58,10 @@ def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **option
         ValueError: an operation that ONNX does not have, with its name, or a file of 2 GiB or more.
     """
     require_whole("opset", opset, *OPSETS)
-    pixels = pixel_model(model, **options)
+    pixels = pixel_model(model, torch=True, **options)
     content = onnx_bytes(pixels, opset)
-    with runtime_folder(path, pixels, {"format": "onnx", "file": FILE, "opset": opset}, ("onnx", "tf2onnx")) as folder:
+    written_by = "onnx", "torch" if keras.backend.backend() == "torch" else "tf2onnx"
+    with runtime_folder(path, pixels, {"format": "onnx", "file": FILE, "opset": opset}, written_by) as folder:
         (folder / FILE).write_bytes(content)
     return Path(path)
 
@@ -65,9 +69,7 @@ def onnx(model: keras.Model, path: FilePath, *, opset: int = OPSETS[1], **option
 def onnx_bytes(pixels: PixelModel, opset: int) -> bytes:
     """The content of an ONNX file; the errors of `onnx`."""
     onnx = optional_import("onnx", feature="export.onnx", extra="onnx")
-    convert = optional_import("tf2onnx.convert", feature="export.onnx", extra="onnx")
-    graph, _ = convert.from_function(pixels.function, list(pixels.inputs.values()), opset=opset)
-    _store_once(graph.graph)
+    graph = (_by_torch if keras.backend.backend() == "torch" else _by_tf2onnx)(pixels, opset)
     lacking = {node.op_type for node in graph.graph.node if not onnx.defs.has(node.op_type, opset, node.domain)}
     require_operations(lacking, f"ONNX, opset {opset}")
     size = graph.ByteSize()
@@ -75,6 +77,36 @@ def onnx_bytes(pixels: PixelModel, opset: int) -> bytes:
     require(size <= _MAX_BYTES, f"a model and an index of {size:,} bytes", expected)
     onnx.helper.set_model_props(graph, {name: content.decode() for name, content in pixels.contents.items()})
     return graph.SerializeToString()
+
+
+def _by_tf2onnx(pixels, opset):
+    convert = optional_import("tf2onnx.convert", feature="export.onnx", extra="onnx")
+    graph, _ = convert.from_function(pixels.function, list(pixels.inputs.values()), opset=opset)
+    _store_once(graph.graph)
+    return graph
+
+
+def _by_torch(pixels, opset):
+    import torch
+
+    optional_import("onnxscript", feature="export.onnx on PyTorch", extra="onnx")
+    require(opset == OPSETS[1], f"opset={opset} on PyTorch", f"{OPSETS[1]}")
+    network, batch = pixels.function, torch.export.Dim("batch")
+
+    class Pixels(torch.nn.Module):
+        def forward(self, images, others=None):
+            rows = [images] if others is None else [images, others]
+            rows = [keras.ops.cast(x, spec.dtype) for x, spec in zip(rows, network.inputs, strict=True)]
+            output = network(rows, training=False)
+            return keras.ops.cast(output[0] if isinstance(output, list) else output, "float32")
+
+    examples = tuple(keras.ops.zeros((2, *spec.shape[1:]), "uint8") for spec in pixels.inputs.values())
+    names = {"input_names": list(pixels.inputs), "output_names": pixels.outputs}
+    sizes = tuple({0: batch} for _ in examples)
+    program = torch.onnx.export(
+        Pixels(), examples, opset_version=opset, dynamo=True, dynamic_shapes=sizes, verbose=False, **names
+    )
+    return program.model_proto
 
 
 def _store_once(graph):

@@ -1,4 +1,4 @@
-"""The TensorFlow function that runtimes convert, and the layout of an export folder."""
+"""The function of pixels that runtimes convert, and the layout of an export folder."""
 
 import contextlib
 import dataclasses
@@ -27,8 +27,9 @@ from tfdml.export.saved_model import (
     image_shape,
     is_of_pairs,
     require_export_options,
+    require_tensorflow,
 )
-from tfdml.export.signatures import pixel_function
+from tfdml.export.signatures import PAIR_INPUTS, merged, pixel_function
 from tfdml.metrics.calibration import ScoreCalibration
 from tfdml.typing import FilePath, VectorIndex
 
@@ -52,21 +53,14 @@ class RuntimeOptions(TypedDict, total=False):
 class PixelModel:
     """A model, with its index if there is one, ready for conversion.
 
-    `function` maps uint8 pixels, or a photograph and boxes, to a dict of tensors; `contents` are JSON files about it.
+    `function` maps uint8 pixels, or a photograph and boxes, to a dict of tensors; on PyTorch it is the network.
+    `contents` are JSON files about the model, `inputs` types and shapes by name, `outputs` sorted names.
     """
 
     function: Any
     contents: Mapping[str, bytes]
-
-    @property
-    def inputs(self) -> dict[str, Any]:
-        """The `tf.TensorSpec` of each input by its name."""
-        return {spec.name: spec for spec in self.function.input_signature}
-
-    @property
-    def outputs(self) -> list[str]:
-        """Names of the outputs, in the order of TensorFlow."""
-        return sorted(self.function.get_concrete_function().structured_outputs)
+    inputs: Mapping[str, Any]
+    outputs: Sequence[str]
 
 
 def pixel_model(
@@ -82,11 +76,18 @@ def pixel_model(
     search: Search | str | None = None,
     other_model: bool = False,
     boxes: bool = False,
+    torch: bool = False,
 ) -> PixelModel:
     """The function of pixels of a model, and its descriptions; arguments as for `tfdml.export.saved_model`.
 
-    Without `texts`, a runtime has no texts, see `GraphIndex`, and `ids.json` lists the text ids by row.
+    Without `texts`, a runtime has no texts, see `GraphIndex`, and `ids.json` lists the text ids by row. `torch` says
+    whether the runtime takes a model on PyTorch.
     """
+    on_torch = torch and keras.backend.backend() == "torch"
+    if not on_torch:
+        require_tensorflow()
+    expected = "a file of the model alone. Save it as model.keras, and export that with KERAS_BACKEND=tensorflow"
+    require(not on_torch or (index is None and not boxes), "an index or boxes=True on PyTorch", expected)
     shape = image_shape(model)
     require_export_options(preprocessing=preprocessing, class_names=class_names, threshold=threshold)
     preprocessing = fitting_preprocessing(preprocessing, shape)
@@ -98,9 +99,15 @@ def pixel_model(
     contents = descriptions(preprocessing, class_names, threshold, calibration, graph_index, model_fingerprint)
     if index is not None and not are_kept(index.ids, texts) and not texts:
         contents["ids.json"] = _json([str(name) for name in np.asarray(index.ids)])
-    function = pixel_function(model, shape, graph_index, threshold, allow_empty=allow_empty)
     require(not boxes or not is_of_pairs(model), "boxes=True for a model of pairs", "boxes=False")
-    return PixelModel(_of_boxes(function, preprocessing) if boxes else function, contents)
+    if on_torch:
+        names, outputs = (PAIR_INPUTS, ["score"]) if is_of_pairs(model) else (("images",), ["embedding"])
+        specs = {name: keras.KerasTensor((None, *shape), "uint8", name=name) for name in names}
+        return PixelModel(merged(model), contents, specs, outputs)
+    function = pixel_function(model, shape, graph_index, threshold, allow_empty=allow_empty)
+    function = _of_boxes(function, preprocessing) if boxes else function
+    specs = {spec.name: spec for spec in function.input_signature}
+    return PixelModel(function, contents, specs, sorted(function.get_concrete_function().structured_outputs))
 
 
 def _of_boxes(function, preprocessing):
@@ -123,7 +130,8 @@ def runtime_folder(
     path = as_writable_path(path)
     require_replaceable(path, _listed_files)
     written_by = {name: version(name) for name in packages}
-    inputs = {name: [spec.dtype.name, [-1, *spec.shape[1:]]] for name, spec in pixels.inputs.items()}
+    dtype = keras.backend.standardize_dtype
+    inputs = {name: [dtype(spec.dtype), [-1, *spec.shape[1:]]] for name, spec in pixels.inputs.items()}
     runtime = {**facts, "written_by": written_by, "inputs": inputs, "outputs": pixels.outputs}
     with atomic_write(path, _listed_files) as folder:
         folder.mkdir()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeAlias, Unpack
 
-from tfdml._core.backends import ops
+from tfdml._core.backends import has_values, ops
 from tfdml._core.checks import require, require_positive
 from tfdml._core.serialization import serializable
 from tfdml.layers.learned_scalar import LearnedScalar
@@ -44,12 +44,15 @@ def _from_references(logits, pairs):
     log_sum_negatives, log_number = ops.unstack(batch_log_add_exp(sums, pairs), 2)
     differences = ops.where(pairs.positive > 0, log_sum_negatives - logits, -float("inf"))
     shares = pairs.positive * ops.exp(-ops.stop_gradient(ops.maximum(log_number, 0.0)))
+
+    def of_each():
+        return ops.sum(shares * ops.softplus(differences), axis=1)
+
+    def of_one():
+        return ops.sum(shares, axis=1) * ops.softplus(ops.amax(differences, axis=1))
+
     at_most_one = ops.all(ops.sum(ops.sign(pairs.positive), axis=1) <= 1)
-    return ops.cond(
-        at_most_one,
-        lambda: ops.sum(shares, axis=1) * ops.softplus(ops.amax(differences, axis=1)),
-        lambda: ops.sum(shares * ops.softplus(differences), axis=1),
-    )
+    return ops.cond(at_most_one, of_one, of_each) if has_values() else of_each()
 
 
 def sigmoid(pairs: Pairs, *, scale: Number = 10.0, bias: Number = -10.0) -> Tensor:

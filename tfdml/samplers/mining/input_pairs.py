@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 
-from tfdml._core.checks import require, require_fraction, require_seed, require_whole
-from tfdml._core.optional import tf
+from tfdml._core.checks import INT64, require, require_fraction, require_seed, require_whole
+from tfdml._core.optional import has_tensorflow, tf
+from tfdml._core.philox import array_functions, bits_of_seed
 from tfdml.pairs import (
     all_pairs,
     consecutive_pairs,
@@ -16,6 +18,7 @@ from tfdml.pairs import (
     two_towers,
     two_views,
 )
+from tfdml.samplers.streams.batch_source import zipped
 
 
 class _Candidates(NamedTuple):
@@ -68,52 +71,44 @@ def input_pairs(
     require_fraction(positive_fraction=positive_fraction)
     require_seed(seed)
     require_whole("start", start, 0)
-    count = _num_candidates(batches, pairing)
+    a, b = _candidates(batches, pairing)
+    count = len(a)
     if pairs_per_batch is not None:
         require_whole("pairs_per_batch", pairs_per_batch, 1, count)
 
-    @tf.autograph.experimental.do_not_convert
-    def paired(step, batch):
+    def paired(batch, step):
         examples, labels = batch
-        pairs = _candidates(pairing, _rows(batch), labels)
+        pairs = _Candidates(a, b, _PAIRINGS[pairing][2](labels, a, b))
         if pairs_per_batch is not None:
-            random = _random(seed, step, count)
-            pairs = _drawn(pairs, pairs_per_batch, round(positive_fraction * pairs_per_batch), random[0])
-            pairs = pairs if pairing is two_towers else _swapped(pairs, random[1, :pairs_per_batch])
-        return _inputs(examples, pairs, pairing), tf.where(pairs.match, 1, -1)
+            bits = bits_of_seed((seed ^ _DRAWS, step), 2 * count)
+            pairs = _drawn(pairs, pairs_per_batch, round(positive_fraction * pairs_per_batch), bits[:count])
+            pairs = pairs if pairing is two_towers else _swapped(pairs, bits[count : count + pairs_per_batch])
+        return _inputs(examples, pairs, pairing), 2 * array_functions().asarray(pairs.match, np.int32) - 1
 
-    return batches.enumerate(start).map(paired, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+    if not has_tensorflow():
+        return zipped(paired, batches, range(start, INT64.max))
+    numbered = tf.data.Dataset.zip(batches, tf.data.Dataset.counter(start))
+    paired = tf.autograph.experimental.do_not_convert(paired)
+    return numbered.map(paired, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
 
-def _rows(batch):
-    return tf.nest.flatten(batch)[0].shape[0]
-
-
-def _num_candidates(batches, pairing):
-    spec = getattr(batches, "element_spec", None)
-    rows = _rows(spec) if isinstance(spec, tuple) and len(spec) == 2 else None
+def _candidates(batches, pairing):
+    """The rows of the pairs that a pairing compares."""
+    batch = getattr(batches, "element_spec", None) if has_tensorflow() else batches[0]
+    rows = keras.tree.flatten(batch)[0].shape[0] if isinstance(batch, tuple) and len(batch) == 2 else None
     expected = "a tf.data.Dataset of batches (examples, labels) of a fixed number of rows, such as sampler.batches(...)"
-    received = f"batches of type {type(batches).__name__} and form {spec}"
-    require(rows is not None, received, expected)
+    require(rows is not None, f"batches of type {type(batches).__name__} and form {batch}", expected)
     divisor, pairs_of, _ = _PAIRINGS[pairing]
     require(rows % divisor == 0, f"batches of {rows} rows for {pairing.__name__}", f"a multiple of {divisor} rows")
-    return pairs_of(rows)[0].shape[0]
-
-
-def _candidates(pairing, rows, labels):
-    _, pairs_of, match = _PAIRINGS[pairing]
-    a, b = pairs_of(rows)
-    return _Candidates(a, b, match(labels, a, b))
+    return pairs_of(rows)
 
 
 def _combinations(rows):
-    a, b = np.triu_indices(rows, 1)
-    return tf.constant(a), tf.constant(b)
+    return np.triu_indices(rows, 1)
 
 
 def _neighbors(rows):
-    a = tf.range(0, rows, 2, tf.int64)
-    return a, a + 1
+    return np.arange(0, rows, 2), np.arange(1, rows, 2)
 
 
 def _even_and_odd(rows):
@@ -122,29 +117,32 @@ def _even_and_odd(rows):
 
 
 def _of_triplets(rows):
-    anchors = tf.range(0, rows, 3, tf.int64)
-    return tf.repeat(anchors, 2), tf.reshape(tf.stack([anchors + 1, anchors + 2], axis=1), [-1])
+    a, b = np.arange(rows).reshape(-1, 3)[:, [0, 0]], np.arange(rows).reshape(-1, 3)[:, 1:]
+    return a.ravel(), b.ravel()
 
 
 def _product(rows):
-    numbers = tf.range(rows, dtype=tf.int64)
-    return tf.repeat(numbers, rows), tf.tile(numbers, [rows])
+    return np.divmod(np.arange(rows * rows), rows)
+
+
+def _rows_of(values, rows):
+    return tf.gather(values, rows) if has_tensorflow() else values[rows]
 
 
 def _is_same_class(labels, a, b):
-    return tf.gather(labels, a) == tf.gather(labels, b)
+    return _rows_of(labels, a) == _rows_of(labels, b)
 
 
 def _is_same_class_of_towers(labels, a, b):
-    query_labels, gallery_labels = tf.unstack(labels, axis=1) if labels.shape.rank == 2 else (labels, labels)
-    return tf.gather(query_labels, a) == tf.gather(gallery_labels, b)
+    queries, gallery = (labels[:, 0], labels[:, 1]) if len(labels.shape) == 2 else (labels, labels)
+    return _rows_of(queries, a) == _rows_of(gallery, b)
 
 
 _PAIRINGS: dict[Callable[..., Any], tuple[int, Callable[..., Any], Callable[..., Any]]] = {
     all_pairs: (1, _combinations, _is_same_class),
     consecutive_pairs: (2, _neighbors, _is_same_class),
     even_against_odd: (2, _even_and_odd, _is_same_class),
-    labeled_pairs: (2, _neighbors, lambda labels, a, b: tf.gather(labels, a) > 0),
+    labeled_pairs: (2, _neighbors, lambda labels, a, b: _rows_of(labels, a) > 0),
     triplet_rows: (3, _of_triplets, lambda labels, a, b: b == a + 1),
     two_towers: (1, _product, _is_same_class_of_towers),
     two_views: (2, _combinations, lambda labels, a, b: a // 2 == b // 2),
@@ -153,31 +151,24 @@ _PAIRINGS: dict[Callable[..., Any], tuple[int, Callable[..., Any], Callable[...,
 _DRAWS = 0x70_6169_7273  # "pairs": separates these draws from those of the sampler at the same steps.
 
 
-def _random(seed, step, count):
-    """Two random numbers of each candidate, `(2, count)` int64, as a pure function of (seed, step)."""
-    key = [tf.constant(seed ^ _DRAWS, tf.int64), step]
-    return tf.random.stateless_uniform((2, count), key, minval=None, maxval=None, dtype=tf.int64, alg="philox")
-
-
 def _drawn(pairs, count, positives, random):
     """`count` of the candidates: `positives` that match, others that do not, and the rest where one kind is short."""
-    order = tf.argsort(random)  # a random order of the candidates
-    match = tf.gather(pairs.match, order)
-    rank = tf.where(match, tf.cumsum(tf.cast(match, tf.int32)), tf.cumsum(tf.cast(~match, tf.int32)))
-    surplus = rank > tf.where(match, positives, count - positives)
-    chosen = tf.gather(order, tf.argsort(tf.cast(surplus, tf.int32), stable=True)[:count])
-    return _Candidates(*(tf.gather(values, chosen) for values in pairs))
+    np_ = array_functions()
+    order = np_.argsort(random)  # a random order of the candidates
+    match = _rows_of(pairs.match, order)
+    rank = np_.where(match, np_.cumsum(match, dtype=np.int64), np_.cumsum(~match, dtype=np.int64))
+    surplus = np_.asarray(rank > np_.where(match, positives, count - positives), np.int32)
+    chosen = _rows_of(order, np_.argsort(surplus, kind="stable")[:count])
+    return _Candidates(*(_rows_of(values, chosen) for values in pairs))
 
 
 def _swapped(pairs, random):
     """Half of the pairs, at random, with a and b exchanged."""
-    swap = random < 0
-    return _Candidates(tf.where(swap, pairs.b, pairs.a), tf.where(swap, pairs.a, pairs.b), pairs.match)
+    np_, swap = array_functions(), random < 0
+    return _Candidates(np_.where(swap, pairs.b, pairs.a), np_.where(swap, pairs.a, pairs.b), pairs.match)
 
 
 def _inputs(examples, pairs, pairing):
-    first, second = examples if pairing is two_towers else (examples, examples)
-    return (
-        tf.nest.map_structure(lambda x: tf.gather(x, pairs.a), first),
-        tf.nest.map_structure(lambda x: tf.gather(x, pairs.b), second),
-    )
+    inputs = examples if pairing is two_towers else (examples, examples)
+    rows = zip(inputs, (pairs.a, pairs.b), strict=True)
+    return tuple(keras.tree.map_structure(lambda x, rows=rows: _rows_of(x, rows), one) for one, rows in rows)

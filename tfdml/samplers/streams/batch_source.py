@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tfdml._core.checks import as_ids, labeled_part, labels_of, require
 from tfdml._core.optional import has_tensorflow, tf
 from tfdml.datasets import streams
-from tfdml.datasets.rows import RowLoader
+from tfdml.datasets.rows import RowLoader, is_source
 from tfdml.pairs.pairings import require_ids_that_fit
 from tfdml.samplers.streams.index_batches import IndexBatches
 
@@ -39,7 +39,7 @@ class BatchSource:
 
     def __reduce__(self) -> tuple[Any, ...]:
         data = self.loading.data
-        data = data if streams.is_source(data) else keras.tree.map_structure(_by_file, data)
+        data = data if is_source(data) else keras.tree.map_structure(_by_file, data)
         return _reopened, (self.indices, self.loading._replace(data=data))
 
     def __len__(self) -> int:
@@ -75,7 +75,7 @@ def batch_parts(
 def tf_batches(indices: IndexBatches, loading: Loading, prefetch: int) -> Any:
     """The batches of a source as an endless `tf.data.Dataset`, loaded in its graph."""
     data, load, labels, augment, on_error = loading
-    if load is None and augment is None and not streams.is_source(data):
+    if load is None and augment is None and not is_source(data):
         rows, data = tf_rows(indices), streams.arrays(data, len(labels))
         most = indices.block_size
         batches = streams.gathered(rows, data, streams.on_host(labels), prefetch=prefetch, max_batches=most)
@@ -134,7 +134,8 @@ def zipped(function: Callable[..., Any], *streams_of_batches: Any) -> Any:
     """The stream of a function of the batches of several streams."""
     if has_tensorflow():
         return tf.data.Dataset.zip(*streams_of_batches).map(function)
-    return KerasBatches(_Zipped(function, streams_of_batches), streams_of_batches[0].prefetch)
+    sources = tuple(getattr(stream, "source", stream) for stream in streams_of_batches)  # the threads are those of one
+    return KerasBatches(_Zipped(function, sources), streams_of_batches[0].prefetch)
 
 
 @dataclass(frozen=True)
