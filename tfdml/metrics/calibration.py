@@ -229,12 +229,10 @@ class ScoreCalibration:
         return float(grid[reached[0]])
 
     def _probability(self, scores, curve):
-        knots, ratio, rank_1 = self._table[[0, 1 + curve, 4 + curve]]
+        knots, ratio, rank_1 = self._table[0], self._table[1 + curve], self._table[4 + curve]
         odds = math.log(self.prior / (1 - self.prior)) if self.prior < 1 else math.inf
         scores = np.asarray(scores, np.float64)
-        with np.errstate(invalid="ignore"):  # bounds that are NaN
-            match = np.exp(-np.logaddexp(0, -odds - np.interp(scores, knots, ratio)))
-        return match * np.interp(scores, knots, rank_1)
+        return np.interp(scores, knots, rank_1) / (1 + np.exp(-odds - np.interp(scores, knots, ratio)))
 
     @functools.cached_property
     def _table(self):
