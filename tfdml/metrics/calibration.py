@@ -1,6 +1,7 @@
 """Calibration of scores: the probability that two examples have the same class, from their score."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
@@ -93,13 +94,10 @@ class ScoreCalibration:
         """Refuse curves that are not of one length, or do not rise."""
         require_metric(self.metric)
         _require_prior(self.prior)
-        curves = [np.array(curve, np.float64) for curve in (*self.ratio, *self.rank_1)]
-        scores = np.array(self.scores, np.float64)
-        are_lines = scores.ndim == 1 and len(scores) > 0 and all(curve.shape == scores.shape for curve in curves)
-        rise = are_lines and all(
-            np.isfinite(each).all() and (np.diff(each) >= 0).all() for each in (scores, *curves[::3])
-        )
-        require(len(curves) == 6 and rise, "a calibration of other curves", "one that fit or fit_search made")
+        curves = (self.scores, *self.ratio, *self.rank_1)
+        are_lines = len(curves) == 7 and len({len(curve) for curve in curves}) == 1 and len(self.scores) > 0
+        rises = (np.isfinite(curve).all() and (np.diff(curve) >= 0).all() for curve in (curves[0], *curves[1::3]))
+        require(are_lines and all(rises), "a calibration of other curves", "one that fit or fit_search made")
 
     @classmethod
     def fit(
@@ -231,12 +229,15 @@ class ScoreCalibration:
         return float(grid[reached[0]])
 
     def _probability(self, scores, curve):
-        scores = np.asarray(scores, np.float64)
+        knots, ratio, rank_1 = self._table[0], self._table[1 + curve], self._table[4 + curve]
         odds = math.log(self.prior / (1 - self.prior)) if self.prior < 1 else math.inf
-        log_odds = odds + np.interp(scores, self.scores, self.ratio[curve])
-        with np.errstate(invalid="ignore"):  # bounds that are NaN
-            match = np.exp(-np.logaddexp(0, -log_odds))
-        return match * np.interp(scores, self.scores, self.rank_1[curve])
+        scores = np.asarray(scores, np.float64)
+        return np.interp(scores, knots, rank_1) / (1 + np.exp(-odds - np.interp(scores, knots, ratio)))
+
+    @functools.cached_property
+    def _table(self):
+        """All curves as one array: searches ask for them often."""
+        return np.array([self.scores, *self.ratio, *self.rank_1])
 
 
 def search_outcomes(
