@@ -179,8 +179,8 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 .venv-jax/installed .venv-torch/installed: .venv-%/installed: requirements/dev.lock requirements/torch.lock setup.cfg pyproject.toml
 	$(PYTHON) -m venv .venv-$*
 	grep -hE '^[a-z0-9].*==' requirements/dev.lock requirements/torch.lock | tr -d '\\' > .venv-$*/versions
-	.venv-$*/bin/python -m pip install --quiet --constraint .venv-$*/versions --editable ".[$*,plots,tables,onnx]" || \
-	.venv-$*/bin/python -m pip install --quiet --constraint .venv-$*/versions --extra-index-url $(TORCH_INDEX) --editable ".[$*,plots,tables,onnx]"
+	.venv-$*/bin/python -m pip install --quiet --constraint .venv-$*/versions --editable ".[$*,evaluation,plots,tables,onnx]" || \
+	.venv-$*/bin/python -m pip install --quiet --constraint .venv-$*/versions --extra-index-url $(TORCH_INDEX) --editable ".[$*,evaluation,plots,tables,onnx]"
 	touch $@
 
 .venv/installed-peers: .venv/installed requirements/peers.lock

@@ -64,6 +64,8 @@ def main():
     """Raises the first error."""
     assert find_spec("tensorflow") is None
     training = next(block for block in blocks(ROOT / "README.md") if "model.fit(" in block)
+    whole = tfdml.datasets.glyphs
+    tfdml.datasets.glyphs = lambda **options: [part.select_classes(range(40)) for part in whole(**options)]
     exec(short(training), {})
     for page in PAGES[keras.backend.backend()]:
         name, content = programs(ROOT / "docs" / f"{page}.md")[0]

@@ -117,8 +117,8 @@ def train(
         RuntimeError: the evaluation at the end failed; model, index and export are in `out`.
         KeyboardInterrupt: an interrupt before the first epoch has ended.
     """
-    extra = "photos" if has_tensorflow() else "plots,tables"  # `photos` brings TensorFlow
-    optional_packages(("pyarrow", "matplotlib", "PIL"), feature="tfdml train", extra=extra)
+    extra = "photos" if has_tensorflow() else "evaluation,plots,tables"  # `photos` brings TensorFlow
+    optional_packages(("pyarrow", "matplotlib", "PIL", "sklearn"), feature="tfdml train", extra=extra)
     overrides = _given(config, quick, options)
     require_name(overrides.get("backbone"))
     log = print_line if verbose else lambda line: None
