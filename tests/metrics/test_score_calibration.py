@@ -286,7 +286,7 @@ def test_reliability_is_that_of_loops_and_of_scikit_learn():
     np.testing.assert_allclose(
         np.transpose([found.low, found.high]), [class_interval(same[part], classes[part]) for part in parts]
     )
-    assert reliability([0.3], [1]).count.tolist() == [1]
+    assert reliability([0.3], [1]).counts.tolist() == [1]
 
 
 @pytest.mark.parametrize("p", [[1.2, 0.1], [np.nan, 0.1], [0.5], []])

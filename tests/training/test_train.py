@@ -534,7 +534,8 @@ def test_a_missing_pretrained_network_is_said_first_and_missing_packages_at_once
         training.train(labeled([9]), tmp_path / "run")
     assert capsys.readouterr().err.startswith("No pretrained network is installed: this run trains a small one")
     monkeypatch.setattr("tfdml._core.optional.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"needs pyarrow and matplotlib and PIL and sklearn: pip install tfdml\[photos\]"):
+    missing = "pyarrow and matplotlib and PIL and sklearn"
+    with pytest.raises(ImportError, match=rf"needs {missing}: pip install tfdml\[photos\]"):
         training.train(labeled([4, 5]), tmp_path / "run")
 
 

@@ -203,8 +203,8 @@ def as_graph_index(
     require(index is not None or search is None, f"search={search!r} without an index", "index=")
     if index is None:
         return None
-    settings = {"matches": threshold is not None, "texts": texts, "calibration": calibration}
-    graph_index = GraphIndex(index, as_search(search), model.outputs[0].shape[1], **settings)
+    dim, has_threshold = model.outputs[0].shape[1], threshold is not None
+    graph_index = GraphIndex(index, as_search(search), dim, matches=has_threshold, texts=texts, calibration=calibration)
     if threshold is not None:
         graph_index.require_no_unknown()
     return graph_index

@@ -45,7 +45,7 @@ class Reliability(NamedTuple):
     share: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    count: np.ndarray
+    counts: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -160,7 +160,8 @@ class ScoreCalibration:
         has_match = np.arange(len(scores)) < len(with_match.scores)
         knots, curves = _curves(scores, has_match, classes, 0.975)  # two intervals of 97.5% hold together in 95%
         ratio = _log_odds(curves) - _log_odds(has_match.mean())
-        other_knots, shares = _curves(*with_match, 0.975)
+        matched = with_match.scores, with_match.same, with_match.classes
+        other_knots, shares = _curves(*matched, 0.975)
         both = np.union1d(knots, other_knots)
         ratio = np.stack([np.interp(both, knots, curve) for curve in ratio])
         shares = np.stack([np.interp(both, other_knots, curve) for curve in shares])
@@ -294,7 +295,7 @@ def reliability(probabilities: npt.ArrayLike, same: npt.ArrayLike, *, classes: L
 
     Returns:
         A record: the numbers `brier` and `ece`, and arrays `(bins,)` by rising probability: the mean `probability`, the
-        `share` that match with the bounds `low` and `high` of its 95% interval, and the `count`.
+        `share` that match with the bounds `low` and `high` of its 95% interval, and the `counts`.
 
     Source: Naeini, Cooper, Hauskrecht, Obtaining Well Calibrated Probabilities Using Bayesian Binning, AAAI 2015.
     """

@@ -282,7 +282,7 @@ def threshold_rates(
     for name, rate in promised.items():
         sums, counts = class_sums(counted[name][0].astype(float), counted[name][1])
         counted["kept"] = sums <= rate * counts + _ROUNDING, np.arange(len(sums))
-    rates = {}
+    rates: dict[str, float] = {}
     for name, (hits, units) in counted.items():
         low, high = class_interval(hits, units) if len(hits) else (np.nan, np.nan)
         rates |= {name: float(hits.mean()) if len(hits) else np.nan, f"{name} low": low, f"{name} high": high}
@@ -376,7 +376,7 @@ def as_pairs(scores: npt.ArrayLike, same: npt.ArrayLike) -> tuple[np.ndarray, np
     same = np.asarray(as_unmasked(same, "same"))
     is_valid = same.ndim == 1 and (same.dtype == bool or (same.dtype.kind in "iu" and np.isin(same, (0, 1)).all()))
     expected = "(pairs,) booleans, or integers 0 and 1: whether a pair has the same class"
-    require(is_valid, f"same of shape {same.shape}, {same.dtype}", expected)
+    require(bool(is_valid), f"same of shape {same.shape}, {same.dtype}", expected)
     same = same.astype(bool)
     received = f"scores of shape {scores.shape} and same of shape {same.shape}"
     require(scores.shape == same.shape, received, "(pairs,) for both")
