@@ -33,8 +33,3 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path, monkeypatch, capsys)
 def test_the_page_lists_all_commands():
     text = PAGE.read_text()
     assert re.findall(r"^\| `tfdml (\w+)", text, flags=re.MULTILINE) == list(COMMANDS)
-
-
-def test_the_readme_names_all_commands():
-    named = re.search(r"\(docs/command-line.md\):\n +`tfdml ([\w, ]+)`", (ROOT / "README.md").read_text())
-    assert named.group(1).split(", ") == list(COMMANDS)
