@@ -78,11 +78,16 @@ def mean_over_pairs(values: Tensor, pairs: Pairs) -> Tensor:
 
 def weighted_mean(values: Tensor, weights: Tensor, counts: Tensor | None = None) -> Tensor:
     """Weighted sum along each row, divided by the number of its pairs, `count`: `(anchors,)`, 0 without pairs."""
-    return _mean(values, weights, count(weights, counts))
+    number = count(weights, counts)
+    if keras.backend.backend() == "torch":
+        return _mean(values, weights, number)
+    return divided(ops.sum(weights * values, axis=1), number)
 
 
 @custom_gradient
 def _mean(values, weights, number):
+    """`weighted_mean` in fewer operations; TensorFlow does not compile such a gradient in a branch of `cond`."""
+
     def grad(upstream):
         share = divided(upstream, number)[:, None]
         return share * weights, lambda: share * values, None
