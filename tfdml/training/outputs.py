@@ -107,7 +107,7 @@ def write_outputs(
         run.model.save(new)
     stages.begin("index", "with a thumbnail of each image")
     index = _write_index(folder, run)
-    calibration = _write_calibration(folder, run, index.fingerprint, log)
+    calibration, meaning = _write_calibration(folder, run, index.fingerprint)
     if has_tensorflow():
         stages.begin("export", "of the network with its index")
         _write_export(folder, run, index, calibration)
@@ -127,6 +127,7 @@ def write_outputs(
     _write_card(folder, run, command)
     write_checksums(folder, apart=APART)
     stages.end()
+    log(meaning)
     return run
 
 
@@ -152,18 +153,16 @@ def _write_index(folder, run):
     return index
 
 
-def _write_calibration(folder, run, model, log):
-    """Calibrate scores on searches of the validation part; None where it is too small, and a line says why."""
+def _write_calibration(folder, run, model):
+    """The calibration on searches of the validation part, None where it is too small, and a line on it or why."""
     (folder / CALIBRATION).unlink(missing_ok=True)  # of an interrupted run
     try:
         calibration = metrics.ScoreCalibration.fit_search(**run.searches("validation"), model=model)
     except ValueError as error:
-        log(f"No probability beside the scores: {error}")
-        return None
+        return None, f"No probability beside the scores: {error}"
     with atomic_write(folder / CALIBRATION) as new:
         new.write_text(json.dumps(calibration.as_dict(), indent=1), encoding="utf-8")
-    log(f"Scores: {run.meaning(calibration)}")
-    return calibration
+    return calibration, f"Scores: {run.meaning(calibration)}"
 
 
 def _write_export(folder, run, index, calibration):
