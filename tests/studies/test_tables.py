@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from studies import pages, photo_patches, tables
+from studies import pages, tables
 
 README = pages.ROOT / "README.md"
 
@@ -49,9 +49,10 @@ def test_numbers_of_two_days_or_cards_of_a_gpu_are_not_in_one_table(tmp_path, mo
         tables.of_benchmarks(page)
 
 
-def test_the_readme_has_the_numbers_of_photo_patches():
-    table = photo_patches.PAGE.read_text().partition(f"of {photo_patches.SOURCE} -->")[2]
-    trained, sift = (
-        re.search(rf"^\| {name} \| ([\d.]+)", table, re.MULTILINE)[1] for name in ("trained network", "SIFT")
-    )
-    assert f"photographs: {trained}% Recall@1 by a small network, {sift}% by SIFT" in README.read_text()
+def test_the_readme_says_what_its_pages_say():
+    readme, docs = README.read_text(), pages.ROOT / "docs"
+    compared = re.findall(r"^```text\n(map@r, .*?)^```", readme, flags=re.MULTILINE | re.DOTALL)
+    assert len(compared) == 1
+    assert compared[0] in (docs / "compare.md").read_text()
+    methods = max(map(int, re.findall(r"is first of (\d+) methods", (docs / "leaderboard.md").read_text())))
+    assert f"[{methods} methods](docs/leaderboard.md)" in readme
