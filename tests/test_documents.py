@@ -67,7 +67,7 @@ def at_its_lines(page, block):
 def prepared(page, tmp_path, monkeypatch):
     """The page in an empty folder, with small data and no downloads."""
     monkeypatch.chdir(tmp_path)
-    if page.name in ("README.md", "SKILL.md", "index.md", "first-model.md", "keras-examples.md", "adapters.md"):
+    if page.name in ("README.md", "SKILL.md", "index.md", "first-model.md", "adapters.md"):
         monkeypatch.setattr(tfdml.datasets, "glyphs", partial(small, tfdml.datasets.glyphs))
         first_minute(tmp_path)
     if page.name in ("photos.md", "evaluation.md", "train.md", "second-day.md"):
@@ -110,7 +110,6 @@ def test_the_first_example_of_a_page_runs(prepared):
 NIGHTLY = {
     "distributed",
     "ensembles",
-    "keras-examples",
     "mining",
     "networks",
     "pair-models",
