@@ -19,7 +19,7 @@ NPM := $(shell command -v npm)
 
 SITE := build/site
 
-.PHONY: demo check row test test-ci test-all part docs browser smoke backends dist zoo-wheel notebooks stale lint bench gpu studies lock
+.PHONY: demo check row test test-ci test-all part docs browser smoke backends adapters dist zoo-wheel notebooks stale release-check lint bench gpu studies lock
 
 demo: .venv/installed
 	$(BIN)/python recipes/glyphs.py
@@ -79,11 +79,19 @@ backends: .venv-jax/installed .venv-torch/installed
 	KERAS_BACKEND=jax .venv-jax/bin/python -m tests.programs.real_environment
 	KERAS_BACKEND=torch .venv-torch/bin/python -m tests.programs.real_environment
 
+# The programs of docs/adapters.md, in the tools that they are for.
+adapters: .venv-adapters/installed
+	.venv-adapters/bin/python -m tests.programs.adapters lancedb lightly_studio
+
 # The wheel and the source archive in dist/, checked; tools/check_release.py --install PYTHON... also installs the wheel.
 dist: .venv/installed
 	rm -rf build dist/tfdml-*
 	$(BIN)/python -m build --no-isolation
 	$(BIN)/python tools/check_release.py
+
+# The places where users look for the project, what goes to each, and which addresses are missing.
+release-check: .venv/installed
+	$(BIN)/python tools/release_places.py
 
 # The models of savedmodels as a wheel in dist/, without a network.
 zoo-wheel: .venv/installed
@@ -181,6 +189,12 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 	grep -hE '^[a-z0-9].*==' requirements/dev.lock requirements/torch.lock | tr -d '\\' > .venv-$*/versions
 	.venv-$*/bin/python -m pip install --quiet --constraint .venv-$*/versions --editable ".[$*,evaluation,plots,tables,onnx]" || \
 	.venv-$*/bin/python -m pip install --quiet --constraint .venv-$*/versions --extra-index-url $(TORCH_INDEX) --editable ".[$*,evaluation,plots,tables,onnx]"
+	touch $@
+
+.venv-adapters/installed: requirements/dev.lock setup.cfg pyproject.toml
+	$(PYTHON) -m venv .venv-adapters
+	grep -hE '^[a-z0-9].*==' requirements/dev.lock | tr -d '\\' > .venv-adapters/versions
+	.venv-adapters/bin/python -m pip install --quiet --constraint .venv-adapters/versions --editable ".[photos,test]" lancedb lightly-studio-serve
 	touch $@
 
 .venv/installed-peers: .venv/installed requirements/peers.lock

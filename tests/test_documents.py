@@ -21,7 +21,8 @@ from tests.zoo.local_hub import LocalHub
 
 ROOT = Path(__file__).parent.parent
 RECIPES = sorted((ROOT / "recipes").glob("*/README.md"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *RECIPES]
+SKILL = ROOT / "tfdml" / "SKILL.md"  # in the wheel, for programs that write programs
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *RECIPES, SKILL]
 LISTS = [ROOT / room / "README.md" for room in ("benchmarks", "recipes", "studies")]
 
 
@@ -66,7 +67,7 @@ def at_its_lines(page, block):
 def prepared(page, tmp_path, monkeypatch):
     """The page in an empty folder, with small data and no downloads."""
     monkeypatch.chdir(tmp_path)
-    if page.name in ("README.md", "index.md", "first-model.md", "keras-examples.md"):
+    if page.name in ("README.md", "SKILL.md", "index.md", "first-model.md", "adapters.md"):
         monkeypatch.setattr(tfdml.datasets, "glyphs", partial(small, tfdml.datasets.glyphs))
         first_minute(tmp_path)
     if page.name in ("photos.md", "evaluation.md", "train.md", "second-day.md"):
@@ -109,7 +110,6 @@ def test_the_first_example_of_a_page_runs(prepared):
 NIGHTLY = {
     "distributed",
     "ensembles",
-    "keras-examples",
     "mining",
     "networks",
     "pair-models",
@@ -146,8 +146,13 @@ def test_the_examples_of_pages_n_to_z_run_from_top_to_bottom(prepared):
     run_blocks(prepared)
 
 
+IN_OTHER_TOOLS = {"adapters"}  # tests/programs/adapters.py runs them where the tools are
+
+
 @pytest.mark.nightly
-@pytest.mark.parametrize("page", [page for page in PAGES if programs(page)], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if programs(page) and page.stem not in IN_OTHER_TOOLS], ids=lambda page: page.stem
+)
 def test_the_programs_of_a_page_run_by_its_commands(page, tmp_path):
     for name, content in programs(page):
         (tmp_path / name).write_text(short(content))

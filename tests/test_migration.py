@@ -77,9 +77,7 @@ def test_the_page_of_pytorch_metric_learning_names_its_metrics():
     assert set(PEERS["metrics"]) <= set(codes(PML))
 
 
-@pytest.mark.parametrize(
-    "page", [*PAGES.values(), DOCS / "addons.md", DOCS / "keras-examples.md"], ids=lambda page: page.stem
-)
+@pytest.mark.parametrize("page", [*PAGES.values(), DOCS / "addons.md"], ids=lambda page: page.stem)
 def test_names_and_options_on_a_page_are_those_of_tfdml(page):
     assert list(unknown_names(page.read_text())) == []
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from packaging.requirements import Requirement
 
 import tfdml
 from tests.programs import without_extras
-from tools import addresses, check_release
+from tools import addresses, check_release, release_places
 
 ROOT = Path(tfdml.__file__).parents[1]
 SETUP = configparser.ConfigParser(inline_comment_prefixes=None)
@@ -245,3 +246,32 @@ def test_what_git_ignores_in_docs_is_not_in_the_source_archive():
     pruned = re.findall(r"^prune (\S+)$", (ROOT / "MANIFEST.in").read_text(), flags=re.MULTILINE)
     assert ignored
     assert set(ignored) <= set(pruned)
+
+
+def test_places_name_files_that_are_there_and_addresses_that_can_be_filled_in():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["addresses"]
+    for place in release_places.PLACES:
+        assert set(place.needs) <= set(settings), place.name
+        assert all((ROOT / file).exists() for file in place.files), place.name
+    assert (ROOT / release_places.TEXTS).exists()
+
+
+def test_a_place_says_which_addresses_it_lacks():
+    place = release_places.Place("shop", "send it", ("index", "site"))
+    empty = release_places.missing({"index": "https://example.org", "site": ""}, [place])
+    assert empty == {"shop": ["site"]}
+    (line,) = release_places.lines({"index": "https://example.org", "site": ""}, [place])
+    assert "needs site" in line
+    (line,) = release_places.lines({"index": "https://example.org", "site": "https://example.org"}, [place])
+    assert "ready" in line
+
+
+def test_the_recipe_of_conda_has_the_version_and_the_ranges_of_setup_cfg():
+    recipe = yaml.safe_load((ROOT / "tools" / "release" / "recipe.yaml").read_text())
+    assert recipe["context"]["version"] == tfdml.__version__
+    python, *needed = recipe["requirements"]["run"]
+    required = SETUP["options"]["install_requires"]
+    ranges = {Requirement(line).name.replace("_", "-"): Requirement(line).specifier for line in needed}
+    stated = [Requirement(line) for line in required.splitlines() if line.strip() and not line.startswith("#")]
+    assert ranges == {requirement.name: requirement.specifier for requirement in stated}
+    assert python == f"python {SETUP['options']['python_requires']}"

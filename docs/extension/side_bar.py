@@ -44,8 +44,8 @@ BELOW = {
         "/docs/analysis",
         "/docs/speed",
     ),
-    "docs/search": ("/docs/your-database", "/docs/compact", "/docs/distributed"),
-    "docs/server": ("/docs/running",),
+    "docs/search": ("/docs/adapters", "/docs/your-database", "/docs/compact", "/docs/distributed"),
+    "docs/server": ("/docs/running", "/docs/tutorials/serve-with-a-threshold"),
     "docs/training": (
         "/docs/tutorials/resume",
         "/docs/large-batches",
@@ -53,7 +53,6 @@ BELOW = {
         "/docs/jax-and-gpus",
         "/docs/pytorch",
         "/docs/fixed-features",
-        "/docs/keras-examples",
     ),
     "docs/two-towers": ("/docs/pairs-and-triplets", "/docs/pair-models"),
     "docs/versions": ("/CHANGELOG", "/CONTRIBUTING", "/SECURITY", "/CODE_OF_CONDUCT"),

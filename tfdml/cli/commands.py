@@ -399,12 +399,14 @@ def run_export(options: argparse.Namespace) -> int:
     settings |= {"index": index, "search": searched, "other_model": options.other_model}
     metric, vectors = getattr(index, "metric", "cosine"), getattr(index, "fingerprint", None)
     settings["calibration"] = reference.calibration(model, metric, vectors, options.prior)
+    opened = None if index is None or options.index else reference.thumbnails()
+    thumbnails = opened and opened()
     writers = {
         "savedmodel": lambda path: export.saved_model(model, path, on_error="skip", **settings),
         "onnx": lambda path: export.onnx(model, path, boxes=options.boxes, **settings),
         "openvino": lambda path: export.openvino(model, path, boxes=options.boxes, **settings),
         "litert": lambda path: export.litert(model, path, boxes=options.boxes, **settings),
-        "web": lambda path: export.web(model, path, runtime=options.runtime, **settings),
+        "web": lambda path: export.web(model, path, runtime=options.runtime, thumbnails=thumbnails, **settings),
     }
     written = {name: str(writers[name](out / name)) for name in options.to}
     print_result(options, written, [f"{name}: {path}" for name, path in written.items()])

@@ -47,6 +47,11 @@ def test_the_folder_holds_the_page_and_the_scripts(model, index, tmp_path):
     export.web(model, folder, index=index)
     assert json.loads((folder / "runtime.json").read_text())["scripts"] == "../onnxruntime-web/"
     assert not (folder / "onnxruntime-web").exists()
+    assert not json.loads((folder / "runtime.json").read_text())["pictures"]
+    export.web(model, folder, index=index, thumbnails={7: b"a", "ant": b"b"})
+    require_checksums(folder)
+    assert json.loads((folder / "pictures.json").read_text()) == ["7", "ant"]
+    assert [(folder / "pictures" / f"{number}.jpg").read_bytes() for number in (0, 1)] == [b"a", b"b"]
 
 
 def test_the_page_names_no_other_host():
@@ -58,7 +63,7 @@ def test_the_policy_of_the_page_allows_its_own_scripts_alone():
     (policy,) = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
     allowed = dict(rule.split(" ", 1) for rule in policy.split("; "))
     assert allowed.pop("script-src") == "'self' 'wasm-unsafe-eval'"
-    assert allowed.pop("img-src") == "data:"  # the icon
+    assert allowed.pop("img-src") == "'self' data:"  # pictures of the items, the icon
     assert [allowed.pop(kind) for kind in ("default-src", "base-uri", "form-action")] == ["'none'"] * 3
     assert allowed == {"style-src": "'self'", "connect-src": "'self'"}
     assert not re.search(r"<script>|<style|\son\w+=|\sstyle=", page)
@@ -106,7 +111,9 @@ def test_the_page_gives_the_network_the_pixels_of_the_preprocessing(tmp_path):
 def test_a_browser_lists_the_neighbors_of_a_picture(model, images, index, texts, tmp_path):
     ids = np.array([f"item-{row}" for row in range(300)]) if texts else np.arange(300)
     gallery = search.Exact(index.vectors, ids, metadata=pa.table({"price": np.arange(300) / 4}))
-    folder = export.web(model, tmp_path / "page", index=gallery, threshold=0.99999, runtime=RUNTIME)
+    thumbnails = {str(id): tf.io.encode_jpeg(image).numpy() for id, image in zip(ids, images, strict=False)}
+    options = {"index": gallery, "threshold": 0.99999, "runtime": RUNTIME, "thumbnails": thumbnails}
+    folder = export.web(model, tmp_path / "page", **options)
     (tmp_path / "3.png").write_bytes(tf.io.encode_png(images[30]).numpy())
     other = images[30] * (np.arange(16) < 8).astype("uint8")[:, None]
     assert gallery.search(model.predict(other[None], verbose=0), k=1)[1] < 0.9999
@@ -135,9 +142,10 @@ async def look(folder, pictures, ids, scores):
         await page.drop(pictures / "3.png", 200, 180)
         await page.until(f"{STATUS} === 'A match: {ids[0]}.'")
         rows = await page.value(CELLS)
-        assert [row[0] for row in rows] == ids
-        np.testing.assert_allclose([float(row[1]) for row in rows], scores, atol=1e-4)
-        assert rows[0][2] == f"price: {int(ids[0].split('-')[-1]) / 4:g}"
+        assert [row[1] for row in rows] == ids
+        np.testing.assert_allclose([float(row[2]) for row in rows], scores, atol=1e-4)
+        assert rows[0][3] == f"price: {int(ids[0].split('-')[-1]) / 4:g}"
+        await page.until("[...document.querySelectorAll('td img')].some(image => image.naturalWidth > 0)")
         await page.screenshot(pictures / "page.png")
         await page.drop(pictures / "other.png", 200, 180)
         await page.until(f"{STATUS} === 'Unknown: no item is near enough.'")

@@ -1,9 +1,11 @@
 """A page that searches by image in the browser, by ONNX Runtime Web."""
 
+import json
 import shutil
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import keras
 
@@ -19,7 +21,12 @@ _PAGE = ("index.html", "page.js", "pixels.js")
 
 
 def web(
-    model: keras.Model, path: FilePath, *, runtime: FilePath | None = None, **options: Unpack[RuntimeOptions]
+    model: keras.Model,
+    path: FilePath,
+    *,
+    runtime: FilePath | None = None,
+    thumbnails: Mapping[Any, bytes] | None = None,
+    **options: Unpack[RuntimeOptions],
 ) -> Path:
     """Write a page that searches by image: `index.html`, the model and its index, for any server of static files.
 
@@ -42,6 +49,8 @@ def web(
         model, path: a model of images and a folder, as for `tfdml.export.onnx`, with its errors.
         runtime: folder `dist` of the npm package onnxruntime-web (`npm install onnxruntime-web`), to copy three of its
             files; None: the page expects them in `onnxruntime-web` beside its folder, for many pages.
+        thumbnails: JPEGs by the ids of the index, such as `tfdml.visualize.Thumbnails`, which the page shows beside the
+            neighbors; None for a page without pictures.
         **options: `preprocessing`, `class_names`, `threshold`, `calibration`, `index`, `search` and `other_model` of
             `saved_model`.
 
@@ -57,9 +66,12 @@ def web(
     require(len(pixels.inputs) == 1, "a model of pairs", "a model that embeds images")
     content = onnx_bytes(pixels, OPSETS[1])
     facts = {"format": "web", "file": FILE, "scripts": f"{_FOLDER}/" if scripts else f"../{_FOLDER}/"}
+    facts["pictures"] = bool(thumbnails)
     with runtime_folder(path, pixels, facts, ("onnx", "tf2onnx")) as folder:
         (folder / FILE).write_bytes(content)
         _write_page(folder, scripts)
+        if thumbnails:
+            _write_pictures(folder, thumbnails)
     return Path(path)
 
 
@@ -71,3 +83,11 @@ def _write_page(folder, scripts):
     for script in scripts:
         (folder / _FOLDER).mkdir(exist_ok=True)
         shutil.copyfile(script, folder / _FOLDER / script.name)
+
+
+def _write_pictures(folder, thumbnails):
+    """A file `pictures/N.jpg` per thumbnail, and the ids in this order: ids are no names of files."""
+    (folder / "pictures").mkdir()
+    for number, jpeg in enumerate(thumbnails.values()):
+        (folder / "pictures" / f"{number}.jpg").write_bytes(jpeg)
+    (folder / "pictures.json").write_text(json.dumps([str(id) for id in thumbnails]), encoding="utf-8")

@@ -13,7 +13,6 @@ from tfdml.losses.reductions import (
     max_of_references,
     over_batch,
     require_shared_references,
-    softplus,
 )
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Distance, Tensor
@@ -65,12 +64,13 @@ def _sums_of_squares(violations, weights):
 def _log_add_exp(rows, columns):
     """log(e^row + e^column) of two vectors, `(rows, columns)`; below any finite one where both are -inf."""
     rows, columns = (ops.where(x == -float("inf"), _LOWEST, x) for x in (rows[:, None], columns[None]))
+    exp = ops.exp(-ops.abs(rows - columns))  # 1 + exp is in [1, 2], so that its logarithm is exact to a rounding of 1
 
     def grad(upstream):
-        by_rows = upstream * ops.sigmoid(rows - columns)
+        by_rows = upstream * ops.where(rows < columns, exp, 1.0) / (1.0 + exp)
         return ops.sum(by_rows, axis=1), ops.sum(upstream, axis=0) - ops.sum(by_rows, axis=0)
 
-    return ops.maximum(rows, columns) + softplus(-ops.abs(rows - columns)), grad
+    return ops.maximum(rows, columns) + ops.log(1.0 + exp), grad
 
 
 def generalized_lifted(pairs: Pairs, *, margin: float = 1.0, distance: Distance = "euclidean") -> Tensor:

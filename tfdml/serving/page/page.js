@@ -109,7 +109,7 @@ function tile(item) {
   const button = document.createElement("button");
   button.type = "button";
   button.disabled = !index.random_items; // an index inside a model has no items to ask for
-  const title = [label, name ?? `id ${id}`].filter((part) => part !== undefined && part !== null).join(", ");
+  const title = [label, name, `id ${id}`].filter((part) => part !== undefined && part !== null).join(", ");
   titles.set(String(id), title);
   const columns = Object.entries(metadata).filter(([column]) => column !== labelColumn);
   const facts = columns.map(([column, value]) => `${column}: ${plain(value)}`);
@@ -204,6 +204,7 @@ function boxTo([x, y]) {
 
 function showBox(box) {
   element("draw").hidden = query?.b64 === undefined;
+  element("again").hidden = query === null;
   element("box").hidden = box === undefined;
   if (box === undefined) return;
   const { naturalWidth, naturalHeight } = element("picture");

@@ -5,6 +5,7 @@ const json = async (name) => (await fetch(name)).json();
 let latest = 0; // the number of the last image: answers to earlier ones are not shown
 let whole = null; // the pixels of the image that is shown
 let corner = null; // the first corner of a box that is being drawn
+let pictures = new Map(); // the number of the picture of an id
 
 function say(text, wrong = false) {
   element("status").textContent = text;
@@ -43,6 +44,13 @@ function cell(content) {
   return entry;
 }
 
+function pictureOf(id) {
+  const entry = document.createElement("td");
+  if (!pictures.has(id)) return entry;
+  entry.append(Object.assign(new Image(), { src: `pictures/${pictures.get(id)}.jpg`, alt: id, loading: "lazy" }));
+  return entry;
+}
+
 function shown(payload) {
   return Object.entries(JSON.parse(payload)).map(([column, value]) => `${column}: ${value}`).join(", ");
 }
@@ -55,6 +63,7 @@ function show(answer) {
     const line = document.createElement("tr");
     const item = payload === undefined ? "" : shown(payload.data[row]);
     const chance = probabilities === undefined ? "" : `, ${(100 * probabilities.data[row]).toFixed(1)}% the same`;
+    if (pictures.size) line.append(pictureOf(String(name)));
     line.append(cell(name), cell(scores.data[row].toFixed(4) + chance), cell(item));
     return line;
   });
@@ -66,6 +75,8 @@ function show(answer) {
 async function start() {
   if (location.protocol === "file:") return; // what the page says
   const [runtime, preprocessing] = await Promise.all([json("runtime.json"), json("preprocessing.json")]);
+  if (runtime.pictures) pictures = new Map((await json("pictures.json")).map((id, number) => [id, number]));
+  element("image").hidden = pictures.size === 0;
   const ort = await import(new URL(`${runtime.scripts}ort.wasm.min.mjs`, location));
   ort.env.wasm.wasmPaths = new URL(runtime.scripts, location).href;
   ort.env.wasm.numThreads = 1; // more need a server that isolates the page
