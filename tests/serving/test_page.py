@@ -135,7 +135,7 @@ async def look(app, folder, scheme, width):
 
         await page.value("document.querySelector('#neighbors button').click()")
         await page.until(
-            "location.hash === '#id=8' && document.getElementById('hint').textContent === 'bright, 128.png'"
+            "location.hash === '#id=8' && document.getElementById('hint').textContent === 'bright, 128.png, id 8'"
         )
         await page.until(f"{NAMES}[0] === '144.png'")  # the query itself is left out
         await choose(page, "")
