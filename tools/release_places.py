@@ -22,10 +22,14 @@ class Place(NamedTuple):
 
 PLACES = (
     Place("package index", "twine upload dist/tfdml-* dist/tfdml_zoo-*", ("repository", "site"), ("setup.cfg",)),
-    Place("conda-forge", "send the recipe with the checksum of the archive", ("index",), ("tools/release/recipe.yaml",)),
+    Place(
+        "conda-forge", "send the recipe with the checksum of the archive", ("index",), ("tools/release/recipe.yaml",)
+    ),
     Place("site", "make docs, and copy build/site", ("site",), ("docs/conf.py",)),
     Place("hub: models", "tfdml.zoo.push of each entry of savedmodels", ("hub",), ("savedmodels/README.md",)),
-    Place("hub: a Space", "tfdml export savedmodels/things --to web, as a static Space", ("space",), ("docs/runtimes.md",)),
+    Place(
+        "hub: a Space", "tfdml export savedmodels/things --to web, as a static Space", ("space",), ("docs/runtimes.md",)
+    ),
     Place("keras.io", "the first text, with its program", ("index",), ("recipes/image_similarity.py",)),
     Place("FiftyOne, LightlyStudio", "the other two texts, with the page", ("index", "site"), ("docs/adapters.md",)),
     Place("citation", "repository-code, and a DOI if there is one", ("repository",), ("CITATION.cff",)),

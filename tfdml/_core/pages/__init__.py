@@ -106,6 +106,7 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> 
         for first, *cells in rows
     )
     return (
-        f'<div class="table"><table>\n<caption><span>{escape(caption)}</span></caption>\n<thead><tr>{head}</tr></thead>\n'
+        f'<div class="table"><table>\n<caption><span>{escape(caption)}</span></caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n"
         f"<tbody>\n{lines}</tbody>\n</table></div>\n"
     )
