@@ -65,8 +65,8 @@ def web(
     pixels = pixel_model(model, **options)
     require(len(pixels.inputs) == 1, "a model of pairs", "a model that embeds images")
     content = onnx_bytes(pixels, OPSETS[1])
-    facts = {"format": "web", "file": FILE, "scripts": f"{_FOLDER}/" if scripts else f"../{_FOLDER}/"}
-    facts["pictures"] = bool(thumbnails)
+    scripts_of_page = f"{_FOLDER}/" if scripts else f"../{_FOLDER}/"
+    facts = {"format": "web", "file": FILE, "scripts": scripts_of_page, "pictures": bool(thumbnails)}
     with runtime_folder(path, pixels, facts, ("onnx", "tf2onnx")) as folder:
         (folder / FILE).write_bytes(content)
         _write_page(folder, scripts)
