@@ -7,7 +7,9 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import onnxruntime
 import pytest
+import tokenizers
 from aiohttp.test_utils import TestClient, TestServer
 
 from tests.serving.browser import tab
@@ -95,6 +97,21 @@ def test_images_and_texts_are_answered_over_http(run, place):
                 assert (status, message in said["error"]) == (400, True)
 
     asyncio.run(story())
+
+
+def test_an_export_has_both_sides(run, place):
+    run("embed", "photos", "photos.parquet", "--model", "hub:preset")
+    words = ("export", "hub:preset", "--index", "photos.parquet", "-k", "6", "--to", "onnx", "--out", "exports")
+    assert run(*words)[0] == 0
+    session = onnxruntime.InferenceSession("exports/texts/texts.onnx")
+    tokenizer = tokenizers.Tokenizer.from_file("exports/texts/tokenizer.json")
+    tokens = np.array([each.ids for each in tokenizer.encode_batch(WORDS)], "int32")
+    ids, payload = session.run(["ids", "payload"], {"tokens": tokens})
+    assert [[json.loads(each)["path"] for each in row] for row in payload] == nearest(place)
+    pixels = np.zeros((1, 16, 16, 3), "uint8")
+    images = onnxruntime.InferenceSession("exports/onnx/model.onnx").run(["ids"], {"images": pixels})[0]
+    assert images.shape == (1, 6)
+    assert set(ids[0].tolist()) == set(images[0].tolist())
 
 
 @pytest.mark.browser

@@ -91,8 +91,7 @@ class Reference:
             expected = "what tfdml train wrote, a .keras file, or a model of the zoo; no SavedModel is exported again"
             if network is None:
                 raise ValueError(f"Received no Keras model, expected {expected}.")
-            is_file = Path(self.path).is_file()
-            names = None if is_file else newest_version(self.path) / "assets.extra" / "class_names.json"
+            names = None if self._file is not None else newest_version(self.path) / "assets.extra" / "class_names.json"
             return *network, read_json(names, list) if names is not None and names.is_file() else None
 
     def _is_export(self):

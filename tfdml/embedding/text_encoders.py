@@ -1,4 +1,4 @@
-"""What is behind a `TextModel`: a frozen BERT, a table of static vectors, or the text tower of two."""
+"""The encoders of a `TextModel`: a frozen BERT, a table of static vectors, or the text tower of two."""
 
 import json
 import shutil
