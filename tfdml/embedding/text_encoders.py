@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,22 +17,7 @@ _PIECES = 64  # of words, of a text with its two marks, that a BERT reads; the r
 _TOWER, _TOKENIZER, _TABLE, _CONFIG = "tower.keras", "tokenizer.json", "model.safetensors", "config.json"
 
 
-class TextEncoder(Protocol):
-    """A function from texts to vectors `(texts, dim)` that can be saved into a new folder."""
-
-    dim: int
-
-    def __call__(self, texts: Sequence[str]) -> np.ndarray:
-        """The vectors."""
-
-    def require(self, texts: Sequence[str]) -> None:
-        """Raise a ValueError for a text that has no vector."""
-
-    def save(self, folder: Path) -> None:
-        """Write the files that `opened` reads."""
-
-
-def opened(folder: Path) -> TextEncoder:
+def opened(folder: Path) -> "TextTower | StaticVectors | Bert":
     """The encoder in a folder: a saved text tower, static vectors, or a BERT that KerasHub reads."""
     if (folder / _TOWER).is_file():
         import keras

@@ -51,6 +51,19 @@ def texts(
 
     See also: `onnx` and `saved_model` for the images.
 
+    Example: towers of images of 1 x 2 pixels, and of texts of a word.
+
+        >>> import tokenizers
+        >>> words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<pad>": 0, "bird": 1}, "<pad>"))
+        >>> words.enable_padding(length=2, pad_token="<pad>")
+        >>> pixels, tokens = keras.Input((1, 2, 1)), keras.Input((2,), dtype="int32")
+        >>> images = keras.Model(pixels, keras.layers.Flatten()(pixels))
+        >>> texts = keras.Model(tokens, keras.layers.Flatten()(keras.layers.Embedding(2, 1)(tokens)))
+        >>> towers = tfdml.models.TwoTowers(images, texts, tokenizer=tfdml.models.Tokenizer(words.to_str()))
+        >>> folder = tfdml.export.texts(tfdml.models.TextModel(towers), "texts", formats=["onnx"])
+        >>> sorted(path.name for path in folder.iterdir())
+        ['SHA256SUMS', 'texts.json', 'texts.onnx', 'tokenizer.json']
+
     Args:
         model: of a text tower or of static vectors.
         path: folder to write; it replaces an earlier export without other files.
