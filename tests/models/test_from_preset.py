@@ -10,7 +10,7 @@ import tfdml
 from tests.small_networks import WORDS, write_image_text_preset
 from tfdml.models import TextModel, TwoTowers
 
-pytestmark = pytest.mark.slow  # the import of KerasHub alone takes seconds
+pytestmark = [pytest.mark.slow, pytest.mark.backends]  # the import of KerasHub alone takes seconds
 
 KINDS = ("clip", "siglip", "siglip2", "metaclip2")
 IMAGES = np.random.default_rng(0).integers(0, 256, (3, 16, 16, 3)).astype("uint8")
