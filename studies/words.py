@@ -1,20 +1,26 @@
 """Photographs that nobody trained on, found by words: a sentence encoder that has read, random words and class names.
 
-    python -m studies.words --stamps FOLDER --encoder FOLDER   # four minutes of one core
-    python -m studies.words --quick                            # a smoke test: drawn objects, random texts, two steps
+    python -m studies.words --stamps FOLDER --encoder FOLDER --wordllama FOLDER   # five minutes of one core
+    python -m studies.words --quick            # a smoke test: drawn objects, random texts, two steps
 
 `studies.stamps` has the objects, their photographs and the split. Each object of the package has a description,
 such as "A red kangaroo."; its class name is the name of its file. The images are features of EfficientNetLite0, the
 texts features of all-MiniLM-L6-v2 (Apache 2.0; the folder with its config.json and model.safetensors, which KerasHub
-reads), both frozen. Two linear heads learn one space by the loss of CLIP, from 160 objects. The rate and the number of
-steps are chosen on the 80 objects of the validation part, by MAP@R of images for texts. Then five seeds are measured on
-the 80 objects of the test. Random words are a random vector for each word, the mean of which is the text.
+reads), both frozen. Static vectors are the table of WordLlama 0.4.0, 256 numbers for each token (the folder `wordllama`
+of its wheel, MIT; it was trained from the token tables of language models such as Llama 2, which have licenses of
+their own): a text is the mean of its rows, by NumPy. Two linear heads learn one space by the loss of CLIP, from 160
+objects. The rate and the number of steps are chosen on the 80 objects of the validation part, by MAP@R of images for
+texts. Then five seeds are measured on the 80 objects of the test. Random words are a random vector for each word, the
+mean of which is the text.
 """
 
+import shutil
+import tempfile
 from pathlib import Path
 
 import keras
 import numpy as np
+import safetensors.numpy
 
 import tfdml
 from recipes import things
@@ -25,6 +31,7 @@ RATES, STEPS, SEEDS, DIM, BATCH = (1e-3, 3e-3, 1e-2), (100, 400), range(5), 128,
 TEXTS = {
     "description, sentence encoder": ("description", "encoder"),
     "class name, sentence encoder": ("class name", "encoder"),
+    "description, static vectors": ("description", "static"),
     "description, random words": ("description", "random"),
 }
 
@@ -46,6 +53,16 @@ def random_vectors(texts, dim=384):
     known = {word: i for i, word in enumerate(sorted({word for text in words for word in text}))}
     vectors = np.random.default_rng(0).normal(size=(len(known), dim))
     return np.stack([np.mean([vectors[known[word]] for word in text], axis=0) for text in words])
+
+
+def static_vectors(package):
+    """The table of WordLlama as a text model: the form of model2vec has another name for it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, config = Path(name), "l2_supercat_tokenizer_config.json"
+        table = safetensors.numpy.load_file(package / "weights" / "l2_supercat_256.safetensors")["embedding.weight"]
+        safetensors.numpy.save_file({"embeddings": table}, folder / "model.safetensors")
+        shutil.copyfile(package / "tokenizers" / config, folder / "tokenizer.json")
+        return tfdml.models.TextModel(folder)
 
 
 def parts(images, texts):
@@ -122,8 +139,8 @@ def rows(kinds):
     return found
 
 
-def kinds_of_stamps(root, encoder):
-    """The data of each kind of text, from the folders of the package and of the encoder."""
+def kinds_of_stamps(root, encoder, package):
+    """The data of each kind of text, from the folders of the stamps, of the encoder and of WordLlama."""
     paths = sorted(path for path in root.rglob("*.png") if stamps.is_photograph(path.relative_to(root)))
     written = {path.relative_to(root).with_suffix("").as_posix(): description(path) for path in paths}
     split = stamps.parts(root)
@@ -133,7 +150,7 @@ def kinds_of_stamps(root, encoder):
         "description": {name: [written[each] for each in part.class_names] for name, part in split.items()},
         "class name": {name: list(map(class_name, part.class_names)) for name, part in split.items()},
     }
-    ways = {"encoder": tfdml.models.TextModel(encoder), "random": random_vectors}
+    ways = {"encoder": tfdml.models.TextModel(encoder), "static": static_vectors(package), "random": random_vectors}
     return {name: parts(images, vectors_of(texts[of], ways[way])) for name, (of, way) in TEXTS.items()}
 
 
@@ -160,15 +177,16 @@ def main(arguments=None):
     """Measure the stamps; drawn objects and random words with `--quick`, which writes nothing."""
     stamps_folder = {"type": Path, "help": "the folder stamps of tuxpaint-stamps-default"}
     encoder = {"type": Path, "help": "the folder of all-MiniLM-L6-v2"}
-    given = runner.options_of(__doc__, arguments, stamps=stamps_folder, encoder=encoder)
+    package = {"type": Path, "help": "the folder wordllama of its wheel"}
+    given = runner.options_of(__doc__, arguments, stamps=stamps_folder, encoder=encoder, wordllama=package)
     if given.quick:
         images = {name: part.images.mean(axis=(1, 2)) for name, part in stamps.parts_of_shapes().items()}
         texts = {name: [f"thing {i}" for i in range(8)] for name in stamps.OBJECTS}
         data = parts(images, vectors_of(texts, random_vectors))
         return print(measured(trained(data, 1e-3, 2, 0), data["test"]))
-    if None in (given.stamps, given.encoder):
-        raise SystemExit("--stamps or --encoder is missing.")
-    return runner.write_rows(ROWS, rows(kinds_of_stamps(given.stamps, given.encoder)))
+    if None in (given.stamps, given.encoder, given.wordllama):
+        raise SystemExit("--stamps, --encoder or --wordllama is missing.")
+    return runner.write_rows(ROWS, rows(kinds_of_stamps(given.stamps, given.encoder, given.wordllama)))
 
 
 if __name__ == "__main__":

@@ -421,7 +421,7 @@ PHOTO = "photos/class-0/01.png"
         (f"search model priced {PHOTO} --where label=l7", 2, "values that no item has"),
         (f"search model priced {PHOTO} --best 2", 1, "Received best=2 without items"),
         (f"search model priced {PHOTO} --item-column shop", 2, "Received items='shop', expected a column of the"),
-        ("search model priced a-text --text", 2, "MODEL='model': Received a model without texts, expected a folder"),
+        ("search model priced a-text --text", 2, "MODEL='model': Received a model without texts, expected hub:PRES"),
         ("migrate priced --to model", 2, "INDEX='priced': Received an index without a column 'path', expected paths"),
         ("export model --to onnx", 2, "MODEL='model': Received no Keras model, expected what tfdml train wrote"),
     ],

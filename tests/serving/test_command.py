@@ -56,7 +56,7 @@ def test_a_model_is_served_on_this_machine_alone(serve):
     assert printed.startswith(f"model: http://127.0.0.1:{port}/")
     assert "page" not in printed
     given = {"model": "folder", "name": "model", "version": 1, "limits": serving.Limits(), "batch_size": 32}
-    given |= {"other_model": False, "check_recall": 0.0}
+    given |= {"other_model": False, "check_recall": 0.0, "dimensions": ()}
     none = ("index", "thumbnails", "newer", "item_column", "log", "root", "texts", "similarity_map")
     assert made == given | dict.fromkeys(none)
 

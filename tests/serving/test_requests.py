@@ -65,7 +65,7 @@ def ask():
 
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
         patch.setattr(server, "Embedder", Quick)
-        client, without_texts = runner.run(made(texts=sides)), runner.run(made())
+        client, without_texts = runner.run(made(texts=sides, dimensions=(1,))), runner.run(made())
         yield lambda *requests, texts=True: runner.run(answers(client if texts else without_texts, requests))
         for each in (client, without_texts):
             runner.run(each.close())
@@ -82,6 +82,10 @@ def get(path, headers=None):
 def embedded(*values):
     data = [{"object": "embedding", "index": row, "embedding": value} for row, value in enumerate(values)]
     return {"object": "list", "data": data, "model": "model", "usage": {"prompt_tokens": 0, "total_tokens": 0}}
+
+
+def part_of(url, **others):
+    return {"type": "image_url", "image_url": {"url": url, **others}}
 
 
 VALUES = [97, 98]
@@ -108,6 +112,9 @@ ANSWERED = [
     ),
     (EMBEDDINGS, {"input": URL_AB, **dict.fromkeys(("model", "dimensions", "user", "boxes"))}, embedded(VALUES)),
     (EMBEDDINGS, {"input": [URL_AB, URL_AB], "boxes": [None, BOX]}, embedded(VALUES, [1, 2.5])),
+    (EMBEDDINGS, {"input": [part_of(URL_AB), part_of(URL_AB, detail="low")]}, embedded(VALUES, VALUES)),
+    (EMBEDDINGS, {"input": [{"type": "text", "text": "to the left"}]}, embedded([-1, 0])),
+    (EMBEDDINGS, {"input": [part_of(URL_AB)], "boxes": [BOX], "dimensions": 1}, embedded([1.0])),  # of norm 1
 ]
 
 
@@ -268,7 +275,14 @@ REFUSED = {
         "400: Image 0: Received b64 that is not base64": [{"input": URL_AB[:-4] + "!!"}],
         "400: Image 1: Received no image, expected one.": [{"input": [URL_AB, f"data:image/png;base64,{BAD['b64']}"]}],
         "400: Received another model, expected 'model'": [{"input": URL_AB, "model": "n"}],
-        "400: Received another dimensions, expected 2": [{"input": URL_AB, "dimensions": 4}],
+        "400: Received another dimensions, expected 2 or 1": [{"input": URL_AB, "dimensions": 4}],
+        "400: Image 0: Received an address, which is not fetched": [
+            {"input": [each]} for each in (part_of("https://a.org/b.png"), {"type": "image_url", "image_url": "a cat"})
+        ],
+        "400: Image 0: Received a part of type 'text' without text": [{"input": [{"type": "text"}]}],
+        "400: Image 0: Received JSON of another form: Invalid enum value 'audio'": [
+            {"input": [{"type": "audio", "text": "x"}]}
+        ],
         "400: Invalid enum value": [{"input": URL_AB, "encoding_format": kind} for kind in ("float16", LONG)],
         "400: at `$.encoding_format`": [{"input": URL_AB, "encoding_format": ["float"]}],
         "400: Received 1 boxes, expected 2: a box, or null, for each image": [

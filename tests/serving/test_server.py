@@ -207,6 +207,7 @@ UNFIT = {
     "texts of dim 1, expected 2 as of the model": {"texts": lambda texts: sides(texts)[:, :1]},
     "texts of model old .*, expected those of model new": {"model": NEW, "texts": old_texts},
     r"a server of model new \(fingerprint new/.{16}\), expected .* as of the index": {"model": NEW, "index": OLD},
+    "dimensions=2, expected sizes below 2, as of the model": {"dimensions": (1, 2)},
     "name='', expected letters, digits": {"name": ""},
     "name='../a', expected letters, digits": {"name": "../a"},
     "name='{a}', expected letters, digits": {"name": "{a}"},

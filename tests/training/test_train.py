@@ -494,7 +494,13 @@ def test_a_card_has_the_license_of_the_weights_that_a_run_began_with():
     assert license_of(began, is_trained=False).startswith("Apache-2.0. The weights are those of EfficientNet-Lite0 in")
     trained = license_of(began, is_trained=True)
     assert trained.startswith("not stated. The training began with the weights of EfficientNet-Lite0 in the package ")
-    assert license_of(SimpleNamespace(backbone="ResNet50", weights="imagenet"), is_trained=False) == "not stated"
+    preset = SimpleNamespace(backbone="dinov2_small", weights="imagenet")
+    assert license_of(preset, is_trained=False).startswith(
+        "Apache-2.0. The weights are those of the preset dinov2_small"
+    )
+    others = [("ResNet50", "imagenet"), ("dinov2_small", "none"), ("dinov2_small", "own.weights.h5")]
+    for backbone, weights in others:
+        assert license_of(SimpleNamespace(backbone=backbone, weights=weights), is_trained=False) == "not stated"
 
 
 def test_a_sentence_says_whether_training_helped():

@@ -13,9 +13,10 @@ from tfdml.cli.paths import INDEX, RUN, is_model, kind_of, names_of_zoo, nothing
 from tfdml.cli.printing import UsageError
 
 SET_TEXT = "a folder with one subfolder of images per class, or of images; a .csv, .tsv or .parquet table; or tfds:NAME"
+PRESET = "hub:"  # before the name of a preset of KerasHub, or its folder
 MODEL_TEXT = (
-    "a SavedModel folder that tfdml exported, or a folder of its versions; what tfdml train wrote; a .keras file; or a "
-    "model of the zoo: its name, folder or URL"
+    "a SavedModel folder that tfdml exported, or a folder of its versions; what tfdml train wrote; a .keras file; "
+    "hub:PRESET, images and texts of a preset of KerasHub; or a model of the zoo: its name, folder or URL"
 )
 INDEX_TEXT = "what tfdml.search saved, or tfdml embed wrote"
 IMAGENET = "imagenet"  # the model of `clean` unless one is named
@@ -28,6 +29,7 @@ _EXTRAS = {
     "skimage": "samples",
     "pyarrow": "tables",
     "faiss": "faiss",
+    "keras_hub": "hub",
     **dict.fromkeys(("keras", "tensorflow"), "tensorflow"),
 }
 
@@ -82,7 +84,7 @@ def model_named(word: str, order: str = "") -> str:
     entries, kind, name, run = names_of_zoo(), kind_of(word), word.rstrip("/"), str(Path(word).parent)
     entry, _, tower = name.rpartition("/")
     names = [name, entry] if entry and tower in _TOWERS else [name]
-    if "://" in word or any(each in entries or is_model(kind_of(each)) for each in names):
+    if word.startswith(PRESET) or "://" in word or any(each in entries or is_model(kind_of(each)) for each in names):
         return word
     expected = f"{MODEL_TEXT}{': ' * bool(entries)}{', '.join(entries)}"
     if kind is not None and order:
@@ -185,6 +187,7 @@ def _packages(options):
     if options.command in ("serve", "demo"):
         yield from ("tensorflow", "aiohttp", "msgspec", "prometheus_client")
     yield from ("pyarrow", "skimage") if options.command == "demo" else ()
+    yield from ("keras_hub",) if str(getattr(options, "model", "")).startswith(PRESET) else ()
     yield from ("matplotlib", "PIL") if getattr(options, "html", None) else ()
     yield from ("pyarrow",) if _has_parquet(options, files) else ()
     yield from ("faiss",) if any(file.endswith((".faiss", ".index")) for file in files) else ()

@@ -22,7 +22,7 @@ from tfdml._core.stored import read_json
 from tfdml.cleaning.clean import remove_cache
 from tfdml.cleaning.findings import listed_files
 from tfdml.cli import inputs
-from tfdml.cli.arguments import IMAGENET
+from tfdml.cli.arguments import IMAGENET, PRESET
 from tfdml.cli.parser import LIMITS, MAX_NEIGHBORS
 from tfdml.cli.printing import (
     EXIT_FAILED,
@@ -40,10 +40,12 @@ from tfdml.cli.references import Reference
 from tfdml.datasets.readers.image_folder import is_problem
 from tfdml.datasets.readers.item_files import without_owner
 from tfdml.embedding.in_memory import Problem, embed, embed_loadable
+from tfdml.embedding.text_encoders import Bert
 from tfdml.embedding.to_disk import write_embeddings
 from tfdml.evaluation.details.chance import AT_CHANCE, is_at_chance
 from tfdml.evaluation.record import plain
 from tfdml.export.serving_config import newest_version
+from tfdml.export.texts import is_for_page
 from tfdml.models.from_backbone import require_name
 from tfdml.search.index.tables import close_values
 from tfdml.search.upgrades.migration import Progress
@@ -71,7 +73,7 @@ def run_train(options: argparse.Namespace) -> int:
         require_name(settings.get("backbone"))
     boxes = options.box_columns is not None
     images = inputs.open_set(options, datasets.Preprocessing(size=64, boxes=boxes, background=options.background))
-    names = ("config", "resume", "quick", "max_minutes")
+    names = ("config", "resume", "quick", "max_minutes", "license")
     settings |= {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     result = training.train(images, options.out, command=shlex.join(["tfdml", *sys.argv[1:]]), **settings)
     files = {"report": str(result.folder / "report.html"), "serve": shlex.join(["tfdml", "serve", options.out])}
@@ -173,9 +175,11 @@ def run_search(options: argparse.Namespace) -> int:
         with as_usage_error(f"MODEL={options.model!r}"):
             texts = reference.texts()
             if texts is None:
-                raise ValueError("Received a model without texts, expected a folder 'text' in it: recipes/captions.py.")
+                expected = "hub:PRESET, the .keras file of two towers with a tokenizer, or a folder with 'text' in it"
+                raise ValueError(f"Received a model without texts, expected {expected}.")
             require_same_model("texts", texts, "the model", queries_model)
-        vectors = texts(options.images)
+        with as_usage_error("--text"):
+            vectors = texts(options.images)
     else:
         images = inputs.read_images(options.images, preprocessing, options.box)
         vectors = embed(model, images, batch_size=options.batch_size)
@@ -361,7 +365,7 @@ def _opened(serving, options):
     options.name = options.name or reference.name
     with as_usage_error(f"MODEL={options.model!r}"):
         limits = {name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None}
-        names = ("name", "batch_size", "item_column", "other_model", "log", "root", "check_recall")
+        names = ("name", "batch_size", "item_column", "other_model", "log", "root", "check_recall", "dimensions")
         settings = {name: getattr(options, name) for name in names} | {"limits": serving.Limits(**limits)}
         settings |= {"version": model.version if isinstance(model, export.LoadedModel) else 1}
         settings |= {"index": index, "thumbnails": thumbnails, "newer": newer, "texts": reference.texts()}
@@ -394,7 +398,7 @@ def run_export(options: argparse.Namespace) -> int:
         received = "-k, --search, --dtype or --item-column without an index"
         require(index is not None or searched is None, received, "--index")
         require(options.runtime is None or "web" in options.to, "--runtime without --to web", "--to web")
-    out = Path(options.out or f"{options.model.rstrip('/')}-exports")
+    out = Path(options.out or f"{options.model.removeprefix(PRESET).rstrip('/')}-exports")
     settings = {"preprocessing": preprocessing, "class_names": class_names, "threshold": options.threshold}
     settings |= {"index": index, "search": searched, "other_model": options.other_model}
     metric, vectors = getattr(index, "metric", "cosine"), getattr(index, "fingerprint", None)
@@ -406,9 +410,18 @@ def run_export(options: argparse.Namespace) -> int:
         "onnx": lambda path: export.onnx(model, path, boxes=options.boxes, **settings),
         "openvino": lambda path: export.openvino(model, path, boxes=options.boxes, **settings),
         "litert": lambda path: export.litert(model, path, boxes=options.boxes, **settings),
-        "web": lambda path: export.web(model, path, runtime=options.runtime, thumbnails=thumbnails, **settings),
+        "web": lambda path: export.web(
+            model, path, runtime=options.runtime, thumbnails=thumbnails, texts=words, **settings
+        ),
     }
+    texts, formats = reference.texts(), [name for name in options.to if name in ("onnx", "savedmodel")]
+    words = texts if texts is not None and is_for_page(texts) else None
     written = {name: str(writers[name](out / name)) for name in options.to}
+    if texts is not None and formats and isinstance(texts.encoder, Bert):
+        say(f"the text model of {options.model}, a BERT, is not exported")
+    elif texts is not None and formats:
+        more = {name: settings[name] for name in ("index", "search", "other_model")}
+        written["texts"] = str(export.texts(texts, out / "texts", formats=formats, **more))
     print_result(options, written, [f"{name}: {path}" for name, path in written.items()])
     return EXIT_OK
 

@@ -80,6 +80,8 @@ def _train(command):
     command.add_argument("--quick", action="store_true", help="smoke test: a few small batches")
     text = "limit for the training, from which the number of steps follows (default: 6 on a CPU, 30 on a GPU)"
     command.add_argument("--max-minutes", type=_positive_number, metavar="N", help=text)
+    text = "of the trained model, for its card, such as Apache-2.0 (default: what is known of the weights at the start)"
+    command.add_argument("--license", metavar="NAME", help=text)
     settings = command.add_argument_group("settings", "Each follows from the set and the machine unless it is given.")
     for name, setting in _SETTINGS.items():
         form = _FORMS.get(setting.type, {"choices": get_args(setting.type)})
@@ -156,7 +158,7 @@ def _search(command):
     command.add_argument("model", **_MODEL | {"type": partial(model_named, order="MODEL INDEX IMAGE")})
     command.add_argument("index", **_INDEX)
     command.add_argument("images", metavar="IMAGE", nargs="+", help="image files, or texts with --text")
-    text = "each IMAGE is a text, such as 'a red bird'; MODEL is a folder with a text model in it: recipes/captions.py"
+    text = "each IMAGE is a text, such as 'a red bird'; MODEL is hub:PRESET, or has a text model: recipes/captions.py"
     command.add_argument("--text", action="store_true", help=text)
     text = "search for what is in this box, in pixels of the upright image (default: the whole image)"
     sides = ("LEFT", "UPPER", "RIGHT", "LOWER")
@@ -246,6 +248,8 @@ def _serve(command):
     _declare_prior(command)
     text = "share of the searches, such as 0.01, that are also made exactly, for the recall of the index in the metrics"
     command.add_argument("--check-recall", type=_share, default=0.0, metavar="X", help=text)
+    text = "further sizes of an embedding, such as 32,64, of a model that MatryoshkaLoss trained, for /v1/embeddings"
+    command.add_argument("--dimensions", type=_sizes, default=(), metavar="SIZES", help=text)
     text = "processes that answer, such as one per core; each loads the model (default: 1)"
     command.add_argument("--processes", type=_positive, default=1, metavar="N", help=text)
     _declare_item_column(command)
@@ -257,7 +261,7 @@ def _serve(command):
 
 def _export(command):
     """Write a model and its index for other runtimes."""
-    text = "what tfdml train wrote, with its index; a .keras file; or a model of the zoo"
+    text = "what tfdml train wrote, with its index; a .keras file; hub:PRESET; or a model of the zoo"
     command.add_argument("model", type=model_named, metavar="RUN", help=text)
     text = f"formats with commas between them: {', '.join(FORMATS)}"
     command.add_argument("--to", required=True, type=_formats, metavar="FORMATS", help=text)
@@ -391,6 +395,11 @@ def _positive(text):
     if not text.isdecimal() or int(text) < 1:
         raise _wrong(text, "a whole number of at least 1")
     return int(text)
+
+
+def _sizes(text):
+    """Whole numbers with commas between them."""
+    return tuple(map(_positive, text.split(",")))
 
 
 def _port(text):

@@ -15,6 +15,7 @@ from tfdml._core.checks import require
 from tfdml._core.checksums import FILE_TYPES, fingerprint, require_same_model
 from tfdml._core.optional import has_tensorflow
 from tfdml._core.stored import read_json
+from tfdml.cli.arguments import PRESET
 from tfdml.cli.printing import as_usage_error, say
 from tfdml.datasets import Preprocessing
 from tfdml.datasets.readers.item_files import without_owner
@@ -22,7 +23,7 @@ from tfdml.embedding.files import metadata_of, read_embeddings, rewrite
 from tfdml.export.saved_model import CALIBRATION
 from tfdml.export.serving_config import newest_version
 from tfdml.metrics import ScoreCalibration
-from tfdml.models import TextModel
+from tfdml.models import TextModel, TwoTowers
 from tfdml.search.index import loading
 from tfdml.training.settings_file import is_training_run
 from tfdml.typing import Embedder
@@ -33,7 +34,7 @@ Index = search.Exact | search.Scann | search.Faiss | search.Lance
 
 @dataclass(frozen=True)
 class Reference:
-    """A model or an index that a word names: a path, a URL, or a name of the zoo. A run of `tfdml train` is both.
+    """A model or an index that a word names: a path, a URL, a preset, or a name of the zoo. A run is both.
 
     Errors begin with the name of the argument. `view` is the JSON file of a `Preprocessing`, in place of the model's.
     """
@@ -90,8 +91,7 @@ class Reference:
             expected = "what tfdml train wrote, a .keras file, or a model of the zoo; no SavedModel is exported again"
             if network is None:
                 raise ValueError(f"Received no Keras model, expected {expected}.")
-            is_file = Path(self.path).is_file()
-            names = None if is_file else newest_version(self.path) / "assets.extra" / "class_names.json"
+            names = None if self._file is not None else newest_version(self.path) / "assets.extra" / "class_names.json"
             return *network, read_json(names, list) if names is not None and names.is_file() else None
 
     def _is_export(self):
@@ -101,8 +101,8 @@ class Reference:
 
     def _network(self, view):
         """The Keras model of a file or of an entry of the zoo, and how it reads images; None without one."""
-        if Path(self.path).is_file() and self.path.endswith(".keras"):
-            model = keras.saving.load_model(self.path, compile=False)
+        if self._file is not None:
+            model = self._file if self._pair is None else self._pair.towers[0]
             return model, view or Preprocessing.for_model(model)
         entry = EntryRef.parse(self.path)
         if not entry.exists():
@@ -110,9 +110,24 @@ class Reference:
         model, own_view = load_reference(entry)
         return model, view or own_view
 
+    @cached_property
+    def _file(self):
+        """The model of a .keras file or of a preset; None for what is neither."""
+        if self.path.startswith(PRESET):
+            return TwoTowers.from_preset(self.path.removeprefix(PRESET))
+        is_file = self.path.endswith(".keras") and Path(self.path).is_file()
+        return keras.saving.load_model(self.path, compile=False) if is_file else None
+
+    @property
+    def _pair(self):
+        """The towers of images and of texts of a .keras file or a preset; None for other models."""
+        return self._file if getattr(self._file, "tokenizer", None) is not None else None
+
     def texts(self) -> TextModel | None:
-        """The text model in the folder of a model; None without one."""
+        """The text tower of two, or the text model in the folder of a model; None without one."""
         with self._named():
+            if self._pair is not None:
+                return TextModel(self._pair, fingerprint=fingerprint(*self.model()))
             folder = Path(self.path) / "text"
             return TextModel.load(folder) if folder.is_dir() else None
 

@@ -1,4 +1,4 @@
-"""Text embeddings: mean-pooled outputs of a frozen BERT, and a projection into the image space."""
+"""Texts as vectors in the space of a network of images."""
 
 import json
 from collections.abc import Sequence
@@ -9,20 +9,22 @@ import numpy as np
 
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import require
+from tfdml._core.checksums import fingerprint as fingerprint_of
 from tfdml._core.checksums import listed_files, require_checksums, write_checksums
-from tfdml._core.optional import optional_import
 from tfdml._core.stored import read_json
+from tfdml.embedding.text_encoders import TextTower, opened
 from tfdml.embedding.vectors import Vectors, with_model
 from tfdml.typing import FilePath
 
-_PIECES = 64  # of words, of a text with its two marks; the rest does not count
 _HEAD, _MODEL, _ENCODER = "head.keras", "model.json", "encoder"
 
 
 class TextModel:
-    """Texts as vectors: the mean of the outputs of a BERT over the pieces of words of a text, and a head after it.
+    """Texts as vectors: by the text tower of two, by a BERT, or by a table of static vectors; and a head after it.
 
     `recipes/words.py` writes one, whose head leads to the space of the images of a run, into its folder `text`.
+
+    See also: `TwoTowers.from_preset`, whose text tower it takes.
 
     Example: a BERT of random weights that knows three words, without a head.
 
@@ -35,45 +37,60 @@ class TextModel:
         (2, 4)
 
     Args:
-        encoder: folder of a BERT that KerasHub reads, such as all-MiniLM-L6-v2: config.json, weights and vocabulary.
-        head: a Keras model from these means to `(texts, dim)`; None for the means themselves.
-        fingerprint: of the network of images, for an index to compare; None: unknown.
+        encoder: one of:
+
+            * a `TwoTowers` with a tokenizer, such as `from_preset` makes: its text tower;
+            * the folder of a BERT that KerasHub reads, such as all-MiniLM-L6-v2: config.json, weights and vocabulary.
+              A text is the mean of the outputs over its pieces of words, 62 at most;
+            * a folder of static vectors in the form of model2vec: model.safetensors with the tensor `embeddings`, and
+              tokenizer.json. A text is the mean of the vectors of its tokens, in NumPy.
+        head: a Keras model from these vectors to `(texts, dim)`; None for the vectors themselves.
+        fingerprint: of the network of images, for an index to compare; None: of the images of two towers, else unknown.
 
     Raises:
-        ImportError: KerasHub is not installed.
-        ValueError: no folder, or not of a BERT.
+        ImportError: a package that reads the encoder is not installed.
+        ValueError: no folder, or not of an encoder; two towers without a tokenizer.
     """
 
-    def __init__(self, encoder: FilePath, head: Any = None, *, fingerprint: str | None = None) -> None:
+    def __init__(self, encoder: FilePath | Any, head: Any = None, *, fingerprint: str | None = None) -> None:
         self.head, self.fingerprint = head, fingerprint
-        received, expected = f"{str(encoder)!r}", "the folder of a BERT that KerasHub reads"
-        require(Path(encoder).is_dir(), received, expected)  # KerasHub looks for other names on the net
-        hub = optional_import("keras_hub", feature="A text model", extra="hub")
-        try:
-            self._network = hub.models.BertBackbone.from_preset(str(encoder))
-            self._tokenizer = hub.models.BertTokenizer.from_preset(str(encoder))
-        except Exception as error:  # each lack of a file fails in its own way
-            raise ValueError(f"Received {received}, expected {expected}: {error}") from error
-        start, end, self._pad = (getattr(self._tokenizer, f"{name}_token_id") for name in ("cls", "sep", "pad"))
-        self._pack = hub.layers.StartEndPacker(_PIECES, start, end, self._pad)
+        if hasattr(encoder, "towers"):
+            received, expected = "two towers without a tokenizer", "TwoTowers(..., tokenizer=), or from_preset"
+            require(getattr(encoder, "tokenizer", None) is not None, received, expected)
+            images, texts = encoder.towers
+            self.fingerprint = fingerprint or fingerprint_of(images)
+            self.encoder = TextTower(texts, encoder.tokenizer)
+        else:
+            received, expected = f"{str(encoder)!r}", "the folder of a BERT that KerasHub reads, or of static vectors"
+            require(Path(encoder).is_dir(), received, expected)  # KerasHub looks for other names on the net
+            self.encoder = opened(Path(encoder))
+
+    @property
+    def dim(self) -> int:
+        """The size of a vector."""
+        return self.encoder.dim if self.head is None else self.head.output_shape[-1]
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
-        """The vectors `(texts, dim)` of one text or more, with the fingerprint of the network of images."""
-        tokens = np.asarray(self._pack(self._tokenizer(list(texts))))
-        mask = (tokens != self._pad).astype("int32")
-        inputs = {"token_ids": tokens, "padding_mask": mask, "segment_ids": np.zeros_like(tokens)}
-        outputs = self._network.predict(inputs, verbose=0)["sequence_output"]
-        means = (outputs * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
-        vectors = means if self.head is None else self.head.predict(means, verbose=0)
+        """The vectors `(texts, dim)` of one text or more, with the fingerprint of the network of images.
+
+        Raises:
+            ValueError: a text without a word that the encoder knows, or longer than the text tower.
+        """
+        vectors = self.encoder(texts)
+        vectors = vectors if self.head is None else self.head.predict(vectors, verbose=0)
         return with_model(np.asarray(vectors), self.fingerprint)
 
+    def require(self, texts: Sequence[str]) -> None:
+        """Raise the ValueError of a call for a text without a vector, before a network computes."""
+        self.encoder.require(texts)
+
     def save(self, folder: FilePath) -> None:
-        """Write a model with a head into a folder in one step; it replaces an earlier one; other files are an error."""
+        """Write a model into a folder in one step; it replaces an earlier one; other files are an error."""
         with atomic_write(folder, listed_files) as new:
             new.mkdir()
-            for saved in (self._network, self._tokenizer):
-                saved.save_to_preset(str(new / _ENCODER))
-            self.head.save(new / _HEAD)
+            self.encoder.save(new / _ENCODER)
+            if self.head is not None:
+                self.head.save(new / _HEAD)
             (new / _MODEL).write_text(json.dumps({"fingerprint": self.fingerprint}))
             write_checksums(new)
 
@@ -84,5 +101,5 @@ class TextModel:
 
         path = Path(folder)
         require_checksums(path)
-        fingerprint = read_json(path / _MODEL)["fingerprint"]
-        return cls(path / _ENCODER, keras.saving.load_model(path / _HEAD), fingerprint=fingerprint)
+        head = keras.saving.load_model(path / _HEAD) if (path / _HEAD).is_file() else None
+        return cls(path / _ENCODER, head, fingerprint=read_json(path / _MODEL)["fingerprint"])

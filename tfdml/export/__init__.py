@@ -10,6 +10,7 @@ from tfdml.export.runtimes.openvino import openvino
 from tfdml.export.runtimes.web import web
 from tfdml.export.saved_model import saved_model
 from tfdml.export.serving_config import next_version, write_serving_config
+from tfdml.export.texts import texts
 
 __all__ = [
     "ExactSearch",
@@ -22,6 +23,7 @@ __all__ = [
     "onnx",
     "openvino",
     "saved_model",
+    "texts",
     "web",
     "write_serving_config",
 ]

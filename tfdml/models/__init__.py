@@ -6,6 +6,7 @@ from tfdml.embedding.in_memory import embed
 from tfdml.embedding.pair_scores import score_pairs
 from tfdml.embedding.texts import TextModel
 from tfdml.embedding.to_disk import write_embeddings
+from tfdml.embedding.tokenizer import Tokenizer
 from tfdml.models.embedding_model import EmbeddingModel
 from tfdml.models.from_backbone import from_backbone
 from tfdml.models.learning_rates import layerwise_decay
@@ -24,6 +25,7 @@ __all__ = [
     "PairMining",
     "PairModel",
     "TextModel",
+    "Tokenizer",
     "TwoTowers",
     "attention_branches",
     "efficientnet_lite",

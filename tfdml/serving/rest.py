@@ -64,6 +64,19 @@ class Explain(msgspec.Struct):
     instances: Raw = _NOTHING
 
 
+class Part(msgspec.Struct):
+    """A part of a message, as clients of language models write it: a text, or the data URL of an image."""
+
+    type: Literal["text", "image_url"]
+    text: Raw = _NOTHING
+    image_url: Raw = _NOTHING
+
+
+class _Address(msgspec.Struct):
+    url: Raw
+    detail: str | None = None
+
+
 class Embeddings(msgspec.Struct):
     """A `/v1/embeddings` request: images or texts, boxes of the images, and what all clients of this form may send."""
 
@@ -122,17 +135,22 @@ def explanation(images: list[np.ndarray], maps: Sequence[np.ndarray], windows: S
     return as_json({"cosine": maps[0].sum(dtype=np.float64), "maps": maps, "pictures": urls})
 
 
-def read_embeddings(body: bytes, name: str, dim: int, limits: Limits) -> tuple[list[FileQuery | TextQuery], bool]:
+def read_embeddings(
+    body: bytes, name: str, dims: Sequence[int], limits: Limits
+) -> tuple[list[FileQuery | TextQuery], int, bool]:
     """Read the JSON of `/v1/embeddings`: `input` is one image or text, or several; images are data URLs.
 
         {"model": "animals", "input": ["data:image/png;base64,..."], "encoding_format": "base64"}
 
-    `boxes` has a box, or null for the whole image, for each of a list of images. Returns the files and texts, and
-    whether the embeddings are wanted in base64. `user` has no effect.
+    A text or an image may stand in a part, as {"type": "image_url", "image_url": {"url": "data:..."}}. `boxes` has a
+    box, or null for the whole image, for each of a list of images. `dims` are the sizes of an embedding that the model
+    has, the largest one first. Returns the files and texts, the size that is wanted, and whether the embeddings are
+    wanted in base64. `user` has no effect.
     """
     request = read_form(body, Embeddings)
-    for key, value in (("model", name), ("dimensions", dim)):
-        require_request(getattr(request, key) in (None, value), f"another {key}", repr(value))
+    require_request(request.model in (None, name), "another model", repr(name))
+    size = dims[0] if request.dimensions is None else request.dimensions
+    require_request(size in dims, "another dimensions", " or ".join(map(str, dims)))
     is_alone = kind_of(request.input) == "a text"
     rows = read_rows(Raw(b"[" + bytes(request.input) + b"]") if is_alone else request.input, limits.max_images)
     has_boxes = kind_of(request.boxes) not in ("nothing", "null")
@@ -141,11 +159,15 @@ def read_embeddings(body: bytes, name: str, dim: int, limits: Limits) -> tuple[l
     inputs = [
         _named(f"Image {number}", _read_input, *each) for number, each in enumerate(zip(rows, boxes, strict=True))
     ]
-    return inputs, request.encoding_format == "base64"
+    return inputs, size, request.encoding_format == "base64"
 
 
-def embeddings(name: str, vectors: list[np.ndarray], as_base64: bool) -> bytes:
-    """The answer of `/v1/embeddings`: lists of numbers, or float32, lowest byte first, in base64."""
+def embeddings(name: str, vectors: list[np.ndarray], size: int, as_base64: bool) -> bytes:
+    """The answer of `/v1/embeddings`: lists of numbers, or float32, lowest byte first, in base64.
+
+    Of vectors of more numbers, the first `size` numbers, scaled to norm 1.
+    """
+    vectors = [x if len(x) == size else _unit(np.asarray(x[:size])) for x in vectors]
     values = [base64.b64encode(x.astype("<f4").tobytes()) if as_base64 else x for x in vectors]
     data = [{"object": "embedding", "index": row, "embedding": value} for row, value in enumerate(values)]
     return as_json({"object": "list", "data": data, "model": name, "usage": {"prompt_tokens": 0, "total_tokens": 0}})
@@ -214,15 +236,30 @@ def _tensor(dtype, shape):
 
 def _read_input(row, box):
     """An image as a data URL, with its box if there is one, or a text. An address is no text: nothing is fetched."""
+    is_part = kind_of(row) == "an object"
+    row, is_image = _content_of(row) if is_part else (row, False)
     start, box = _DATA_URL.match(bytes(memoryview(row)[:100])), read_json(box, Box | None)
     if start is not None:
         return FileQuery(read_base64(Raw(b'"' + memoryview(row)[start.end() :])), box)
-    text = read_json(row, str) if kind_of(row) == "a text" else None
-    received = shown(row) if text is None else "an address, which is not fetched"
+    text = read_json(row, str) if kind_of(row) == "a text" and not is_image else None
+    received = "an address, which is not fetched" if is_image or text is not None else shown(row)
     expected = 'a text, or an image as "data:image/png;base64,..."'
     require_request(text is not None and _ADDRESS.match(text) is None, received, expected)
     require_request(box is None, "a box beside a text", "null, or an image")
     return TextQuery(text)
+
+
+def _content_of(row):
+    """The text of a part of a message, and whether it is the URL of an image."""
+    part = read_form(row, Part)
+    stated = part.text if part.type == "text" else part.image_url
+    require_request(stated, f"a part of type {part.type!r} without {part.type}", part.type)
+    is_image = part.type == "image_url"
+    return (read_form(stated, _Address).url if is_image and kind_of(stated) == "an object" else stated), is_image
+
+
+def _unit(x):
+    return x / max(float(np.linalg.norm(x)), 1e-12)
 
 
 def _read_where(where, limits):

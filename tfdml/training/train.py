@@ -57,6 +57,7 @@ def train(
     quick: bool = False,
     max_minutes: float | None = None,
     command: str = "tfdml.training.train",
+    license: str | None = None,
     verbose: int = 1,
     **options: Any,
 ) -> TrainingRun:
@@ -94,6 +95,8 @@ def train(
         max_minutes: limit for the training alone. It decides the number of steps where `steps` is not given, and ends
             the run at an epoch. None: 6 on a CPU and 30 on a GPU to decide the number of steps, and no end.
         command: how the run was called, for the card.
+        license: of the trained model, for the card, an SPDX identifier; None: what is known of the weights that
+            training began with.
         verbose: 1 prints the progress on standard error, 0 does not.
         **options: settings: the options of `tfdml train --help`, such as `learning_rate=1e-3`.
 
@@ -131,10 +134,10 @@ def train(
         if not resume:
             plan.begin(folder, log)
         history = _fit(folder, plan, max_minutes, log)
-        return _finished(folder, history, plan, command, log)
+        return _finished(folder, history, plan, {"command": command, "license": license}, log)
 
 
-def _finished(folder, history, plan, command, log):
+def _finished(folder, history, plan, origin, log):
     num_epochs, best_epoch = len(history.trained), history.best[1]
     require(
         (folder / _BEST).is_file(),
@@ -144,7 +147,7 @@ def _finished(folder, history, plan, command, log):
     log("Measuring, indexing and exporting the best network")
     best = keras.saving.load_model(folder / _BEST, compile=False)
     with _without_retracing_advice():
-        run = write_outputs(folder, best, best_epoch, plan, command, log)
+        run = write_outputs(folder, best, best_epoch, plan, origin, log)
     measured = run.evaluation
     searched = f"{measured.queries:,} queries of {measured.units:,} classes among {measured.items:,} images"
     log(f"{plan.reported.capitalize()} part: {searched}, in % with 95% intervals")

@@ -10,16 +10,21 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pyarrow as pa
 import pytest
 import tensorflow as tf
+import tokenizers
+from tokenizers import pre_tokenizers
 
 from tests.export.runtimes.test_contract import VIEWS, drawn
 from tests.serving.browser import tab
+from tests.small_networks import write_static_vectors
 from tfdml import export, search
 from tfdml._core.checksums import require_checksums
 from tfdml.datasets import Preprocessing
 from tfdml.export.runtimes.web import SCRIPTS
+from tfdml.models import TextModel
 
 PAGE = Path(export.__file__).parent / "runtimes" / "page"
 RUNTIME = os.environ.get("ONNXRUNTIME_WEB")  # the folder dist of the npm package
@@ -31,6 +36,13 @@ for await (const chunk of process.stdin) text += chunk;
 const cases = JSON.parse(text);
 const pixels = ([image, settings, box]) => [...fitted(cut(image, box, settings.margin), settings)];
 console.log(JSON.stringify(cases.map(pixels)));
+"""
+WORDS = """
+import { tokens } from %s;
+let text = "";
+for await (const chunk of process.stdin) text += chunk;
+const [tokenizer, texts] = JSON.parse(text);
+console.log(JSON.stringify(texts.map((each) => tokens(each, tokenizer))));
 """
 
 
@@ -102,6 +114,67 @@ def test_the_page_gives_the_network_the_pixels_of_the_preprocessing(tmp_path):
         differences = np.abs(np.array(pixels) - wanted)
         assert differences.max() <= 1
         assert (differences == 0).mean() > 0.98
+
+
+@pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
+@pytest.mark.parametrize("kind", ["pieces", "words"])
+def test_the_page_makes_the_tokens_of_the_library_tokenizers(kind, tmp_path):
+    """Texts of letters, accents, digits, punctuation and blanks, by a WordPiece of BERT and by whole words."""
+    letters = "abcXYZ éüß日本 .,-_'!?😀\t12"
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list(letters), 20)) for _ in range(200)] + ["two Wings", "naïve", "İ", "a" * 101]
+    names = [
+        "[UNK]",
+        "a",
+        "b",
+        "##a",
+        "##b",
+        "ab",
+        "z",
+        "##yz",
+        "x",
+        "##y",
+        "e",
+        "##e",
+        "日",
+        "!",
+        "'",
+        "1",
+        "##2",
+        "12",
+    ]
+    vocabulary = {name: number for number, name in enumerate(names)}
+    if kind == "pieces":
+        made = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
+        made.normalizer, made.pre_tokenizer = tokenizers.normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    else:
+        made = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, "[UNK]"))
+        made.normalizer, made.pre_tokenizer = tokenizers.normalizers.Lowercase(), pre_tokenizers.Whitespace()
+    shutil.copy(PAGE / "words.js", tmp_path / "words.mjs")
+    (tmp_path / "run.mjs").write_text(WORDS % json.dumps("./words.mjs"))
+    run = [NODE, tmp_path / "run.mjs"]
+    sent = json.dumps([json.loads(made.to_str()), texts])
+    done = subprocess.run(run, input=sent, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    expected = [[number for number in made.encode(text).ids if number] for text in texts]
+    assert any(expected)
+    assert json.loads(done.stdout) == expected
+
+
+@pytest.mark.slow
+def test_a_page_has_a_field_for_words_if_its_texts_are_static_vectors(model, index, tmp_path):
+    texts = TextModel(write_static_vectors(tmp_path / "table", "a red bird", dim=index.vectors.shape[1]))
+    index = search.Exact(index.vectors, index.ids)
+    folder = export.web(model, tmp_path / "page", index=index, texts=texts)
+    require_checksums(folder)
+    assert json.loads((folder / "runtime.json").read_text())["texts"] is True
+    session = onnxruntime.InferenceSession(folder / "texts.onnx")
+    (ids,) = session.run(["ids"], {"tokens": np.array([[2, 4]], "int32")})
+    assert ids.tolist() == index.search(texts(["a bird"]), 10)[0].tolist()
+    known = json.loads((folder / "tokenizer.json").read_text())
+    (tmp_path / "table" / "tokenizer.json").write_text(json.dumps(known | {"normalizer": {"type": "NFC"}}))
+    with pytest.raises(ValueError, match="a text model that the page cannot read, expected static vectors whose"):
+        export.web(model, tmp_path / "other", texts=TextModel(tmp_path / "table"))
 
 
 @pytest.mark.browser

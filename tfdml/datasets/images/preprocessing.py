@@ -119,11 +119,11 @@ class Preprocessing(Settings):
 
     @classmethod
     def for_model(cls, model: "keras.Model") -> Self:
-        """Images stretched to the input of a Keras model of images, of a fixed size."""
+        """Images stretched to the input of a Keras model of images, of a fixed size; of a preset, as it was trained."""
         shape = tuple(model.input_shape[1:]) if isinstance(model.input_shape, tuple) else ()
         expected = "an input (height, width, channels) of fixed size; or pass the preprocessing"
         require(len(shape) == 3 and None not in shape, f"a model of inputs {model.input_shape}", expected)
-        return cls(size=shape[:2], channels=shape[2])
+        return cls(size=shape[:2], channels=shape[2], fit=getattr(model, "image_fit", "stretch"))
 
     @property
     def shape(self) -> tuple[int, int, int]:

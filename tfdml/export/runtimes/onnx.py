@@ -100,7 +100,7 @@ def _by_torch(pixels, opset):
             output = network(rows, training=False)
             return keras.ops.cast(output[0] if isinstance(output, list) else output, "float32")
 
-    examples = tuple(keras.ops.zeros((2, *spec.shape[1:]), "uint8") for spec in pixels.inputs.values())
+    examples = tuple(keras.ops.zeros((2, *spec.shape[1:]), spec.dtype) for spec in pixels.inputs.values())
     names = {"input_names": list(pixels.inputs), "output_names": pixels.outputs}
     sizes = tuple({0: batch} for _ in examples)
     program = torch.onnx.export(

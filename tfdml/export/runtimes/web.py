@@ -11,13 +11,15 @@ import keras
 
 from tfdml._core.checks import require
 from tfdml._core.pages import style_sheet
+from tfdml.embedding.texts import TextModel
 from tfdml.export.runtimes.onnx import FILE, OPSETS, onnx_bytes
 from tfdml.export.runtimes.pixel_model import RuntimeOptions, pixel_model, runtime_folder
+from tfdml.export.texts import page_files
 from tfdml.typing import FilePath
 
 SCRIPTS = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
 _FOLDER = "onnxruntime-web"
-_PAGE = ("index.html", "page.js", "pixels.js")
+_PAGE = ("index.html", "page.js", "pixels.js", "words.js")
 
 
 def web(
@@ -26,6 +28,7 @@ def web(
     *,
     runtime: FilePath | None = None,
     thumbnails: Mapping[Any, bytes] | None = None,
+    texts: TextModel | None = None,
     **options: Unpack[RuntimeOptions],
 ) -> Path:
     """Write a page that searches by image: `index.html`, the model and its index, for any server of static files.
@@ -43,7 +46,7 @@ def web(
         >>> model = keras.Model(inputs, keras.layers.UnitNormalization()(keras.layers.Flatten()(inputs)))
         >>> folder = tfdml.export.web(model, "page", index=tfdml.search.Exact(np.eye(2, dtype="float32")))
         >>> sorted(path.name for path in folder.iterdir() if path.suffix in (".html", ".js", ".onnx"))
-        ['index.html', 'model.onnx', 'page.js', 'pixels.js']
+        ['index.html', 'model.onnx', 'page.js', 'pixels.js', 'words.js']
 
     Args:
         model, path: a model of images and a folder, as for `tfdml.export.onnx`, with its errors.
@@ -51,11 +54,14 @@ def web(
             files; None: the page expects them in `onnxruntime-web` beside its folder, for many pages.
         thumbnails: JPEGs by the ids of the index, such as `tfdml.visualize.Thumbnails`, which the page shows beside the
             neighbors; None for a page without pictures.
+        texts: a text model of static vectors, whose tokenizer has words or pieces of words: the page has a field for
+            words. None: it has none.
         **options: `preprocessing`, `class_names`, `threshold`, `calibration`, `index`, `search` and `other_model` of
             `saved_model`.
 
     Raises:
-        ValueError: a model of pairs, `boxes=True`, or a `runtime` without the files of ONNX Runtime Web.
+        ValueError: a model of pairs, `boxes=True`, a `runtime` without the files of ONNX Runtime Web, or `texts` of
+            another form or another model than the index.
     """
     scripts = [] if runtime is None else [Path(runtime).expanduser() / name for name in SCRIPTS]
     missing = [script.name for script in scripts if not script.is_file()]
@@ -64,11 +70,14 @@ def web(
     require(not options.get("boxes"), "boxes=True", "boxes=False: the page crops the box that one draws")
     pixels = pixel_model(model, **options)
     require(len(pixels.inputs) == 1, "a model of pairs", "a model that embeds images")
-    content = onnx_bytes(pixels, OPSETS[1])
+    contents = {FILE: onnx_bytes(pixels, OPSETS[1])}
+    contents |= {} if texts is None else page_files(texts, options.get("index"), options.get("search"))
     scripts_of_page = f"{_FOLDER}/" if scripts else f"../{_FOLDER}/"
-    facts = {"format": "web", "file": FILE, "scripts": scripts_of_page, "pictures": bool(thumbnails)}
+    facts = {"format": "web", "file": FILE, "scripts": scripts_of_page}
+    facts |= {"pictures": bool(thumbnails), "texts": texts is not None}
     with runtime_folder(path, pixels, facts, ("onnx", "tf2onnx")) as folder:
-        (folder / FILE).write_bytes(content)
+        for name, content in contents.items():
+            (folder / name).write_bytes(content)
         _write_page(folder, scripts)
         if thumbnails:
             _write_pictures(folder, thumbnails)

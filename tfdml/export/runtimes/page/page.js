@@ -1,4 +1,5 @@
 import { cut, fitted, pair } from "./pixels.js";
+import { tokens } from "./words.js";
 
 const element = (id) => document.getElementById(id);
 const json = async (name) => (await fetch(name)).json();
@@ -81,18 +82,31 @@ async function start() {
   ort.env.wasm.wasmPaths = new URL(runtime.scripts, location).href;
   ort.env.wasm.numThreads = 1; // more need a server that isolates the page
   const session = await ort.InferenceSession.create("model.onnx");
-  const search = async (name, picture, box) => {
+  const showLatest = async (name, answer) => {
     const number = ++latest;
     say("Searching…");
     try {
-      const pixels = fitted(cut(await picture, box, preprocessing.margin), preprocessing);
-      const shape = [1, ...pair(preprocessing.size), preprocessing.channels];
-      const answer = await session.run({ images: new ort.Tensor("uint8", pixels, shape) });
-      if (number === latest) show(answer);
+      const found = await answer();
+      if (number === latest) show(found);
     } catch (error) {
       if (number === latest) say(`${name}: ${error.message}`, true);
     }
   };
+  const search = (name, picture, box) => showLatest(name, async () => {
+    const pixels = fitted(cut(await picture, box, preprocessing.margin), preprocessing);
+    const shape = [1, ...pair(preprocessing.size), preprocessing.channels];
+    return session.run({ images: new ort.Tensor("uint8", pixels, shape) });
+  });
+  if (runtime.texts) {
+    const [tokenizer, texts] = await Promise.all([json("tokenizer.json"), ort.InferenceSession.create("texts.onnx")]);
+    const searchWords = (text) => showLatest(`“${text}”`, async () => {
+      const numbers = tokens(text, tokenizer);
+      if (!numbers.length) throw new Error("no word of it is known.");
+      return texts.run({ tokens: new ort.Tensor("int32", Int32Array.from(numbers), [1, numbers.length]) });
+    });
+    element("text").hidden = false;
+    element("text").addEventListener("change", () => element("text").value.trim() && searchWords(element("text").value));
+  }
   const open = (files) => files.length && search(files[0].name, decoded(files[0]));
   const endBox = (event) => {
     if (corner === null) return;
