@@ -73,8 +73,8 @@ def web(
     contents = {FILE: onnx_bytes(pixels, OPSETS[1])}
     contents |= {} if texts is None else page_files(texts, options.get("index"), options.get("search"))
     scripts_of_page = f"{_FOLDER}/" if scripts else f"../{_FOLDER}/"
-    facts = {"format": "web", "file": FILE, "scripts": scripts_of_page}
-    facts |= {"pictures": bool(thumbnails), "texts": texts is not None}
+    shown = {"pictures": bool(thumbnails), "texts": texts is not None}
+    facts = {"format": "web", "file": FILE, "scripts": scripts_of_page, **shown}
     with runtime_folder(path, pixels, facts, ("onnx", "tf2onnx")) as folder:
         for name, content in contents.items():
             (folder / name).write_bytes(content)
