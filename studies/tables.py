@@ -68,8 +68,8 @@ OTHERS = (
     precision,
     tracking,
 )
-BENCHMARKS = ["losses/proxies", "clustering", "server", "speed", "distributed"]
-BENCHMARKS += ["model-upgrades", "runtimes", "jax-and-gpus"]
+BENCHMARKS = ["losses/proxies", "clustering", "speed", "distributed"]
+BENCHMARKS += ["model-upgrades", "jax-and-gpus"]
 
 
 def of_rows(study):
