@@ -87,4 +87,4 @@ def test_a_file_keeps_the_steps_and_forgets_the_collapse(tmp_path):
     assert said(model)
     model.save(tmp_path / "model.keras")
     model = keras.saving.load_model(tmp_path / "model.keras")
-    assert (model.steps, model.collapsed_steps) == (4, (0, 0))
+    assert (model.steps, model._collapsed_steps) == (4, (0, 0))

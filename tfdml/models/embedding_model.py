@@ -222,7 +222,7 @@ class EmbeddingModel(keras.Model):
         return max(int(counted), int(keras.ops.convert_to_numpy(self.optimizer.iterations)))
 
     @property
-    def collapsed_steps(self) -> tuple[int, int]:
+    def _collapsed_steps(self) -> tuple[int, int]:
         """Batches in a row, up to the last one, whose embeddings are all the same, and near to each other."""
         same, near = keras.ops.convert_to_numpy(self._collapsed.state)
         return int(same), int(near)

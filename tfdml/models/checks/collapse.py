@@ -36,15 +36,15 @@ class CollapseWatch(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Warn of embeddings that are the same."""
         self.num_steps = self.model.steps - self.begin
-        same, _ = self.model.collapsed_steps
+        same, _ = self.model._collapsed_steps
         if not self.has_warned and same >= max(2, self.num_steps / 2):
             self._warn(f"of the last {same:,} batches of epoch {epoch + 1} were all the same, but for rounding", same)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Warn of embeddings that have come near to each other."""
-        _, near = self.model.collapsed_steps
+        _, near = self.model._collapsed_steps
         is_late = near < self.model.steps
-        if not self.has_warned and is_late and near >= max(2, self.num_steps / 2):
+        if self.num_steps and not self.has_warned and is_late and near >= max(2, self.num_steps / 2):
             self._warn(f"of the last {near:,} batches differed by less than {100 * _NEAR:g}% of their size", near)
 
     def _warn(self, what, number):
