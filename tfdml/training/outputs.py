@@ -221,9 +221,7 @@ def verdict(evaluation: Evaluation, *, are_views: bool = False) -> str:
         reason = f"an interval needs {least_classes()} classes or more, and the queries have {difference.classes}"
         return f"It cannot be told whether training helped: {reason}."
     low, high = sorted((100 * sign * difference.low, 100 * sign * difference.high))
-    queries = f"{difference.queries:,} " + (
-        f"views of {difference.classes:,} images" if are_views else f"queries of {difference.classes:,} classes"
-    )
+    queries = f"{difference.queries:,} " + ("views" if are_views else f"queries of {difference.classes:,} classes")
     details = f"95% interval, p = {difference.p:.2g}, {queries}"
     told = {TRAINED: "Training helped", FROZEN: "Training did not help"}
     beginning = told.get(difference.better, "It cannot be told whether training helped")

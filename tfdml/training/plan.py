@@ -93,7 +93,7 @@ class Plan:
             is_view = self.are_views and name in ("validation", "test")
             classes = f" of {counted(len(np.unique(part.labels)), 'class')}"
             ids = "" if self.settings.unlabeled and (self.are_views or name == "training") else classes
-            kind = f"views of {len(self.rows[name]):,} images" if is_view else "images"
+            kind = "views, of as many images" if is_view else "images"
             log(f"{name:12}{len(part):7,} {kind}{ids}")
         log("Settings, each an option:")
         for name, reason in self.reasons.items():

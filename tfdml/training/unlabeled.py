@@ -20,7 +20,6 @@ from tfdml.training.settings import TrainingSettings
 from tfdml.training.views import RandomLight
 
 LEAST_IMAGES = 40
-REPORTED_VIEWS = 4  # of each image of the part that is reported: the more, the narrower the interval
 MOST_COMPARED = 20_000  # images whose nearest neighbors are looked for
 _TRIED_VIEWS, _TRUSTED = 500, 0.5  # views that are searched, and the share that has to be found
 _GALLERY = 4_000  # images among which a view is searched
@@ -114,29 +113,23 @@ def parts_of_unlabeled(
     names = tuple(map(str, range(len(images)) if images.names is None else images.names))
     numbers = np.arange(len(images))
     for name in held_back:
-        count = REPORTED_VIEWS if name == held_back[-1] else 1
-        views = views_of(images.take(rows[name]), rows[name], settings.size, count)
-        sets[name] = LabeledSet(images=views, labels=np.tile(rows[name], count), class_names=names)
+        views = views_of(images.take(rows[name]), rows[name], settings.size)
+        sets[name] = LabeledSet(images=views, labels=numbers[rows[name]], class_names=names)
     gallery = rows["gallery"]
     return sets | {"gallery": replace(images.take(gallery), labels=numbers[gallery], class_names=names)}
 
 
-def views_of(images: LabeledSet, numbers: np.ndarray, size: int, count: int = 1) -> np.ndarray:
-    """Views of all images, once and again, `(count * n, size, size, 3)` uint8: cropped, relit, and compressed.
-
-    A view follows from the number of its image, and from how many there are before.
-    """
+def views_of(images: LabeledSet, numbers: np.ndarray, size: int) -> np.ndarray:
+    """A view of each image, `(n, size, size, 3)` uint8: cropped, relit, and compressed, as its number says."""
     optional_packages(("PIL",), feature="unlabeled=True", extra="photos")
     augment = compose(RandomResizedCrop(size, area=_AREA, mirror=False), RandomLight())
     uncropped = replace(images, load=images.load.uncropped).examples()
     qualities = np.random.default_rng(_VIEW_SEED).integers(*_QUALITY, int(numbers.max(initial=0)) + 1)
-    return np.stack(
-        [
-            _compressed(np.asarray(augment(pixels, (_VIEW_SEED + view, number))), int(qualities[number]))
-            for view in range(count)
-            for pixels, number in zip(uncropped, numbers.tolist(), strict=True)
-        ]
-    )
+    views = [
+        _compressed(np.asarray(augment(pixels, (_VIEW_SEED, number))), int(qualities[number]))
+        for pixels, number in zip(uncropped, numbers.tolist(), strict=True)
+    ]
+    return np.stack(views)
 
 
 def _compressed(pixels, quality):
