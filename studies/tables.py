@@ -36,6 +36,7 @@ from studies import (
     things,
     things_entry,
     tracking,
+    unlabeled,
     words,
 )
 from studies.claims import page as claims
@@ -53,6 +54,7 @@ OF_ROWS = {
     stamps: stamps.tables,
     things: lambda rows: {"table": things.table(rows)},
     things_entry: lambda rows: {"things": things_entry.table(rows)},
+    unlabeled: lambda rows: {"table": unlabeled.table(rows)},
     words: lambda rows: {"words": words.table(rows)},
 }
 # Studies whose tables have files of their own, or no line about the machine.

@@ -307,7 +307,7 @@ def test_the_numbers_of_two_sets_in_one_fit_are_those_of_metrics_on_the_model_of
         assert history[f"{prefix}spread"][-1] == pytest.approx(x[rows][:5].std())
 
 
-@pytest.mark.filterwarnings("ignore:The loss of epoch . is not finite")
+@pytest.mark.filterwarnings("ignore:The loss of epoch . is not finite", "ignore:The embeddings of the last")
 @pytest.mark.parametrize("weights", [0.0, np.nan])
 def test_for_a_collapsed_model_a_function_gets_random_embeddings(weights):
     model = make()

@@ -81,7 +81,8 @@ def fit(model, *, start=0, **options):
 
 def state(model):
     """The weights of the embedding, what the loss learns, and the seeds of its miners."""
-    return [variable.numpy().tolist() for variable in model.variables]
+    counted = model._collapsed.state  # stays 0 where embeddings differ
+    return [variable.numpy().tolist() for variable in model.variables if variable is not counted]
 
 
 def whole_story(strategy, folder):

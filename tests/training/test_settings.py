@@ -97,6 +97,10 @@ def test_steps_follow_from_the_set_or_from_the_time():
     slow = recommended_steps(facts, {}, **options, evaluation_seconds=20)  # of 180 seconds, 160 are left
     assert (slow["epochs"].value, slow["steps"].value) == (4, 40)
     assert recommended_steps(facts, {}, **options, evaluation_seconds=200)["epochs"].value == 1
+    without = {"unlabeled": True}
+    assert recommended_steps(facts, without, batch_size=64, step_seconds=0.1, max_minutes=6)["steps"].value == 60
+    many = Facts(images=6_400, classes=6_400, device="cpu")
+    assert recommended_steps(many, without, batch_size=64, step_seconds=0.1, max_minutes=6)["steps"].value == 600
     assert recommended_steps(facts, {"steps": 7}, batch_size=64, step_seconds=None, max_minutes=6)["steps"].value == 7
 
 

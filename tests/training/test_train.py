@@ -409,6 +409,7 @@ def replace_settings(**options):
     chosen = {
         "split_by": "class", "validation": 0.2, "test": 0.0, "seed": 0, "weights": "none", "pooling": "avg",
         "fit": "pad", "mirror": True, "tuning": "all", "lora_rank": 2, "loss": "triplet", "learning_rate": 0.1,
+        "unlabeled": False, "labels": "none",
         "micro_batch_size": 0, "steps": 1, "epochs": 1,
     }  # fmt: skip
     return TrainingSettings(**{**chosen, **TINY, **options})

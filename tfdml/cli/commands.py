@@ -49,7 +49,7 @@ from tfdml.export.texts import is_for_page
 from tfdml.models.from_backbone import require_name
 from tfdml.search.index.tables import close_values
 from tfdml.search.upgrades.migration import Progress
-from tfdml.training.outputs import evaluation_of_part, measured_rows
+from tfdml.training.outputs import embed_views, evaluation_of_part, measured_rows
 from tfdml.training.plan import plan_of
 from tfdml.training.settings import NAMES
 from tfdml.training.settings_file import require_options
@@ -145,10 +145,10 @@ def _held_back(run, model, images, options):
     if plan is None:
         return None, ""
     embeddings = measured_rows(model, images.take(usable), plan, batch_size=options.batch_size)
-    held_back = f"of its {plan.reported} part, {len(plan.parts[plan.reported]):,} images that it was not trained on"
+    held_back = f"of its {plan.reported} part, {len(plan.rows[plan.reported]):,} images that it was not trained on"
     chosen = "" if plan.reported == "test" else ", but that chose its best epoch"
     sentence = f"{run} was trained on a part of this set: the numbers are {held_back}{chosen}."
-    return evaluation_of_part({"model": embeddings}, plan), sentence
+    return evaluation_of_part({"model": embeddings}, plan, {"model": embed_views(lambda: model, plan)}), sentence
 
 
 def _known(run, model, embeddings):

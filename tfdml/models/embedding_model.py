@@ -11,6 +11,7 @@ from tfdml._core.backends import of_all_replicas
 from tfdml._core.checks import named_rows, require, require_whole
 from tfdml._core.serialization import serializable
 from tfdml.layers.base import LossLayer, unchanged
+from tfdml.models.checks.collapse import count_collapsed
 from tfdml.models.checks.fit_arguments import (
     require_fit,
     require_losses_and_metrics,
@@ -132,6 +133,7 @@ class EmbeddingModel(keras.Model):
         if not hasattr(self, "_counter"):
             # A seed generator counts its calls, also in compiled steps and on replicas, and is not part of `weights`.
             self._counter = keras.random.SeedGenerator(0, name="steps")
+            self._collapsed = keras.random.SeedGenerator(0, name="collapsed")  # likewise, two numbers of batches
         self._set_steps(0)
         self._micro_batch_size = micro_batch_size
         self._multipliers = dict(learning_rate_multipliers or {})
@@ -218,6 +220,12 @@ class EmbeddingModel(keras.Model):
             return 0
         _, counted = keras.ops.convert_to_numpy(self._counter.state)
         return max(int(counted), int(keras.ops.convert_to_numpy(self.optimizer.iterations)))
+
+    @property
+    def _collapsed_steps(self) -> tuple[int, int]:
+        """Batches in a row, up to the last one, whose embeddings are all the same, and near to each other."""
+        same, near = keras.ops.convert_to_numpy(self._collapsed.state)
+        return int(same), int(near)
 
     def make_train_function(self, force: bool = False) -> Any:
         """As in Keras, after the optimizer is built: TensorFlow traces a step twice that makes variables."""
@@ -306,6 +314,8 @@ class EmbeddingModel(keras.Model):
             with unchanged(self.loss_layers):
                 return super().compute_loss(x, y, y_pred, sample_weight, training=False)
         self._counter.next()
+        collapsed = count_collapsed(self._collapsed.state * 1, self, y, keras.tree.flatten(y_pred))
+        self._collapsed.state.assign(collapsed)
         loss = super().compute_loss(x, y, y_pred, sample_weight, training=True)
         stateful = _stateful_by_output(self.loss, self)
         labels = labels_of(y, losses_of(self.loss, self), self) if stateful else []
@@ -356,12 +366,13 @@ class EmbeddingModel(keras.Model):
             state.assign(store[f"{_RANDOM}{number}"])
 
     def _random_states(self):
-        counter = [self._counter.state] if hasattr(self, "_counter") else []
+        own = [self._counter.state, self._collapsed.state] if hasattr(self, "_counter") else []
         states = [variable for variable in self.variables if variable.name == "seed_generator_state"]
-        return [state for state in states if all(state is not other for other in counter)]
+        return [state for state in states if all(state is not other for other in own)]
 
     def _set_steps(self, steps):
         self._counter.state.assign([0, steps])
+        self._collapsed.state.assign([0, 0])
 
 
 def _layers_of(loss):

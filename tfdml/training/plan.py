@@ -17,8 +17,9 @@ from tfdml.models import EmbeddingModel
 from tfdml.training import network
 from tfdml.training.data_splits import parts_of, split_rows
 from tfdml.training.recommended import MINUTES, recommended, recommended_steps, values_of
-from tfdml.training.settings import NAMES, SPLIT, TRAINING, Facts, TrainingSettings
+from tfdml.training.settings import NAMES, SPLIT, TRAINING, Facts, TrainingSettings, is_by_views
 from tfdml.training.settings_file import FILE, new_settings, read_record, write_settings
+from tfdml.training.unlabeled import ids_of, parts_of_unlabeled, read_labels, split_labels, split_views
 
 _FILES = "state/files.json"  # to name those of the set that change
 
@@ -28,7 +29,8 @@ class Plan:
     """All settings of a run with their reasons (none if it is resumed), and the usable images, read for the network.
 
     `rows` and `parts` are the training, validation and test part by name; a small set has no test part. Images without
-    a label are in the index, and in no part. `model` is the network before training; its steps may be compiled;
+    a label are in the index, and in no part, unless the run is unlabeled. Where views measure the network, `gallery` is
+    a part, too: the images that they are to find. `model` is the network before training; its steps may be compiled;
     None if the run is resumed.
     """
 
@@ -46,7 +48,12 @@ class Plan:
 
     @property
     def gallery(self) -> LabeledSet | None:
-        """The training part, if other parts of the same classes are searched in it; None for parts of other classes."""
+        """The training part, if other parts of the same classes are searched in it; None for parts of other classes.
+
+        Views are searched in images of their own part and of others.
+        """
+        if self.settings.unlabeled:
+            return self.parts.get("gallery")
         return self.train if self.settings.split_by == "image" else None
 
     @property
@@ -55,8 +62,15 @@ class Plan:
         return "test" if "test" in self.rows else "validation"
 
     @property
+    def are_views(self) -> bool:
+        """Whether the measured parts are views, which are no images of the set."""
+        return "gallery" in self.parts
+
+    @property
     def measured_rows(self) -> np.ndarray:
         """Ascending rows of the images that a measurement embeds: validation, test, and the gallery."""
+        if self.are_views:
+            return self.rows["gallery"]
         names = [name for name in self.rows if name != "training" or self.gallery is not None]
         return np.sort(np.concatenate([self.rows[name] for name in names]))
 
@@ -76,10 +90,17 @@ class Plan:
     def begin(self, folder: Path, log: Callable[[str], None]) -> None:
         """Say the plan, and write its settings into a new folder."""
         for name, part in self.parts.items():
-            log(f"{name:12}{len(part):7,} images of {counted(len(np.unique(part.labels)), 'class')}")
+            is_view = self.are_views and name in ("validation", "test")
+            classes = f" of {counted(len(np.unique(part.labels)), 'class')}"
+            ids = "" if self.settings.unlabeled and (self.are_views or name == "training") else classes
+            kind = "views, of as many images" if is_view else "images"
+            log(f"{name:12}{len(part):7,} {kind}{ids}")
         log("Settings, each an option:")
         for name, reason in self.reasons.items():
-            if name != "lora_rank" or self.settings.tuning == "lora":
+            is_shown = {"lora_rank": self.settings.tuning == "lora"} | dict.fromkeys(
+                ("unlabeled", "labels"), self.settings.unlabeled
+            )
+            if is_shown.get(name, True):
                 log(f"  {name:20}{getattr(self.settings, name)!s:20}{reason}".rstrip())
         with atomic_write(folder, lambda _: ()) as new:  # a folder without settings could not be resumed
             new.mkdir()
@@ -90,27 +111,54 @@ class Plan:
 
 def new_plan(images: LabeledSet, overrides: Mapping[str, Any], max_minutes: float | None) -> Plan:
     """The plan of a new run. Settings follow from the set and the machine where `overrides` has none."""
+    is_alone = overrides.get("labels", "none") != "none" and not overrides.get("unlabeled", False)
+    require(not is_alone, f"labels={overrides.get('labels')!r} without unlabeled=True", "both")
     device = network.device()
     minutes = MINUTES[device] if max_minutes is None else max_minutes
     require(minutes > 0, f"max_minutes={max_minutes}", "a number above 0")
-    chosen = recommended(SPLIT, _facts(images.labels[images.labels >= 0], device), overrides)
-    rows = split_rows(images, **values_of(chosen))
-    facts = _facts(images.labels[rows["training"]], device)
+    facts = _facts(_classes(images, overrides), device)
+    chosen = recommended(SPLIT, facts, overrides)
+    rows = _split(images, values_of(chosen))
+    train = ids_of(images) if chosen["unlabeled"].value else images.labels
+    facts = _facts(train[rows["training"]], device, least=1 if chosen["unlabeled"].value else 2)
     chosen |= recommended(TRAINING, facts, overrides)
     trial = new_settings({**values_of(chosen), "steps": 10, "epochs": 1})
     images = replace(images, load=network.preprocessing_of(trial, images.load))
-    parts = parts_of(images, rows, trial.split_by)
+    parts = _parts(images, rows, trial)
     plan = Plan(settings=trial, reasons={}, images=images, rows=rows, parts=parts)
     model = plan.require_batch(device)
-    timed = (model, plan.train, parts["validation"])
+    timed = (model, plan.train, parts["validation"], plan.gallery)
     seconds = {"step_seconds": None} if "steps" in overrides else network.step_seconds(trial, *timed)
     chosen |= recommended_steps(facts, overrides, batch_size=trial.batch_size, max_minutes=minutes, **seconds)
     reasons = {name: setting.reason for name, setting in chosen.items()}
     return replace(plan, settings=new_settings(values_of(chosen)), reasons=reasons, model=model)
 
 
-def _facts(labels, device):
-    return Facts(len(labels), int(np.count_nonzero(np.bincount(labels) >= 2)), device)
+def _facts(labels, device, least=2):
+    return Facts(len(labels), int(np.count_nonzero(np.bincount(labels) >= least)), device)
+
+
+def _classes(images, overrides):
+    """The classes on which the split depends, of the images that have one."""
+    chosen = {"unlabeled": False, "labels": "none", **overrides}
+    if is_by_views(chosen):
+        return np.arange(len(images))
+    labels = read_labels(chosen["labels"], images)[0] if chosen["unlabeled"] else images.labels
+    return labels[labels >= 0]
+
+
+def _split(images, values):
+    if not values["unlabeled"]:
+        return split_rows(images, **{name: values[name] for name in ("split_by", "validation", "test", "seed")})
+    if is_by_views(values):
+        return split_views(images, values["validation"], values["test"], values["seed"])
+    return split_labels(images, values)
+
+
+def _parts(images, rows, settings):
+    if settings.unlabeled:
+        return parts_of_unlabeled(images, rows, settings)
+    return parts_of(images, rows, settings.split_by)
 
 
 def resumed_plan(folder: Path, images: LabeledSet) -> Plan:
@@ -153,13 +201,13 @@ def _change(folder, images):
 
 def plan_of(folder: Path, images: LabeledSet) -> Plan | None:
     """The plan of the run in a folder if these are the usable images of its set; None for another set."""
-    record = read_record(folder / FILE)
+    record = {"unlabeled": False, "labels": "none"} | read_record(folder / FILE)  # of a run before they were settings
     missing = [name for name in NAMES if name not in record]
     require(not missing, f"{FILE} without {', '.join(missing)}", "the settings that the run wrote")
     settings = new_settings({name: record[name] for name in NAMES})
     images = replace(images, load=network.preprocessing_of(settings, images.load))
     if record.get("fingerprint") != images.fingerprint(portable=True):
         return None
-    rows = split_rows(images, **{name: record[name] for name in SPLIT})
-    parts = parts_of(images, rows, settings.split_by)
+    rows = _split(images, record)
+    parts = _parts(images, rows, settings)
     return Plan(settings=settings, reasons={}, images=images, rows=rows, parts=parts)

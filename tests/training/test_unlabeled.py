@@ -1,0 +1,214 @@
+"""Training without classes: parts and views, a table that decides in place of views, whole runs, and bad input."""
+
+import csv
+import importlib
+import json
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+
+import tfdml
+from tests.training.test_train import TINY
+from tests.worlds import write_png
+from tfdml import cli, training
+from tfdml._core import philox
+from tfdml.datasets import LabeledSet, Preprocessing
+from tfdml.training import network
+from tfdml.training.plan import new_plan, plan_of
+from tfdml.training.unlabeled import ids_of, neighbors_of, read_labels, views_of
+from tfdml.training.views import RandomLight
+
+module = importlib.import_module("tfdml.training.train")
+OPTIONS = {**TINY, "unlabeled": True, "examples_per_class": 2, "steps": 2, "epochs": 1}
+
+
+def photos(number=60, labels=-1, names=()):
+    """Pictures of two colors each."""
+    random = np.random.default_rng(0)
+    corners = random.integers(0, 256, (number, 2, 2, 3)).repeat(10, axis=1).repeat(8, axis=2)
+    images = np.clip(corners + random.normal(0, 20, corners.shape), 0, 255).astype("uint8")
+    return LabeledSet(images=images, labels=np.broadcast_to(labels, number).copy(), class_names=tuple(names))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A flat folder of 60 photos, and a table of 24 of them in 12 classes."""
+    root = tmp_path_factory.mktemp("flat")
+    for row, pixels in enumerate(photos().images):
+        write_png(root / "photos" / f"{row:02}.png", pixels)
+    lines = [f"photos/{row:02}.png,thing {row // 2}" for row in range(24)]
+    (root / "few.csv").write_text("\n".join(["path,label", *lines]))
+    return root / "photos"
+
+
+def test_parts_without_classes_are_disjoint_and_the_gallery_has_the_image_of_each_view(monkeypatch):
+    monkeypatch.setattr(network, "device", lambda: "gpu")
+    plan = new_plan(photos(), {**OPTIONS, "test": 0.2}, max_minutes=None)
+    counts = {name: len(rows) for name, rows in plan.rows.items()}
+    assert counts == {"training": 36, "validation": 12, "test": 12, "gallery": 60}
+    parts = [set(plan.rows[name].tolist()) for name in ("training", "validation", "test")]
+    assert set.union(*parts) == set(range(60))
+    assert plan.train.labels.tolist() == plan.rows["training"].tolist()
+    for name in ("validation", "test"):
+        assert plan.parts[name].labels.tolist() == plan.rows[name].tolist()
+        assert plan.parts[name].images.shape == (12, 16, 16, 3)
+    assert plan.gallery.labels.tolist() == plan.measured_rows.tolist() == list(range(60))
+    assert plan.are_views
+    assert not np.isin(plan.rows["training"], plan.rows["validation"]).any()
+
+
+def test_settings_without_classes_are_for_views():
+    settings = new_plan(photos(), {**OPTIONS, "size": 16, "steps": 1}, None).settings
+    chosen = {name: getattr(settings, name) for name in ("split_by", "loss", "validation", "test", "labels")}
+    assert chosen == {"split_by": "image", "loss": "nt-xent", "validation": 0.2, "test": 0.0, "labels": "none"}
+
+
+def test_images_with_a_class_are_alike_and_each_other_image_is_by_itself():
+    labels = np.array([1, -1, 0, 1, -1, 0])
+    assert ids_of(photos(6, labels, "ab")).tolist() == [1, 2, 0, 1, 3, 0]
+    assert ids_of(photos(6)).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_nearest_neighbors_share_an_id_where_the_network_finds_views(monkeypatch):
+    data = photos(40)
+    data = replace(data, images=np.concatenate([data.images, data.images[:6] // 2 + 60]), labels=np.full(46, -1))
+    ids = np.arange(46)
+    ids[[3, 20]] = 3  # a class of two, whose images keep their id
+    train = replace(data, labels=ids, class_names=tuple(map(str, ids)), load=Preprocessing(size=16))
+    pixels = keras.Input((16, 16, 3))
+    x = keras.layers.AveragePooling2D(8)(keras.layers.Rescaling(1 / 255)(pixels))
+    network = keras.Model(pixels, keras.layers.Flatten()(x))
+    monkeypatch.setattr("tfdml.training.unlabeled._AREA", (0.95, 1.0))
+    monkeypatch.setattr("tfdml.training.unlabeled.RandomLight", lambda: lambda image, seed: image)
+    found, share = neighbors_of(train, network, 16)
+    assert share > 0.5
+    nearest = tfdml.models.embed(network, train)
+    nearest = nearest / np.linalg.norm(nearest, axis=1, keepdims=True)
+    similarity = nearest @ nearest.T - 2 * np.eye(46)
+    best = similarity.argmax(axis=1)
+    expected = [
+        min(ids[i], ids[best[i]]) if best[best[i]] == i and not {3, 20} & {i, best[i]} else ids[i] for i in range(46)
+    ]
+    assert found.tolist() == expected
+    assert len(set(expected)) < 45
+    constant = keras.Model(pixels, keras.layers.Flatten()(keras.layers.Rescaling(0.0, 1.0)(x)))
+    found, share = neighbors_of(train, constant, 16)
+    assert share < 0.5
+    assert found.tolist() == ids.tolist()
+
+
+def test_views_are_the_same_each_time_and_depend_on_the_image_alone():
+    data = replace(photos(6), load=Preprocessing(size=16))
+    views = views_of(data, np.arange(6), 16)
+    assert views.dtype == np.uint8
+    np.testing.assert_array_equal(views_of(data.take([4, 2]), np.array([4, 2]), 16), views[[4, 2]])
+    assert np.abs(views.astype(int) - data.examples()).mean(axis=(1, 2, 3)).min() > 5
+
+
+def test_light_is_the_same_without_tensorflow(monkeypatch):
+    image = photos(1).images[0]
+    lit = [np.asarray(RandomLight()(image, (seed, 3))) for seed in range(20)]
+    monkeypatch.setattr(philox, "has_tensorflow", lambda: False)
+    for seed, expected in enumerate(lit):
+        again = RandomLight()(image, (seed, 3))
+        assert (again.dtype, again.shape) == (np.uint8, image.shape)
+        np.testing.assert_allclose(again.astype(int), expected, atol=1)
+    assert np.std([each.mean() for each in lit]) > 10
+
+
+def test_a_table_of_labels_holds_its_images_back_and_decides(folder, monkeypatch):
+    monkeypatch.setattr(network, "device", lambda: "gpu")
+    data = tfdml.datasets.folder(folder, load=Preprocessing(size=16))
+    options = {**OPTIONS, "labels": str(folder.parent / "few.csv"), "test": 0.2}
+    plan = new_plan(data, options, None)
+    assert {name: len(rows) for name, rows in plan.rows.items()} == {"training": 36, "validation": 12, "test": 12}
+    assert plan.settings.split_by == "class"
+    assert plan.gallery is None
+    assert not plan.are_views
+    names = [set(plan.parts[name].class_names) for name in ("validation", "test")]
+    assert names[0] | names[1] == {f"thing {number}" for number in range(12)}
+    assert names[0].isdisjoint(names[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("path,class\na.png,1", r"columns \['class', 'path'\], expected the columns path and label"),
+        ("path,label\ngone.png,1", "'gone.png' in line 2 of .*, expected an image of the set"),
+        ("path,label\n00.png,a\n01.png,a\n02.png,b", "1 class of two images, expected two classes or more"),
+    ],
+)
+def test_a_table_that_cannot_decide_is_an_error(folder, tmp_path, text, message):
+    (tmp_path / "few.csv").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        training.train(folder, tmp_path / "run", verbose=0, **OPTIONS, labels=str(tmp_path / "few.csv"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_table_names_images_from_its_own_folder_or_the_set_s(folder, tmp_path):
+    data = tfdml.datasets.folder(folder, load=Preprocessing(size=16))
+    (tmp_path / "few.csv").write_text("path,label\n00.png,b\n05.png,a\n06.png,\n")
+    labels, names = read_labels(str(tmp_path / "few.csv"), data)
+    assert names == ("a", "b")
+    assert np.flatnonzero(labels >= 0).tolist() == [0, 5]
+    assert labels[[0, 5]].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        (photos(10), {}, "10 usable images for unlabeled=True, expected at least 40"),
+        (photos(60).take([0] * 60), {}, "1 usable image for unlabeled=True"),
+        (photos(60), {"unlabeled": False, "labels": "few.csv"}, "labels='few.csv' without unlabeled=True"),
+        (photos(60), {"labels": "few.csv"}, "for images without files"),
+    ],
+    ids=["few", "all alike", "labels alone", "no files"],
+)
+def test_bad_input_is_an_error_before_anything_is_written(data, options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        training.train(data, tmp_path / "run", verbose=0, **{**OPTIONS, **options})
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_flat_folder_becomes_a_run_that_says_whether_views_are_found_better(folder, tmp_path, monkeypatch, capsys):
+    said = []
+    monkeypatch.setattr(module, "print_line", said.append)
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in OPTIONS.items() if name != "unlabeled"]
+    arguments = ["train", str(folder), "--unlabeled", "--out", str(tmp_path / "run"), "--json", *options]
+    assert cli.main(arguments) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert said[0] == "60 usable images; 0 left out"
+    assert "validation       12 views, of as many images" in said
+    assert {path.name for path in (tmp_path / "run").iterdir()} >= {"model.keras", "1", "index", "report.html"}
+    assert len(tfdml.search.load(tmp_path / "run" / "index")) == 60
+    sentence = said[-1]
+    assert sentence in (tmp_path / "run" / "README.md").read_text()
+    assert "a few labels would tell (--labels)" in sentence
+    is_better = sentence.startswith("Training helped")
+    assert is_better == (record["best_epoch"] > 0)
+    assert ("is exported" in sentence) != is_better
+    card = tfdml.zoo.card(tmp_path / "run")
+    assert card.metrics["recall@1"].value == pytest.approx(
+        record["metrics"]["trained" if is_better else "frozen"]["recall@1"]["value"], abs=1e-5
+    )
+    data = tfdml.datasets.folder(folder, load=Preprocessing(size=64))
+    plan = plan_of(tmp_path / "run", data)
+    assert plan.are_views, "an evaluation of its set, and a resumed run, know the same parts"
+    with (tmp_path / "run" / "history.csv").open() as file:
+        assert [row["epoch"] for row in csv.DictReader(file)] == ["0", "1"]
+
+
+@pytest.mark.slow
+def test_a_set_with_classes_is_said_to_learn_more_with_them_and_a_table_decides(folder, tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(module, "print_line", said.append)
+    data = tfdml.datasets.folder(folder, load=Preprocessing(size=64))
+    data = replace(data, labels=np.arange(60) // 30, class_names=("monday", "tuesday"))
+    options = {**OPTIONS, "labels": str(folder.parent / "few.csv")}
+    run = training.train(data, tmp_path / "run", **options)
+    assert said[0].startswith("The set has 2 classes, which --unlabeled does not use.")
+    assert (run.evaluation.queries, run.evaluation.units) == (24, 12)
+    assert any("24 queries of 12 classes" in line for line in said)
