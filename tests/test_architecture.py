@@ -50,7 +50,7 @@ ARROWS = {
         "search",
         "visualize",
     },
-    "serving": {"datasets"},
+    "serving": {"datasets", "search"},
     "zoo": {"datasets", "embedding", "evaluation", "export", "metrics", "models"},
     "training": {
         "callbacks",
@@ -69,7 +69,7 @@ ARROWS = {
         "zoo",
     },
     "distributed": {"embedding", "evaluation", "export", "metrics", "search"},
-    "cleaning": {"datasets", "embedding", "networks", "search"},
+    "cleaning": {"datasets", "embedding", "metrics", "networks", "search"},
     "cli": {
         "cleaning",
         "datasets",
