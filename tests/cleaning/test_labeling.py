@@ -1,5 +1,6 @@
 """What to label next, on clusters whose answers are known; labels that neighbors propose; the page and the commands."""
 
+import asyncio
 import base64
 import csv
 import hashlib
@@ -11,8 +12,10 @@ import numpy as np
 import pytest
 
 from tests.cli.test_commands import Blocks, command_of, decode
+from tests.serving.browser import tab
 from tests.worlds import write_png
 from tfdml import cleaning, datasets
+from tfdml.cli.labeling import labels_of_paths
 from tfdml.cli.references import Reference
 
 
@@ -113,7 +116,7 @@ def test_what_cannot_be_selected_is_refused(arguments, options, message):
 def test_proposals_have_the_stated_precision_and_leave_out_what_is_between_classes():
     rng, shares = np.random.default_rng(0), []
     for seed in range(5):
-        x, cluster = blobs((300,) * 6, 0.38, seed)
+        x, cluster = blobs((300,) * 6, 0.35, seed)
         labels = np.where(rng.random(len(x)) < 0.15, cluster, -1)
         proposals = cleaning.propose_labels(x, labels, precision=0.9)
         assert (labels[proposals.rows] == -1).all()
@@ -125,27 +128,28 @@ def test_proposals_have_the_stated_precision_and_leave_out_what_is_between_class
     assert abs(np.mean(shares) - 0.9) < 0.03
 
 
-def test_unseen_classes_make_proposals_fewer():
+def test_labels_that_are_alone_in_their_class_make_proposals_fewer():
     x, cluster = blobs((200,) * 6, 0.25)
-    labels = np.where((np.arange(len(x)) % 10 == 0) & (cluster < 3), cluster, -1)
-    few, many = (cleaning.propose_labels(x, labels, precision=0.9, prior=prior) for prior in (0.5, None))
-    assert many.prior == 1
+    labels = np.where(np.arange(len(x)) % 10 == 0, cluster, -1)
+    alone = labels.copy()
+    alone[np.flatnonzero(labels >= 0)[::3]] += 100 * np.arange(40)
+    many, few = (cleaning.propose_labels(x, each, precision=0.9) for each in (labels, alone))
     assert len(few.rows) < len(many.rows)
 
 
 def test_no_proposal_reaches_a_precision_that_none_has():
     x = np.random.default_rng(0).normal(size=(200, 8))
     labels = np.where(np.arange(200) < 60, np.arange(200) % 5, -1)
-    assert [len(column) for column in cleaning.propose_labels(x, labels, precision=0.99)[:5]] == [0] * 5
+    assert [len(column) for column in cleaning.propose_labels(x, labels, precision=0.99)] == [0] * 5
 
 
 def test_labels_that_tell_nothing_are_refused():
     x, cluster = blobs()
     with pytest.raises(ValueError, match="labels of all examples"):
         cleaning.propose_labels(x, cluster)
-    with pytest.raises(ValueError, match="expected at least 10 of each kind"):
-        cleaning.propose_labels(x, np.where(np.arange(60) % 20 < 2, cluster, -1))
-    with pytest.raises(ValueError, match="pairs of two classes or more"):
+    with pytest.raises(ValueError, match="6 labels of 3 classes, expected 10 of two classes at least"):
+        cleaning.propose_labels(x, np.where(np.arange(60) % 10 == 0, cluster, -1))
+    with pytest.raises(ValueError, match="0 labels of 0 classes"):
         cleaning.propose_labels(x, NONE)
 
 
@@ -197,6 +201,37 @@ def test_images_are_selected_labeled_and_the_labels_are_proposed_to_others(run):
     assert len(known) == 12
 
 
+LABELED = """
+const fields = [...document.querySelectorAll("input[name]")];
+fields[0].value = ' a "small", dark one ';
+fields[2].value = "=light";
+fields[2].dispatchEvent(new Event("input", { bubbles: true }));
+let saved = null;
+URL.createObjectURL = (blob) => { saved = blob; return "#saved"; };
+document.getElementById("save").click();
+saved.text().then((text) => `${document.getElementById("count").textContent}|${text}`);
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_what_is_typed_on_the_page_is_a_table_that_is_read(run, tmp_path):
+    async def type_labels():
+        async with tab(tmp_path / "profile") as page:
+            await page.call("Page.navigate", url=Path("to-label/label.html").resolve().as_uri())
+            await page.until("document.getElementById('save') !== null")
+            assert page.complaints == []
+            return await page.value(f"(async () => {{ {LABELED.replace('saved.text()', 'return saved.text()')} }})()")
+
+    run("select photos -n 4 --model model --similarity 1 --out to-label")
+    count, _, text = asyncio.run(type_labels()).partition("|")
+    assert count == "2 of 4 labeled"
+    Path("photos/labels.csv").write_bytes(text.encode())
+    chosen = [row["path"] for row in rows_of("to-label/selected.csv")]
+    expected = {str(Path("photos", chosen[0]).resolve()): 'a "small", dark one'}
+    assert labels_of_paths("photos/labels.csv") == expected | {str(Path("photos", chosen[2]).resolve()): "=light"}
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [
@@ -206,7 +241,7 @@ def test_images_are_selected_labeled_and_the_labels_are_proposed_to_others(run):
         ("select photos -n 5 --model model --out photos/new", "inside data='photos'"),
         ("select photos -n 5 --model model --out model", "a folder with 'saved_model.pb', which is not a file"),
         ("select same -n 5 --model model --out new", "embeddings that are all the same"),
-        ("propose photos --model model --out new.csv", "0 queries of 0 classes"),
+        ("propose photos --model model --out new.csv", "0 labels of 0 classes, expected 10 of two"),
         ("propose photos --model model --out bad.csv", "a file that is there, expected a new one: nothing is replaced"),
         ("propose photos --model model --out new", "'new', expected the name of a .csv file"),
     ],

@@ -180,7 +180,10 @@ def test_items_are_removed_with_their_thumbnails_and_added_again(shop, choice, g
         ("set run color=red 0", "'color', expected COLUMN=VALUE with one of class, path"),
         ("set run _checksum=red 0", "'_checksum', expected"),
         ("set run path=red 0", "'path', expected"),
-        ("set run class", "of them"),
+        ("set run class 0", "'class', expected COLUMN=VALUE with one of class, path"),
+        ("set run class=mug --table new.csv", "'class', expected a COLUMN alone, as --table has its values"),
+        ("set run class 0 --table new.csv", "--table beside ID, --path or --where, expected one of them"),
+        ("set run class --table gone.csv", "1 not a file, first photos/a/99.png"),
         ("add gone photos", "INDEX"),
         ("add run/index gone", "SET='gone': Received no such file or folder"),
         ("add plain photos", "an index without a column 'path'"),
@@ -236,6 +239,15 @@ def test_a_label_is_set_and_items_are_listed_without_what_is_the_owners(shop):
         ("[1]", pyarrow.list_(pyarrow.int64()), ValueError),
     ],
 )
+def test_labels_of_a_table_are_set_by_their_paths(shop):
+    Path("new.csv").write_text("path,label\nphotos/a/0.png,mug\nphotos/c/5.png,cup\nphotos/b/2.png,\n")
+    assert changed(shop, "set run class --table new.csv --dry-run")[0]["set"] == 2
+    record, code, _ = changed(shop, "set run class --table new.csv")
+    assert (record["set"], record["unchanged"], record["items"], code) == (2, 0, 6, 0)
+    assert search.load("run/index").metadata["class"].to_pylist() == ["mug", "a", "b", "b", "c", "cup"]
+    assert changed(shop, "set run class --table new.csv")[0]["unchanged"] == 2
+
+
 def test_a_value_is_kept_as_it_came_or_refused(text, kind, expected):
     if expected is ValueError:
         with pytest.raises(ValueError, match=r"Received .*, expected a value of type"):

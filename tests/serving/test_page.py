@@ -96,6 +96,34 @@ async def look_at_words(app, folder):
         await page.until(f"location.hash === '#id=1' && {box}.value === ''")
 
 
+def test_judged_answers_move_the_search_outlive_the_page_and_are_saved(folder, monkeypatch):
+    monkeypatch.setattr(server, "Embedder", Levels)
+    index = search.Exact(vectors(), metadata={"path": [str(folder / f"{level}.png") for level in LEVELS]})
+    asyncio.run(judge(serving.application(None, Preprocessing(size=SIDE), index=index), folder))
+
+
+async def judge(app, folder):
+    button = "document.querySelector('.judge[aria-label=\"{}\"]')"
+    saved = "decodeURIComponent(document.getElementById('save').href.split(',')[1])"
+    async with TestServer(app) as running, tab(folder / "profile") as page:
+        await page.call("Page.navigate", url=str(running.make_url("/#id=8")))
+        await page.until(f"{NAMES}[0] === '112.png' || {NAMES}[0] === '144.png'")
+        await page.value(f"{button.format('Yes: 160.png')}.click()")
+        await page.until(f"{NAMES}[0] === '144.png' && {NAMES}[1] === '160.png'")
+        await page.value(f"{button.format('No: 112.png')}.click()")
+        await page.until(f"!{NAMES}.includes('112.png') && {NAMES}.length === 12")
+        assert await page.value(f"{button.format('Yes: 160.png')}.ariaPressed") == "true"
+        assert await page.value("document.getElementById('counts').textContent") == "1 yes, 1 no"
+        assert await page.value(saved) == "8\t0\t7\t0\n8\t0\t10\t1\n"
+        await page.screenshot(folder / "judged.png")
+
+        await page.call("Page.reload")
+        await page.until(f"typeof query !== 'undefined' && {NAMES}.length === 12 && !{NAMES}.includes('112.png')")
+        await page.value("document.getElementById('forget').click()")
+        await page.until(f"{NAMES}.includes('112.png') && document.getElementById('judged').hidden")
+        assert page.complaints == []
+
+
 async def look_at_line(app, folder):
     async with TestServer(app) as running, tab(folder / "profile") as page:
         await page.call("Page.navigate", url=str(running.make_url("/#id=8")))

@@ -1,14 +1,17 @@
 """Labels that neighbors propose, with a stated precision."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, as_vectors, require, require_fraction
-from tfdml.metrics import ScoreCalibration
-from tfdml.search import Exact
+from tfdml._core.optional import optional_import
+from tfdml.cleaning.selection import nearest_labels
 from tfdml.search.scores import l2_normalize
+
+_LEAST = 10  # labels
 
 
 class Proposals(NamedTuple):
@@ -19,20 +22,18 @@ class Proposals(NamedTuple):
     neighbors: np.ndarray
     similarity: np.ndarray
     probability: np.ndarray
-    prior: float
 
 
-def propose_labels(
-    embeddings: npt.ArrayLike, labels: npt.ArrayLike, *, precision: float = 0.95, prior: float | None = None
-) -> Proposals:
+def propose_labels(embeddings: npt.ArrayLike, labels: npt.ArrayLike, *, precision: float = 0.9) -> Proposals:
     """Propose the label of its nearest labeled neighbor for each example without one that is similar enough.
 
-    Each labeled example is searched among the others: `ScoreCalibration.fit_search` turns the cosine of a nearest
-    neighbor into the probability of its class. The proposals are the longest list, by falling probability, whose mean
-    probability is at least `precision`. Embeddings are relative to their mean.
+    The score is the margin: the cosine of the nearest labeled example less the cosine of the nearest one of another
+    class, among ten. Each labeled example is searched among the others, and a logistic curve turns the margin into the
+    probability that the nearest one has its class. A label that is alone in its class is wrong there: so the curve
+    counts classes that have no label yet, as often as Good and Turing expect them. The proposals are the longest list,
+    by falling probability, whose mean probability is at least `precision`. Embeddings are relative to their mean.
 
-    The calibration is that of labels drawn at random. Labels that `select` chose are farther from each other than the
-    other examples are from them: then more than the stated share is right.
+    The probability is that of labels drawn at random. `ScoreCalibration` needs more labels than a few.
 
     Example:
 
@@ -47,38 +48,45 @@ def propose_labels(
         embeddings: `(n, dim)` floats.
         labels: `(n,)` integer class ids, -1 for none.
         precision: share of the proposals that should be right, between 0 and 1.
-        prior: how often an example without a label is of a class that has one; None: one minus the share of labels that
-            are alone in their class (Good and Turing).
 
     Returns:
         A record of arrays, one entry per proposal: `rows` of examples without a label, their `labels`, the `neighbors`
-        that propose them, the `similarity` to these and the `probability`; and the `prior`. No entries if no list has
-        the precision.
+        that propose them, the `similarity` to these and the `probability`. No entries if no list has the precision.
 
     Raises:
-        ValueError: no example without a label; fewer than ten labels with a second one of their class.
+        ValueError: no example without a label; fewer than ten labels, or labels of one class.
 
-    Source: Good, The Population Frequencies of Species and the Estimation of Population Parameters, Biometrika, 1953.
+    Source: Platt, Probabilistic Outputs for Support Vector Machines, 1999; Good, The Population Frequencies of Species
+    and the Estimation of Population Parameters, Biometrika, 1953.
     """
     x = as_vectors(embeddings, "embeddings")
     classes = as_ids(labels, "labels", len(x))
     require_fraction(precision=precision)
     labeled, others = np.flatnonzero(classes >= 0), np.flatnonzero(classes < 0)
     require(len(others) > 0, "labels of all examples", "some examples without a label, -1")
+    count, kinds = len(labeled), len(np.unique(classes[labeled]))
+    require(count >= _LEAST and kinds > 1, f"{count} labels of {kinds} classes", f"{_LEAST} of two classes at least")
     x = l2_normalize(x - x.mean(axis=0))
-    if prior is None:
-        prior = seen_share(classes[labeled])
-    calibration = ScoreCalibration.fit_search(x[labeled], classes[labeled], prior=prior)
-    columns, cosines = Exact(x[labeled]).search(x[others], 1)
-    probability = calibration(cosines[:, 0])
-    order = np.argsort(-cosines[:, 0], kind="stable")
+    known = x[labeled], classes[labeled]
+    nearest, _, margins = nearest_labels(*known, known[0], is_self=True)
+    curve = _logistic(margins, classes[labeled[nearest]] == classes[labeled])
+    nearest, cosines, margins = nearest_labels(*known, x[others])
+    probability = curve(margins)
+    order = np.argsort(-margins, kind="stable")
     means = np.cumsum(probability[order]) / np.arange(1, len(order) + 1)
     order = order[: 1 + np.flatnonzero(means >= precision).max(initial=-1)]
-    neighbors = labeled[columns[order, 0]]
-    return Proposals(others[order], classes[neighbors], neighbors, cosines[order, 0], probability[order], float(prior))
+    neighbors = labeled[nearest[order]]
+    return Proposals(others[order], classes[neighbors], neighbors, cosines[order], probability[order])
 
 
-def seen_share(labels: np.ndarray) -> float:
-    """The probability that the next example is of a class that has been seen, from labels drawn at random."""
-    sizes = np.unique(labels, return_counts=True)[1]
-    return 1 - float((sizes == 1).sum()) / max(1, len(labels))
+def _logistic(values: np.ndarray, hits: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """The logistic curve of most likelihood, with rates of 1 / (n + 2) in place of 0; constant where it would fall."""
+    linear = optional_import("sklearn.linear_model", feature="propose_labels", extra="evaluation")
+    target = np.where(hits, (hits.sum() + 1) / (hits.sum() + 2), 1 / ((~hits).sum() + 2))
+    center, spread = values.mean(), values.std() or 1.0
+    x = np.tile(values - center, 2)[:, None] / spread
+    weights = np.concatenate([target, 1 - target])
+    fitted = linear.LogisticRegression(C=np.inf).fit(x, np.repeat([1, 0], len(values)), weights)
+    if fitted.coef_[0, 0] <= 0:
+        return lambda new: np.full(len(new), target.mean())
+    return lambda new: fitted.predict_proba((new - center)[:, None] / spread)[:, 1]

@@ -18,6 +18,7 @@ from tfdml._core.checks import (
 )
 from tfdml._core.optional import optional_import
 from tfdml.search import Exact
+from tfdml.search.nearest import without_self
 from tfdml.search.scores import l2_normalize
 
 RULES = ("typical", "diverse", "uncertain")
@@ -190,12 +191,25 @@ def _uncertain(x, labels, count, seed):
     Source: Scheffer, Decomain, Wrobel, Active Hidden Markov Models for Information Extraction, IDA 2001.
     """
     labeled = np.flatnonzero(labels >= 0)
-    columns, cosines = Exact(x[labeled]).search(x, min(_VOTES, len(labeled)))
-    votes = labels[labeled][columns]
-    is_other = votes != votes[:, :1]
-    other = np.where(is_other.any(axis=1), is_other.argmax(axis=1), votes.shape[1] - 1)
-    margin = cosines[:, 0] - cosines[np.arange(len(x)), other]
+    margin = nearest_labels(x[labeled], labels[labeled], x)[2]
     return lambda covered: -margin
+
+
+def nearest_labels(
+    x: np.ndarray, labels: np.ndarray, queries: np.ndarray, *, is_self: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The nearest labeled example of each query, its cosine, and how much less the nearest one of another class has.
+
+    It looks at ten neighbors: where they agree, the last one stands for another class. With `is_self`, the queries are
+    the examples, and no neighbors of themselves.
+    """
+    k = min(_VOTES, len(x) - is_self)
+    columns, cosines = Exact(x).search(queries, k + is_self)
+    if is_self:
+        columns, cosines = without_self(columns, cosines, np.arange(len(x)))
+    is_other = labels[columns] != labels[columns[:, :1]]
+    other = np.where(is_other.any(axis=1), is_other.argmax(axis=1), k - 1)
+    return columns[:, 0], cosines[:, 0], cosines[:, 0] - cosines[np.arange(len(queries)), other]
 
 
 _SCORES: dict[str, Callable[..., Scores]] = {"typical": _typical, "diverse": _diverse, "uncertain": _uncertain}

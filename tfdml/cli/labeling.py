@@ -52,7 +52,7 @@ def run_propose(options: argparse.Namespace) -> int:
     with as_usage_error(f"SET={options.set!r}"):
         proposals = cleaning.propose_labels(embeddings, images.labels, precision=options.precision)
     names = [os.path.relpath(path, _root_of(options)) for path in images.paths]
-    rows = zip(*(column.tolist() for column in proposals[:5]), strict=True)
+    rows = zip(*(column.tolist() for column in proposals), strict=True)
     lines = [
         (names[row], images.class_names[label], round(probability, 4), round(cosine, 4), names[neighbor])
         for row, label, neighbor, cosine, probability in rows
@@ -61,7 +61,7 @@ def run_propose(options: argparse.Namespace) -> int:
         heads = ("path", "label", "probability", "similarity", "neighbor")
         csv.writer(file).writerows(map(as_cells, [heads, *lines]))
     without = int((images.labels < 0).sum())
-    record = {"out": options.out, "proposals": len(lines), "unlabelled": without, "prior": proposals.prior}
+    record = {"out": options.out, "proposals": len(lines), "unlabelled": without}
     text = f"{options.out}: {len(lines):,} labels proposed for {counted(without, 'image')} without one"
     print_result(options, record | {"skipped": as_records(skipped)}, [text])
     return EXIT_FAILED if skipped else EXIT_OK

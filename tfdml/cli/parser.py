@@ -320,8 +320,8 @@ def _select(command):
 def _propose(command):
     """Propose labels for the images of a set without one, from similar images that have one; no set is changed."""
     _declare_labeling(command)
-    text = "share of the proposals that should be right, by labels that were held back (default: 0.95)"
-    command.add_argument("--precision", type=_share, default=0.95, metavar="X", help=text)
+    text = "share of the proposals that should be right, by labels that were held back (default: 0.9)"
+    command.add_argument("--precision", type=_share, default=0.9, metavar="X", help=text)
     command.add_argument("--out", required=True, metavar="OUT", help="new table to write, .csv")
 
 
