@@ -239,6 +239,11 @@ def tables(found):
     }
 
 
+def filled(text):
+    """The page with the tables of the kept rows."""
+    return pages.filled(text, tables([runner.read_rows(path) for path in FILES]), "studies/labeling")
+
+
 def difference(rows, key):
     """The mean of the area minus another one, with its interval over draws, in points."""
     values = np.array([row["area"] - row[key] for row in rows])

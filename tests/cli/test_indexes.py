@@ -221,6 +221,15 @@ def test_a_label_is_set_and_items_are_listed_without_what_is_the_owners(shop):
     assert changed(shop, "set run _root=/elsewhere --path photos")[0]["set"] == 6
 
 
+def test_labels_of_a_table_are_set_by_their_paths(shop):
+    Path("new.csv").write_text("path,label\nphotos/a/0.png,mug\nphotos/c/5.png,cup\nphotos/b/2.png,\n")
+    assert changed(shop, "set run class --table new.csv --dry-run")[0]["set"] == 2
+    record, code, _ = changed(shop, "set run class --table new.csv")
+    assert (record["set"], record["unchanged"], record["items"], code) == (2, 0, 6, 0)
+    assert search.load("run/index").metadata["class"].to_pylist() == ["mug", "a", "b", "b", "c", "cup"]
+    assert changed(shop, "set run class --table new.csv")[0]["unchanged"] == 2
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "expected"),
     [
@@ -239,15 +248,6 @@ def test_a_label_is_set_and_items_are_listed_without_what_is_the_owners(shop):
         ("[1]", pyarrow.list_(pyarrow.int64()), ValueError),
     ],
 )
-def test_labels_of_a_table_are_set_by_their_paths(shop):
-    Path("new.csv").write_text("path,label\nphotos/a/0.png,mug\nphotos/c/5.png,cup\nphotos/b/2.png,\n")
-    assert changed(shop, "set run class --table new.csv --dry-run")[0]["set"] == 2
-    record, code, _ = changed(shop, "set run class --table new.csv")
-    assert (record["set"], record["unchanged"], record["items"], code) == (2, 0, 6, 0)
-    assert search.load("run/index").metadata["class"].to_pylist() == ["mug", "a", "b", "b", "c", "cup"]
-    assert changed(shop, "set run class --table new.csv")[0]["unchanged"] == 2
-
-
 def test_a_value_is_kept_as_it_came_or_refused(text, kind, expected):
     if expected is ValueError:
         with pytest.raises(ValueError, match=r"Received .*, expected a value of type"):

@@ -80,13 +80,19 @@ def propose_labels(embeddings: npt.ArrayLike, labels: npt.ArrayLike, *, precisio
 
 
 def _logistic(values: np.ndarray, hits: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The logistic curve of most likelihood, with rates of 1 / (n + 2) in place of 0; constant where it would fall."""
+    """The logistic curve of most likelihood, with rates of 1 / (n + 2) in place of 0.
+
+    It stays below the share of hits, with one hit and one miss more, of the fifth with the highest values: beyond what
+    was seen, few values would make it steep. It is constant where it would fall.
+    """
     linear = optional_import("sklearn.linear_model", feature="propose_labels", extra="evaluation")
     target = np.where(hits, (hits.sum() + 1) / (hits.sum() + 2), 1 / ((~hits).sum() + 2))
     center, spread = values.mean(), values.std() or 1.0
     x = np.tile(values - center, 2)[:, None] / spread
     weights = np.concatenate([target, 1 - target])
     fitted = linear.LogisticRegression(C=np.inf).fit(x, np.repeat([1, 0], len(values)), weights)
+    highest = hits[np.argsort(-values, kind="stable")[: max(_LEAST, len(values) // 5)]]
+    most = (highest.sum() + 1) / (len(highest) + 2)
     if fitted.coef_[0, 0] <= 0:
         return lambda new: np.full(len(new), target.mean())
-    return lambda new: fitted.predict_proba((new - center)[:, None] / spread)[:, 1]
+    return lambda new: np.minimum(fitted.predict_proba((new - center)[:, None] / spread)[:, 1], most)
