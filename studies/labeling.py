@@ -19,6 +19,7 @@ the first ten, or among as many as there are, of items that are not judged; its 
 
 import functools
 import itertools
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,7 +105,9 @@ def pool_of(source, x, y, seed):
 def trained_score(x, labels, z, truth):
     """MAP@R of held-back images by what a logistic regression learned from labeled ones; without two classes, as is."""
     if len(np.unique(labels)) > 1:
-        learner = linear_model.LogisticRegression(C=30.0, max_iter=60, tol=1e-3).fit(x, labels)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # few steps, and few labels of each class
+            learner = linear_model.LogisticRegression(C=30.0, max_iter=60, tol=1e-3).fit(x, labels)
         z = np.sqrt(learner.predict_proba(z))
     return tfdml.metrics.retrieval(z, truth, k=(1,), full_map=False)["map@r"]
 
@@ -228,10 +231,8 @@ def tables(found):
             cells += [shown(rows, "right"), shown(rows, "share")]
         lines.append([f"{count:g}", rule, f"{100 * precision:g}", *cells])
     heads = [f"{name}, {word}" for name in SETS for word in ("right", "proposed")]
-    shown_clicks = itertools.product(METHODS, (1, 3, 10))
-    body = [
-        [method, f"{click}", *(gained(clicks, name, method, click) for name in SETS)] for method, click in shown_clicks
-    ]
+    counts = itertools.product(METHODS, (3, NUM_CLICKS))
+    body = [[method, f"{count}", *(gained(clicks, name, method, count) for name in SETS)] for method, count in counts]
     return {
         "selection": runner.markdown(["rule", *SETS], versus),
         "proposals": runner.markdown(["labels", "chosen", "stated, %", *heads], lines, texts=(1,)),

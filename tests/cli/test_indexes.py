@@ -195,6 +195,8 @@ def test_what_is_refused_is_said_and_nothing_is_written(shop, command, reason):
     search.Exact(np.eye(4), model="blocks").save("plain")
     for name in ("other", "other2"):
         search.Exact(np.eye(4), metadata={"path": list("abcd")}, model="other").save(name)
+    Path("new.csv").write_text("path,label\nphotos/a/0.png,mug\n")
+    Path("gone.csv").write_text("path,label\nphotos/a/99.png,mug\n")
     command += {"other": " --model run", "plain": " --model run"}.get(command.split()[1], "")
     before = {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()}
     record, code, errors = changed(shop, command)
@@ -226,7 +228,9 @@ def test_labels_of_a_table_are_set_by_their_paths(shop):
     assert changed(shop, "set run class --table new.csv --dry-run")[0]["set"] == 2
     record, code, _ = changed(shop, "set run class --table new.csv")
     assert (record["set"], record["unchanged"], record["items"], code) == (2, 0, 6, 0)
-    assert search.load("run/index").metadata["class"].to_pylist() == ["mug", "a", "b", "b", "c", "cup"]
+    table = search.load("run/index").metadata
+    labels = dict(zip(table["path"].to_pylist(), table["class"].to_pylist(), strict=True))
+    assert [labels[path] for path in sorted(labels)] == ["mug", "a", "b", "b", "c", "cup"]
     assert changed(shop, "set run class --table new.csv")[0]["unchanged"] == 2
 
 

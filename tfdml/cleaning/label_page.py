@@ -88,7 +88,7 @@ def selection_files(folder: Path) -> set[str]:
 
 def _page(selection, data, names):
     labels = names_of_labels(data)
-    known = [[name, label] for name, label in zip(names, labels, strict=True) if label is not None]
+    labeled = [[name, label] for name, label in zip(names, labels, strict=True) if label is not None]
     options = "".join(f'<option value="{escape(name)}">' for name in data.class_names)
     pictures = cards(_card(data.paths[row], names[row]) for row in selection.rows)
     digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
@@ -97,7 +97,7 @@ def _page(selection, data, names):
         '<header><h1>Label these</h1>\n<p>Leave a field empty to skip its image. <span id="count"></span> '
         f'<button id="save" type="button">Save labels.csv</button></p></header>\n<main>{pictures}</main>\n'
         f'<datalist id="classes">{options}</datalist>\n'
-        f'<script type="application/json" id="known">{json.dumps(known).replace("<", chr(92) + "u003c")}</script>\n'
+        f'<script type="application/json" id="known">{json.dumps(labeled).replace("<", chr(92) + "u003c")}</script>\n'
         f"<script>{_SCRIPT}</script>\n"
     )
     head = (

@@ -67,10 +67,10 @@ def propose_labels(embeddings: npt.ArrayLike, labels: npt.ArrayLike, *, precisio
     count, kinds = len(labeled), len(np.unique(classes[labeled]))
     require(count >= _LEAST and kinds > 1, f"{count} labels of {kinds} classes", f"{_LEAST} of two classes at least")
     x = l2_normalize(x - x.mean(axis=0))
-    known = x[labeled], classes[labeled]
-    nearest, _, margins = nearest_labels(*known, known[0], is_self=True)
+    gallery = x[labeled], classes[labeled]
+    nearest, _, margins = nearest_labels(*gallery, x[labeled], is_self=True)
     curve = _logistic(margins, classes[labeled[nearest]] == classes[labeled])
-    nearest, cosines, margins = nearest_labels(*known, x[others])
+    nearest, cosines, margins = nearest_labels(*gallery, x[others])
     probability = curve(margins)
     order = np.argsort(-margins, kind="stable")
     means = np.cumsum(probability[order]) / np.arange(1, len(order) + 1)

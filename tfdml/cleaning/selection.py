@@ -62,7 +62,7 @@ def select(
 
         >>> x = np.repeat(np.eye(3), 4, axis=0) + np.random.default_rng(0).normal(size=(12, 3)) / 20
         >>> chosen = tfdml.cleaning.select(x, 2, labels=[0, -1, -1, -1] + 8 * [-1], similarity=1)
-        >>> sorted(chosen.rows // 4)
+        >>> sorted((chosen.rows // 4).tolist())
         [1, 2]
 
     Args:
@@ -82,20 +82,20 @@ def select(
             same; "uncertain" without two classes.
     """
     x = as_vectors(embeddings, "embeddings")
-    known = np.full(len(x), -1) if labels is None else as_ids(labels, "labels", len(x))
+    classes = np.full(len(x), -1) if labels is None else as_ids(labels, "labels", len(x))
     require_one_of((*RULES, IN_TURN), rule=rule)
     require_seed(seed)
-    unlabeled = int((known < 0).sum())
+    unlabeled = int((classes < 0).sum())
     require_whole("count", count, 1)
     require(count <= unlabeled, f"count={count}", f"{unlabeled} at most: so many examples have no label")
     require(0 < similarity <= 1, f"similarity={similarity}", "a cosine above 0, 1 at most")
     require(not are_all_the_same(x), "embeddings that are all the same", "different images, or another model")
-    is_telling = len(np.unique(known[known >= 0])) > 1
+    is_telling = len(np.unique(classes[classes >= 0])) > 1
     require(is_telling or rule != "uncertain", "rule='uncertain' without labels of two classes", "'typical' at first")
     rules = [name for name in RULES if rule in (name, IN_TURN) and (is_telling or name != "uncertain")]
     x = l2_normalize(x - x.mean(axis=0))
-    covered = Covered(x, known, similarity)
-    scores = {name: _SCORES[name](x, known, count, seed) for name in rules}
+    covered = Covered(x, classes, similarity)
+    scores = {name: _SCORES[name](x, classes, count, seed) for name in rules}
     return _greedy(covered, scores, count)
 
 

@@ -93,13 +93,15 @@ class IndexRecords:
         """The vector of a row of the index, `(dim,)`."""
         return self._vectors[row]
 
-    def refined(self, vector: np.ndarray, right: list[Any], wrong: list[Any]) -> tuple[np.ndarray, tuple[int, ...]]:
+    def refined(
+        self, vector: np.ndarray, positive: list[Any], negative: list[Any]
+    ) -> tuple[np.ndarray, tuple[int, ...]]:
         """A query that learned from the ids of items that are right and wrong, and the rows of the wrong ones."""
         metric = self._index.metric
         require_request(metric != "euclidean", "judged items in an index of the metric 'euclidean'", "cosine or dot")
-        gone = [item for item in (*right, *wrong) if self._row_of_id(item) < 0]
+        gone = [item for item in (*positive, *negative) if self._row_of_id(item) < 0]
         require_request(not gone, f"judged items that are gone: {listed(map(str, gone))}", "items of the index", 404)
-        rows, others = ([self._row_of_id(item) for item in items] for items in (right, wrong))
+        rows, others = ([self._row_of_id(item) for item in items] for items in (positive, negative))
         return refine(vector, self._vectors[rows], self._vectors[others]) if rows else vector, tuple(others)
 
     def row(self, kind: str, item: Any) -> int:

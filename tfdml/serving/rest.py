@@ -243,14 +243,14 @@ def _read_judged(request, queries, limits):
     for name in ("positive", "negative"):
         size = len(bytes(getattr(request, name)))
         require_request(size <= limits.max_filter, f"{name} of {size} bytes", f"at most {limits.max_filter}", 413)
-    right, wrong = (read_json(ids, list[str | int]) for ids in (request.positive, request.negative))
-    most, judged = limits.max_neighbors, [*right, *wrong]
+    positive, negative = (read_json(ids, list[str | int]) for ids in (request.positive, request.negative))
+    most, judged = limits.max_neighbors, [*positive, *negative]
     require_request(len(judged) <= 2 * most, f"{len(judged)} judged items", f"{2 * most} at most", 413)
     received = f"judged items with {len(queries)} instances"
     require_request(not judged or len(queries) == 1, received, "one, whose answers they are")
     is_once = len(set(map(str, judged))) == len(judged)
     require_request(is_once, "an item that is judged twice", "each id once, in positive or in negative")
-    return right, wrong
+    return positive, negative
 
 
 def _as_list(value):

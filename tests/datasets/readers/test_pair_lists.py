@@ -175,7 +175,7 @@ def test_judgements_of_a_search_are_pairs_and_what_a_comparison_reads(tmp_path):
     rows = sampler.index_batches(np.zeros(3, int))[0]
     assert {tuple(pair) for pair in np.reshape(rows, (-1, 2)).tolist()} <= set(map(tuple, entries.tolist()))
     run = {"7": {"9": 2.0, "8": 1.0}, "my%20cat.png": {"8": 1.0, "7": 0.5}}
-    assert evaluation.compare_runs({"a": run}, path, metrics=("mrr",)).means["mrr"]["a"] == 0.75
+    assert evaluation.compare_runs({"a": run}, path, metrics=("mrr",)).means["a"]["mrr"].value == 0.75
 
 
 def test_ids_that_are_text_are_written_in_percent(tmp_path):

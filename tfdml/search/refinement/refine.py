@@ -1,4 +1,4 @@
-"""A query that learns which of its answers are right."""
+"""A query that learns which of its answers are positives."""
 
 from collections.abc import Sequence
 
@@ -37,16 +37,16 @@ def refine(query: npt.ArrayLike, positive: Vectors, negative: Vectors | None = N
 
     Source: Rocchio, Relevance Feedback in Information Retrieval, 1971, for m.
     """
-    right = _unit(np.atleast_2d(query), "query")
-    require(len(right) == 1, f"{len(right)} queries", "one, (dim,)")
+    positives = _unit(np.atleast_2d(query), "query")
+    require(len(positives) == 1, f"{len(positives)} queries", "one, (dim,)")
     require(len(positive) > 0, "no positives", "one right answer at least")
-    right = np.concatenate([right, _unit(positive, "positive", right.shape[1])])
-    mean = l2_normalize(right.mean(axis=0, keepdims=True))
+    positives = np.concatenate([positives, _unit(positive, "positive", positives.shape[1])])
+    mean = l2_normalize(positives.mean(axis=0, keepdims=True))
     if negative is None or len(negative) == 0:
         return mean[0]
-    wrong = _unit(negative, "negative", right.shape[1])
-    x = np.concatenate([right, wrong]) - (right.mean(axis=0) + wrong.mean(axis=0)) / 2
-    y = np.repeat([1.0, -1.0], [len(right), len(wrong)])
+    wrong = _unit(negative, "negative", positives.shape[1])
+    x = np.concatenate([positives, wrong]) - (positives.mean(axis=0) + wrong.mean(axis=0)) / 2
+    y = np.repeat([1.0, -1.0], [len(positives), len(wrong)])
     w = x.T @ np.linalg.solve(x @ x.T + _RIDGE * np.eye(len(x)), y)
     return l2_normalize(l2_normalize(w[None].astype(np.float32)) + _SHARE * mean)[0]
 
