@@ -54,6 +54,16 @@ def write_selection(selection: Selection, data: LabeledSet, path: FilePath, *, r
     `labels.csv`, of the columns path and label: the typed labels, and those that the set had. In the folder `root`,
     `tfdml train` reads it, and so do `tfdml select --labels` and `tfdml index set --table`.
 
+    Example: two of four files.
+
+        >>> for number in range(4):
+        ...     keras.utils.save_img(f"{number}.png", np.full((8, 8, 3), 60 * number))
+        >>> data = tfdml.datasets.table({"path": [f"{number}.png" for number in range(4)]}, label=None)
+        >>> selection = tfdml.cleaning.select(np.eye(4), 2)
+        >>> folder = tfdml.cleaning.write_selection(selection, data, "to-label")
+        >>> sorted(path.name for path in folder.iterdir())
+        ['label.html', 'selected.csv']
+
     Args:
         selection: of `select`, from the embeddings of `data`.
         data: a set of files.

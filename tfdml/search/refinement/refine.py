@@ -25,7 +25,7 @@ def refine(query: npt.ArrayLike, positive: Vectors, negative: Vectors | None = N
 
         >>> refined = tfdml.search.refine([1.0, 0.0], positive=[[0.8, 0.6]], negative=[[0.8, -0.6]])
         >>> refined.astype(float).round(3).tolist()
-        [0.587, 0.81]
+        [0.737, 0.676]
 
     Args:
         query: `(dim,)` floats.
