@@ -297,8 +297,8 @@ def main(arguments=None):
         for rows, new in zip(found, (selection_rows, proposal_rows), strict=False):
             rows += [row | about for row in new(name, source, parts[name])]
         found[2] += [row | about for row in click_rows(name, parts[name])]
-    for path, rows in zip(FILES, found, strict=True):
-        runner.write_rows(path, rows)
+        for path, rows in zip(FILES, found, strict=True):  # a stopped command leaves the sets that it measured
+            runner.write_rows(path, rows)
 
 
 if __name__ == "__main__":
