@@ -50,7 +50,7 @@ ARROWS = {
         "search",
         "visualize",
     },
-    "serving": {"datasets"},
+    "serving": {"datasets", "search"},
     "zoo": {"datasets", "embedding", "evaluation", "export", "metrics", "models"},
     "training": {
         "callbacks",

@@ -180,7 +180,10 @@ def test_items_are_removed_with_their_thumbnails_and_added_again(shop, choice, g
         ("set run color=red 0", "'color', expected COLUMN=VALUE with one of class, path"),
         ("set run _checksum=red 0", "'_checksum', expected"),
         ("set run path=red 0", "'path', expected"),
-        ("set run class", "of them"),
+        ("set run class 0", "'class', expected COLUMN=VALUE with one of class, path"),
+        ("set run class=mug --table new.csv", "'class', expected a COLUMN alone, as --table has its values"),
+        ("set run class 0 --table new.csv", "--table beside ID, --path or --where, expected one of them"),
+        ("set run class --table gone.csv", "1 not a file, first photos/a/99.png"),
         ("add gone photos", "INDEX"),
         ("add run/index gone", "SET='gone': Received no such file or folder"),
         ("add plain photos", "an index without a column 'path'"),
@@ -192,6 +195,8 @@ def test_what_is_refused_is_said_and_nothing_is_written(shop, command, reason):
     search.Exact(np.eye(4), model="blocks").save("plain")
     for name in ("other", "other2"):
         search.Exact(np.eye(4), metadata={"path": list("abcd")}, model="other").save(name)
+    Path("new.csv").write_text("path,label\nphotos/a/0.png,mug\n")
+    Path("gone.csv").write_text("path,label\nphotos/a/99.png,mug\n")
     command += {"other": " --model run", "plain": " --model run"}.get(command.split()[1], "")
     before = {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()}
     record, code, errors = changed(shop, command)
@@ -216,6 +221,17 @@ def test_a_label_is_set_and_items_are_listed_without_what_is_the_owners(shop):
     assert changed(shop, "add run photos")[0]["updated"] == 1
     assert shop("index list run 5")[1].split() == ["5", "c", "photos/c/5.png"], "a label where there was none"
     assert changed(shop, "set run _root=/elsewhere --path photos")[0]["set"] == 6
+
+
+def test_labels_of_a_table_are_set_by_their_paths(shop):
+    Path("new.csv").write_text("path,label\nphotos/a/0.png,mug\nphotos/c/5.png,cup\nphotos/b/2.png,\n")
+    assert changed(shop, "set run class --table new.csv --dry-run")[0]["set"] == 2
+    record, code, _ = changed(shop, "set run class --table new.csv")
+    assert (record["set"], record["unchanged"], record["items"], code) == (2, 0, 6, 0)
+    table = search.load("run/index").metadata
+    labels = dict(zip(table["path"].to_pylist(), table["class"].to_pylist(), strict=True))
+    assert [labels[path] for path in sorted(labels)] == ["mug", "a", "b", "b", "c", "cup"]
+    assert changed(shop, "set run class --table new.csv")[0]["unchanged"] == 2
 
 
 @pytest.mark.parametrize(

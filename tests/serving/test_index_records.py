@@ -41,8 +41,8 @@ def found_rows(results):
     return [[neighbor["row"] for neighbor in result] for result in results]
 
 
-def query(vector=0, k=3, where=None, excluded_row=-1):
-    return VectorSearch(vector=VECTORS[vector], k=k, where=json.dumps(where or {}), excluded_row=excluded_row)
+def query(vector=0, k=3, where=None, excluded_rows=()):
+    return VectorSearch(vector=VECTORS[vector], k=k, where=json.dumps(where or {}), excluded_rows=excluded_rows)
 
 
 def test_queries_of_several_filters_and_numbers_of_neighbors_are_answered_together(records):
@@ -60,11 +60,11 @@ def test_a_filter_of_null_and_one_that_nothing_passes(records):
 
 def test_an_excluded_item_is_replaced_by_the_next_one(records):
     all_but_4 = [row for row in range(12) if row != 4]
-    assert found_rows(records([query(4, 3, excluded_row=4), query(4, 3)])) == [
+    assert found_rows(records([query(4, 3, excluded_rows=(4,)), query(4, 3)])) == [
         by_hand(VECTORS[4], 3, all_but_4),
         by_hand(VECTORS[4], 3, list(range(12))),
     ]
-    assert found_rows(records([query(4, 100, excluded_row=4)])) == [by_hand(VECTORS[4], 11, all_but_4)]
+    assert found_rows(records([query(4, 100, excluded_rows=(4,))])) == [by_hand(VECTORS[4], 11, all_but_4)]
 
 
 def test_each_item_of_several_vectors_is_answered_once_and_a_query_does_not_find_its_own_item():
@@ -72,7 +72,7 @@ def test_each_item_of_several_vectors_is_answered_once_and_a_query_does_not_find
     index = search.Exact(VECTORS, IDS, metadata={"product": products}, metric="euclidean")
     records = IndexRecords(index, items="product")
     assert (records.description["items"], len(records)) == (4, 12)
-    firsts, others = records([query(4, 9), query(4, 9, excluded_row=4)])
+    firsts, others = records([query(4, 9), query(4, 9, excluded_rows=(4,))])
     nearest = by_hand(VECTORS[4], 12, list(range(12)))
     expected = [next(row for row in nearest if products[row] == one) for one in dict.fromkeys(products[nearest])]
     assert found_rows([firsts, others]) == [expected, expected[1:]]

@@ -53,7 +53,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-NAMES = "[...document.querySelectorAll('#neighbors button')].map(each => each.lastChild.textContent)"
+NAMES = "[...document.querySelectorAll('#neighbors .tile')].map(each => each.lastChild.textContent)"
 STATUS = "document.getElementById('status').textContent"
 WHOLE = "[...document.images].every(each => each.hidden || (each.complete && each.naturalWidth > 0))"
 
@@ -92,8 +92,36 @@ async def look_at_words(app, folder):
         box = "document.getElementById('text')"
         await page.value(f"{box}.value = 'a dark & square'; {box}.dispatchEvent(new Event('change'))")
         await page.until(f"{NAMES}[0] === '0.png' && {box}.value === 'a dark & square'")
-        await page.value("document.querySelectorAll('#neighbors button')[1].click()")
+        await page.value("document.querySelectorAll('#neighbors .tile')[1].click()")
         await page.until(f"location.hash === '#id=1' && {box}.value === ''")
+
+
+def test_judged_answers_move_the_search_outlive_the_page_and_are_saved(folder, monkeypatch):
+    monkeypatch.setattr(server, "Embedder", Levels)
+    index = search.Exact(vectors(), metadata={"path": [str(folder / f"{level}.png") for level in LEVELS]})
+    asyncio.run(judge(serving.application(None, Preprocessing(size=SIDE), index=index), folder))
+
+
+async def judge(app, folder):
+    button = "document.querySelector('.judge[aria-label=\"{}\"]')"
+    saved = "decodeURIComponent(document.getElementById('save').href.split(',')[1])"
+    async with TestServer(app) as running, tab(folder / "profile") as page:
+        await page.call("Page.navigate", url=str(running.make_url("/#id=8")))
+        await page.until(f"{NAMES}[0] === '112.png' || {NAMES}[0] === '144.png'")
+        await page.value(f"{button.format('Yes: 160.png')}.click()")
+        await page.until(f"{NAMES}[0] === '144.png' && {NAMES}[1] === '160.png'")
+        await page.value(f"{button.format('No: 112.png')}.click()")
+        await page.until(f"!{NAMES}.includes('112.png') && {NAMES}.length === 12")
+        assert await page.value(f"{button.format('Yes: 160.png')}.ariaPressed") == "true"
+        assert await page.value("document.getElementById('counts').textContent") == "1 yes, 1 no"
+        assert await page.value(saved) == "8\t0\t7\t0\n8\t0\t10\t1\n"
+        await page.screenshot(folder / "judged.png")
+
+        await page.call("Page.reload")
+        await page.until(f"typeof query !== 'undefined' && {NAMES}.length === 12 && !{NAMES}.includes('112.png')")
+        await page.value("document.getElementById('forget').click()")
+        await page.until(f"{NAMES}.includes('112.png') && document.getElementById('judged').hidden")
+        assert page.complaints == []
 
 
 async def look_at_line(app, folder):
@@ -133,7 +161,7 @@ async def look(app, folder, scheme, width):
         await page.until(f"{NAMES}[0] === '128.png'")
         assert await page.value(NAMES) == names_of([8, 9, 10])
 
-        await page.value("document.querySelector('#neighbors button').click()")
+        await page.value("document.querySelector('#neighbors .tile').click()")
         await page.until(
             "location.hash === '#id=8' && document.getElementById('hint').textContent === 'bright, 128.png, id 8'"
         )
@@ -248,7 +276,7 @@ async def start_from_items(app, folder):
         nearest = [f"id {other}" for other in (row - 1, row + 1) if 0 <= other < len(LEVELS)]
         assert neighbors[0] in nearest
         assert await page.value(ITEMS) == []
-        assert await page.value("document.activeElement === document.querySelector('#neighbors button')")
+        assert await page.value("document.activeElement === document.querySelector('#neighbors .tile')")
 
         await press(page, "Enter")  # the first neighbor is the next query
         await page.until(f"{QUERY}.endsWith(', {neighbors[0]}') && {NAMES}.includes('id {row}')")
@@ -258,7 +286,7 @@ async def start_from_items(app, folder):
 
         await page.drop(folder / "240.png", 200, 180)
         await page.until(f"{NAMES}[0] === 'id 15' && {STATUS}.startsWith('12 neighbors')")
-        await page.until("document.querySelector('#neighbors button').textContent.includes('price: 240')")
+        await page.until("document.querySelector('#neighbors .tile').textContent.includes('price: 240')")
         await page.value("document.getElementById('others').click()")
         await page.until(f"{ITEMS}.length === 12")
         await page.value("history.back()")

@@ -131,6 +131,9 @@ def test_every_form_of_a_request_is_answered(ask, path, body, expected):
         ({"instances": [{**AB, "box": [0, 7, 1, 8]}, {"images": {"row": 0}}], "k": 1}, ["c", "b"]),
         ({"instances": [AB, {"row": 1}], "k": 20, "where": {"label": ["x", None], "price": [2, 1]}}, ["ba", "a"]),
         ({"instances": [AB], "where": {"label": "none"}}, [""]),
+        ({"instances": [{"id": "c"}], "positive": ["d"]}, ["dba"]),
+        ({"instances": [{"id": "c"}], "positive": ["d"], "negative": ["a"]}, ["db"]),
+        ({"instances": [AB], "negative": ["c", "b"]}, ["ad"]),  # left out, and the query stays
     ],
 )
 def test_every_kind_of_query_is_searched(ask, body, ids):
@@ -157,9 +160,17 @@ def test_models_are_listed_and_described_as_by_tensorflow_serving_and_by_languag
 SEARCHES = {  # of what each request searches, beside `instances`
     "400: another k, expected a whole number from 1 to 20": [{"k": k} for k in (0, 21, 10**30)],
     "400: Expected `int`, got": [{"k": k} for k in (True, 2.0, "2", None)],
-    "400: expected 'instances' or 'k' or 'where'.": [{name: 3} for name in ("top_k", "size", LONG)],
+    "400: expected 'instances' or 'k' or 'where' or 'positive' or 'negative'.": [
+        {name: 3} for name in ("top_k", "size", LONG)
+    ],
     "400: an object with 'instances', 'filter', 'filters'": [{"filter": {"label": "cat"}, "filters": []}],
     "400: a list, expected where as an object": [{"where": []}],
+    "404: judged items that are gone: 'e', 'f', expected": [{"positive": ["a", "e"], "negative": ["f"]}],
+    "400: an item that is judged twice": [{"positive": ["a"], "negative": ["a"]}, {"positive": ["a", "a"]}],
+    "413: 41 judged items, expected 40 at most": [{"positive": [str(number) for number in range(41)]}],
+    "400: Expected `int | str`": [{"positive": [1.5]}, {"negative": [None]}],
+    "400: Expected `array`, got `int`": [{"negative": 3}],
+    "413: Received positive of": [{"positive": ["x" * 99] * 10_000}],
     "400: where 'label': Received JSON of another form": [{"where": {"label": bad}} for bad in ({"a": 1}, [["x"]])],
     "400: a filter of 'price'": [{"where": {"price": value}} for value in ("cheap", 2**70, [1, None, "x"], 1.5)],
     "400: expected columns of the index that are not lists or objects. Remove them": [

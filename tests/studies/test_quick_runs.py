@@ -2,7 +2,7 @@
 
 import pytest
 
-from studies import boxes, drift, fashion, migration, scores, stamps, words
+from studies import boxes, drift, fashion, labeling, migration, scores, stamps, words
 
 PRINTED = {
     boxes: ("'query': 'whole image'", "'query': 'box'"),
@@ -12,6 +12,7 @@ PRINTED = {
     migration: ("'order': 'mixed'", "'order': 'classes'"),
     fashion: ("10 rows",),
     stamps: ("11 rows",),
+    labeling: ("'rule': 'random', 'area'", "'share'", "'clicks': 1, 'gain'"),
 }
 
 

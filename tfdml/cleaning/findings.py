@@ -144,12 +144,13 @@ def _item(finding):
 
 def _card(name, split, label):
     """The image of a file with its name; the name alone of one that cannot be read."""
-    image = _data_uri(name)
+    image = picture_of(name)
     caption = "<br>".join(escape(text) for text in (split, label, name if image else "") if text)
     return Card(name, caption, image=image)
 
 
-def _data_uri(name):
+def picture_of(name: str) -> str:
+    """The data URI of a small picture of an image file; empty where it cannot be read."""
     if not Path(name).is_file():
         return ""
     try:

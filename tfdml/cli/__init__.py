@@ -43,6 +43,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace | int:
 def commands_of(options: argparse.Namespace) -> ModuleType:
     """The module of a command. All commands but `compare` and `drift` import Keras."""
     modules = {"compare": "compare", "drift": "compare", "index": "indexes", "demo": "demo"}
+    modules |= {"select": "labeling", "propose": "labeling"}
     return importlib.import_module(f"tfdml.cli.{modules.get(options.command, 'commands')}")
 
 

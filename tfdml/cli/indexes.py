@@ -14,6 +14,7 @@ from tfdml._core.checks import require
 from tfdml._core.checksums import BOX, CHECKSUM, CLASS, LABEL, PATH, ROOT, fingerprint, require_same_model
 from tfdml.cli import inputs
 from tfdml.cli.commands import _mask
+from tfdml.cli.labeling import labels_of_paths
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, as_usage_error, print_result, say_skipped
 from tfdml.cli.references import Reference, as_json
 from tfdml.datasets.images.beside import Beside
@@ -142,21 +143,38 @@ def _remove(options, target):
 
 def _set(options, target):
     index = _load(target)
-    ids = _chosen(options, index)
     name, separator, text = options.value.partition("=")
     with as_usage_error(f"COLUMN=VALUE={options.value!r}"):
         shown = without_owner(index.metadata.column_names)
-        is_column = bool(separator) and (name in shown or (name == ROOT and ROOT in index.metadata.column_names))
-        require(is_column and name != PATH, f"{name!r}", f"COLUMN=VALUE with one of {', '.join(shown)}")
+        is_column = name in shown or (name == ROOT and ROOT in index.metadata.column_names)
+        form = "COLUMN=VALUE" if options.table is None else "a COLUMN alone, as --table has its values"
+        is_form = bool(separator) == (options.table is None)
+        require(is_form and is_column and name != PATH, f"{name!r}", f"{form} with one of {', '.join(shown)}")
+        ids, texts = _given(options, index, text)
         table = index.metadata.take(index.rows(ids))
-        value = value_of(text, table.schema.field(name).type)
-    column = pyarrow.array([value.as_py()] * len(ids), value.type)
+        kind = table.schema.field(name).type
+        values = {each: value_of(each, kind) for each in dict.fromkeys(texts)}
+    kind = next((value.type for value in values.values() if value.is_valid), kind)
+    column = pyarrow.array([values[each].as_py() for each in texts], kind)
     num_changed = len(ids) - (compute.sum(compute.equal(table[name], column)).as_py() or 0)
     if not options.dry_run and num_changed:
         number = table.schema.get_field_index(name)
         index.update(ids, metadata=table.set_column(number, name, column))
         _write(target, index)
     return _print_counts(options, {"set": num_changed, "unchanged": len(ids) - num_changed}, len(index))
+
+
+def _given(options, index, text):
+    """The ids of the items to set, and the text of the value of each."""
+    if options.table is None:
+        ids = _chosen(options, index)
+        return ids, [text] * len(ids)
+    named = labels_of_paths(options.table)
+    received = "--table beside ID, --path or --where"
+    require(not (options.ids or options.path or options.where), received, "one of them")
+    paths = [(rows_of_paths([path], index.metadata), label) for path, label in named.items()]
+    texts = {row: label for rows, label in paths for row in rows.tolist()}
+    return index.ids[list(texts)], list(texts.values())
 
 
 def _list(options, target):

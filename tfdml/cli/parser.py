@@ -32,6 +32,7 @@ FORMATS = ("savedmodel", "onnx", "openvino", "litert", "web")
 SEARCHES = ("exact", "partitioned")
 METRICS = ("cosine", "dot", "euclidean")
 DTYPES = ("float32", "bfloat16", "int8")
+RULES = ("typical", "diverse", "uncertain", "all")
 LIMITS = {
     "max_bytes": "maximum size of an image file, and of the images of a request together (default: 20 MiB)",
     "max_pixels": "maximum of width times height (default: 33,554,432)",
@@ -201,8 +202,11 @@ def _index_remove(action):
 
 def _index_set(action):
     """Set a column of items, such as the label of one that had none; an empty VALUE removes it."""
-    action.add_argument("value", metavar="COLUMN=VALUE", help="a column of INDEX, and a value of its type")
+    text = "a column of INDEX, and a value of its type; with --table, the column alone"
+    action.add_argument("value", metavar="COLUMN=VALUE", help=text)
     _declare_items(action)
+    text = "table with the columns path and label, a value for each file, in place of VALUE"
+    action.add_argument("--table", type=file_named("--table"), metavar="TABLE", help=text)
 
 
 def _index_list(action):
@@ -305,6 +309,35 @@ def _clean(command):
     _declare_preprocessing(command, batch_size=64)
 
 
+def _select(command):
+    """Choose the images of a set to label next; a page has a field for the label of each."""
+    _declare_labeling(command)
+    text = "number of images to choose (default: 50)"
+    command.add_argument("-n", dest="count", type=_positive, default=50, metavar="N", help=text)
+    text = "typical of a cluster, diverse, uncertain by labels of their neighbors, or all of these in turn"
+    command.add_argument("--rule", choices=RULES, default="typical", help=f"{text} (default: typical)")
+    text = "cosine similarity of near copies, which are chosen once (default: 0.98)"
+    command.add_argument("--similarity", type=_share, default=0.98, metavar="X", help=text)
+    command.add_argument("--out", required=True, metavar="OUT", help="folder to write: selected.csv and label.html")
+
+
+def _propose(command):
+    """Propose labels for the images of a set without one, from similar images that have one; no set is changed."""
+    _declare_labeling(command)
+    text = "share of the proposals that should be right, by labels that were held back (default: 0.9)"
+    command.add_argument("--precision", type=_share, default=0.9, metavar="X", help=text)
+    command.add_argument("--out", required=True, metavar="OUT", help="new table to write, .csv")
+
+
+def _declare_labeling(command):
+    _declare_set(command)
+    text = "table with the columns path and label, in place of labels of SET"
+    command.add_argument("--labels", type=file_named("--labels"), metavar="TABLE", help=text)
+    text = f"{MODEL_TEXT} (default: {IMAGENET}, EfficientNet-Lite0)"
+    command.add_argument("--model", type=model_or_imagenet, default=IMAGENET, metavar="MODEL", help=text)
+    _declare_preprocessing(command, batch_size=64)
+
+
 def _zoo(command):
     """List the models of the zoo with their numbers, measure them again, or compare their files with checksums."""
     text = "list, with NAMEs their cards; evaluate, again, and compare with the cards; check checksums"
@@ -337,6 +370,8 @@ COMMANDS = {
     "export": (_export, "tfdml export run --to onnx,web"),
     "check": (_check, "tfdml check photos"),
     "clean": (_clean, "tfdml clean photos --out findings"),
+    "select": (_select, "tfdml select photos -n 50 --out to-label"),
+    "propose": (_propose, "tfdml propose photos --labels photos/labels.csv --out proposals.csv"),
     "zoo": (_zoo, "tfdml zoo list"),
 }
 """The function that declares the options of each command, and an example of its use."""

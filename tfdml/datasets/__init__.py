@@ -12,7 +12,7 @@ from tfdml.datasets.readers.huggingface import huggingface
 from tfdml.datasets.readers.idx_files import idx
 from tfdml.datasets.readers.image_folder import folder
 from tfdml.datasets.readers.item_files import items
-from tfdml.datasets.readers.pair_lists import PairList, verification_pairs
+from tfdml.datasets.readers.pair_lists import PairList, judged_pairs, verification_pairs
 from tfdml.datasets.readers.table import table
 from tfdml.datasets.readers.tfds import tfds
 from tfdml.datasets.splits import require_disjoint
@@ -29,6 +29,7 @@ __all__ = [
     "huggingface",
     "idx",
     "items",
+    "judged_pairs",
     "outlines",
     "photo_patches",
     "photograph",

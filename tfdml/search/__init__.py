@@ -13,6 +13,7 @@ from tfdml.search.on_disk.search import search_on_disk
 from tfdml.search.refinement.expansion import augment_database, expand_queries
 from tfdml.search.refinement.hubs import neighborhood_similarity
 from tfdml.search.refinement.late_interaction import maxsim
+from tfdml.search.refinement.refine import refine
 from tfdml.search.refinement.rerank import rerank
 from tfdml.search.refinement.whitening import Whitening
 from tfdml.search.upgrades.adapters import LinearAdapter, MLPAdapter
@@ -39,6 +40,7 @@ __all__ = [
     "neighbor_recall",
     "neighborhood_similarity",
     "pair_groups",
+    "refine",
     "rerank",
     "search_on_disk",
     "similar_pairs",

@@ -12,6 +12,7 @@ import numpy as np
 
 from tfdml._core.checksums import CHECKSUM, ROOT, SIZE
 from tfdml.datasets.readers.item_files import file_of, without_owner
+from tfdml.search import refine
 from tfdml.serving.bodies import listed, require_request
 from tfdml.serving.limits import RefusedError
 from tfdml.serving.queries import FileQuery
@@ -26,12 +27,12 @@ _NUMBER = re.compile(r"-?[0-9]{1,19}")  # of an int64
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class VectorSearch:
-    """A search of one vector; `where` is the JSON text of the filter, and `excluded_row` no answer, -1 for none."""
+    """A search of one vector; `where` is the JSON text of the filter, and `excluded_rows` are no answers."""
 
     vector: np.ndarray
     k: int
     where: str = "{}"
-    excluded_row: int = -1
+    excluded_rows: tuple[int, ...] = ()
 
 
 class IndexRecords:
@@ -83,7 +84,7 @@ class IndexRecords:
     def recall(self, query: VectorSearch, neighbors: list[dict[str, Any]]) -> float:
         """The share of the exact neighbors of a query that were found; `neighbors` are not empty."""
         options = {"where": self._mask(json.loads(query.where)), "items": self._items}
-        k = min(len(neighbors) + (query.excluded_row >= 0), self._index.count(options["where"], self._items))
+        k = min(len(neighbors) + len(query.excluded_rows), self._index.count(options["where"], self._items))
         ids, scores = self._exact.search(query.vector[None], k, **options)
         exact = {item["id"] for item in self._records(query, self._index.rows(ids)[0], scores[0])}
         return len(exact & {item["id"] for item in neighbors}) / len(exact)
@@ -91,6 +92,17 @@ class IndexRecords:
     def vector(self, row: int) -> np.ndarray:
         """The vector of a row of the index, `(dim,)`."""
         return self._vectors[row]
+
+    def refined(
+        self, vector: np.ndarray, positive: list[Any], negative: list[Any]
+    ) -> tuple[np.ndarray, tuple[int, ...]]:
+        """A query that learned from the ids of items that are right and wrong, and the rows of the wrong ones."""
+        metric = self._index.metric
+        require_request(metric != "euclidean", "judged items in an index of the metric 'euclidean'", "cosine or dot")
+        gone = [item for item in (*positive, *negative) if self._row_of_id(item) < 0]
+        require_request(not gone, f"judged items that are gone: {listed(map(str, gone))}", "items of the index", 404)
+        rows, others = ([self._row_of_id(item) for item in items] for items in (positive, negative))
+        return refine(vector, self._vectors[rows], self._vectors[others]) if rows else vector, tuple(others)
 
     def row(self, kind: str, item: Any) -> int:
         """The row of an item that is named by its "id" or its "row"; a RefusedError if there is none."""
@@ -187,7 +199,7 @@ class IndexRecords:
         except RefusedError as error:
             return [error] * len(queries)
         most = self._index.count(mask, self._items)
-        k = min(most, max(query.k + (query.excluded_row >= 0) for query in queries))
+        k = min(most, max(query.k + len(query.excluded_rows) for query in queries))
         if k == 0:
             return [[]] * len(queries)
         try:
@@ -201,8 +213,8 @@ class IndexRecords:
         return [self._records(*neighbors) for neighbors in zip(queries, rows, scores, strict=True)]
 
     def _records(self, query, rows, scores):
-        is_excluded = self._item_numbers[rows] == self._item_numbers[query.excluded_row]
-        ranks = np.flatnonzero(~is_excluded | (query.excluded_row < 0))[: query.k]
+        excluded = self._item_numbers[list(query.excluded_rows)]
+        ranks = np.flatnonzero(~np.isin(self._item_numbers[rows], excluded))[: query.k]
         items = zip(self._described(rows[ranks]), scores[ranks].tolist(), strict=True)
         return [{**item, "score": score} for item, score in items]
 
@@ -237,10 +249,10 @@ class ModelIndex:
             "filters": {},
         }
 
-    def require_files(self, queries: list[Any], where: str) -> None:
-        """Refuse a filter, items by id or row, and texts: a graph has none of them."""
+    def require_files(self, queries: list[Any], where: str, judged: tuple[list[Any], list[Any]] = ((), ())) -> None:
+        """Refuse a filter, items by id or row, judged ones, and texts: a graph has none of them."""
         expected = "files: the index is inside the model. Use --index"
-        is_plain = where == "{}" and all(query.is_image for query in queries)
+        is_plain = where == "{}" and not any(judged) and all(query.is_image for query in queries)
         require_request(is_plain, "a filter, an id, a row or a text", expected)
 
     def neighbors(self, outputs: dict[str, Any], k: int) -> list[dict[str, Any]]:

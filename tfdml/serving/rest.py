@@ -56,6 +56,8 @@ class Search(msgspec.Struct):
     instances: Raw = _NOTHING
     k: int | UnsetType = UNSET
     where: Raw = Raw(b"{}")
+    positive: Raw = Raw(b"[]")
+    negative: Raw = Raw(b"[]")
 
 
 class Explain(msgspec.Struct):
@@ -104,18 +106,20 @@ def read_predict(body: bytes, signatures: dict[str, Signature], limits: Limits) 
 
 def read_search(
     body: bytes, limits: Limits, max_neighbors: int | None = None
-) -> tuple[list[FileQuery | ItemQuery | TextQuery], int, str]:
+) -> tuple[list[FileQuery | ItemQuery | TextQuery], int, str, tuple[list[str | int], list[str | int]]]:
     """Read the JSON of a `:search` request, with k up to `max_neighbors`, or up to the limit.
 
         {"instances": [{"b64": "...", "box": [8, 0, 72, 40]}, {"id": 17}], "k": 10, "where": {"label": ["cat", "dog"]}}
+        {"instances": [{"id": 17}], "positive": [3, 4], "negative": [9]}
 
-    Returns the queries, k, and the filter as JSON with sorted names.
+    Returns the queries, k, the filter as JSON with sorted names, and the ids of the items that are right and wrong.
     """
     request, largest = read_form(body, Search), max_neighbors or limits.max_neighbors
     k = min(_K, largest) if request.k is UNSET else request.k
     require_request(1 <= k <= largest, "another k", f"a whole number from 1 to {largest}")
     where = _read_where(request.where, limits)
-    return read_images(request.instances, read_query, limits), k, json.dumps(where, sort_keys=True)
+    queries = read_images(request.instances, read_query, limits)
+    return queries, k, json.dumps(where, sort_keys=True), _read_judged(request, queries, limits)
 
 
 def read_pair(body: bytes, limits: Limits) -> list[FileQuery | ItemQuery | TextQuery]:
@@ -269,6 +273,21 @@ def _read_where(where, limits):
     require_request(kind_of(where) == "an object", shown(where), "where as an object of columns with their values")
     columns = read_object(where).items()
     return {name: _named(f"where {listed([name])}", read_json, each, Plain | list[Plain]) for name, each in columns}
+
+
+def _read_judged(request, queries, limits):
+    """The ids of the items of a search that are right, and of those that are wrong; both empty without any."""
+    for name in ("positive", "negative"):
+        size = len(bytes(getattr(request, name)))
+        require_request(size <= limits.max_filter, f"{name} of {size} bytes", f"at most {limits.max_filter}", 413)
+    positive, negative = (read_json(ids, list[str | int]) for ids in (request.positive, request.negative))
+    most, judged = limits.max_neighbors, [*positive, *negative]
+    require_request(len(judged) <= 2 * most, f"{len(judged)} judged items", f"{2 * most} at most", 413)
+    received = f"judged items with {len(queries)} instances"
+    require_request(not judged or len(queries) == 1, received, "one, whose answers they are")
+    is_once = len(set(map(str, judged))) == len(judged)
+    require_request(is_once, "an item that is judged twice", "each id once, in positive or in negative")
+    return positive, negative
 
 
 def _as_list(value):

@@ -269,20 +269,26 @@ class _Server:
         index = self._records or self.model_index
         facts = {"max_neighbors": self._max_neighbors, "threshold": self.threshold, "texts": self._texts is not None}
         facts["explains"] = self.similarity_map is not None and self._records is not None and self._records.has_files
+        facts["learns"] = self._records is not None and index.description["metric"] != "euclidean"
         return await self._json(rest.as_json, index.description | facts)
 
     async def search(self, request):
         """Neighbors of the images, items and texts of a request."""
-        queries, k, where = await self._parsed(request, rest.read_search, self._limits)
+        queries, k, where, judged = await self._parsed(request, rest.read_search, self._limits)
         records, search = self._records, self._search  # of one version of the index
         queries = await self._in_pool("json", lambda: [query.located(records) for query in queries])
-        vectors = zip(await self._vectors(queries), queries, strict=True)
-        searches = [VectorSearch(vector=x, k=k, where=where, excluded_row=query.row) for x, query in vectors]
+        vectors, wrong, is_plain = await self._vectors(queries), (), not judged[0]
+        if any(judged):
+            vectors[0], wrong = await self._in_pool("json", records.refined, vectors[0], *judged)
+        excluded = [wrong if query.row < 0 else (query.row, *wrong) for query in queries]
+        asked = zip(vectors, excluded, strict=True)
+        searches = [VectorSearch(vector=x, k=k, where=where, excluded_rows=rows) for x, rows in asked]
         neighbors = await search(searches)
         checked = self.recall.chosen(len(queries))
-        answered = [(items, query.is_image) for items, query in zip(neighbors, queries, strict=True)]
+        answered = [(items, query.is_image and is_plain) for items, query in zip(neighbors, queries, strict=True)]
         await self._count_searches([items for n, (items, is_image) in enumerate(answered) if is_image and n != checked])
-        body = await self._json(self._answer, neighbors, [not isinstance(query, TextQuery) for query in queries])
+        are_calibrated = [is_plain and not isinstance(query, TextQuery) for query in queries]
+        body = await self._json(self._answer, neighbors, are_calibrated)
         if checked >= 0:
             self._check(partial(records.recall, searches[checked]), *answered[checked])
         return body
@@ -299,7 +305,7 @@ class _Server:
         self.recall(lambda: recall(items) if items else "", count)
 
     def _answer(self, neighbors, are_calibrated):
-        """The JSON of neighbors; those of texts have scores of another kind, and no probability."""
+        """The JSON of neighbors; scores of texts and of judged searches are of another kind, without a probability."""
         for items, is_calibrated in zip(neighbors, are_calibrated, strict=True):
             if self.calibration is not None and is_calibrated:
                 probabilities = self.calibration.of_neighbors([item["score"] for item in items]).tolist()
@@ -342,8 +348,8 @@ class _Server:
 
     async def search_in_model(self, request):
         """Neighbors of the images of a request in the index inside the model."""
-        queries, k, where = await self._parsed(request, rest.read_search, self._limits, self._max_neighbors)
-        self.model_index.require_files(queries, where)
+        queries, k, where, judged = await self._parsed(request, rest.read_search, self._limits, self._max_neighbors)
+        self.model_index.require_files(queries, where, judged)
         outputs = _all_good(await all_of(map(self._outputs(SEARCH), queries)))
         neighbors = await self._in_pool("json", lambda: [self.model_index.neighbors(row, k) for row in outputs])
         await self._count_searches(neighbors)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tfdml.datasets import LabeledSet, verification_pairs
+from tfdml import evaluation, samplers
+from tfdml.datasets import LabeledSet, judged_pairs, verification_pairs
 from tfdml.datasets.public import lfw_pairs
 
 LIST = """2\t1
@@ -156,3 +157,44 @@ def test_pairs_that_cannot_be_drawn_are_errors(options, message):
 def test_too_few_mismatched_pairs_are_an_error():
     with pytest.raises(ValueError, match="a fold with 9 different mismatched pairs"):
         verification_pairs(np.repeat([0, 1], [9, 1]), folds=1, matched=10)
+
+
+JUDGED = "7\t0\t9\t1\n7\t0\t8\t0\nmy%20cat.png\t0\t7\t1\n8\t0\t9\t-1\n"
+
+
+def test_judgements_of_a_search_are_pairs_and_what_a_comparison_reads(tmp_path):
+    path = tmp_path / "judgements.tsv"
+    path.write_text(JUDGED)
+    pairs = judged_pairs(path, [7, 8, 9])
+    assert (pairs.first.tolist(), pairs.second.tolist()) == ([0, 0, 1], [2, 1, 2])
+    assert pairs.same.tolist() == [True, False, False]
+    entries = np.stack([pairs.first, pairs.second], axis=1)
+    sampler = samplers.ListSampler(
+        entries=entries, labels=pairs.same.astype(int), sampler=samplers.UniformSampler(batch_size=2, seed=0)
+    )
+    rows = sampler.index_batches(np.zeros(3, int))[0]
+    assert {tuple(pair) for pair in np.reshape(rows, (-1, 2)).tolist()} <= set(map(tuple, entries.tolist()))
+    run = {"7": {"9": 2.0, "8": 1.0}, "my%20cat.png": {"8": 1.0, "7": 0.5}}
+    assert evaluation.compare_runs({"a": run}, path, metrics=("mrr",)).means["a"]["mrr"].value == 0.75
+
+
+def test_ids_that_are_text_are_written_in_percent(tmp_path):
+    (tmp_path / "judgements.tsv").write_text("sku%201\t0\tsku%2F2\t1\n")
+    pairs = judged_pairs(tmp_path / "judgements.tsv", ["sku/2", "sku 1"])
+    assert (pairs.first.tolist(), pairs.second.tolist(), pairs.same.tolist()) == ([1], [0], [True])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("7\t0\t9\n", "line 1 of .*: '7 0 9', expected a judgement: query 0 document grade"),
+        ("7\t0\t9\tyes\n", "expected a judgement"),
+        (JUDGED + "7\t0\t4\t1\n8\t0\t5\t0\n", "2 judgements of items that are gone, first ..4.., expected items"),
+        ("a.png\t0\t7\t1\n", "without a judgement of a query that is an item"),
+        ("", "without a judgement"),
+    ],
+)
+def test_judgements_that_make_no_pair_are_refused(tmp_path, text, message):
+    (tmp_path / "judgements.tsv").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        judged_pairs(tmp_path / "judgements.tsv", [7, 8, 9])

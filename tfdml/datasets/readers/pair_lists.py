@@ -1,8 +1,10 @@
 """Lists of pairs for verification: in the format of Labeled Faces in the Wild, and drawn from a labeled set."""
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +13,7 @@ from tfdml._core.checks import as_ids, require, require_seed, require_whole
 from tfdml.datasets.labeled_set import LabeledSet
 from tfdml.datasets.readers.text import is_whole, read_lines
 
+_GRADE = re.compile(r"-?[0-9]{1,9}")
 _FORM = """
 10<tab>300                                        folds, and matched pairs per fold; as many mismatched pairs follow
 Abel_Pacheco<tab>1<tab>4                          a matched pair: name, number, number
@@ -90,6 +93,47 @@ def lfw_pairs(path: str | os.PathLike[str]) -> PairList:
     names, indices = np.unique(np.array(pairs), return_inverse=True)
     first, second = indices.reshape(-1, 2).T
     return PairList(names, first, second, same, np.repeat(np.arange(folds), 2 * matched) if folds else None)
+
+
+def judged_pairs(path: str | os.PathLike[str], ids: npt.ArrayLike) -> PairList:
+    """The judgements of a search as pairs of items: lines "query 0 document grade", in TREC form.
+
+    The page of `tfdml serve` saves them as `judgements.tsv`, and `tfdml compare --qrels` reads them. A query that is no
+    item, such as a file that was dropped on the page, is in no pair. `samplers.ListSampler` draws such pairs.
+
+    Example: of two answers to item 7, one is right.
+
+        >>> with open("judgements.tsv", "w") as file:
+        ...     for line in ("7 0 9 1", "7 0 8 0"):
+        ...         print(*line.split(), sep=chr(9), file=file)  # words between tabs
+        >>> pairs = tfdml.datasets.judged_pairs("judgements.tsv", ids=[7, 8, 9])
+        >>> pairs.first, pairs.second, pairs.same
+        (array([0, 0]), array([2, 1]), array([ True, False]))
+
+    Args:
+        path: the file. Ids are percent-encoded where they have other characters than letters and digits.
+        ids: `(n,)` ids of the items, such as `index.ids`.
+
+    Returns:
+        `PairList` of rows of `ids`, in the order of the lines; a grade above 0 is a match.
+
+    Raises:
+        ValueError: a line of another form; a document that is no item: it is gone, or of another index; no pair.
+    """
+    rows = {str(item): row for row, item in enumerate(np.asarray(ids).tolist())}
+    lines = [line.split() for line in read_lines(path)]
+    for number, line in enumerate(lines, 1):
+        is_judgement = len(line) in (0, 4) and (not line or _GRADE.fullmatch(line[3]) is not None)
+        expected = "a judgement: query 0 document grade"
+        require(is_judgement, f"line {number} of {str(path)!r}: {' '.join(line)!r}", expected)
+    judged = [(unquote(line[0]), unquote(line[2]), int(line[3]) > 0) for line in lines if line]
+    gone = [document for _, document, _ in judged if document not in rows]
+    received = f"{str(path)!r} with {len(gone)} judgements of items that are gone, first {gone[:1]}"
+    require(not gone, received, "items of ids. Remove these lines, or pass the ids of that time")
+    pairs = [(rows[query], rows[document], same) for query, document, same in judged if query in rows]
+    require(len(pairs) > 0, f"{str(path)!r} without a judgement of a query that is an item", "one at least")
+    first, second, same = map(np.array, zip(*pairs, strict=True))
+    return PairList(None, first, second, same)
 
 
 def _counts(path, header):

@@ -13,6 +13,8 @@ let focusNext = false; // whether the tile with the focus was replaced
 const titles = new Map(); // what was shown of an id
 const files = new Map(); // queries of files, by their number in the states of the history
 let latest = 0; // the number of the last search: answers to earlier ones are not shown
+const KEPT = `tfdml judgements ${document.body.dataset.model}`;
+let judgements = {}; // by the name of a query, 1 or 0 by id: they outlive the page
 
 async function answer(address, options) {
   const response = await fetch(address, options);
@@ -41,12 +43,13 @@ async function search() {
   const number = ++latest;
   say("Searching…");
   try {
-    const request = { instances: [query], k: Number(element("k").value), where: where() };
+    const request = { instances: [query], k: Number(element("k").value), where: where(), ...(index.learns ? judged() : {}) };
     const { neighbors } = await post("search", request);
     if (number === latest) show(neighbors[0]);
   } catch (error) {
     if (number === latest) {
       focusNext = false;
+      showJudged();
       element("neighbors").replaceChildren();
       say(error.message, true);
     }
@@ -56,6 +59,7 @@ async function search() {
 async function greet() {
   const number = ++latest;
   query = null;
+  showJudged();
   showQuery(null, HINT);
   showBox();
   element("neighbors").replaceChildren();
@@ -76,19 +80,63 @@ function greetWithOthers() {
 }
 
 function show(neighbors) {
+  showJudged();
   element("neighbors").replaceChildren(...neighbors.map(tile));
   const matches = neighbors.filter(({ score }) => isMatch(score)).length;
   const line = text("li", `Below the threshold of ${index.threshold}: no match`);
   line.className = "line";
   if (matches < neighbors.length) element("neighbors").children[matches].before(line);
-  if (focusNext) document.querySelector("#neighbors button")?.focus({ preventScroll: true });
+  if (focusNext) document.querySelector("#neighbors .tile")?.focus({ preventScroll: true });
   focusNext = false;
   const counted = `${neighbors.length} neighbors, the nearest first.`;
   say(!neighbors.length ? "No item passes the filter." : matches ? counted : `No match. ${counted}`);
 }
 
+function nameOfQuery() {
+  const box = query.box === undefined ? "" : `#${query.box.map(Math.round)}`;
+  return encodeURIComponent((query.id ?? query.text ?? element("hint").textContent) + box);
+}
+
+function judged() {
+  const graded = Object.entries((query && judgements[nameOfQuery()]) ?? {});
+  const of = (grade) => graded.filter((entry) => entry[1] === grade).map(([id]) => id);
+  return { positive: of(1), negative: of(0) };
+}
+
+function judge(id, grade) {
+  const graded = (judgements[nameOfQuery()] ??= {});
+  if (graded[id] === grade) delete graded[id];
+  else graded[id] = grade;
+  keepJudgements();
+  search();
+}
+
+function keepJudgements() {
+  try {
+    localStorage.setItem(KEPT, JSON.stringify(judgements));
+  } catch (error) {
+    say(`The judgements are not kept: ${error.message}`, true);
+  }
+}
+
+function showJudged() {
+  const { positive, negative } = judged();
+  const all = Object.entries(judgements).flatMap(([name, of]) => Object.entries(of).map(([id, grade]) => [name, 0, encodeURIComponent(id), grade]));
+  element("judged").hidden = all.length === 0;
+  element("counts").textContent = `${positive.length} yes, ${negative.length} no`;
+  element("forget").disabled = positive.length + negative.length === 0;
+  const lines = all.map((line) => `${line.join("\t")}\n`).join("");
+  element("save").href = `data:text/tab-separated-values;charset=utf-8,${encodeURIComponent(lines)}`;
+}
+
+function forget() {
+  delete judgements[nameOfQuery()];
+  keepJudgements();
+  search();
+}
+
 function isMatch(score) {
-  return index.threshold === null || query?.text !== undefined || score >= index.threshold;
+  return judged().positive.length > 0 || index.threshold === null || query?.text !== undefined || score >= index.threshold;
 }
 
 function percent(share) {
@@ -107,7 +155,7 @@ function tile(item) {
   const labelColumn = "label" in metadata ? "label" : "class";
   const label = metadata[labelColumn];
   const button = document.createElement("button");
-  button.type = "button";
+  Object.assign(button, { type: "button", className: "tile" });
   button.disabled = !index.random_items; // an index inside a model has no items to ask for
   const title = [label, name, `id ${id}`].filter((part) => part !== undefined && part !== null).join(", ");
   titles.set(String(id), title);
@@ -130,7 +178,20 @@ function tile(item) {
   const entry = document.createElement("li");
   entry.append(button);
   if (index.explains && score !== undefined && query.text === undefined) entry.append(why(id, title, score));
+  if (index.learns && score !== undefined) entry.append(verdicts(id, title));
   return entry;
+}
+
+function verdicts(id, title) {
+  const group = document.createElement("div");
+  const given = judgements[nameOfQuery()]?.[id];
+  for (const [grade, word] of [[1, "Yes"], [0, "No"]]) {
+    const button = text("button", word);
+    Object.assign(button, { type: "button", className: "judge", ariaLabel: `${word}: ${title}`, ariaPressed: String(given === grade) });
+    button.addEventListener("click", () => judge(id, grade));
+    group.append(button);
+  }
+  return group;
 }
 
 function why(id, title, score) {
@@ -289,6 +350,11 @@ async function start() {
   element("k").max = index.max_neighbors;
   element("k").value = Math.min(element("k").value, index.max_neighbors);
   element("words").hidden = !index.texts;
+  try {
+    judgements = JSON.parse(localStorage.getItem(KEPT)) ?? {};
+  } catch {
+    judgements = {}; // a browser that keeps nothing
+  }
   element("start").hidden = !index.random_items;
   element("filters").replaceChildren(...Object.entries(index.filters).map(filter));
   openState();
@@ -308,6 +374,7 @@ element("picture").addEventListener("error", () => (element("picture").hidden = 
 element("file").addEventListener("change", () => element("file").files.length && openFile(element("file").files[0]));
 element("k").addEventListener("change", search);
 element("text").addEventListener("change", openText);
+element("forget").addEventListener("click", forget);
 element("close").addEventListener("click", () => element("reason").close());
 element("query").addEventListener("submit", (event) => event.preventDefault());
 addEventListener("popstate", openState);

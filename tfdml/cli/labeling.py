@@ -1,0 +1,119 @@
+"""`tfdml select` and `tfdml propose`: what to label next, and labels that neighbors propose."""
+
+import argparse
+import csv
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from tfdml import cleaning, datasets, models
+from tfdml._core.atomic import as_writable_path, atomic_write, require_replaceable
+from tfdml._core.checks import counted, names_of_labels, require
+from tfdml._core.terminal import as_cells
+from tfdml.cleaning.label_page import selection_files
+from tfdml.cli import inputs
+from tfdml.cli.arguments import IMAGENET, is_table
+from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, as_usage_error, print_result, say_skipped
+from tfdml.cli.references import Reference
+from tfdml.embedding.in_memory import embed_loadable
+from tfdml.training.train import require_outside
+from tfdml.typing import FilePath
+
+_SIZE = 128  # of the images of the default network
+
+
+def run_select(options: argparse.Namespace) -> int:
+    """Print how many images were chosen by which rule; the page shows them."""
+    with as_usage_error(f"--out {options.out}"):
+        if Path(options.set).is_dir():
+            require_outside(options.out, options.set)
+        require_replaceable(options.out, selection_files)
+    images, embeddings, skipped = _embedded(options, count=options.count)
+    settings = {"rule": options.rule, "similarity": options.similarity}
+    with as_usage_error(f"SET={options.set!r}"):
+        selection = cleaning.select(embeddings, options.count, labels=images.labels, **settings)
+    cleaning.write_selection(selection, images, options.out, root=_root_of(options))
+    page = str(Path(options.out) / "label.html")
+    chosen = [{"path": str(images.paths[row]), "rule": rule} for row, rule in zip(*selection[:2], strict=True)]
+    record = {"out": options.out, "selected": chosen, "skipped": as_records(skipped)}
+    lines = [f"{counted(len(chosen), 'image')} to label", f"{page} has a field for each"]
+    print_result(options, record, lines)
+    return EXIT_FAILED if skipped else EXIT_OK
+
+
+def run_propose(options: argparse.Namespace) -> int:
+    """Print how many labels are proposed; the table has them."""
+    with as_usage_error(f"--out {options.out}"):
+        require(options.out.endswith(".csv"), f"{options.out!r}", "the name of a .csv file")
+        require(not as_writable_path(options.out).exists(), "a file that is there", "a new one: nothing is replaced")
+    images, embeddings, skipped = _embedded(options)
+    with as_usage_error(f"SET={options.set!r}"):
+        proposals = cleaning.propose_labels(embeddings, images.labels, precision=options.precision)
+    names = [os.path.relpath(path, _root_of(options)) for path in images.paths]
+    rows = zip(*(column.tolist() for column in proposals), strict=True)
+    lines = [
+        (names[row], images.class_names[label], round(probability, 4), round(cosine, 4), names[neighbor])
+        for row, label, neighbor, cosine, probability in rows
+    ]
+    with atomic_write(options.out) as new, new.open("w", newline="", encoding="utf-8") as file:
+        heads = ("path", "label", "probability", "similarity", "neighbor")
+        csv.writer(file).writerows(map(as_cells, [heads, *lines]))
+    without = int((images.labels < 0).sum())
+    record = {"out": options.out, "proposals": len(lines), "unlabelled": without}
+    text = f"{options.out}: {len(lines):,} labels proposed for {counted(without, 'image')} without one"
+    print_result(options, record | {"skipped": as_records(skipped)}, [text])
+    return EXIT_FAILED if skipped else EXIT_OK
+
+
+def _embedded(options, count=0):
+    """The images of a set that can be read with the labels that they have, their embeddings, and the others."""
+    is_default = options.model == IMAGENET
+    view = datasets.Preprocessing(size=_SIZE)
+    images = inputs.open_set(options, view)
+    with as_usage_error(f"SET={options.set!r}"):
+        require(images.paths is not None, "a set without files", SET_OF_FILES)
+        images = _with_labels(options, images)
+        without = int((images.labels < 0).sum())
+        require(count <= without, f"-n {count} of {counted(without, 'image')} without a label", "fewer, or more images")
+    if is_default:
+        model = models.from_backbone("EfficientNetLite0", input_shape=(_SIZE, _SIZE, 3), dim=None, normalize=False)
+    else:
+        model, view = Reference(options.model, options.preprocessing).model()
+        images = replace(images, load=replace(view, boxes=True) if options.box_columns else view)
+    embeddings, rows, skipped = embed_loadable(model, images, options.batch_size)
+    say_skipped(skipped)
+    return images.take(rows), embeddings, skipped
+
+
+SET_OF_FILES = "image files: a folder or a table"
+
+
+def _root_of(options):
+    """The folder to which the paths of a set are relative: its own, or the folder of its table."""
+    return Path(options.set).parent if is_table(options.set) else Path(options.set)
+
+
+def _with_labels(options, images):
+    """The images with the labels of --labels, if there is such a table: its paths are those of the set."""
+    if options.labels is None:
+        return images
+    named = labels_of_paths(options.labels, _root_of(options))
+    rows = {os.path.abspath(path): row for row, path in enumerate(images.paths.tolist())}
+    unknown = [path for path in named if path not in rows]
+    received = f"--labels {options.labels} with {counted(len(unknown), 'path')} that SET does not have: {unknown[:1]}"
+    require(not unknown, received, "paths of its images")
+    names = tuple(sorted(set(named.values())))
+    labels = np.full(len(images), -1)
+    labels[[rows[path] for path in named]] = [names.index(name) for name in named.values()]
+    return replace(images, labels=labels, class_names=names)
+
+
+def labels_of_paths(table: str, root: FilePath | None = None) -> dict[str, str]:
+    """Absolute path to label of the labeled rows of a table; paths are relative to `root`, or to its folder."""
+    named = datasets.table(table, root=root).labeled
+    paths = list(map(os.path.abspath, named.paths.tolist()))
+    twice = len(paths) - len(set(paths))
+    require(not twice, f"{table!r} with {counted(twice, 'path')} again", "each path once")
+    return dict(zip(paths, names_of_labels(named), strict=True))
