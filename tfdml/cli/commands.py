@@ -405,6 +405,8 @@ def run_export(options: argparse.Namespace) -> int:
     settings["calibration"] = reference.calibration(model, metric, vectors, options.prior)
     opened = None if index is None or options.index else reference.thumbnails()
     thumbnails = opened and opened()
+    texts, formats = reference.texts(), [name for name in options.to if name in ("onnx", "savedmodel")]
+    words = texts if texts is not None and is_for_page(texts) else None
     writers = {
         "savedmodel": lambda path: export.saved_model(model, path, on_error="skip", **settings),
         "onnx": lambda path: export.onnx(model, path, boxes=options.boxes, **settings),
@@ -414,8 +416,6 @@ def run_export(options: argparse.Namespace) -> int:
             model, path, runtime=options.runtime, thumbnails=thumbnails, texts=words, **settings
         ),
     }
-    texts, formats = reference.texts(), [name for name in options.to if name in ("onnx", "savedmodel")]
-    words = texts if texts is not None and is_for_page(texts) else None
     written = {name: str(writers[name](out / name)) for name in options.to}
     if texts is not None and formats and isinstance(texts.encoder, Bert):
         say(f"the text model of {options.model}, a BERT, is not exported")

@@ -5,6 +5,7 @@ import csv
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -112,7 +113,7 @@ def _with_labels(options, images):
 
 def labels_of_paths(table: str, root: FilePath | None = None) -> dict[str, str]:
     """Absolute path to label of the labeled rows of a table; paths are relative to `root`, or to its folder."""
-    named = datasets.table(table, root=root).labeled
+    named: Any = datasets.table(table, root=root).labeled
     paths = list(map(os.path.abspath, named.paths.tolist()))
     twice = len(paths) - len(set(paths))
     require(not twice, f"{table!r} with {counted(twice, 'path')} again", "each path once")

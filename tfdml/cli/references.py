@@ -128,7 +128,8 @@ class Reference:
         with self._named():
             if self._pair is not None:
                 return TextModel(self._pair, fingerprint=fingerprint(*self.model()))
-            folder = Path(self.path) / "text"
+            entry = EntryRef.parse(self.path)
+            folder = (entry.folder() if entry.exists() else Path(self.path)) / "text"
             return TextModel.load(folder) if folder.is_dir() else None
 
     def similarity_map(self, model: Any, served: str | None) -> Callable[..., Any] | None:

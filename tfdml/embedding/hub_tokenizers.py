@@ -114,10 +114,10 @@ def _proto_of(tokenizer):
 
 def _merges(scores):
     """The pairs of pieces that make another piece, in the order in which SentencePiece merges them."""
-    number = {name: place for place, (name, _) in enumerate(scores)}
+    number = {name: row for row, (name, _) in enumerate(scores)}
     merges = []
     for name, score in scores:
-        cuts = [(name[:place], name[place:]) for place in range(1, len(name))]
+        cuts = [(name[:end], name[end:]) for end in range(1, len(name))]
         pairs = [(a, b) for a, b in cuts if a in number and b in number]
         merges += [(score, *pair) for pair in sorted(pairs, key=lambda pair: [number[each] for each in pair])]
     return [(a, b) for _, a, b in sorted(merges, key=lambda x: -x[0])]

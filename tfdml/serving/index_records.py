@@ -249,7 +249,7 @@ class ModelIndex:
             "filters": {},
         }
 
-    def require_files(self, queries: list[Any], where: str, judged: tuple[list[Any], list[Any]] = ((), ())) -> None:
+    def require_files(self, queries: list[Any], where: str, judged: tuple[Any, Any] = ((), ())) -> None:
         """Refuse a filter, items by id or row, judged ones, and texts: a graph has none of them."""
         expected = "files: the index is inside the model. Use --index"
         is_plain = where == "{}" and not any(judged) and all(query.is_image for query in queries)

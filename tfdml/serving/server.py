@@ -281,8 +281,8 @@ class _Server:
         if any(judged):
             vectors[0], wrong = await self._in_pool("json", records.refined, vectors[0], *judged)
         excluded = [wrong if query.row < 0 else (query.row, *wrong) for query in queries]
-        asked = zip(vectors, excluded, strict=True)
-        searches = [VectorSearch(vector=x, k=k, where=where, excluded_rows=rows) for x, rows in asked]
+        pairs = zip(vectors, excluded, strict=True)
+        searches = [VectorSearch(vector=x, k=k, where=where, excluded_rows=rows) for x, rows in pairs]
         neighbors = await search(searches)
         checked = self.recall.chosen(len(queries))
         answered = [(items, query.is_image and is_plain) for items, query in zip(neighbors, queries, strict=True)]

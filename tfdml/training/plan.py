@@ -89,12 +89,12 @@ class Plan:
 
     def begin(self, folder: Path, log: Callable[[str], None]) -> None:
         """Say the plan, and write its settings into a new folder."""
-        for name, part in self.parts.items():
+        for name, images in self.parts.items():
             is_view = self.are_views and name in ("validation", "test")
-            classes = f" of {counted(len(np.unique(part.labels)), 'class')}"
+            classes = f" of {counted(len(np.unique(images.labels)), 'class')}"
             ids = "" if self.settings.unlabeled and (self.are_views or name == "training") else classes
             kind = "views, of as many images" if is_view else "images"
-            log(f"{name:12}{len(part):7,} {kind}{ids}")
+            log(f"{name:12}{len(images):7,} {kind}{ids}")
         log("Settings, each an option:")
         for name, reason in self.reasons.items():
             is_shown = {"lora_rank": self.settings.tuning == "lora"} | dict.fromkeys(

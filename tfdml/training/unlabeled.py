@@ -79,8 +79,9 @@ def split_labels(images: LabeledSet, settings: Mapping[str, Any]) -> dict[str, n
     labels, _ = read_labels(settings["labels"], images)
     sizes = np.bincount(labels[labels >= 0], minlength=1)
     rows = np.flatnonzero((labels >= 0) & (sizes[labels] >= 2))
-    received = f"labels={settings['labels']!r} with {counted(np.count_nonzero(sizes >= 2), 'class')} of two images"
-    require(np.count_nonzero(sizes >= 2) >= 2, received, "two classes or more of two images of the set, or more")
+    num_classes = int(np.count_nonzero(sizes >= 2))
+    received = f"labels={settings['labels']!r} with {counted(num_classes, 'class')} of two images"
+    require(num_classes >= 2, received, "two classes or more of two images of the set, or more")
     split = {"training": np.setdiff1d(np.arange(len(images)), rows), "validation": rows}
     received = f"labels={settings['labels']!r} of {len(rows):,} among {len(images):,} images"
     require(len(split["training"]) > 1, received, "images to train on beside them")
@@ -119,7 +120,7 @@ def parts_of_unlabeled(
     return sets | {"gallery": replace(images.take(gallery), labels=numbers[gallery], class_names=names)}
 
 
-def views_of(images: LabeledSet, numbers: np.ndarray, size: int) -> np.ndarray:
+def views_of(images: Any, numbers: np.ndarray, size: int) -> np.ndarray:
     """A view of each image, `(n, size, size, 3)` uint8: cropped, relit, and compressed, as its number says."""
     optional_packages(("PIL",), feature="unlabeled=True", extra="photos")
     augment = compose(RandomResizedCrop(size, area=_AREA, mirror=False), RandomLight())
@@ -140,7 +141,7 @@ def _compressed(pixels, quality):
     return np.asarray(Image.open(file))
 
 
-def read_labels(path: str, images: LabeledSet) -> tuple[np.ndarray, tuple[str, ...]]:
+def read_labels(path: str, images: Any) -> tuple[np.ndarray, tuple[str, ...]]:
     """The classes of a table by image, `(n,)` with -1 for none, and their names.
 
     A path of the table begins at its folder, or at the folder of the set. Images that could not be used are left out.

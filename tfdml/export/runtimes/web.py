@@ -72,9 +72,13 @@ def web(
     require(len(pixels.inputs) == 1, "a model of pairs", "a model that embeds images")
     contents = {FILE: onnx_bytes(pixels, OPSETS[1])}
     contents |= {} if texts is None else page_files(texts, options.get("index"), options.get("search"))
-    scripts_of_page = f"{_FOLDER}/" if scripts else f"../{_FOLDER}/"
-    shown = {"pictures": bool(thumbnails), "texts": texts is not None}
-    facts = {"format": "web", "file": FILE, "scripts": scripts_of_page, **shown}
+    facts: dict[str, Any] = {
+        "format": "web",
+        "file": FILE,
+        "scripts": f"{_FOLDER}/" if scripts else f"../{_FOLDER}/",
+        "pictures": bool(thumbnails),
+        "texts": texts is not None,
+    }
     with runtime_folder(path, pixels, facts, ("onnx", "tf2onnx")) as folder:
         for name, content in contents.items():
             (folder / name).write_bytes(content)
