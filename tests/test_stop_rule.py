@@ -29,7 +29,7 @@ BUDGETS = {
     "tfdml/distributed": 1_040,
     "tfdml/embedding": 1_400,
     "tfdml/evaluation": 3_070,
-    "tfdml/export": 2_450,
+    "tfdml/export": 2_460,
     "tfdml/importance": 410,
     "tfdml/layers": 1_240,
     "tfdml/losses": 7260,

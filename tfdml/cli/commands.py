@@ -403,6 +403,8 @@ def run_export(options: argparse.Namespace) -> int:
     settings |= {"index": index, "search": searched, "other_model": options.other_model}
     metric, vectors = getattr(index, "metric", "cosine"), getattr(index, "fingerprint", None)
     settings["calibration"] = reference.calibration(model, metric, vectors, options.prior)
+    texts, formats = reference.texts(), [name for name in options.to if name in ("onnx", "savedmodel")]
+    words = texts if texts is not None and is_for_page(texts) else None
     writers = {
         "savedmodel": lambda path: export.saved_model(model, path, on_error="skip", **settings),
         "onnx": lambda path: export.onnx(model, path, boxes=options.boxes, **settings),
@@ -410,8 +412,6 @@ def run_export(options: argparse.Namespace) -> int:
         "litert": lambda path: export.litert(model, path, boxes=options.boxes, **settings),
         "web": lambda path: export.web(model, path, runtime=options.runtime, texts=words, **settings),
     }
-    texts, formats = reference.texts(), [name for name in options.to if name in ("onnx", "savedmodel")]
-    words = texts if texts is not None and is_for_page(texts) else None
     written = {name: str(writers[name](out / name)) for name in options.to}
     if texts is not None and formats and isinstance(texts.encoder, Bert):
         say(f"the text model of {options.model}, a BERT, is not exported")

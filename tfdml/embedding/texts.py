@@ -12,7 +12,7 @@ from tfdml._core.checks import require
 from tfdml._core.checksums import fingerprint as fingerprint_of
 from tfdml._core.checksums import listed_files, require_checksums, write_checksums
 from tfdml._core.stored import read_json
-from tfdml.embedding.text_encoders import TextTower, opened
+from tfdml.embedding.text_encoders import Bert, StaticVectors, TextTower, opened
 from tfdml.embedding.vectors import Vectors, with_model
 from tfdml.typing import FilePath
 
@@ -52,8 +52,9 @@ class TextModel:
         ValueError: no folder, or not of an encoder; two towers without a tokenizer.
     """
 
-    def __init__(self, encoder: FilePath | Any, head: Any = None, *, fingerprint: str | None = None) -> None:
+    def __init__(self, encoder: Any, head: Any = None, *, fingerprint: str | None = None) -> None:
         self.head, self.fingerprint = head, fingerprint
+        self.encoder: TextTower | StaticVectors | Bert
         if hasattr(encoder, "towers"):
             received, expected = "two towers without a tokenizer", "TwoTowers(..., tokenizer=), or from_preset"
             require(getattr(encoder, "tokenizer", None) is not None, received, expected)

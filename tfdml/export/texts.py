@@ -100,9 +100,10 @@ def texts(
 
 def is_for_page(model: TextModel) -> bool:
     """Whether the page of `web` makes the tokens of a text model: of static vectors by words, or pieces of words."""
+    encoder: Any = model.encoder
     if not isinstance(model.encoder, StaticVectors):
         return False
-    stated = json.loads(model.encoder.tokenizer.to_str())
+    stated = json.loads(encoder.tokenizer.to_str())
     kinds = [(stated.get(name) or {"type": None})["type"] for name in _OF_PAGE]
     return all(kind in _OF_PAGE[name] for kind, name in zip(kinds, _OF_PAGE, strict=True))
 
@@ -118,7 +119,7 @@ def page_files(model: TextModel, index: VectorIndex | None, search: Search | str
 
 def _network_of(model):
     """The network from tokens to vectors, the content of the tokenizer's file, and facts about the tokens."""
-    encoder = model.encoder
+    encoder: Any = model.encoder
     require(isinstance(encoder, TextTower | StaticVectors), "a BERT", "a text tower or static vectors")
     if isinstance(encoder, TextTower):
         network, tokenizer = encoder.network, encoder.tokenizer.to_json()

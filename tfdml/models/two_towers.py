@@ -93,8 +93,8 @@ class TwoTowers(EmbeddingModel):
         sides = image_text_preset(preset)
         length = sides.texts.input_shape[1]
         tokenizer = hub_tokenizer(sides.tokenizer, length)
-        numbers = {"scale": sides.scale, "bias": sides.bias}
-        return cls(sides.images, sides.texts, tokenizer=tokenizer, **numbers, image_fit=sides.image_fit)
+        options: dict[str, Any] = {"scale": sides.scale, "bias": sides.bias, "image_fit": sides.image_fit}
+        return cls(sides.images, sides.texts, tokenizer=tokenizer, **options)
 
     @property
     def towers(self) -> tuple[keras.Model, keras.Model]:
@@ -107,7 +107,7 @@ class TwoTowers(EmbeddingModel):
         towers = {tower.name: keras.saving.serialize_keras_object(tower) for tower in (query, gallery)}
         shared = [layer.name for layer in shared_layers(query, gallery)]
         numbers = {} if self.scale is None else {"scale": self.scale, "bias": self.bias}
-        texts = {} if self.tokenizer is None else {"tokenizer": self.tokenizer.get_config()}
+        texts: dict[str, Any] = {} if self.tokenizer is None else {"tokenizer": self.tokenizer.get_config()}
         texts |= {} if self.image_fit == "stretch" else {"image_fit": self.image_fit}
         return {"name": self.name, **towers, "shared": shared, **texts, **numbers, **self._tuning_config()}
 

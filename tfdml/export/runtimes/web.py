@@ -3,7 +3,7 @@
 import shutil
 from importlib.resources import files
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import keras
 
@@ -67,8 +67,12 @@ def web(
     require(len(pixels.inputs) == 1, "a model of pairs", "a model that embeds images")
     contents = {FILE: onnx_bytes(pixels, OPSETS[1])}
     contents |= {} if texts is None else page_files(texts, options.get("index"), options.get("search"))
-    facts = {"format": "web", "file": FILE, "scripts": f"{_FOLDER}/" if scripts else f"../{_FOLDER}/"}
-    facts["texts"] = texts is not None
+    facts: dict[str, Any] = {
+        "texts": texts is not None,
+        "format": "web",
+        "file": FILE,
+        "scripts": f"{_FOLDER}/" if scripts else f"../{_FOLDER}/",
+    }
     with runtime_folder(path, pixels, facts, ("onnx", "tf2onnx")) as folder:
         for name, content in contents.items():
             (folder / name).write_bytes(content)
