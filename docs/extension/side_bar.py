@@ -5,6 +5,7 @@ from typing import Any
 from sphinx.application import Sphinx
 
 BELOW = {
+    "docs/cleaning": ("/docs/labeling",),
     "docs/datasets": (
         "/docs/images",
         "/docs/loading",
