@@ -66,7 +66,7 @@ NAMES = {
         analysis.label_noise analysis.plot_pair_histogram callbacks.PairDiagnostics
         datasets.huggingface datasets.judged_pairs datasets.public.lfw_pairs evaluation.class_folds
         export.ScannSearch export.next_version export.write_serving_config layers.ScheduledOption
-        metrics.nearest_class_mean networks.unfreeze samplers.ListSampler samplers.grain_batches
+        metrics.nearest_class_mean networks.unfreeze samplers.grain_batches
         samplers.torch_batches search.upgrade
     """,
 }
