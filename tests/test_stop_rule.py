@@ -66,7 +66,7 @@ NAMES = {
         analysis.label_noise analysis.plot_pair_histogram callbacks.PairDiagnostics
         datasets.huggingface datasets.public.lfw_pairs evaluation.class_folds
         export.ScannSearch export.next_version export.write_serving_config layers.ScheduledOption
-        metrics.nearest_class_mean miners.compose networks.unfreeze samplers.grain_batches samplers.torch_batches
+        metrics.nearest_class_mean networks.unfreeze samplers.grain_batches samplers.torch_batches
         search.hardest_triplets search.upgrade
     """,
 }
