@@ -67,7 +67,7 @@ NAMES = {
         datasets.huggingface datasets.judged_pairs datasets.public.lfw_pairs evaluation.class_folds
         export.ScannSearch export.next_version export.write_serving_config layers.ScheduledOption
         metrics.nearest_class_mean networks.unfreeze samplers.grain_batches
-        samplers.torch_batches search.upgrade
+        samplers.torch_batches search.hardest_triplets search.upgrade
     """,
 }
 # Options that nothing passes, by the reason for which they stay.
