@@ -355,7 +355,7 @@ CLUSTERS = named("loss", "coupled clusters", "triplets")
 def patches(*effects):
     """Evidence of pairs of networks of patches, (worse, better): FPR95, of which less is better."""
     pairs = tuple(tuple(named("network", *effect)) for effect in effects)
-    why = "two seeds of three minutes: wide intervals"
+    why = "three seeds of three minutes"
     return Evidence(PHOTOS, "studies.patches", ("patches.csv",), pairs, key="fpr95", why=why)
 
 
