@@ -110,7 +110,8 @@ def _network(settings, dim):
 
 def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: int = 0) -> Any:
     """Batches of random crops, or without classes of random views, from the step `start` on, without end."""
-    crop, view = RandomCrop(settings.size, mirror=settings.mirror), preprocessing_of(settings, train.load).uncropped
+    view = preprocessing_of(settings, train.load).uncropped
+    crop: Callable[..., Any] = RandomCrop(settings.size, mirror=settings.mirror)
     if settings.unlabeled:
         crop = compose(RandomResizedCrop(settings.size, area=_VIEW_AREA, mirror=settings.mirror), RandomLight())
     sampler = GroupSampler(
