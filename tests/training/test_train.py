@@ -274,7 +274,7 @@ def without_outputs(monkeypatch):
 
     def write(folder, best, best_epoch, plan, command, log):
         evaluation = tfdml.evaluate({TRAINED: best}, plan.parts[plan.reported], gallery=plan.gallery)
-        return SimpleNamespace(model=best, evaluation=evaluation, verdict="")
+        return SimpleNamespace(model=best, evaluation=evaluation, verdict="", exported=TRAINED)
 
     monkeypatch.setattr(module, "write_outputs", write)
 

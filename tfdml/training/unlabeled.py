@@ -124,7 +124,8 @@ def views_of(images: Any, numbers: np.ndarray, size: int) -> np.ndarray:
     """A view of each image, `(n, size, size, 3)` uint8: cropped, relit, and compressed, as its number says."""
     optional_packages(("PIL",), feature="unlabeled=True", extra="photos")
     augment = compose(RandomResizedCrop(size, area=_AREA, mirror=False), RandomLight())
-    uncropped = replace(images, load=images.load.uncropped).examples()
+    load: Any = images.load
+    uncropped = replace(images, load=load.uncropped).examples()
     qualities = np.random.default_rng(_VIEW_SEED).integers(*_QUALITY, int(numbers.max(initial=0)) + 1)
     views = [
         _compressed(np.asarray(augment(pixels, (_VIEW_SEED, number))), int(qualities[number]))
@@ -146,14 +147,15 @@ def read_labels(path: str, images: Any) -> tuple[np.ndarray, tuple[str, ...]]:
 
     A path of the table begins at its folder, or at the folder of the set. Images that could not be used are left out.
     """
-    require(images.paths is not None, f"labels={path!r} for images without files", "a set of files")
+    paths: Any = images.paths
+    require(paths is not None, f"labels={path!r} for images without files", "a set of files")
     file = Path(path).expanduser()
     require(file.is_file(), f"labels={path!r}, which is no file", "a table with the columns path and label")
     with file.open(encoding="utf-8-sig", newline="") as lines:
         table = list(csv.DictReader(lines))
     columns = sorted(name for name in (table[0] if table else {}) if name)
     require({"path", "label"} <= set(columns), f"{path!r} with the columns {columns}", "the columns path and label")
-    full = [os.path.abspath(name) for name in images.paths.tolist()]
+    full = [os.path.abspath(name) for name in paths.tolist()]
     row_of = {name: row for row, name in enumerate(full)}
     roots = [file.resolve().parent, Path(os.path.commonpath(full) if len(full) > 1 else full[0]), Path.cwd()]
     class_names = tuple(sorted({row["label"] for row in table if row["label"]}))
