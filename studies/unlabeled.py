@@ -50,7 +50,7 @@ class Setting:
     rows: Path = ROWS
     runs: tuple[Run, ...] = tuple(
         Run(data, size, steps, images=2500 if data == "photo patches" else 0, seed=seed)
-        for seed in range(3)
+        for seed in range(5)
         for data, (size, steps) in SETS.items()
     )
 
