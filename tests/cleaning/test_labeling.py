@@ -257,3 +257,10 @@ def test_a_command_that_cannot_choose_says_why_and_writes_nothing(run, command, 
     assert (code, printed) == (2, "")
     assert message in errors
     assert sorted(Path().rglob("*")) == before
+
+
+def test_a_proposed_label_that_a_spreadsheet_would_run_is_read_as_it_was(tmp_path):
+    Path(tmp_path / "a.png").write_bytes(b"")
+    lines = ["path,label,probability,similarity,neighbor", "a.png,'=x,0.9,0.8,b.png"]
+    (tmp_path / "proposals.csv").write_text("\n".join(lines))
+    assert labels_of_paths(str(tmp_path / "proposals.csv")) == {str(tmp_path / "a.png"): "=x"}

@@ -108,11 +108,11 @@ async def judge(app, folder):
     async with TestServer(app) as running, tab(folder / "profile") as page:
         await page.call("Page.navigate", url=str(running.make_url("/#id=8")))
         await page.until(f"{NAMES}[0] === '112.png' || {NAMES}[0] === '144.png'")
-        await page.value(f"{button.format('Yes: 160.png')}.click()")
+        await page.value(f"{button.format('Yes: 160.png, id 10')}.click()")
         await page.until(f"{NAMES}[0] === '144.png' && {NAMES}[1] === '160.png'")
-        await page.value(f"{button.format('No: 112.png')}.click()")
+        await page.value(f"{button.format('No: 112.png, id 7')}.click()")
         await page.until(f"!{NAMES}.includes('112.png') && {NAMES}.length === 12")
-        assert await page.value(f"{button.format('Yes: 160.png')}.ariaPressed") == "true"
+        assert await page.value(f"{button.format('Yes: 160.png, id 10')}.ariaPressed") == "true"
         assert await page.value("document.getElementById('counts').textContent") == "1 yes, 1 no"
         assert await page.value(saved) == "8\t0\t7\t0\n8\t0\t10\t1\n"
         await page.screenshot(folder / "judged.png")

@@ -120,6 +120,7 @@ QUESTIONS = {
     "which loss": "docs/losses/which.html",
     "compare models": "docs/compare.html",
     "install": "docs/install.html",
+    "to label": "docs/labeling.html",
     "container": "docs/running.html",
     "password": "docs/running.html",
 }

@@ -25,7 +25,7 @@ _SCRIPT = r"""
 const known = JSON.parse(document.getElementById("known").textContent);
 const fields = [...document.querySelectorAll("input[name]")];
 const labels = () => fields.map(({ name, value }) => [name, value.trim()]).filter(([, value]) => value !== "");
-const cell = (text) => `"${/^'*[=+\-@\t\r]/.test(text) ? "'" : ""}${text.replaceAll('"', '""')}"`;
+const cell = (text) => `"${text.replaceAll('"', '""')}"`; // as typed: a table is read as it is
 let isSaved = true;
 function show() {
   document.getElementById("count").textContent = `${labels().length} of ${fields.length} labeled`;

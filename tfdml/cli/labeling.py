@@ -18,6 +18,7 @@ from tfdml.cli import inputs
 from tfdml.cli.arguments import IMAGENET, is_table
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, as_usage_error, print_result, say_skipped
 from tfdml.cli.references import Reference
+from tfdml.datasets.readers.table import PROPOSED
 from tfdml.embedding.in_memory import embed_loadable
 from tfdml.training.train import require_outside
 from tfdml.typing import FilePath
@@ -59,8 +60,7 @@ def run_propose(options: argparse.Namespace) -> int:
         for row, label, neighbor, cosine, probability in rows
     ]
     with atomic_write(options.out) as new, new.open("w", newline="", encoding="utf-8") as file:
-        heads = ("path", "label", "probability", "similarity", "neighbor")
-        csv.writer(file).writerows(map(as_cells, [heads, *lines]))
+        csv.writer(file).writerows(map(as_cells, [PROPOSED, *lines]))
     without = int((images.labels < 0).sum())
     record = {"out": options.out, "proposals": len(lines), "unlabelled": without}
     text = f"{options.out}: {len(lines):,} labels proposed for {counted(without, 'image')} without one"

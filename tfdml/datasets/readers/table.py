@@ -41,6 +41,9 @@ _NOT_A_FILE, _WITH_BACKSLASHES = "not a file", "with \\ in its path where this s
 _FILES = 2**16
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
+PROPOSED = ["path", "label", "probability", "similarity", "neighbor"]  # the columns of `tfdml propose`
+_OF_EMBEDDINGS = {"row", "path", "label", "box", *FILE_TYPES}  # those of examples.csv
+
 
 class _Options(TypedDict, total=False):
     """The options of `table` that do not change the type of its result."""
@@ -332,13 +335,7 @@ def _open_text(path, delimiter):
     received = f"{str(path)!r} with the first line {names[:1]}, whose cells are separated by {other!r}"
     require(other is None, received, f"{delimiter!r}. Write it again, or read it yourself and pass the data frame")
     require(len(set(names)) == len(names), f"{str(path)!r} with the columns {names}", "different column names")
-    if names[:1] == ["row"] and set(names) <= {
-        "row",
-        "path",
-        "label",
-        "box",
-        *FILE_TYPES,
-    }:  # examples.csv of embeddings
+    if names == PROPOSED or (names[:1] == ["row"] and set(names) <= _OF_EMBEDDINGS):
         lines = map(from_cells, lines)
     columns, long = _cells_by_column(len(names), lines)
     received = f"{str(path)!r} with {len(names)} columns and more cells in {len(long)} rows, first in row {long[:1]}"
