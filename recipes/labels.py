@@ -7,7 +7,13 @@
 
 The classes of the set are hidden; they answer where a person would. Each step is measured on the images that never got
 a label: MAP@R, and the difference to the network as it is, with 95% intervals over classes. `tfdml train --unlabeled`,
-`tfdml select`, and the buttons Yes and No of `tfdml serve` are these steps as commands.
+`tfdml select`, and the buttons Yes and No of `tfdml serve` are these steps as commands. One run of each (AMD EPYC):
+
+* photo patches, 200 places, MAP@R 8.9: without labels +6.0 [+4.6, +7.3], with 50 labels +6.9 [+5.6, +8.2] in all; ten
+  clicks gain 9.7 points of Recall@10 [+4.6, +14.8];
+* things, 30 of them, MAP@R 17.6: both proofs by views keep the network as it is; ten clicks gain 16.1 [+9.4, +22.8].
+
+The images that are searched are those that train, without their classes: that is the use, and no number for others.
 """
 
 import argparse
