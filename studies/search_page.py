@@ -16,10 +16,10 @@ from studies import first_run, pages
 from tests.serving.browser import tab
 
 PICTURE = pages.IMAGES / "search-page.png"  # and .gif
-SECONDS, SIZE = 2, (600, 624)  # of each view of the moving picture
+SECONDS, SIZE = 2, (600, 672)  # of each view of the moving picture
 PHOTOGRAPH = "astronaut"
 BOX = (0.55, 0.66, 0.99, 0.99)  # of the helmet: left, upper, right and lower border, as shares of the photograph
-WIDTH, HEIGHT = 1000, 1040
+WIDTH, HEIGHT = 1000, 1120
 COMPLETE = "[...document.images].every((image) => image.complete)"
 
 
