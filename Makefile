@@ -61,7 +61,7 @@ ifeq ($(CHROMIUM),)
 else
 	$(if $(wildcard $(SITE)/index.html),SITE=$(SITE)) \
 	$(if $(NPM),ONNXRUNTIME_WEB=.npm/node_modules/onnxruntime-web/dist AXE_CORE=.npm/node_modules/axe-core/axe.min.js) \
-	$(BIN)/python -m pytest -m browser tests/cleaning tests/cli tests/evaluation tests/serving tests/export/runtimes tests/site
+	$(BIN)/python -m pytest -m browser tests/cleaning tests/cli tests/evaluation tests/serving tests/export/runtimes tests/site tests/test_tables.py
 endif
 
 # Every room on the newest Python and TensorFlow, where that Python is installed.
