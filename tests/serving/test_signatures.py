@@ -105,7 +105,7 @@ async def test_the_types_of_the_signatures_of_files_are_told(client):
 @served()
 async def test_the_page_shows_the_index_inside(client, images):
     assert (await picture(client, "/"))[0] == "text/html"
-    no = ("pictures", "texts", "explains", "random_items")
+    no = ("pictures", "texts", "explains", "random_items", "learns")
     facts = {"items": 12, "dim": 4, "metric": "cosine", "threshold": 0.999, "filters": {}, "max_neighbors": 3}
     assert (await answer(client, f"{MODEL}/index"))[1] == facts | dict.fromkeys(no, False)
     status, found = await answer(client, SEARCH, {"instances": [file(png(images[5]))], "k": 2, "where": {}})
