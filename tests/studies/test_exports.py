@@ -8,7 +8,7 @@ import pytest
 import tfdml
 
 ROOT = Path(__file__).parents[2]
-SHARED = ("recipes.bn_inception.", "recipes.checks.", "recipes.two_domains.")
+SHARED = ("recipes.bn_inception.", "recipes.checks.", "recipes.things.", "recipes.two_domains.")
 FILES = [path for room in ("recipes", "studies") for path in sorted((ROOT / room).rglob("*.py"))]
 
 
