@@ -71,8 +71,8 @@ def test_log_lines_of_libraries_are_left_out_and_errors_are_shown(kinds, is_abor
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """A folder with everything that the examples of the commands name, but for what they write."""
-    tables = ("old.npy", "new.npy", "labels.csv", "march.csv", "april.csv")
-    for name in (*tables, "photos/a.jpg", "photos/labels.csv", "photo.jpg", "run/index/index.json", "products/index.json"):
+    tables = ("old.npy", "new.npy", "labels.csv", "photos/labels.csv", "march.csv", "april.csv")
+    for name in (*tables, "photos/a.jpg", "photo.jpg", "run/index/index.json", "products/index.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "run" / "settings.toml").write_text('format = "tfdml.training/1"')
