@@ -1,6 +1,6 @@
 """Batches by their number, in parts, and from grain."""
 
-import os
+import multiprocessing
 import pickle
 import types
 
@@ -109,7 +109,7 @@ def test_a_worker_opens_a_memory_map_itself(tmp_path):
 
 
 def load(x):
-    return np.append(x, os.getpid())
+    return np.append(x, multiprocessing.parent_process() is not None)
 
 
 @pytest.mark.slow
@@ -122,8 +122,7 @@ def test_worker_processes_make_the_same_batches_and_a_model_trains_on_them():
         rows = stream(GROUP)[70 + t]
         np.testing.assert_array_equal(x[:, :3], X[rows])
         np.testing.assert_array_equal(labels, LABELS[rows])
-        assert len(set(x[:, 3])) == 1
-        assert x[0, 3] != os.getpid()
+        assert x[:, 3].all()  # made in another process
     inputs = keras.Input((4,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(2)(inputs))
     model.compile("sgd", loss=losses.MultiSimilarityLoss())
