@@ -138,6 +138,7 @@ bench: .venv/installed-peers
 	$(BIN)/python benchmarks/runtimes.py
 	$(BIN)/python benchmarks/quantized_weights.py
 	$(BIN)/python benchmarks/serving.py
+	$(BIN)/python benchmarks/recall_check.py
 	$(BIN)/python benchmarks/clustering.py
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/steps_per_execution.py

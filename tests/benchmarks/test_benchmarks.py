@@ -52,6 +52,7 @@ def table_of(script, output, monkeypatch, *options, prepare=lambda module: None)
         ("filters", ["--shares", "1", "0.1", "--repeats", "1"], {"share", "effort", "recall@10", "over_exact"}),
         ("databases", ["--databases", "lancedb"], {"form", "largest_error", "recall@10"}),
         ("stored_small", [], {"codes", "of_float32", "lost", "over_float32"}),
+        ("recall_check", [], {"per_second", "ms", "checked ms", "ratio", "low", "high"}),
         ("distributed", ["--parts", "join", "retrieval"], {"work", "wall_s", "rate", "note"}),
         ("search_on_disk", ["--queries", "50", "--k", "5"], {"seconds", "product_s", "peak_mib"}),
         ("export", ["--repeats", "1"], {"what", "ms", "beside_ms", "ratio", "recall@10"}),

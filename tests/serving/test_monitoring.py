@@ -105,7 +105,7 @@ def test_checks_are_a_share_of_the_searches_and_keep_their_budget(monkeypatch):
     check(slow, count)
     assert done.wait(10)
     assert counted == [0.75]
-    now[0] = 3.0 + 3.0 / 0.02 - 0.1
+    now[0] = 3.0 + 3.0 / 0.01 - 0.1
     assert check.chosen(10**9) == -1
     now[0] += 0.2
     assert check.chosen(10**9) >= 0

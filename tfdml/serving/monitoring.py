@@ -24,7 +24,7 @@ FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # names the folder in which the processes o
 _IMAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _SCORES = tuple(number / 20 for number in range(-20, 21))  # of cosines
 _RECALLS = tuple(number / 20 for number in range(21))
-_BUDGET = 0.02  # of a core, for exact searches
+_BUDGET = 0.01  # of a core, for exact searches
 _HEADER = b"time,score,unknown,recall\n"
 _MAX_LINE = 256  # bytes
 
@@ -79,7 +79,7 @@ class Monitor:
 class RecallCheck:
     """Makes a share of the searches again, exactly, in a thread of its own and after they are answered.
 
-    A check that took t seconds is followed by none for t / 0.02 seconds, so that checks take 2% of a core at most.
+    A check that took t seconds is followed by none for t / 0.01 seconds, so that checks take 1% of a core at most.
     """
 
     def __init__(self, share: float):

@@ -101,7 +101,7 @@ def application(
             `functools.partial(tfdml.visualize.similarity_map, model)`, for `:explain`. None: the server refuses it.
         calibration: a `tfdml.metrics.ScoreCalibration` of the scores: a `probability` stands beside the score of each
             neighbor of an image or an item. None: none.
-        check_recall: share of the searches in `index` that are also made exactly, after their answer and in 2% of the
+        check_recall: share of the searches in `index` that are also made exactly, after their answer and in 1% of the
             time of a core at most: `/metrics` has a histogram of their recall, and `log` a column.
         dimensions: further sizes of an embedding that `/v1/embeddings` answers, of a model whose first numbers are an
             embedding by themselves (`tfdml.losses.MatryoshkaLoss`). They are scaled to norm 1.
