@@ -29,7 +29,7 @@ def write_sentence_encoder(folder, words):
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words.split()]
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 8}
     keras_hub.models.BertBackbone(vocabulary_size=len(pieces), **sizes).save_to_preset(str(folder))
-    keras_hub.models.BertTokenizer(vocabulary=pieces).save_to_preset(str(folder))
+    keras_hub.models.BertTokenizer(vocabulary=pieces, lowercase=True).save_to_preset(str(folder))
     return folder
 
 

@@ -16,19 +16,22 @@ def folder(tmp_path_factory):
     return write_sentence_encoder(tmp_path_factory.mktemp("bert") / "encoder", "a red bird")
 
 
-def test_a_text_is_the_mean_of_the_outputs_of_its_words_and_marks_up_to_the_62nd_word(folder):
+def test_a_text_is_the_mean_of_the_outputs_of_its_words_and_marks(folder):
     import keras_hub
 
     network = keras_hub.models.BertBackbone.from_preset(str(folder))
-    texts = [*TEXTS, "a " * 62]
+    texts = [*TEXTS, "a " * 126]
     expected = []
     for text in texts:  # one at a time, without padding, between the marks of the beginning and of the end
         tokens = np.array([[2, *({"a": 5, "red": 6, "bird": 7}[word] for word in text.split()), 3]])
         inputs = {"token_ids": tokens, "padding_mask": np.ones_like(tokens), "segment_ids": np.zeros_like(tokens)}
-        expected.append(np.asarray(network(inputs)["sequence_output"])[0].mean(axis=0))
-    found = TextModel(folder)([*TEXTS, "a " * 62 + "red bird"])
+        expected.append(keras.ops.convert_to_numpy(network(inputs)["sequence_output"])[0].mean(axis=0))
+    model = TextModel(folder)
+    found = model([*TEXTS[:1], "Ä RED bird", *texts[2:]])
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert found.fingerprint is None
+    with pytest.raises(ValueError, match=r"of 127 tokens, expected at most 126. Cut the text"):
+        model(["a " * 127])
 
 
 def test_a_text_model_is_saved_with_its_encoder_and_the_model_of_its_images(folder, tmp_path):

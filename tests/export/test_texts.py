@@ -85,7 +85,9 @@ def test_what_cannot_be_written_is_refused_before_a_file(towers, tmp_path):
 
 
 @pytest.mark.slow  # the import of KerasHub takes seconds
-def test_a_bert_is_refused(tmp_path):
-    encoder = write_sentence_encoder(tmp_path / "encoder", "a red bird")
-    with pytest.raises(ValueError, match="a BERT, expected a text tower or static vectors"):
-        export.texts(TextModel(encoder), tmp_path / "texts")
+def test_a_bert_answers_the_tokens_of_its_file(tmp_path):
+    texts = TextModel(write_sentence_encoder(tmp_path / "encoder", "a red bird"))
+    folder = export.texts(texts, tmp_path / "texts")
+    encodings = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")).encode_batch(TEXTS)
+    for found in outputs(folder, np.array([each.ids for each in encodings], "int32")):
+        np.testing.assert_allclose(found["embedding"], texts(TEXTS), atol=1e-5)

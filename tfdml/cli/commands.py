@@ -40,7 +40,6 @@ from tfdml.cli.references import Reference
 from tfdml.datasets.readers.image_folder import is_problem
 from tfdml.datasets.readers.item_files import without_owner
 from tfdml.embedding.in_memory import Problem, embed, embed_loadable
-from tfdml.embedding.text_encoders import Bert
 from tfdml.embedding.to_disk import write_embeddings
 from tfdml.evaluation.details.chance import AT_CHANCE, is_at_chance
 from tfdml.evaluation.record import plain
@@ -417,9 +416,7 @@ def run_export(options: argparse.Namespace) -> int:
         ),
     }
     written = {name: str(writers[name](out / name)) for name in options.to}
-    if texts is not None and formats and isinstance(texts.encoder, Bert):
-        say(f"the text model of {options.model}, a BERT, is not exported")
-    elif texts is not None and formats:
+    if texts is not None and formats:
         more = {name: settings[name] for name in ("index", "search", "other_model")}
         written["texts"] = str(export.texts(texts, out / "texts", formats=formats, **more))
     print_result(options, written, [f"{name}: {path}" for name, path in written.items()])

@@ -1,4 +1,4 @@
-"""The tokenizers of presets of KerasHub in the form of the library tokenizers: byte pairs of CLIP, SentencePiece."""
+"""The tokenizers of KerasHub in the form of the library tokenizers: byte pairs of CLIP, SentencePiece, WordPiece."""
 
 import string
 from typing import Any
@@ -17,17 +17,18 @@ _PROBES = ("a photo of a cat", "zwei rote vögel", "二つ 1,024")
 
 
 def hub_tokenizer(tokenizer: Any, length: int) -> Tokenizer:
-    """A tokenizer of CLIP, SigLIP, Gemma or MetaCLIP of KerasHub, with rows of `length` numbers.
+    """A tokenizer of BERT, CLIP, SigLIP, Gemma or MetaCLIP of KerasHub, with rows of `length` numbers.
 
-    It lowers the case, and puts the end mark and the start mark of the model, if it has one, around a text. Outer and
-    repeated blanks do not count, nor does punctuation for SigLIP 1, which was shown none.
+    It lowers the case, but for a BERT with capitals, and puts the end mark and the start mark of the model, if it has
+    one, around a text. Outer and repeated blanks do not count, nor does punctuation for SigLIP 1, which was shown none.
 
     Raises:
         ValueError: a SentencePiece model other than unigram and byte pairs, or numbers other than KerasHub's own.
     """
-    is_clip = hasattr(tokenizer, "merges")
-    made = _byte_pairs_of_clip(tokenizer) if is_clip else _sentence_piece(tokenizer)
-    if not is_clip:
+    if hasattr(tokenizer, "merges"):
+        made = _byte_pairs_of_clip(tokenizer)
+    else:
+        made = _word_piece(tokenizer) if hasattr(tokenizer, "suffix_indicator") else _sentence_piece(tokenizer)
         _require_same_numbers(made, tokenizer)
     lib = _library()
     start = None if _is_siglip(tokenizer) else tokenizer.start_token
@@ -64,6 +65,16 @@ def _byte_pairs_of_clip(tokenizer):
             lib.pre_tokenizers.ByteLevel(add_prefix_space=False),
         ]
     )
+    return made
+
+
+def _word_piece(tokenizer):
+    lib, numbers = _library(), {name: number for number, name in enumerate(tokenizer.vocabulary)}
+    prefix, unknown = tokenizer.suffix_indicator, tokenizer.oov_token
+    made = lib.Tokenizer(lib.models.WordPiece(numbers, unk_token=unknown, continuing_subword_prefix=prefix))
+    case = {"lowercase": tokenizer.lowercase, "strip_accents": tokenizer.strip_accents or None}  # None: with the case
+    made.normalizer = lib.normalizers.BertNormalizer(handle_chinese_chars=tokenizer.split_on_cjk, **case)
+    made.pre_tokenizer = lib.pre_tokenizers.BertPreTokenizer()
     return made
 
 

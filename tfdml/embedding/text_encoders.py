@@ -1,4 +1,4 @@
-"""The encoders of a `TextModel`: a frozen BERT, a table of static vectors, or the text tower of two."""
+"""The encoders of a `TextModel`: the text tower of two, a frozen BERT as a tower, or a table of static vectors."""
 
 import json
 import shutil
@@ -11,19 +11,20 @@ import numpy as np
 from tfdml._core.checks import require
 from tfdml._core.optional import optional_import
 from tfdml._core.stored import read_json
+from tfdml.embedding.hub_tokenizers import hub_tokenizer
 from tfdml.embedding.tokenizer import Tokenizer, require_texts, shown_text, tokenizer_of
 
-_PIECES = 64  # of words, of a text with its two marks, that a BERT reads; the rest does not count
+_PIECES = 128  # of words that a BERT reads, with the two marks of a text
 _TOWER, _TOKENIZER, _TABLE, _CONFIG = "tower.keras", "tokenizer.json", "model.safetensors", "config.json"
 
 
-def opened(folder: Path) -> "TextTower | StaticVectors | Bert":
+def opened(folder: Path) -> "TextTower | StaticVectors":
     """The encoder in a folder: a saved text tower, static vectors, or a BERT that KerasHub reads."""
     if (folder / _TOWER).is_file():
         import keras
 
         return TextTower(keras.saving.load_model(folder / _TOWER), Tokenizer.load(folder / _TOKENIZER))
-    return StaticVectors(folder) if _is_static(folder) else Bert(folder)
+    return StaticVectors(folder) if _is_static(folder) else bert(folder)
 
 
 class TextTower:
@@ -126,35 +127,22 @@ def _unknown_of(tokenizer):
     return model.get("unk_id") if name is None else tokenizer.token_to_id(name)
 
 
-class Bert:
-    """The mean of the outputs of a BERT of KerasHub over the pieces of words of a text."""
+def bert(folder: Path) -> TextTower:
+    """A BERT of KerasHub as a tower: the mean of its outputs over the pieces of words of a text and its two marks."""
+    import keras
 
-    def __init__(self, folder: Path) -> None:
-        hub = optional_import("keras_hub", feature="A text model", extra="hub")
-        try:
-            self._network = hub.models.BertBackbone.from_preset(str(folder))
-            self._tokenizer = hub.models.BertTokenizer.from_preset(str(folder))
-        except Exception as error:  # each lack of a file fails in its own way
-            expected = "the folder of a BERT that KerasHub reads, or of static vectors and their tokenizer.json"
-            raise ValueError(f"Received {str(folder)!r}, expected {expected}: {error}") from error
-        start, end, self._pad = (getattr(self._tokenizer, f"{name}_token_id") for name in ("cls", "sep", "pad"))
-        self._pack = hub.layers.StartEndPacker(_PIECES, start, end, self._pad)
-        self.dim: int = self._network.hidden_dim
-
-    def __call__(self, texts: Sequence[str]) -> np.ndarray:
-        """The means."""
-        require_texts(texts)
-        tokens = np.asarray(self._pack(self._tokenizer(list(texts))))
-        mask = (tokens != self._pad).astype("int32")
-        inputs = {"token_ids": tokens, "padding_mask": mask, "segment_ids": np.zeros_like(tokens)}
-        outputs = self._network.predict(inputs, verbose=0)["sequence_output"]
-        return (outputs * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
-
-    def require(self, texts: Sequence[str]) -> None:
-        """Raise a ValueError for a blank text."""
-        require_texts(texts)
-
-    def save(self, folder: Path) -> None:
-        """Write a preset of KerasHub."""
-        for saved in (self._network, self._tokenizer):
-            saved.save_to_preset(str(folder))
+    hub = optional_import("keras_hub", feature="A text model", extra="hub")
+    try:
+        network = hub.models.BertBackbone.from_preset(str(folder))
+        tokenizer = hub.models.BertTokenizer.from_preset(str(folder))
+    except Exception as error:  # each lack of a file fails in its own way
+        expected = "the folder of a BERT that KerasHub reads, or of static vectors and their tokenizer.json"
+        raise ValueError(f"Received {str(folder)!r}, expected {expected}: {error}") from error
+    length = min(_PIECES, network.max_sequence_length)
+    tokens = keras.Input((length,), dtype="int32", name="tokens")
+    mask = keras.ops.cast(tokens != tokenizer.pad_token_id, "int32")
+    inputs = {"token_ids": tokens, "padding_mask": mask, "segment_ids": keras.ops.zeros_like(tokens)}
+    weights = keras.ops.cast(mask, "float32")[..., None]
+    outputs = keras.ops.cast(network(inputs)["sequence_output"], "float32") * weights
+    means = keras.ops.sum(outputs, axis=1) / keras.ops.sum(weights, axis=1)
+    return TextTower(keras.Model(tokens, means), hub_tokenizer(tokenizer, length))

@@ -12,7 +12,7 @@ from tfdml._core.checks import require
 from tfdml._core.checksums import fingerprint as fingerprint_of
 from tfdml._core.checksums import listed_files, require_checksums, write_checksums
 from tfdml._core.stored import read_json
-from tfdml.embedding.text_encoders import Bert, StaticVectors, TextTower, opened
+from tfdml.embedding.text_encoders import StaticVectors, TextTower, opened
 from tfdml.embedding.vectors import Vectors, with_model
 from tfdml.typing import FilePath
 
@@ -41,7 +41,7 @@ class TextModel:
 
             * a `TwoTowers` with a tokenizer, such as `from_preset` makes: its text tower;
             * the folder of a BERT that KerasHub reads, such as all-MiniLM-L6-v2: config.json, weights and vocabulary.
-              A text is the mean of the outputs over its pieces of words, 62 at most;
+              A text is the mean of the outputs over its pieces of words, 126 at most;
             * a folder of static vectors in the form of model2vec: model.safetensors with the tensor `embeddings`, and
               tokenizer.json. A text is the mean of the vectors of its tokens, in NumPy.
         head: a Keras model from these vectors to `(texts, dim)`; None for the vectors themselves.
@@ -54,7 +54,7 @@ class TextModel:
 
     def __init__(self, encoder: Any, head: Any = None, *, fingerprint: str | None = None) -> None:
         self.head, self.fingerprint = head, fingerprint
-        self.encoder: TextTower | StaticVectors | Bert
+        self.encoder: TextTower | StaticVectors
         if hasattr(encoder, "towers"):
             received, expected = "two towers without a tokenizer", "TwoTowers(..., tokenizer=), or from_preset"
             require(getattr(encoder, "tokenizer", None) is not None, received, expected)

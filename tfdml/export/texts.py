@@ -65,13 +65,13 @@ def texts(
         ['SHA256SUMS', 'texts.json', 'texts.onnx', 'tokenizer.json']
 
     Args:
-        model: of a text tower or of static vectors.
+        model: of a text tower, of a BERT or of static vectors.
         path: folder to write; it replaces an earlier export without other files.
         formats: "onnx", "savedmodel", or both.
         index, search, other_model: as for `saved_model`; vectors of images.
 
     Raises:
-        ValueError: a BERT, whose outputs a head needs; an unknown format; an index of another model.
+        ValueError: an unknown format; an index of another model.
         RuntimeError: a SavedModel, an index or static vectors on another backend than TensorFlow.
     """
     unknown = [name for name in formats if name not in _FORMATS]
@@ -120,7 +120,6 @@ def page_files(model: TextModel, index: VectorIndex | None, search: Search | str
 def _network_of(model):
     """The network from tokens to vectors, the content of the tokenizer's file, and facts about the tokens."""
     encoder: Any = model.encoder
-    require(isinstance(encoder, TextTower | StaticVectors), "a BERT", "a text tower or static vectors")
     if isinstance(encoder, TextTower):
         network, tokenizer = encoder.network, encoder.tokenizer.to_json()
         facts = {"kind": "tower", "length": encoder.tokenizer.length}
