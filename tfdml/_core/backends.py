@@ -225,6 +225,20 @@ def plus_transpose(x: Any) -> Any:
     return x.detach().t().clone(memory_format=torch.contiguous_format).add_(x.detach())
 
 
+def row_dots(x: Any, y: Any) -> Any:
+    """The sum of the products in each row of two matrices, `(rows,)`; PyTorch stores no product."""
+    if keras.backend.backend() == "torch" and x.dtype == y.dtype:
+        return torch.linalg.vecdot(x, y)
+    return keras.ops.sum(x * y, axis=1)
+
+
+def row_counts(x: Any) -> Any:
+    """The number of entries above 0 in each row of a matrix without negative ones, `(rows,)`, as floats."""
+    if keras.backend.backend() == "torch":
+        return torch.linalg.vector_norm(x, ord=0, dim=1)
+    return keras.ops.sum(keras.ops.sign(x), axis=1)
+
+
 def add_at(x: Any, columns: Any, values: Any) -> Any:
     """A matrix plus one of the values `(rows, 1)` in one column of each row."""
     if keras.backend.backend() == "torch":

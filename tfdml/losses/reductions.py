@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import keras
 import numpy as np
 
-from tfdml._core.backends import are_small, can_read, custom_gradient, is_in_xla, ops
+from tfdml._core.backends import are_small, can_read, custom_gradient, is_in_xla, ops, row_counts, row_dots
 from tfdml._core.checks import require
 from tfdml.pairs import Pairs
 from tfdml.pairs.base import Tensor
@@ -68,7 +68,7 @@ def mean_over_batch(losses: Tensor, pairs: Pairs, normalize: str) -> BatchMean:
     """
     weights = pairs.positive + pairs.negative
     terms = weights if normalize == "all" else weights * ops.cast(losses > _ROUNDING, losses.dtype)
-    return BatchMean(ops.sum(weights * losses, axis=1), count(terms, pairs.counts))
+    return BatchMean(row_dots(weights, losses), count(terms, pairs.counts))
 
 
 def mean_over_pairs(values: Tensor, pairs: Pairs) -> Tensor:
@@ -81,7 +81,7 @@ def weighted_mean(values: Tensor, weights: Tensor, counts: Tensor | None = None)
     number = count(weights, counts)
     if keras.backend.backend() == "torch":
         return _mean(values, weights, number)
-    return divided(ops.sum(weights * values, axis=1), number)
+    return divided(row_dots(weights, values), number)
 
 
 @custom_gradient
@@ -92,7 +92,7 @@ def _mean(values, weights, number):
         share = divided(upstream, number)[:, None]
         return share * weights, lambda: share * values, None
 
-    return divided(ops.sum(weights * values, axis=1), number), grad
+    return divided(row_dots(weights, values), number), grad
 
 
 def divided(x: Tensor, y: Tensor) -> Tensor:
@@ -136,8 +136,7 @@ def broadcast_to_anchors(value: Tensor, pairs: Pairs) -> Tensor:
 
 def count(weights: Tensor, counts: Tensor | None = None) -> Tensor:
     """The number of pairs in each row, `(anchors,)`, as floats: `counts`, or 1, for each nonzero weight."""
-    is_pair = ops.sign(weights)
-    return ops.sum(is_pair if counts is None else is_pair * counts, axis=1)
+    return row_counts(weights) if counts is None else row_dots(ops.sign(weights), counts)
 
 
 def log_sum_exp(scores: Tensor, weights: Tensor, axis: int = 1) -> Tensor:

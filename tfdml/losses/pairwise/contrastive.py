@@ -28,18 +28,16 @@ def contrastive(
     """
 
     @custom_gradient
-    def squared_violation(d, is_positive):
-        is_negative = 1.0 - is_positive
-        sign = is_positive - is_negative
-        margin = negative_margin * is_negative
-        violation = ops.relu(sign * d + (margin - positive_margin * is_positive if positive_margin else margin))
+    def squared_violation(d, positive):
+        too_far = ops.relu(d - positive_margin if positive_margin else d)
+        violation = ops.where(positive > 0, too_far, ops.minimum(d - negative_margin, 0.0))  # with its slope's sign
 
         def grad(upstream):
-            return 2.0 * upstream * violation * sign, None
+            return 2.0 * upstream * violation, None
 
         return violation * violation, grad
 
-    return squared_violation(distance_function(distance)(pairs), ops.sign(pairs.positive))
+    return squared_violation(distance_function(distance)(pairs), pairs.positive)
 
 
 @over_pairs(mean_over_pairs)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Unpack
 
-from tfdml._core.backends import custom_gradient, has_values, ops
+from tfdml._core.backends import custom_gradient, has_values, ops, row_dots
 from tfdml._core.checks import require_positive
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
@@ -105,7 +105,7 @@ def _mean_cross_entropy(scores, positive, negative):
         by_total = divided(ops.sum(slopes, axis=1, keepdims=True), total)
         return by_total * terms - slopes, lambda: share * losses, lambda: by_total * exp
 
-    return ops.sum(positive * losses, axis=1) / number, grad
+    return row_dots(positive, losses) / number, grad
 
 
 @custom_gradient
@@ -120,7 +120,7 @@ def _mean_softplus(log_sum_negatives, logits, positive):
         slopes = share * positive * ops.sigmoid(differences)
         return ops.sum(slopes, axis=1, keepdims=True), -slopes, lambda: share * losses
 
-    return ops.sum(positive * losses, axis=1) / number[:, 0], grad
+    return row_dots(positive, losses) / number[:, 0], grad
 
 
 @serializable

@@ -2,7 +2,7 @@
 
 from typing import Unpack
 
-from tfdml._core.backends import add_at, ops, scatter
+from tfdml._core.backends import add_at, ops, row_dots, scatter
 from tfdml._core.checks import require, require_one_of, require_selector_or_none
 from tfdml._core.serialization import serializable
 from tfdml.losses.base import PairLoss, PairOptions
@@ -97,9 +97,9 @@ def _all_swapped(pairs, d, term, normalize):
 def _summed(terms, weights, normalize):
     """Of one positive per anchor and all negatives: loss, number of triplets, slopes by d_ap `(A, 1)` and by d_an."""
     losses, by_positive, by_negative = terms
-    pull = ops.sum(weights * by_positive, axis=1, keepdims=True)
+    pull = row_dots(weights, by_positive)[:, None]
     counted = count(weights * losses if normalize == "active" else weights)
-    return ops.sum(weights * losses, axis=1), counted, pull, weights * by_negative
+    return row_dots(weights, losses), counted, pull, weights * by_negative
 
 
 def _chosen_triplets(pairs, d, term, normalize, choose):
