@@ -2,7 +2,7 @@
 
     python recipes/labels.py                    # photographs of things, six minutes of two cores
     python recipes/labels.py --data patches     # photo patches
-    python recipes/labels.py --data FOLDER      # your own, one subfolder per class: it plays the person who labels
+    python recipes/labels.py --data FOLDER      # the four files of Fashion-MNIST, or your own: one subfolder per class
     python recipes/labels.py --quick            # smoke test
 
 The classes of the set are hidden; they answer where a person would. Each step is measured on the images that never got
@@ -37,6 +37,9 @@ def set_of(name, size, quick):
     elif name == "patches":
         (found,) = tfdml.datasets.photo_patches(splits=["test"])
         found = found.select_classes(range(20 if quick else 200))
+    elif list(Path(name).glob("t10k-*")):
+        _, found = tfdml.datasets.idx(name)
+        found = found.take(np.random.default_rng(0).permutation(len(found))[: 200 if quick else 2000])
     else:
         found = tfdml.datasets.folder(name)
     return replace(found, load=view)
@@ -71,7 +74,7 @@ def gain_of_clicks(x, labels, rows):
 def main():
     """Take the steps one after the other, and print what each has gained."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", default="things", help="things, patches, or a folder with one subfolder per class")
+    parser.add_argument("--data", default="things", help="things, patches, or a folder")
     parser.add_argument("--labels", type=int, default=50, help="how many images a person labels")
     parser.add_argument("--quick", action="store_true", help="smoke test")
     options = parser.parse_args()

@@ -1,6 +1,5 @@
 """Which examples to label next: typical, diverse or uncertain ones, by their embeddings."""
 
-import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -16,16 +15,15 @@ from tfdml._core.checks import (
     require_seed,
     require_whole,
 )
-from tfdml._core.optional import optional_import
-from tfdml.search import Exact
-from tfdml.search.nearest import without_self
+from tfdml.search import Exact, Whitening
+from tfdml.search.blocks import slices
 from tfdml.search.scores import l2_normalize
 
 RULES = ("typical", "diverse", "uncertain")
 IN_TURN = "all"
-_NEIGHBORS = 20  # of a density
 _VOTES = 10  # labeled neighbors that may disagree
-_SAMPLE = 20_000  # examples of a clustering, and of a cluster for densities
+_COMPONENTS, _SHRINKAGE, _POWER = 48, 0.1, 3  # chosen by studies/labeling.py on validation sets
+_SAMPLE, _BATCH = 20_000, 256  # examples to be like, and candidates that are compared with them at the same time
 Scores = Callable[["Covered"], np.ndarray]
 
 
@@ -48,8 +46,8 @@ def select(
 ) -> Selection:
     """Choose the examples whose labels are worth most, one after the other.
 
-    * "typical": k-means makes as many clusters as there will be labels. The next example is from the largest of the
-      clusters with the fewest labels: the one with the highest mean cosine to its 20 nearest neighbors there.
+    * "typical": the example that makes the labeled and chosen ones represent all others best (facility location): the
+      sum, over examples, of the similarity to the nearest of them grows most.
     * "diverse": the example that is least similar to all that have a label or were chosen before (k-center).
     * "uncertain": the example whose labeled neighbors disagree most: the cosine of the nearest one is least above the
       cosine of the nearest one of another class.
@@ -71,7 +69,7 @@ def select(
         labels: `(n,)` integer class ids, -1 for none; None: no example has a label.
         rule: "typical", "diverse", "uncertain" or "all".
         similarity: cosine of near copies, above 0 and up to 1.
-        seed: of k-means.
+        seed: of the 20,000 examples to represent, where there are more.
 
     Returns:
         A record: `rows`, `(count,)` int64, in the order of their choice; `rules`, the rule that chose each; and
@@ -93,7 +91,7 @@ def select(
     is_telling = len(np.unique(classes[classes >= 0])) > 1
     require(is_telling or rule != "uncertain", "rule='uncertain' without labels of two classes", "'typical' at first")
     rules = [name for name in RULES if rule in (name, IN_TURN) and (is_telling or name != "uncertain")]
-    x = l2_normalize(x - x.mean(axis=0))
+    x = relative_to_mean(x)
     covered = Covered(x, classes, similarity)
     scores = {name: _SCORES[name](x, classes, count, seed) for name in rules}
     return _greedy(covered, scores, count)
@@ -110,7 +108,7 @@ class Covered:
         self.rows = np.flatnonzero(labels >= 0).tolist()
         self.nearest = np.full(len(x), -np.inf, np.float32)
         if self.rows:
-            self.nearest = Exact(x[self.rows]).search(x, 1)[1][:, 0]
+            self.nearest = _searched(x[self.rows], x, 1)[1][:, 0]
         self.is_open = (labels < 0) & (self.nearest < self._limit)
 
     def add(self, row: int) -> None:
@@ -137,43 +135,37 @@ def _greedy(covered, scores, count):
 
 
 def _typical(x, labels, count, seed):
-    """Scores: the densest example of the largest cluster with the fewest labels has the highest.
+    """Scores: how much an example adds to sum_i max_s max(0, cos(z_i, z_s))^3, where s are labeled or chosen.
 
-    Source: Hacohen, Dekel, Weinshall, Active Learning on a Budget: Opposite Strategies Suit High and Low Budgets, ICML
-    2022.
+    z are whitened principal components, and i a sample. No gain grows with s (the sum is submodular): what it was is a
+    bound, and only the examples with the highest bounds are measured again.
+
+    Source: Wei, Iyer, Bilmes, Submodularity in Data Subset Selection and Active Learning, ICML 2015; for the bounds
+    Minoux, Accelerated Greedy Algorithms for Maximizing Submodular Set Functions, 1978.
     """
-    clusters = min(int((labels >= 0).sum()) + count, len(x))
-    cell = _clusters(x, clusters, seed)
-    density, sizes = np.empty(len(x), np.float32), np.bincount(cell, minlength=clusters)
-    for number in range(clusters):
-        rows = np.flatnonzero(cell == number)
-        if len(rows) == 0:
-            continue  # near copies make fewer clusters
-        density[rows] = _density(x[rows], np.random.default_rng([seed, number]))
+    z = Whitening.learn(x, dim=min(_COMPONENTS, x.shape[1]), shrinkage=_SHRINKAGE)(x)
+    sample = z[np.sort(np.random.default_rng(seed).permutation(len(z))[:_SAMPLE])].T
+    coverage, known = np.zeros(sample.shape[1], np.float32), 0
+    gains = np.full(len(z), np.inf, np.float32)
+
+    def similarities(rows):
+        return np.maximum(z[rows] @ sample, 0) ** _POWER
 
     def scores(covered):
-        labels_of_cells = np.bincount(cell[covered.rows], minlength=clusters)
-        rank = np.argsort(np.lexsort((-sizes, labels_of_cells)))
-        return density / 3 - rank[cell]
+        nonlocal coverage, known
+        for block in slices(len(covered.rows) - known, _BATCH):
+            coverage = np.maximum(coverage, similarities(covered.rows[known:][block]).max(axis=0))
+        known, is_bound = len(covered.rows), covered.is_open.copy()
+        gains[~is_bound] = -np.inf
+        while is_bound[gains.argmax()]:
+            bounds = np.where(is_bound, gains, -np.inf)
+            rows = np.argpartition(-bounds, min(_BATCH, len(z)) - 1)[:_BATCH]
+            rows = rows[is_bound[rows]]
+            gains[rows] = np.maximum(similarities(rows) - coverage, 0).sum(axis=1)
+            is_bound[rows] = False
+        return gains
 
     return scores
-
-
-def _clusters(x, clusters, seed):
-    """The cluster of each example by k-means of a sample, `(n,)`."""
-    cluster = optional_import("sklearn.cluster", feature="select", extra="evaluation")
-    sample = np.random.default_rng(seed).permutation(len(x))[: max(_SAMPLE, 20 * clusters)]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Number of distinct clusters")  # near copies
-        k_means = cluster.KMeans(clusters, n_init=1, random_state=seed).fit(x[np.sort(sample)])
-    return k_means.predict(x)
-
-
-def _density(x, rng):
-    """The mean cosine of each example to its nearest others, in a sample of them where they are many."""
-    gallery = np.sort(rng.permutation(len(x))[:_SAMPLE])
-    k = min(_NEIGHBORS + 1, len(gallery))
-    return Exact(x[gallery]).search(x, k)[1].mean(axis=1)
 
 
 def _diverse(x, labels, count, seed):
@@ -191,25 +183,27 @@ def _uncertain(x, labels, count, seed):
     Source: Scheffer, Decomain, Wrobel, Active Hidden Markov Models for Information Extraction, IDA 2001.
     """
     labeled = np.flatnonzero(labels >= 0)
-    margin = nearest_labels(x[labeled], labels[labeled], x)[2]
+    columns, cosines = _searched(x[labeled], x, min(_VOTES, len(labeled)))
+    voted = labels[labeled[columns]]
+    is_other = voted != voted[:, :1]
+    other = np.where(is_other.any(axis=1), is_other.argmax(axis=1), -1)  # the last one, where all agree
+    margin = cosines[:, 0] - cosines[np.arange(len(x)), other]
     return lambda covered: -margin
 
 
-def nearest_labels(
-    x: np.ndarray, labels: np.ndarray, queries: np.ndarray, *, is_self: bool = False
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The nearest labeled example of each query, its cosine, and how much less the nearest one of another class has.
+def relative_to_mean(x: np.ndarray) -> np.ndarray:
+    """Rows less their mean, of length 1: `(n, dim)` float32."""
+    result = x - x.mean(axis=0)
+    for rows in slices(len(x), _SAMPLE):
+        result[rows] = l2_normalize(result[rows])
+    return result
 
-    It looks at ten neighbors: where they agree, the last one stands for another class. With `is_self`, the queries are
-    the examples, and no neighbors of themselves.
-    """
-    k = min(_VOTES, len(x) - is_self)
-    columns, cosines = Exact(x).search(queries, k + is_self)
-    if is_self:
-        columns, cosines = without_self(columns, cosines, np.arange(len(x)))
-    is_other = labels[columns] != labels[columns[:, :1]]
-    other = np.where(is_other.any(axis=1), is_other.argmax(axis=1), k - 1)
-    return columns[:, 0], cosines[:, 0], cosines[:, 0] - cosines[np.arange(len(queries)), other]
+
+def _searched(gallery, queries, k):
+    """Neighbors and cosines of queries; blocks of these, because a search copies them."""
+    index = Exact(gallery)
+    blocks = [index.search(queries[rows], k) for rows in slices(len(queries), _SAMPLE)]
+    return [np.concatenate(each) for each in zip(*blocks, strict=True)]
 
 
 _SCORES: dict[str, Callable[..., Scores]] = {"typical": _typical, "diverse": _diverse, "uncertain": _uncertain}
