@@ -29,6 +29,11 @@ from recipes import things
 CLICKS, QUERIES = 10, 200
 
 
+def has_idx_files(folder):
+    """Whether a folder has the files of Fashion-MNIST, or of another set in their form."""
+    return any(Path(folder).glob("t10k-*"))
+
+
 def set_of(name, size, quick):
     """A set with the classes that a person would know; no image of it has trained or chosen anything."""
     view = tfdml.datasets.Preprocessing(size=size, resize=round(8 / 7 * size), fit="pad")
@@ -37,7 +42,7 @@ def set_of(name, size, quick):
     elif name == "patches":
         (found,) = tfdml.datasets.photo_patches(splits=["test"])
         found = found.select_classes(range(20 if quick else 200))
-    elif list(Path(name).glob("t10k-*")):
+    elif has_idx_files(name):
         _, found = tfdml.datasets.idx(name)
         found = found.take(np.random.default_rng(0).permutation(len(found))[: 200 if quick else 2000])
     else:
@@ -78,7 +83,8 @@ def main():
     parser.add_argument("--labels", type=int, default=50, help="how many images a person labels")
     parser.add_argument("--quick", action="store_true", help="smoke test")
     options = parser.parse_args()
-    size, count = (32, 8) if options.quick else (64 if options.data == "patches" else 128, options.labels)
+    is_small = options.data == "patches" or has_idx_files(options.data)
+    size, count = (32, 8) if options.quick else (64 if is_small else 128, options.labels)
     known = set_of(options.data, size, options.quick)
     hidden = replace(known, labels=np.full(len(known), -1), class_names=())
     small = {"steps": 2, "epochs": 1, "backbone": "residual", "classes_per_batch": 8} if options.quick else {}

@@ -1,4 +1,4 @@
-"""What to label next, on clusters whose answers are known; labels that neighbors propose; the page and the commands."""
+"""What to label next, on clusters whose answers are known; labels that are proposed; the page and the commands."""
 
 import asyncio
 import base64

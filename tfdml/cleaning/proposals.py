@@ -12,7 +12,7 @@ from tfdml.search import Exact
 from tfdml.search.blocks import slices
 
 _LEAST = 10  # labels
-_RIDGE, _STRENGTH = 0.1, 1.0  # chosen by studies/labeling.py on validation classes
+_RIDGE, _STRENGTH = 0.1, 1.0  # chosen on the validation sets of studies/labeling.py
 _BLOCK = 4096  # examples with scores of all classes at the same time
 
 

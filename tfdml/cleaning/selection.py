@@ -22,8 +22,8 @@ from tfdml.search.scores import l2_normalize
 RULES = ("typical", "diverse", "uncertain")
 IN_TURN = "all"
 _VOTES = 10  # labeled neighbors that may disagree
-_COMPONENTS, _SHRINKAGE, _POWER = 48, 0.1, 3  # chosen by studies/labeling.py on validation sets
-_SAMPLE, _BATCH = 20_000, 256  # examples to be like, and candidates that are compared with them at the same time
+_COMPONENTS, _SHRINKAGE = 48, 0.1  # chosen on the validation sets of studies/labeling.py, with the power 3
+_SAMPLE, _BATCH = 10_000, 256  # examples to represent, and candidates that are compared with them at the same time
 Scores = Callable[["Covered"], np.ndarray]
 
 
@@ -69,7 +69,7 @@ def select(
         labels: `(n,)` integer class ids, -1 for none; None: no example has a label.
         rule: "typical", "diverse", "uncertain" or "all".
         similarity: cosine of near copies, above 0 and up to 1.
-        seed: of the 20,000 examples to represent, where there are more.
+        seed: of the 10,000 examples to represent, where there are more.
 
     Returns:
         A record: `rows`, `(count,)` int64, in the order of their choice; `rules`, the rule that chose each; and
@@ -93,7 +93,7 @@ def select(
     rules = [name for name in RULES if rule in (name, IN_TURN) and (is_telling or name != "uncertain")]
     x = relative_to_mean(x)
     covered = Covered(x, classes, similarity)
-    scores = {name: _SCORES[name](x, classes, count, seed) for name in rules}
+    scores = {name: _SCORES[name](x, classes, seed) for name in rules}
     return _greedy(covered, scores, count)
 
 
@@ -134,7 +134,7 @@ def _greedy(covered, scores, count):
     return Selection(np.array(rows, np.int64), rules, np.array(similarity, np.float32))
 
 
-def _typical(x, labels, count, seed):
+def _typical(x, labels, seed):
     """Scores: how much an example adds to sum_i max_s max(0, cos(z_i, z_s))^3, where s are labeled or chosen.
 
     z are whitened principal components, and i a sample. No gain grows with s (the sum is submodular): what it was is a
@@ -143,13 +143,18 @@ def _typical(x, labels, count, seed):
     Source: Wei, Iyer, Bilmes, Submodularity in Data Subset Selection and Active Learning, ICML 2015; for the bounds
     Minoux, Accelerated Greedy Algorithms for Maximizing Submodular Set Functions, 1978.
     """
-    z = Whitening.learn(x, dim=min(_COMPONENTS, x.shape[1]), shrinkage=_SHRINKAGE)(x)
-    sample = z[np.sort(np.random.default_rng(seed).permutation(len(z))[:_SAMPLE])].T
+    drawn = np.sort(np.random.default_rng(seed).permutation(len(x))[:_SAMPLE])
+    whitened = Whitening.learn(x[drawn], dim=min(_COMPONENTS, x.shape[1]), shrinkage=_SHRINKAGE)
+    z = np.concatenate([whitened(x[rows]) for rows in slices(len(x), _SAMPLE)])
+    sample = z[drawn].T
     coverage, known = np.zeros(sample.shape[1], np.float32), 0
     gains = np.full(len(z), np.inf, np.float32)
 
     def similarities(rows):
-        return np.maximum(z[rows] @ sample, 0) ** _POWER
+        cosines = z[rows] @ sample
+        np.maximum(cosines, 0, out=cosines)
+        cosines *= cosines * cosines
+        return cosines
 
     def scores(covered):
         nonlocal coverage, known
@@ -168,7 +173,7 @@ def _typical(x, labels, count, seed):
     return scores
 
 
-def _diverse(x, labels, count, seed):
+def _diverse(x, labels, seed):
     """Scores: the least similar example has the highest; at first the one that is like most others.
 
     Source: Sener, Savarese, Active Learning for Convolutional Neural Networks: A Core-Set Approach, ICLR 2018.
@@ -177,7 +182,7 @@ def _diverse(x, labels, count, seed):
     return lambda covered: -covered.nearest if covered.rows else first
 
 
-def _uncertain(x, labels, count, seed):
+def _uncertain(x, labels, seed):
     """Scores: minus the margin of cosines between the nearest label and the nearest one of another class.
 
     Source: Scheffer, Decomain, Wrobel, Active Hidden Markov Models for Information Extraction, IDA 2001.
