@@ -272,12 +272,11 @@ def choose(root=None):
     """Print the areas, the right proposals, and the gain after clicks of settings, on the validation part."""
     parts = {name: features(name, "validation", root) for name in SETS}
     for name, source in SETS.items():
-        areas, proposed = (list(rows(name, source, parts[name])) for rows in (selection_rows, proposal_rows))
+        areas = list(selection_rows(name, source, parts[name]))
         for rule in RULES:
             print(name, rule, difference(runner.where(areas, rule=rule), "area of 80"), flush=True)
-        for labels, precision in itertools.product(LABELS, PRECISIONS):
-            rows = runner.where(proposed, labels=labels, precision=precision, rule="random")
-            print(name, labels, precision, shown(rows, "right"), shown(rows, "share"), flush=True)
+        for row in proposal_rows(name, source, parts[name]):
+            print(row, flush=True)
     grid = {f"Rocchio {w}": functools.partial(rocchio, weights=w) for w in ((1, 0.5), (2, 0.5), (2, 1), (4, 2))}
     grid |= {f"logistic {C}": functools.partial(logistic, strength=C) for C in (1.0, 10.0, 100.0)}
     for name in SETS:
@@ -288,9 +287,7 @@ def choose(root=None):
 
 def main(arguments=None):
     """Measure all, or choose; noise with `--quick`."""
-    options = runner.options_of(
-        __doc__, arguments, data={"type": Path, "help": "the folder of the files"}, choose=False
-    )
+    options = runner.options_of(__doc__, arguments, data={"type": Path, "help": "folder of the files"}, choose=False)
     if options.quick:
         source = Source(12, 30, 10, 0)
         print(next(selection_rows("noise", source, noise())), next(proposal_rows("noise", source, noise())))

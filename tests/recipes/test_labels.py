@@ -17,17 +17,6 @@ def test_each_step_is_measured_on_images_without_a_label(tmp_path, monkeypatch, 
     assert "Recall@10 of 10 queries" in printed
 
 
-def test_a_folder_with_the_files_of_fashion_mnist_is_read(tmp_path):
-    images, labels = np.zeros((3, 8, 8), np.uint8), np.array([0, 1, 1], np.uint8)
-    for part in ("train", "t10k"):
-        for name, values in (("images-idx3", images), ("labels-idx1", labels)):
-            header = bytes([0, 0, 8, values.ndim]) + np.array(values.shape, ">u4").tobytes()
-            (tmp_path / f"{part}-{name}-ubyte").write_bytes(header + values.tobytes())
-    found = recipe.set_of(tmp_path, 32, quick=False)
-    assert sorted(found.labels) == [0, 1, 1]
-    assert found.examples().shape == (3, 32, 32, 3)
-
-
 def test_clicks_turn_a_query_to_the_axis_of_its_class():
     rng = np.random.default_rng(0)
     truth = np.repeat([0, 1], 30)

@@ -69,48 +69,48 @@ def propose_labels(embeddings: npt.ArrayLike, labels: npt.ArrayLike, *, precisio
     require_fraction(precision=precision)
     labeled, others = np.flatnonzero(classes >= 0), np.flatnonzero(classes < 0)
     require(len(others) > 0, "labels of all examples", "some examples without a label, -1")
-    names, known = np.unique(classes[labeled], return_inverse=True)
+    names, numbers = np.unique(classes[labeled], return_inverse=True)
     received = f"{len(labeled)} labels of {len(names)} classes"
     require(len(labeled) >= _LEAST and len(names) > 1, received, f"{_LEAST} of two classes at least")
     x = relative_to_mean(x)
     inverse = np.linalg.inv(x[labeled].T @ x[labeled] + _RIDGE * np.eye(x.shape[1]))
-    weights = inverse @ np.stack([x[labeled[known == number]].sum(axis=0) for number in range(len(names))], axis=1)
-    found, margins = _highest(x[labeled], weights, known, inverse)
-    hits = found == known
+    weights = inverse @ np.stack([x[labeled[numbers == number]].sum(axis=0) for number in range(len(names))], axis=1)
+    predicted, margins = _highest(x[labeled], weights, numbers, inverse)
+    hits = predicted == numbers
     curve = logistic_curve(margins, hits, strength=_STRENGTH)
     surest = hits[np.argsort(-margins, kind="stable")[: max(_LEAST, len(hits) // 5)]]
-    found, margins = _highest(x[others], weights)
+    predicted, margins = _highest(x[others], weights)
     probability = np.minimum(curve(margins), (surest.sum() + 1) / (len(surest) + 1))
     order = np.argsort(-margins, kind="stable")
     means = np.cumsum(probability[order]) / np.arange(1, len(order) + 1)
     order = order[: 1 + np.flatnonzero(means >= precision).max(initial=-1)]
-    rows, found = others[order], found[order]
-    neighbors, similarity = _nearest_of_class(x[rows], found, x[labeled], known)
-    return Proposals(rows, names[found], labeled[neighbors], similarity, probability[order])
+    rows, predicted = others[order], predicted[order]
+    neighbors, similarity = _nearest_of_class(x[rows], predicted, x[labeled], numbers)
+    return Proposals(rows, names[predicted], labeled[neighbors], similarity, probability[order])
 
 
-def _highest(x, weights, known=None, inverse=None):
+def _highest(x, weights, numbers=None, inverse=None):
     """The class with the highest score s = x W of each example, and how much lower the next one is.
 
-    With `known`, W is what the other examples alone would give: s becomes (s - h y) / (1 - h), h = x^T `inverse` x.
+    With `numbers`, W is what the other examples alone would give: s becomes (s - h y) / (1 - h), h = x^T `inverse` x.
     """
     classes, margins = np.empty(len(x), np.int64), np.empty(len(x))
     for rows in slices(len(x), _BLOCK):
         scores = x[rows] @ weights
-        if known is not None:
+        if numbers is not None:
             leverage = ((x[rows] @ inverse) * x[rows]).sum(axis=1)
-            scores[np.arange(len(scores)), known[rows]] -= leverage
+            scores[np.arange(len(scores)), numbers[rows]] -= leverage
             scores /= 1 - leverage[:, None]
         classes[rows] = scores.argmax(axis=1)
         margins[rows] = np.diff(np.partition(scores, -2, axis=1)[:, -2:], axis=1)[:, 0]
     return classes, margins
 
 
-def _nearest_of_class(x, found, gallery, known):
+def _nearest_of_class(x, predicted, gallery, numbers):
     """The nearest labeled example of the class of each example, and its cosine."""
     neighbors, similarity = np.empty(len(x), np.int64), np.empty(len(x), np.float32)
-    for label in np.unique(found):
-        rows, columns = np.flatnonzero(found == label), np.flatnonzero(known == label)
+    for label in np.unique(predicted):
+        rows, columns = np.flatnonzero(predicted == label), np.flatnonzero(numbers == label)
         nearest, cosines = Exact(gallery[columns]).search(x[rows], 1)
         neighbors[rows], similarity[rows] = columns[nearest[:, 0]], cosines[:, 0]
     return neighbors, similarity

@@ -1,6 +1,5 @@
 """Which examples to label next: typical, diverse or uncertain ones, by their embeddings."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -20,11 +19,9 @@ from tfdml.search.blocks import slices
 from tfdml.search.scores import l2_normalize
 
 RULES = ("typical", "diverse", "uncertain")
-IN_TURN = "all"
 _VOTES = 10  # labeled neighbors that may disagree
 _COMPONENTS, _SHRINKAGE = 48, 0.1  # chosen on the validation sets of studies/labeling.py, with the power 3
 _SAMPLE, _BATCH = 10_000, 256  # examples to represent, and candidates that are compared with them at the same time
-Scores = Callable[["Covered"], np.ndarray]
 
 
 class Selection(NamedTuple):
@@ -81,7 +78,7 @@ def select(
     """
     x = as_vectors(embeddings, "embeddings")
     classes = np.full(len(x), -1) if labels is None else as_ids(labels, "labels", len(x))
-    require_one_of((*RULES, IN_TURN), rule=rule)
+    require_one_of((*RULES, "all"), rule=rule)
     require_seed(seed)
     unlabeled = int((classes < 0).sum())
     require_whole("count", count, 1)
@@ -90,7 +87,7 @@ def select(
     require(not are_all_the_same(x), "embeddings that are all the same", "different images, or another model")
     is_telling = len(np.unique(classes[classes >= 0])) > 1
     require(is_telling or rule != "uncertain", "rule='uncertain' without labels of two classes", "'typical' at first")
-    rules = [name for name in RULES if rule in (name, IN_TURN) and (is_telling or name != "uncertain")]
+    rules = [name for name in RULES if rule in (name, "all") and (is_telling or name != "uncertain")]
     x = relative_to_mean(x)
     covered = Covered(x, classes, similarity)
     scores = {name: _SCORES[name](x, classes, seed) for name in rules}
@@ -147,7 +144,7 @@ def _typical(x, labels, seed):
     whitened = Whitening.learn(x[drawn], dim=min(_COMPONENTS, x.shape[1]), shrinkage=_SHRINKAGE)
     z = np.concatenate([whitened(x[rows]) for rows in slices(len(x), _SAMPLE)])
     sample = z[drawn].T
-    coverage, known = np.zeros(sample.shape[1], np.float32), 0
+    coverage, num_covered = np.zeros(sample.shape[1], np.float32), 0
     gains = np.full(len(z), np.inf, np.float32)
 
     def similarities(rows):
@@ -157,10 +154,10 @@ def _typical(x, labels, seed):
         return cosines
 
     def scores(covered):
-        nonlocal coverage, known
-        for block in slices(len(covered.rows) - known, _BATCH):
-            coverage = np.maximum(coverage, similarities(covered.rows[known:][block]).max(axis=0))
-        known, is_bound = len(covered.rows), covered.is_open.copy()
+        nonlocal coverage, num_covered
+        for block in slices(len(covered.rows) - num_covered, _BATCH):
+            coverage = np.maximum(coverage, similarities(covered.rows[num_covered:][block]).max(axis=0))
+        num_covered, is_bound = len(covered.rows), covered.is_open.copy()
         gains[~is_bound] = -np.inf
         while is_bound[gains.argmax()]:
             bounds = np.where(is_bound, gains, -np.inf)
@@ -211,4 +208,4 @@ def _searched(gallery, queries, k):
     return [np.concatenate(each) for each in zip(*blocks, strict=True)]
 
 
-_SCORES: dict[str, Callable[..., Scores]] = {"typical": _typical, "diverse": _diverse, "uncertain": _uncertain}
+_SCORES = {"typical": _typical, "diverse": _diverse, "uncertain": _uncertain}

@@ -73,7 +73,7 @@ def _embedded(options, count=0):
     view = datasets.Preprocessing(size=_SIZE)
     images = inputs.open_set(options, view)
     with as_usage_error(f"SET={options.set!r}"):
-        require(images.paths is not None, "a set without files", SET_OF_FILES)
+        require(images.paths is not None, "a set without files", "image files: a folder or a table")
     with as_usage_error(f"--labels {options.labels}"):
         images = _with_labels(options, images)
     with as_usage_error(f"SET={options.set!r}"):
@@ -87,9 +87,6 @@ def _embedded(options, count=0):
     embeddings, rows, skipped = embed_loadable(model, images, options.batch_size)
     say_skipped(skipped)
     return images.take(rows), embeddings, skipped
-
-
-SET_OF_FILES = "image files: a folder or a table"
 
 
 def _root_of(options):
