@@ -1,6 +1,6 @@
 """From a folder without labels to a search that learns: features, fifty chosen labels, training with them, ten clicks.
 
-    python recipes/labels.py                    # photographs of things, six minutes of two cores
+    python recipes/labels.py                    # photographs of things, five minutes of two cores
     python recipes/labels.py --data patches     # photo patches
     python recipes/labels.py --data FOLDER      # one subfolder per class, or the files of Fashion-MNIST
     python recipes/labels.py --quick            # smoke test
@@ -11,7 +11,7 @@ a label: MAP@R, and the difference to the network as it is, with 95% intervals o
 
 * photo patches, 200 places, MAP@R 8.8: without labels +6.0 [+4.7, +7.4], with 50 labels +6.1 [+4.7, +7.5] in all; ten
   clicks gain 8.2 points of Recall@10 [+2.1, +14.2];
-* things, 30 of them, MAP@R 17.6: both proofs by views keep the network as it is; ten clicks gain 16.1 [+9.4, +22.8];
+* things, 30 of them, MAP@R 17.0: both proofs by views keep the network as it is; ten clicks gain 16.6 [+10.2, +23.1];
 * Fashion-MNIST, 2,000 images, MAP@R 31.6: +2.1 [-2.0, +6.1], +4.4 [-1.2, +10.0], and 17.8 [+12.5, +23.0].
 
 The images that are searched are those that train, without their classes: that is the use, and no number for others.

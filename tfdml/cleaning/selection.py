@@ -5,15 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import (
-    are_all_the_same,
-    as_ids,
-    as_vectors,
-    require,
-    require_one_of,
-    require_seed,
-    require_whole,
-)
+from tfdml._core.checks import are_all_the_same, as_ids, as_vectors, require, require_seed, require_whole
 from tfdml.search import Exact, Whitening
 from tfdml.search.blocks import slices
 from tfdml.search.scores import l2_normalize
@@ -78,7 +70,7 @@ def select(
     """
     x = as_vectors(embeddings, "embeddings")
     classes = np.full(len(x), -1) if labels is None else as_ids(labels, "labels", len(x))
-    require_one_of((*RULES, "all"), rule=rule)
+    require(rule in (*RULES, "all"), f"rule={rule!r}", f"one of {', '.join(RULES)} or all")
     require_seed(seed)
     unlabeled = int((classes < 0).sum())
     require_whole("count", count, 1)
