@@ -1,7 +1,7 @@
-"""Which images to label, labels that neighbors propose, and a search that learns: on frozen features of ImageNet.
+"""Which images to label, labels that are proposed, and a search that learns: on frozen features of ImageNet.
 
     python -m studies.labeling --data FOLDER   # ten minutes of one core; FOLDER has the four files of Fashion-MNIST
-    python -m studies.labeling --choose        # the settings of `tfdml.search.refine`, on other classes
+    python -m studies.labeling --choose        # the same on the validation part, with settings of clicks
     python -m studies.labeling --quick         # a smoke test on clusters of noise, which writes nothing
 
 Features of EfficientNetLite0 are kept under `runs/labeling`. Ten draws of classes and images make ten pools.
@@ -268,27 +268,32 @@ def noise():
     return rng.normal(size=(12, 16))[labels] + 0.7 * rng.normal(size=(len(labels), 16)), labels
 
 
-def choose():
-    """Print the gain after one, three and ten clicks of settings, on the validation part."""
+def choose(root=None):
+    """Print the areas, the right proposals, and the gain after clicks of settings, on the validation part."""
+    parts = {name: features(name, "validation", root) for name in SETS}
+    for name, source in SETS.items():
+        areas = list(selection_rows(name, source, parts[name]))
+        for rule in RULES:
+            print(name, rule, difference(runner.where(areas, rule=rule), "area of 80"), flush=True)
+        for row in proposal_rows(name, source, parts[name]):
+            print(row, flush=True)
     grid = {f"Rocchio {w}": functools.partial(rocchio, weights=w) for w in ((1, 0.5), (2, 0.5), (2, 1), (4, 2))}
     grid |= {f"logistic {C}": functools.partial(logistic, strength=C) for C in (1.0, 10.0, 100.0)}
     for name in SETS:
-        for row in click_rows(name, features(name, "validation"), grid | {"refine": refined}):
+        for row in click_rows(name, parts[name], grid | {"refine": refined}):
             if row["clicks"] in (1, 3, 10):
                 print(name, row["method"], row["clicks"], round(100 * row["gain"], 1), flush=True)
 
 
 def main(arguments=None):
     """Measure all, or choose; noise with `--quick`."""
-    options = runner.options_of(
-        __doc__, arguments, data={"type": Path, "help": "the folder of the files"}, choose=False
-    )
+    options = runner.options_of(__doc__, arguments, data={"type": Path, "help": "folder of the files"}, choose=False)
     if options.quick:
         source = Source(12, 30, 10, 0)
         print(next(selection_rows("noise", source, noise())), next(proposal_rows("noise", source, noise())))
         return print(next(click_rows("noise", noise())))
     if options.choose:
-        return choose()
+        return choose(options.data)
     about = tfdml.environment("scikit-learn")
     parts = {name: features(name, "test", options.data) for name in SETS}
     found = [[], [], []]

@@ -69,7 +69,7 @@ ARROWS = {
         "zoo",
     },
     "distributed": {"embedding", "evaluation", "export", "metrics", "search"},
-    "cleaning": {"datasets", "embedding", "networks", "search"},
+    "cleaning": {"datasets", "embedding", "metrics", "networks", "search"},
     "cli": {
         "cleaning",
         "datasets",

@@ -1,4 +1,4 @@
-"""What to label next, on clusters whose answers are known; labels that neighbors propose; the page and the commands."""
+"""What to label next, on clusters whose answers are known; labels that are proposed; the page and the commands."""
 
 import asyncio
 import base64
@@ -10,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 
 from tests.cli.test_commands import Blocks, command_of, decode
 from tests.serving.browser import tab
 from tests.worlds import write_png
 from tfdml import cleaning, datasets
+from tfdml.cleaning import proposals, selection
 from tfdml.cli.labeling import labels_of_paths
 from tfdml.cli.references import Reference
 
@@ -27,41 +29,47 @@ def blobs(sizes=(30, 20, 10), spread=0.1, seed=0):
     return noise.astype(np.float32), cluster
 
 
-def cosines(x):
-    """Cosines of all pairs, relative to the mean, by the definition."""
+def relative(x):
+    """Rows less their mean, of length 1."""
     x = np.asarray(x, np.float64) - np.mean(x, axis=0)
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    return x @ x.T
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-def test_the_densest_of_each_cluster_is_typical_and_the_largest_cluster_is_first():
-    x, cluster = blobs()
-    selection = cleaning.select(x, 3, similarity=1)
-    assert cluster[selection.rows].tolist() == [0, 1, 2]
-    for row in selection.rows:
-        members = np.flatnonzero(cluster == cluster[row])
-        density = [np.sort(cosines(x)[member, members])[::-1][:21].mean() for member in members]
-        assert row == members[np.argmax(density)]
+def typical_by_definition(x, count, labeled=()):
+    """Greedy maximum of sum_i max_s max(0, cos(z_i, z_s))^3, with the variances v of z as 0.9 v + 0.1 mean(v)."""
+    centered = relative(x) - relative(x).mean(axis=0)
+    variances, directions = np.linalg.eigh(np.cov(centered.T, bias=True))
+    z = centered @ directions / np.sqrt(0.9 * variances + 0.1 * variances.mean())
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    similar, rows = np.maximum(z @ z.T, 0) ** 3, list(labeled)
+    for _ in range(count):
+        sums = [-1 if row in rows else similar[:, [*rows, row]].max(axis=1).sum() for row in range(len(x))]
+        rows.append(int(np.argmax(sums)))
+    return rows[len(labeled) :]
 
 
-def test_a_cluster_with_a_label_is_the_last():
-    x, cluster = blobs()
-    labels = np.where(np.arange(60) == 3, 7, -1)
-    assert cluster[cleaning.select(x, 2, labels=labels, similarity=1).rows].tolist() == [1, 2]
+@pytest.mark.parametrize("batch", [4, 256])
+def test_typical_examples_are_most_like_all_others_and_old_gains_do_not_change_that(batch, monkeypatch):
+    monkeypatch.setattr(selection, "_BATCH", batch)
+    x, _ = blobs()
+    labels = np.full(60, -1)
+    assert cleaning.select(x, 8, similarity=1).rows.tolist() == typical_by_definition(x, 8)
+    labels[[3, 35]] = 0, 1
+    assert cleaning.select(x, 5, labels=labels, similarity=1).rows.tolist() == typical_by_definition(x, 5, [3, 35])
 
 
 def test_diverse_examples_are_those_of_a_greedy_k_center():
     x, _ = blobs()
-    similar = cosines(x)
+    similar = relative(x) @ relative(x).T
     rows = [int(similar.mean(axis=1).argmax())]
     while len(rows) < 6:
         nearest = similar[:, rows].max(axis=1)
         nearest[rows] = np.inf
         rows.append(int(nearest.argmin()))
-    selection = cleaning.select(x, 6, rule="diverse", similarity=1)
-    assert selection.rows.tolist() == rows
+    chosen = cleaning.select(x, 6, rule="diverse", similarity=1)
+    assert chosen.rows.tolist() == rows
     expected = [np.nan] + [similar[row, rows[:number]].max() for number, row in enumerate(rows) if number]
-    np.testing.assert_allclose(selection.similarity, expected, atol=1e-5)
+    np.testing.assert_allclose(chosen.similarity, expected, atol=1e-5)
 
 
 def test_the_example_between_two_classes_is_uncertain():
@@ -83,11 +91,11 @@ def test_of_near_copies_one_is_chosen_and_none_of_what_has_a_label(rule):
     x = np.repeat(blobs((8, 8, 8))[0], 3, axis=0) + np.random.default_rng(1).normal(size=(72, 6)) * 1e-4
     labels = np.full(72, -1)
     labels[[0, 24]] = 0, 1
-    selection = cleaning.select(x, 12, labels=labels, rule=rule, similarity=0.999)
-    originals = selection.rows // 3
+    chosen = cleaning.select(x, 12, labels=labels, rule=rule, similarity=0.999)
+    originals = chosen.rows // 3
     assert len(set(originals)) == 12
     assert not {0, 8} & set(originals.tolist())
-    assert (selection.similarity < 0.999).all()
+    assert (chosen.similarity < 0.999).all()
 
 
 X = blobs()[0]
@@ -116,16 +124,26 @@ def test_what_cannot_be_selected_is_refused(arguments, options, message):
 def test_proposals_have_the_stated_precision_and_leave_out_what_is_between_classes():
     rng, shares = np.random.default_rng(0), []
     for seed in range(5):
-        x, cluster = blobs((300,) * 6, 0.35, seed)
+        x, cluster = blobs((300,) * 6, 0.5, seed)
         labels = np.where(rng.random(len(x)) < 0.15, cluster, -1)
-        proposals = cleaning.propose_labels(x, labels, precision=0.9)
-        assert (labels[proposals.rows] == -1).all()
-        assert (labels[proposals.neighbors] == proposals.labels).all()
-        assert (np.diff(proposals.probability) <= 1e-9).all()
-        assert proposals.probability.mean() >= 0.9
-        assert 100 < len(proposals.rows) < (labels < 0).sum()
-        shares.append((proposals.labels == cluster[proposals.rows]).mean())
+        found = cleaning.propose_labels(x, labels, precision=0.9)
+        assert (labels[found.rows] == -1).all()
+        assert (labels[found.neighbors] == found.labels).all()
+        assert (np.diff(found.probability) <= 1e-9).all()
+        assert found.probability.mean() >= 0.9
+        assert 100 < len(found.rows) < (labels < 0).sum()
+        shares.append((found.labels == cluster[found.rows]).mean())
     assert abs(np.mean(shares) - 0.9) < 0.03
+
+
+def test_the_scores_of_a_labeled_example_are_those_of_a_regression_without_it():
+    x, truth = np.random.default_rng(0).normal(size=(12, 4)), np.eye(3)[np.arange(12) % 3]
+    inverse = np.linalg.inv(x.T @ x + 0.1 * np.eye(4))
+    predicted, margins = proposals._highest(x, inverse @ x.T @ truth, truth.argmax(axis=1), inverse)
+    for row, others in enumerate(~np.eye(12, dtype=bool)):
+        scores = Ridge(alpha=0.1, fit_intercept=False).fit(x[others], truth[others]).coef_ @ x[row]
+        assert predicted[row] == scores.argmax()
+        assert margins[row] == pytest.approx(np.diff(np.sort(scores)[-2:]).item())
 
 
 def test_labels_that_are_alone_in_their_class_make_proposals_fewer():

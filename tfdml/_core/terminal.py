@@ -1,9 +1,11 @@
 """Text from files made safe to print and to open in a spreadsheet, and progress on a terminal."""
 
+import csv
 import re
 import sys
 import unicodedata
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 _ESCAPED = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # categories: controls, directions, lone surrogates, line breaks
@@ -19,6 +21,12 @@ def visible(text: str) -> str:
 def as_cells(row: Iterable[Any]) -> list[Any]:
     """A row of a CSV file whose texts no spreadsheet takes for a formula: one that begins as a formula gets a quote."""
     return [f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell for cell in row]
+
+
+def write_table(path: Path, rows: Iterable[Iterable[Any]]) -> None:
+    """Write a CSV file of cells that no spreadsheet takes for formulas."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(map(as_cells, rows))
 
 
 def from_cells(row: Iterable[str]) -> list[str]:

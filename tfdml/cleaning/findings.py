@@ -11,7 +11,7 @@ import numpy as np
 from tfdml._core.atomic import atomic_write
 from tfdml._core.optional import tf
 from tfdml._core.pages import Card, cards, escape, listed, page
-from tfdml._core.terminal import as_cells
+from tfdml._core.terminal import write_table
 from tfdml.cleaning.calibration import Calibration
 from tfdml.datasets import Preprocessing
 from tfdml.search.duplicates.pairs import PairRecall
@@ -110,22 +110,23 @@ def write_report(findings: Findings, path: FilePath) -> Path:
     """
     with atomic_write(path, listed_files) as new:
         new.mkdir()
-        with (new / _TABLE).open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows(map(as_cells, [Finding._fields, *findings.listed]))
+        write_table(new / _TABLE, [Finding._fields, *findings.listed])
         sections = dict(_section(findings, kind, head) for kind, head in _HEADS.items())
         text = page("Cleaning", sections, header=f"<pre>{escape(str(findings))}</pre>\n")
         (new / _PAGE).write_text(text, encoding="utf-8")
     return Path(path).expanduser()
 
 
-def listed_files(folder: Path) -> set[str]:
-    """The files of a folder, if its table is one of findings."""
+def listed_files(
+    folder: Path, table: str = _TABLE, page: str = _PAGE, columns: tuple[str, ...] = Finding._fields
+) -> set[str]:
+    """The table and the page of a folder, if the table has these columns."""
     try:
-        with (folder / _TABLE).open(newline="", encoding="utf-8") as file:
-            is_ours = tuple(next(csv.reader(file), ())) == Finding._fields
+        with (folder / table).open(newline="", encoding="utf-8") as file:
+            is_ours = tuple(next(csv.reader(file), ())) == columns
     except (OSError, UnicodeDecodeError, csv.Error):
         is_ours = False
-    return {_TABLE, _PAGE} if is_ours else set()
+    return {table, page} if is_ours else set()
 
 
 def _section(findings, kind, head):

@@ -1,7 +1,6 @@
 """A selection as a table, and as a page on which its images are labeled."""
 
 import base64
-import csv
 import hashlib
 import json
 import os
@@ -12,8 +11,8 @@ import numpy as np
 from tfdml._core.atomic import atomic_write
 from tfdml._core.checks import names_of_labels, require
 from tfdml._core.pages import Card, cards, document, escape, style_sheet
-from tfdml._core.terminal import as_cells
-from tfdml.cleaning.findings import picture_of
+from tfdml._core.terminal import write_table
+from tfdml.cleaning.findings import listed_files, picture_of
 from tfdml.cleaning.selection import Selection
 from tfdml.datasets import LabeledSet
 from tfdml.typing import FilePath
@@ -77,23 +76,16 @@ def write_selection(selection: Selection, data: LabeledSet, path: FilePath, *, r
     names = [os.path.relpath(name, Path(root).expanduser()) for name in np.asarray(data.paths).tolist()]
     with atomic_write(path, selection_files) as new:
         new.mkdir()
-        with (new / _TABLE).open("w", newline="", encoding="utf-8") as file:
-            chosen = [names[row] for row in selection.rows]
-            similarity = ["" if value != value else round(float(value), 4) for value in selection.similarity]
-            lines = zip(chosen, selection.rules, similarity, strict=True)
-            csv.writer(file).writerows(map(as_cells, [_COLUMNS, *lines]))
+        chosen = [names[row] for row in selection.rows]
+        similarity = ["" if value != value else round(float(value), 4) for value in selection.similarity]
+        write_table(new / _TABLE, [_COLUMNS, *zip(chosen, selection.rules, similarity, strict=True)])
         (new / _PAGE).write_text(_page(selection, data, names), encoding="utf-8")
     return Path(path).expanduser()
 
 
 def selection_files(folder: Path) -> set[str]:
     """The files of a folder, if its table is a selection."""
-    try:
-        with (folder / _TABLE).open(newline="", encoding="utf-8") as file:
-            is_ours = tuple(next(csv.reader(file), ())) == _COLUMNS
-    except (OSError, UnicodeDecodeError, csv.Error):
-        is_ours = False
-    return {_TABLE, _PAGE} if is_ours else set()
+    return listed_files(folder, _TABLE, _PAGE, _COLUMNS)
 
 
 def _page(selection, data, names):

@@ -1,17 +1,19 @@
-"""Labels that neighbors propose, with a stated precision."""
+"""Labels that labeled examples propose for others, with a stated precision."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tfdml._core.checks import as_ids, as_vectors, require, require_fraction
-from tfdml._core.optional import optional_import
-from tfdml.cleaning.selection import nearest_labels
-from tfdml.search.scores import l2_normalize
+from tfdml.cleaning.selection import relative_to_mean
+from tfdml.metrics.calibration import logistic_curve
+from tfdml.search import Exact
+from tfdml.search.blocks import slices
 
 _LEAST = 10  # labels
+_RIDGE, _STRENGTH = 0.1, 1.0  # chosen on the validation sets of studies/labeling.py
+_BLOCK = 4096  # examples with scores of all classes at the same time
 
 
 class Proposals(NamedTuple):
@@ -25,15 +27,16 @@ class Proposals(NamedTuple):
 
 
 def propose_labels(embeddings: npt.ArrayLike, labels: npt.ArrayLike, *, precision: float = 0.9) -> Proposals:
-    """Propose the label of its nearest labeled neighbor for each example without one that is similar enough.
+    """Propose a label for each example without one for which it is probable enough.
 
-    The score is the margin: the cosine of the nearest labeled example less the cosine of the nearest one of another
-    class, among ten. Each labeled example is searched among the others, and a logistic curve turns the margin into the
-    probability that the nearest one has its class. A label that is alone in its class is wrong there: so the curve
-    counts classes that have no label yet, as often as Good and Turing expect them. The proposals are the longest list,
-    by falling probability, whose mean probability is at least `precision`. Embeddings are relative to their mean.
+    A ridge regression of the classes on the embeddings, relative to their mean and of length 1, scores each class. A
+    logistic curve turns the margin between the highest score and the next one into the probability that the label is
+    right. The curve learns from the labeled examples, each with the scores that it would have without its label. One
+    that is alone in its class is wrong there: so the curve counts classes that have no label yet, as often as Good and
+    Turing expect them. No probability exceeds the share of right ones, with one more, in the fifth with the largest
+    margins. The proposals are the longest list, by falling probability, whose mean probability is at least `precision`.
 
-    The probability is that of labels drawn at random. `ScoreCalibration` needs more labels than a few.
+    The probability holds for labels of examples that were drawn at random.
 
     Example:
 
@@ -50,49 +53,64 @@ def propose_labels(embeddings: npt.ArrayLike, labels: npt.ArrayLike, *, precisio
         precision: share of the proposals that should be right, between 0 and 1.
 
     Returns:
-        A record of arrays, one entry per proposal: `rows` of examples without a label, their `labels`, the `neighbors`
-        that propose them, the `similarity` to these and the `probability`. No entries if no list has the precision.
+        A record of arrays, one entry per proposal: `rows` of examples without a label, their `labels`, `neighbors`, the
+        nearest examples with these labels, the `similarity` to them and the `probability`. No entries if no list has
+        the precision.
 
     Raises:
         ValueError: no example without a label; fewer than ten labels, or labels of one class.
 
-    Source: Platt, Probabilistic Outputs for Support Vector Machines, 1999; Good, The Population Frequencies of Species
-    and the Estimation of Population Parameters, Biometrika, 1953.
+    Source: Rifkin, Yeo, Poggio, Regularized Least-Squares Classification, 2003, for scores without the own label;
+    Platt, Probabilistic Outputs for Support Vector Machines, 1999; Good, The Population Frequencies of Species and the
+    Estimation of Population Parameters, Biometrika, 1953.
     """
     x = as_vectors(embeddings, "embeddings")
     classes = as_ids(labels, "labels", len(x))
     require_fraction(precision=precision)
     labeled, others = np.flatnonzero(classes >= 0), np.flatnonzero(classes < 0)
     require(len(others) > 0, "labels of all examples", "some examples without a label, -1")
-    count, kinds = len(labeled), len(np.unique(classes[labeled]))
-    require(count >= _LEAST and kinds > 1, f"{count} labels of {kinds} classes", f"{_LEAST} of two classes at least")
-    x = l2_normalize(x - x.mean(axis=0))
-    gallery = x[labeled], classes[labeled]
-    nearest, _, margins = nearest_labels(*gallery, x[labeled], is_self=True)
-    curve = _logistic(margins, classes[labeled[nearest]] == classes[labeled])
-    nearest, cosines, margins = nearest_labels(*gallery, x[others])
-    probability = curve(margins)
+    names, numbers = np.unique(classes[labeled], return_inverse=True)
+    received = f"{len(labeled)} labels of {len(names)} classes"
+    require(len(labeled) >= _LEAST and len(names) > 1, received, f"{_LEAST} of two classes at least")
+    x = relative_to_mean(x)
+    inverse = np.linalg.inv(x[labeled].T @ x[labeled] + _RIDGE * np.eye(x.shape[1]))
+    weights = inverse @ np.stack([x[labeled[numbers == number]].sum(axis=0) for number in range(len(names))], axis=1)
+    predicted, margins = _highest(x[labeled], weights, numbers, inverse)
+    hits = predicted == numbers
+    curve = logistic_curve(margins, hits, strength=_STRENGTH)
+    surest = hits[np.argsort(-margins, kind="stable")[: max(_LEAST, len(hits) // 5)]]
+    predicted, margins = _highest(x[others], weights)
+    probability = np.minimum(curve(margins), (surest.sum() + 1) / (len(surest) + 1))
     order = np.argsort(-margins, kind="stable")
     means = np.cumsum(probability[order]) / np.arange(1, len(order) + 1)
     order = order[: 1 + np.flatnonzero(means >= precision).max(initial=-1)]
-    neighbors = labeled[nearest[order]]
-    return Proposals(others[order], classes[neighbors], neighbors, cosines[order], probability[order])
+    rows, predicted = others[order], predicted[order]
+    neighbors, similarity = _nearest_of_class(x[rows], predicted, x[labeled], numbers)
+    return Proposals(rows, names[predicted], labeled[neighbors], similarity, probability[order])
 
 
-def _logistic(values: np.ndarray, hits: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The logistic curve of most likelihood, with rates of 1 / (n + 2) in place of 0.
+def _highest(x, weights, numbers=None, inverse=None):
+    """The class with the highest score s = x W of each example, and how much lower the next one is.
 
-    It stays below the share of hits, with one hit and one miss more, of the fifth with the highest values: beyond what
-    was seen, few values would make it steep. It is constant where it would fall.
+    With `numbers`, W is what the other examples alone would give: s becomes (s - h y) / (1 - h), h = x^T `inverse` x.
     """
-    linear = optional_import("sklearn.linear_model", feature="propose_labels", extra="evaluation")
-    target = np.where(hits, (hits.sum() + 1) / (hits.sum() + 2), 1 / ((~hits).sum() + 2))
-    center, spread = values.mean(), values.std() or 1.0
-    x = np.tile(values - center, 2)[:, None] / spread
-    weights = np.concatenate([target, 1 - target])
-    fitted = linear.LogisticRegression(C=np.inf).fit(x, np.repeat([1, 0], len(values)), weights)
-    highest = hits[np.argsort(-values, kind="stable")[: max(_LEAST, len(values) // 5)]]
-    most = (highest.sum() + 1) / (len(highest) + 2)
-    if fitted.coef_[0, 0] <= 0:
-        return lambda new: np.full(len(new), target.mean())
-    return lambda new: np.minimum(fitted.predict_proba((new - center)[:, None] / spread)[:, 1], most)
+    classes, margins = np.empty(len(x), np.int64), np.empty(len(x))
+    for rows in slices(len(x), _BLOCK):
+        scores = x[rows] @ weights
+        if numbers is not None:
+            leverage = ((x[rows] @ inverse) * x[rows]).sum(axis=1)
+            scores[np.arange(len(scores)), numbers[rows]] -= leverage
+            scores /= 1 - leverage[:, None]
+        classes[rows] = scores.argmax(axis=1)
+        margins[rows] = np.diff(np.partition(scores, -2, axis=1)[:, -2:], axis=1)[:, 0]
+    return classes, margins
+
+
+def _nearest_of_class(x, predicted, gallery, numbers):
+    """The nearest labeled example of the class of each example, and its cosine."""
+    neighbors, similarity = np.empty(len(x), np.int64), np.empty(len(x), np.float32)
+    for label in np.unique(predicted):
+        rows, columns = np.flatnonzero(predicted == label), np.flatnonzero(numbers == label)
+        nearest, cosines = Exact(gallery[columns]).search(x[rows], 1)
+        neighbors[rows], similarity[rows] = columns[nearest[:, 0]], cosines[:, 0]
+    return neighbors, similarity

@@ -1,32 +1,19 @@
 """Which examples to label next: typical, diverse or uncertain ones, by their embeddings."""
 
-import warnings
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import (
-    are_all_the_same,
-    as_ids,
-    as_vectors,
-    require,
-    require_one_of,
-    require_seed,
-    require_whole,
-)
-from tfdml._core.optional import optional_import
-from tfdml.search import Exact
-from tfdml.search.nearest import without_self
+from tfdml._core.checks import are_all_the_same, as_ids, as_vectors, require, require_seed, require_whole
+from tfdml.search import Exact, Whitening
+from tfdml.search.blocks import slices
 from tfdml.search.scores import l2_normalize
 
 RULES = ("typical", "diverse", "uncertain")
-IN_TURN = "all"
-_NEIGHBORS = 20  # of a density
 _VOTES = 10  # labeled neighbors that may disagree
-_SAMPLE = 20_000  # examples of a clustering, and of a cluster for densities
-Scores = Callable[["Covered"], np.ndarray]
+_COMPONENTS, _SHRINKAGE = 48, 0.1  # chosen on the validation sets of studies/labeling.py, with the power 3
+_SAMPLE, _BATCH = 10_000, 256  # examples to represent, and candidates that are compared with them at the same time
 
 
 class Selection(NamedTuple):
@@ -48,8 +35,8 @@ def select(
 ) -> Selection:
     """Choose the examples whose labels are worth most, one after the other.
 
-    * "typical": k-means makes as many clusters as there will be labels. The next example is from the largest of the
-      clusters with the fewest labels: the one with the highest mean cosine to its 20 nearest neighbors there.
+    * "typical": the example that makes the labeled and chosen ones represent all others best (facility location): the
+      sum, over examples, of the similarity to the nearest of them grows most.
     * "diverse": the example that is least similar to all that have a label or were chosen before (k-center).
     * "uncertain": the example whose labeled neighbors disagree most: the cosine of the nearest one is least above the
       cosine of the nearest one of another class.
@@ -71,7 +58,7 @@ def select(
         labels: `(n,)` integer class ids, -1 for none; None: no example has a label.
         rule: "typical", "diverse", "uncertain" or "all".
         similarity: cosine of near copies, above 0 and up to 1.
-        seed: of k-means.
+        seed: of the 10,000 examples to represent, where there are more.
 
     Returns:
         A record: `rows`, `(count,)` int64, in the order of their choice; `rules`, the rule that chose each; and
@@ -83,7 +70,7 @@ def select(
     """
     x = as_vectors(embeddings, "embeddings")
     classes = np.full(len(x), -1) if labels is None else as_ids(labels, "labels", len(x))
-    require_one_of((*RULES, IN_TURN), rule=rule)
+    require(rule in (*RULES, "all"), f"rule={rule!r}", f"one of {', '.join(RULES)} or all")
     require_seed(seed)
     unlabeled = int((classes < 0).sum())
     require_whole("count", count, 1)
@@ -92,10 +79,10 @@ def select(
     require(not are_all_the_same(x), "embeddings that are all the same", "different images, or another model")
     is_telling = len(np.unique(classes[classes >= 0])) > 1
     require(is_telling or rule != "uncertain", "rule='uncertain' without labels of two classes", "'typical' at first")
-    rules = [name for name in RULES if rule in (name, IN_TURN) and (is_telling or name != "uncertain")]
-    x = l2_normalize(x - x.mean(axis=0))
+    rules = [name for name in RULES if rule in (name, "all") and (is_telling or name != "uncertain")]
+    x = relative_to_mean(x)
     covered = Covered(x, classes, similarity)
-    scores = {name: _SCORES[name](x, classes, count, seed) for name in rules}
+    scores = {name: _SCORES[name](x, classes, seed) for name in rules}
     return _greedy(covered, scores, count)
 
 
@@ -110,7 +97,7 @@ class Covered:
         self.rows = np.flatnonzero(labels >= 0).tolist()
         self.nearest = np.full(len(x), -np.inf, np.float32)
         if self.rows:
-            self.nearest = Exact(x[self.rows]).search(x, 1)[1][:, 0]
+            self.nearest = _searched(x[self.rows], x, 1)[1][:, 0]
         self.is_open = (labels < 0) & (self.nearest < self._limit)
 
     def add(self, row: int) -> None:
@@ -136,47 +123,46 @@ def _greedy(covered, scores, count):
     return Selection(np.array(rows, np.int64), rules, np.array(similarity, np.float32))
 
 
-def _typical(x, labels, count, seed):
-    """Scores: the densest example of the largest cluster with the fewest labels has the highest.
+def _typical(x, labels, seed):
+    """Scores: how much an example adds to sum_i max_s max(0, cos(z_i, z_s))^3, where s are labeled or chosen.
 
-    Source: Hacohen, Dekel, Weinshall, Active Learning on a Budget: Opposite Strategies Suit High and Low Budgets, ICML
-    2022.
+    z are whitened principal components, and i a sample. No gain grows with s (the sum is submodular): what it was is a
+    bound, and only the examples with the highest bounds are measured again.
+
+    Source: Wei, Iyer, Bilmes, Submodularity in Data Subset Selection and Active Learning, ICML 2015; for the bounds
+    Minoux, Accelerated Greedy Algorithms for Maximizing Submodular Set Functions, 1978.
     """
-    clusters = min(int((labels >= 0).sum()) + count, len(x))
-    cell = _clusters(x, clusters, seed)
-    density, sizes = np.empty(len(x), np.float32), np.bincount(cell, minlength=clusters)
-    for number in range(clusters):
-        rows = np.flatnonzero(cell == number)
-        if len(rows) == 0:
-            continue  # near copies make fewer clusters
-        density[rows] = _density(x[rows], np.random.default_rng([seed, number]))
+    drawn = np.sort(np.random.default_rng(seed).permutation(len(x))[:_SAMPLE])
+    whitened = Whitening.learn(x[drawn], dim=min(_COMPONENTS, x.shape[1]), shrinkage=_SHRINKAGE)
+    z = np.concatenate([whitened(x[rows]) for rows in slices(len(x), _SAMPLE)])
+    sample = z[drawn].T
+    coverage, num_covered = np.zeros(sample.shape[1], np.float32), 0
+    gains = np.full(len(z), np.inf, np.float32)
+
+    def similarities(rows):
+        cosines = z[rows] @ sample
+        np.maximum(cosines, 0, out=cosines)
+        cosines *= cosines * cosines
+        return cosines
 
     def scores(covered):
-        labels_of_cells = np.bincount(cell[covered.rows], minlength=clusters)
-        rank = np.argsort(np.lexsort((-sizes, labels_of_cells)))
-        return density / 3 - rank[cell]
+        nonlocal coverage, num_covered
+        for block in slices(len(covered.rows) - num_covered, _BATCH):
+            coverage = np.maximum(coverage, similarities(covered.rows[num_covered:][block]).max(axis=0))
+        num_covered, is_bound = len(covered.rows), covered.is_open.copy()
+        gains[~is_bound] = -np.inf
+        while is_bound[gains.argmax()]:
+            bounds = np.where(is_bound, gains, -np.inf)
+            rows = np.argpartition(-bounds, min(_BATCH, len(z)) - 1)[:_BATCH]
+            rows = rows[is_bound[rows]]
+            gains[rows] = np.maximum(similarities(rows) - coverage, 0).sum(axis=1)
+            is_bound[rows] = False
+        return gains
 
     return scores
 
 
-def _clusters(x, clusters, seed):
-    """The cluster of each example by k-means of a sample, `(n,)`."""
-    cluster = optional_import("sklearn.cluster", feature="select", extra="evaluation")
-    sample = np.random.default_rng(seed).permutation(len(x))[: max(_SAMPLE, 20 * clusters)]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Number of distinct clusters")  # near copies
-        k_means = cluster.KMeans(clusters, n_init=1, random_state=seed).fit(x[np.sort(sample)])
-    return k_means.predict(x)
-
-
-def _density(x, rng):
-    """The mean cosine of each example to its nearest others, in a sample of them where they are many."""
-    gallery = np.sort(rng.permutation(len(x))[:_SAMPLE])
-    k = min(_NEIGHBORS + 1, len(gallery))
-    return Exact(x[gallery]).search(x, k)[1].mean(axis=1)
-
-
-def _diverse(x, labels, count, seed):
+def _diverse(x, labels, seed):
     """Scores: the least similar example has the highest; at first the one that is like most others.
 
     Source: Sener, Savarese, Active Learning for Convolutional Neural Networks: A Core-Set Approach, ICLR 2018.
@@ -185,31 +171,33 @@ def _diverse(x, labels, count, seed):
     return lambda covered: -covered.nearest if covered.rows else first
 
 
-def _uncertain(x, labels, count, seed):
+def _uncertain(x, labels, seed):
     """Scores: minus the margin of cosines between the nearest label and the nearest one of another class.
 
     Source: Scheffer, Decomain, Wrobel, Active Hidden Markov Models for Information Extraction, IDA 2001.
     """
     labeled = np.flatnonzero(labels >= 0)
-    margin = nearest_labels(x[labeled], labels[labeled], x)[2]
+    columns, cosines = _searched(x[labeled], x, min(_VOTES, len(labeled)))
+    voted = labels[labeled[columns]]
+    is_other = voted != voted[:, :1]
+    other = np.where(is_other.any(axis=1), is_other.argmax(axis=1), -1)  # the last one, where all agree
+    margin = cosines[:, 0] - cosines[np.arange(len(x)), other]
     return lambda covered: -margin
 
 
-def nearest_labels(
-    x: np.ndarray, labels: np.ndarray, queries: np.ndarray, *, is_self: bool = False
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The nearest labeled example of each query, its cosine, and how much less the nearest one of another class has.
-
-    It looks at ten neighbors: where they agree, the last one stands for another class. With `is_self`, the queries are
-    the examples, and no neighbors of themselves.
-    """
-    k = min(_VOTES, len(x) - is_self)
-    columns, cosines = Exact(x).search(queries, k + is_self)
-    if is_self:
-        columns, cosines = without_self(columns, cosines, np.arange(len(x)))
-    is_other = labels[columns] != labels[columns[:, :1]]
-    other = np.where(is_other.any(axis=1), is_other.argmax(axis=1), k - 1)
-    return columns[:, 0], cosines[:, 0], cosines[:, 0] - cosines[np.arange(len(queries)), other]
+def relative_to_mean(x: np.ndarray) -> np.ndarray:
+    """Rows less their mean, of length 1: `(n, dim)` float32."""
+    result = x - x.mean(axis=0)
+    for rows in slices(len(x), _SAMPLE):
+        result[rows] = l2_normalize(result[rows])
+    return result
 
 
-_SCORES: dict[str, Callable[..., Scores]] = {"typical": _typical, "diverse": _diverse, "uncertain": _uncertain}
+def _searched(gallery, queries, k):
+    """Neighbors and cosines of queries; blocks of these, because a search copies them."""
+    index = Exact(gallery)
+    blocks = [index.search(queries[rows], k) for rows in slices(len(queries), _SAMPLE)]
+    return [np.concatenate(each) for each in zip(*blocks, strict=True)]
+
+
+_SCORES = {"typical": _typical, "diverse": _diverse, "uncertain": _uncertain}

@@ -1,7 +1,6 @@
-"""`tfdml select` and `tfdml propose`: what to label next, and labels that neighbors propose."""
+"""`tfdml select` and `tfdml propose`: what to label next, and labels that are proposed."""
 
 import argparse
-import csv
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 from tfdml import cleaning, datasets, models
 from tfdml._core.atomic import as_writable_path, atomic_write, require_replaceable
 from tfdml._core.checks import counted, names_of_labels, require
-from tfdml._core.terminal import as_cells
+from tfdml._core.terminal import write_table
 from tfdml.cleaning.label_page import selection_files
 from tfdml.cli import inputs
 from tfdml.cli.arguments import IMAGENET, is_table
@@ -59,8 +58,8 @@ def run_propose(options: argparse.Namespace) -> int:
         (names[row], images.class_names[label], round(probability, 4), round(cosine, 4), names[neighbor])
         for row, label, neighbor, cosine, probability in rows
     ]
-    with atomic_write(options.out) as new, new.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows(map(as_cells, [PROPOSED, *lines]))
+    with atomic_write(options.out) as new:
+        write_table(new, [PROPOSED, *lines])
     without = int((images.labels < 0).sum())
     record = {"out": options.out, "proposals": len(lines), "unlabelled": without}
     text = f"{options.out}: {len(lines):,} labels proposed for {counted(without, 'image')} without one"
@@ -74,8 +73,10 @@ def _embedded(options, count=0):
     view = datasets.Preprocessing(size=_SIZE)
     images = inputs.open_set(options, view)
     with as_usage_error(f"SET={options.set!r}"):
-        require(images.paths is not None, "a set without files", SET_OF_FILES)
+        require(images.paths is not None, "a set without files", "image files: a folder or a table")
+    with as_usage_error(f"--labels {options.labels}"):
         images = _with_labels(options, images)
+    with as_usage_error(f"SET={options.set!r}"):
         without = int((images.labels < 0).sum())
         require(count <= without, f"-n {count} of {counted(without, 'image')} without a label", "fewer, or more images")
     if is_default:
@@ -86,9 +87,6 @@ def _embedded(options, count=0):
     embeddings, rows, skipped = embed_loadable(model, images, options.batch_size)
     say_skipped(skipped)
     return images.take(rows), embeddings, skipped
-
-
-SET_OF_FILES = "image files: a folder or a table"
 
 
 def _root_of(options):
@@ -103,7 +101,7 @@ def _with_labels(options, images):
     named = labels_of_paths(options.labels, _root_of(options))
     rows = {os.path.abspath(path): row for row, path in enumerate(images.paths.tolist())}
     unknown = [path for path in named if path not in rows]
-    received = f"--labels {options.labels} with {counted(len(unknown), 'path')} that SET does not have: {unknown[:1]}"
+    received = f"a table with {counted(len(unknown), 'path')} that SET does not have: {unknown[:1]}"
     require(not unknown, received, "paths of its images")
     names = tuple(sorted(set(named.values())))
     labels = np.full(len(images), -1)

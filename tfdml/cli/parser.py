@@ -314,7 +314,7 @@ def _select(command):
     _declare_labeling(command)
     text = "number of images to choose (default: 50)"
     command.add_argument("-n", dest="count", type=_positive, default=50, metavar="N", help=text)
-    text = "typical of a cluster, diverse, uncertain by labels of their neighbors, or all of these in turn"
+    text = "typical of many others, diverse, uncertain by labels of their neighbors, or all of these in turn"
     command.add_argument("--rule", choices=RULES, default="typical", help=f"{text} (default: typical)")
     text = "cosine similarity of near copies, which are chosen once (default: 0.98)"
     command.add_argument("--similarity", type=_share, default=0.98, metavar="X", help=text)
@@ -322,7 +322,7 @@ def _select(command):
 
 
 def _propose(command):
-    """Propose labels for the images of a set without one, from similar images that have one; no set is changed."""
+    """Propose labels for the images of a set without one, learned from those that have one; no set is changed."""
     _declare_labeling(command)
     text = "share of the proposals that should be right, by labels that were held back (default: 0.9)"
     command.add_argument("--precision", type=_share, default=0.9, metavar="X", help=text)

@@ -1,7 +1,6 @@
 """Bulk embedding on a cluster: shards of a set, each embedded by an actor and written once."""
 
 import contextlib
-import csv
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from tfdml._core.checks import is_labeled_set, require, require_whole
 from tfdml._core.checksums import fingerprint, sha256_of
 from tfdml._core.optional import optional_import, tf
 from tfdml._core.stored import read_json
-from tfdml._core.terminal import as_cells, show_progress
+from tfdml._core.terminal import show_progress, write_table
 from tfdml.distributed.cluster import RETRIES, Resources, claimed, connected, ended, num_parallel_tasks
 from tfdml.distributed.folders import RUN, begun, record_of, write_record
 from tfdml.embedding import files
@@ -159,8 +158,8 @@ def embed(
         if starts:
             _embed(model, data, folder, run, starts, actors, claimed(resources))
         shards = read_shards(folder)
-        with atomic_write(folder / _SKIPPED) as new, new.open("w", newline="", encoding="utf-8") as text:
-            csv.writer(text).writerows(map(as_cells, [("row", "name", "reason"), *shards.skipped]))
+        with atomic_write(folder / _SKIPPED) as new:
+            write_table(new, [("row", "name", "reason"), *shards.skipped])
     return shards
 
 

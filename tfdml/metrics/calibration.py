@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -343,7 +343,7 @@ def _curves(values, hits, labels, confidence):
     order = np.argsort(values, kind="stable")
     values, hits, labels = values[order], hits[order], labels[order]
     is_few = min(hits.sum(), (~hits).sum()) < _FEW
-    fitted = (_logistic if is_few else _isotonic)(values, hits)
+    fitted = logistic_curve(values, hits)(values) if is_few else _isotonic(values, hits)
     needed = min(least_classes(confidence), len(np.unique(labels)))
     blocks, begin = [], 0
     for end in [*(np.flatnonzero(np.diff(fitted) > 0) + 1).tolist(), len(values)]:
@@ -371,18 +371,24 @@ def _isotonic(values, hits):
     return curve.predict(values)
 
 
-def _logistic(values, hits):
+def logistic_curve(
+    values: np.ndarray, hits: np.ndarray, *, strength: float = np.inf
+) -> Callable[[np.ndarray], np.ndarray]:
     """The logistic curve of most likelihood; rates of 1 / (n + 2) in place of 0 keep it between 0 and 1.
+
+    A finite `strength` makes it less steep: it is the C of the regression of scikit-learn on values of variance 1. The
+    curve is constant where it would fall.
 
     Source: Platt, Probabilistic Outputs for Support Vector Machines, 1999.
     """
-    linear = optional_import("sklearn.linear_model", feature="ScoreCalibration", extra="evaluation")
-    x = ((values - values.mean()) / (values.std() or 1))[:, None]
+    linear = optional_import("sklearn.linear_model", feature="calibrated probabilities", extra="evaluation")
+    center, spread = values.mean(), values.std() or 1.0
     target = np.where(hits, (hits.sum() + 1) / (hits.sum() + 2), 1 / ((~hits).sum() + 2))
-    fitted = linear.LogisticRegression(C=np.inf).fit(
-        np.concatenate([x, x]), np.repeat([1, 0], len(x)), np.concatenate([target, 1 - target])
-    )
-    return fitted.predict_proba(x)[:, 1] if fitted.coef_[0, 0] > 0 else np.full(len(x), target.mean())
+    x, weights = np.tile(values - center, 2)[:, None] / spread, np.concatenate([target, 1 - target])
+    fitted = linear.LogisticRegression(C=strength).fit(x, np.repeat([1, 0], len(values)), weights)
+    if fitted.coef_[0, 0] <= 0:
+        return lambda new: np.full(len(new), target.mean())
+    return lambda new: fitted.predict_proba((new - center)[:, None] / spread)[:, 1]
 
 
 def _log_odds(shares):
