@@ -316,7 +316,7 @@ def _threshold(losses, k, pairs):
     values = ops.reshape(losses, (-1,))
     size = values.shape[0]
     if pairs.block is None:
-        return _kth_largest(values if size and size >= k else ops.pad(values, (0, k)), k)
+        return _kth_largest(values if size and size >= k else ops.pad(values, ((0, k),)), k)
     missing = ops.full((max(0, k - (size or 0)),), -float("inf"), dtype=losses.dtype)
     return ops.maximum(batch_largest(ops.sort(ops.concatenate([missing, values]))[-k:], k, pairs)[0], 0.0)
 
