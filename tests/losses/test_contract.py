@@ -36,7 +36,7 @@ pytestmark = pytest.mark.backends
 
 # JAX compiles each loss for every shape: there, all batches have 8 rows of 5 dimensions.
 BATCHES = {**UNEVEN, "large": LARGE} if BACKEND == "tensorflow" else UNEVEN
-SIZES = [(2, 1, 2), (4, 7, 1), (6, 2, 9), (14, 3, 4)] if BACKEND == "tensorflow" else [(8, 5, 2), (8, 5, 1), (8, 5, 9)]
+SIZES = [(4, 7, 1), (6, 2, 9), (14, 3, 4)] if BACKEND == "tensorflow" else [(8, 5, 2), (8, 5, 1), (8, 5, 9)]
 
 X = batch(range(8))[1]
 UNIT = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype("float32")

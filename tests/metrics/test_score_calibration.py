@@ -241,12 +241,7 @@ SCORES, SAME = pairs(n=60)
     ("arguments", "options", "message"),
     [
         ((-SCORES, SAME), {}, "Pass minus the distance for distances"),
-        ((np.ones(60), SAME), {}, "scores that are all the same"),
-        ((SCORES, np.ones(60, bool)), {}, "at least two of each kind"),
-        ((SCORES, np.zeros(60, bool)), {}, "at least two of each kind"),
-        ((SCORES[:9], SAME), {}, "for both"),
         ((SCORES[:19], SAME[:19]), {}, "at least 10 of each kind"),
-        ((np.append(SCORES[1:], np.nan), SAME), {}, "not finite"),
         ((SCORES, SAME), {"classes": [1, 2]}, "classes"),
         ((SCORES, SAME), {"prior": 0.0}, "a number above 0"),
         ((SCORES, SAME), {"prior": 1.5}, "a number above 0"),
@@ -259,6 +254,7 @@ def test_wrong_pairs_are_errors(arguments, options, message):
         ScoreCalibration.fit(*arguments, **options)
 
 
+@pytest.mark.slow
 def test_numbers_and_pairs_of_other_libraries_are_read():
     torch = pytest.importorskip("torch")
     calibration = ScoreCalibration.fit(SCORES, SAME, prior=np.float32(0.25))
@@ -341,9 +337,9 @@ def guaranteed_by_loops(scores, same, labels, name, rate, guarantee):
 
 
 @pytest.mark.parametrize("name", ["far", "frr"])
-@pytest.mark.parametrize(("classes", "guarantee"), [(19, 0.95), (20, 0.95), (45, 0.9), (9, 0.5)])
+@pytest.mark.parametrize(("classes", "guarantee"), [(19, 0.95), (20, 0.95), (30, 0.9), (9, 0.5)])
 def test_a_guaranteed_threshold_is_that_of_conformal_risk_control(name, classes, guarantee):
-    for seed in range(3):
+    for seed in range(2):
         scores, same, labels = hierarchical(np.random.default_rng(seed), classes)
         found = calibrated_threshold(scores, same, **{name: 0.2}, classes=labels, guarantee=guarantee)
         assert found == guaranteed_by_loops(scores, same, labels, name, 0.2, guarantee)

@@ -124,10 +124,10 @@ def test_worker_processes_make_the_same_batches_and_a_model_trains_on_them():
         np.testing.assert_array_equal(labels, LABELS[rows])
         assert len(set(x[:, 3])) == 1
         assert x[0, 3] != os.getpid()
-    inputs = keras.Input((4,))
+    inputs = keras.Input((3,))
     model = models.EmbeddingModel(inputs, keras.layers.Dense(2)(inputs))
     model.compile("sgd", loss=losses.MultiSimilarityLoss())
-    model.fit((batch for batch in batches), steps_per_epoch=2, epochs=2, shuffle=False, verbose=0)
+    model.fit(((x[:, :3], labels) for x, labels in batches), steps_per_epoch=2, epochs=2, shuffle=False, verbose=0)
     assert model.steps == 4
     batches.close()
 
