@@ -80,6 +80,15 @@ def fast(function):
     return compiled(function) if BACKEND == "jax" else function
 
 
+def graphed(function):
+    """`function` in a graph of TensorFlow without XLA, for the shapes of its arguments; elsewhere as `fast`."""
+    if BACKEND != "tensorflow":
+        return fast(function)
+    import tensorflow as tf
+
+    return tf.function(function, jit_compile=False)
+
+
 def spec(function, *arguments):
     """Shape and type of the tensor that `function` returns; JAX only traces it."""
     if BACKEND == "jax":

@@ -18,7 +18,12 @@ def with_zoo(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def commands(monkeypatch):
+def two_things(monkeypatch):
+    monkeypatch.setattr(demo, "THINGS", {name: demo.THINGS[name] for name in (demo.QUERY, "coins")})
+
+
+@pytest.fixture
+def commands(two_things, monkeypatch):
     """The commands of a demo, which are noted and not run."""
     ran, main = [], cli.main
     monkeypatch.setattr(cli, "main", lambda words: main(words) if words[0] == "demo" else ran.append(words) or 0)
@@ -45,7 +50,7 @@ def test_the_demo_prints_its_commands_and_hands_over_to_the_server(with_zoo, com
     assert len(list(Path("shown").glob("photos/*/*.jpg"))) == len(demo.THINGS) * demo.VIEWS
 
 
-def test_a_command_that_fails_ends_the_demo(with_zoo, monkeypatch):
+def test_a_command_that_fails_ends_the_demo(with_zoo, two_things, monkeypatch):
     main = cli.main
     monkeypatch.setattr(cli, "main", lambda words: main(words) if words[0] == "demo" else 2)
     assert cli.main(["demo", "--no-serve"]) == 2

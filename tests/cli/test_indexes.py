@@ -318,6 +318,18 @@ def test_an_index_follows_its_photographs_and_takes_no_others_of_the_same_names(
     assert counts(changed(shop, f"add run {absolute}")[0]) == NONE
 
 
+def test_a_label_that_was_corrected_stays_when_its_folder_moves_and_a_file_takes_that_of_another_folder(shop):
+    changed(shop, "set run class=mug --path photos/a/0.png")
+    changed(shop, "set run class= --path photos/b/2.png")
+    shutil.move("photos", "shelf")
+    Path("shelf/d").mkdir()
+    shutil.move("shelf/c/5.png", "shelf/d/5.png")
+    assert changed(shop, "add run shelf")[0]["moved"] == 6
+    table = search.load("run/index").metadata
+    labels = dict(zip(map(os.path.basename, table["path"].to_pylist()), table["class"].to_pylist(), strict=True))
+    assert [labels[name] for name in sorted(labels)] == ["mug", "a", None, "b", "c", "d"]
+
+
 def test_a_migration_elsewhere_embeds_no_other_photographs_of_the_same_names(renewed):
     before = by_path()
     shutil.move("photos", "kept")

@@ -420,7 +420,6 @@ class HalfProxies(layers.Proxies):
 REFUSED = {
     "no anchors": lambda: losses.ContrastiveLoss(anchors_per_block=0),
     "a fraction": lambda: losses.ContrastiveLoss(anchors_per_block=2.5),
-    "more than the batch": lambda: losses.ContrastiveLoss(anchors_per_block=33),
     "a list of pairs": lambda: losses.ContrastiveLoss(pairing=pairs.consecutive_pairs, anchors_per_block=4),
     "own pairing": lambda: losses.ContrastiveLoss(pairing=lambda y, x: pairs.all_pairs(y, x), anchors_per_block=4),
     "own references": lambda: losses.ContrastiveLoss(pairing=HalfProxies(LABELS, seed=0), anchors_per_block=4),
@@ -445,6 +444,11 @@ def test_references_with_their_own_call_are_compared_as_a_whole():
     expected = losses.ContrastiveLoss(pairing=layers.Proxies(8, seed=0))
     loss = losses.ContrastiveLoss(pairing=HalfProxies(8, seed=0))
     assert float(loss(LABELS % 8, X)) != pytest.approx(float(expected(LABELS % 8, X)))
+
+
+@pytest.mark.backends
+def test_a_batch_smaller_than_a_block_is_one_block():
+    require_equal(evaluated(losses.NTXentLoss(anchors_per_block=1000)), evaluated(losses.NTXentLoss()), rtol=3e-5)
 
 
 def test_blocks_are_saved_with_the_loss():

@@ -7,9 +7,9 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import BACKEND, XLA, compiled
+from tests.backend import BACKEND, XLA, compiled, numbers
 from tests.losses.rows import BRANCHES, DEFAULTS, FAMILIES, UNEVEN, batch, each, evaluated
-from tfdml import models
+from tfdml import losses, miners, models
 
 # Sums over pairs, triplets that are chosen, weights of the batch, logarithms of sums, histograms, and proxies.
 SOME = ["contrastive", "triplet, semi-hard negatives", "robust, KL", "NT-Xent", "histogram", "ArcFace"]
@@ -43,3 +43,19 @@ def test_fit_takes_a_short_last_batch_compiled_and_in_mixed_precision(row):
     model.compile("sgd", loss=type(row.loss).from_config(row.loss.get_config()), jit_compile=XLA)
     history = model.fit(x, labels, batch_size=8, epochs=1, verbose=0)
     assert np.isfinite(history.history["loss"]).all()
+
+
+WAYS = {"eager": {"run_eagerly": True}, "graph": {"jit_compile": False}, "xla": {"jit_compile": XLA}}
+
+
+@pytest.mark.backends
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_fit_takes_batches_of_one_row_which_change_nothing(way):
+    inputs = keras.Input((5,))
+    model = keras.Model(inputs, keras.layers.Dense(4)(inputs))
+    model.compile("sgd", loss=losses.TripletLoss(negatives=miners.semi_hard_negatives), **way)
+    before = [numbers(weight) for weight in model.trainable_variables]
+    labels, x = batch([0, 0, 1])
+    assert model.fit(x, labels, batch_size=1, verbose=0).history["loss"] == [0.0]
+    for weight, expected in zip(model.trainable_variables, before, strict=True):
+        np.testing.assert_array_equal(numbers(weight), expected)

@@ -7,13 +7,14 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backend import BACKEND, fast, numbers
+from tests.backend import BACKEND, fast, graphed, numbers
 from tests.losses.rows import (
     BRANCHES,
     CHECKED,
     COARSE,
     COLUMNS,
     DEFAULTS,
+    FAMILIES,
     LARGE,
     LISTED,
     ROWS,
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.backends
 
 # JAX compiles each loss for every shape: there, all batches have 8 rows of 5 dimensions.
 BATCHES = {**UNEVEN, "large": LARGE} if BACKEND == "tensorflow" else UNEVEN
-SIZES = [(2, 1, 2), (4, 7, 1), (6, 2, 9), (14, 3, 4)] if BACKEND == "tensorflow" else [(8, 5, 2), (8, 5, 1), (8, 5, 9)]
+SIZES = [(4, 7, 1), (6, 2, 9), (14, 3, 4)] if BACKEND == "tensorflow" else [(8, 5, 2), (8, 5, 1), (8, 5, 9)]
 
 X = batch(range(8))[1]
 UNIT = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype("float32")
@@ -160,6 +161,16 @@ def test_degenerate_batches_have_finite_values_and_gradients(row):
         _, slope, values = evaluated(row, np.array(labels), x.astype("float32"))
         assert np.isfinite(values).all(), name
         assert np.isfinite(slope).all(), name
+
+
+@law(CHECKED if BACKEND == "tensorflow" else FAMILIES)
+def test_a_short_last_batch_has_the_values_of_the_loops_with_all_labels_the_same_or_different(row):
+    for labels in ([4], [4, 4], [0, 1]) if LISTED not in row.traits else ([4, 4], [0, 1]):
+        x = UNIT[: len(labels)].astype("float32")
+        _, slope, values = evaluated(row, np.array(labels), x, way=graphed if len(labels) == 1 else fast)
+        np.testing.assert_allclose(values, row.by_loops(np.array(labels), x.astype(float)), rtol=1e-5, atol=2e-6)
+        assert slope.shape == x.shape
+        assert np.isfinite(slope).all()
 
 
 @law(CHECKED, test=DEFAULTS)

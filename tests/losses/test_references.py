@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.backend import numbers
-from tests.losses.rows import BY_CLASS_ID, DEFAULTS, OVER_A_BASE, WITHIN, each, having, lacking, law
+from tests.losses.rows import BY_CLASS_ID, DEFAULTS, OVER_A_BASE, WITHIN, lacking, law
 from tfdml import layers, losses, pairs
 
 LABELS = np.array([0, 1, 0, 2, 1, 1])
@@ -19,12 +19,6 @@ def test_a_loss_of_two_towers_is_that_of_anchors_against_the_references_of_the_o
     expected = row.loss.on_pairs(pairs.pairs_with(LABELS, ANCHORS, LABELS, REFERENCES))
     assert np.isfinite(numbers(found)).all()
     np.testing.assert_array_equal(numbers(found), numbers(expected))
-
-
-@each(having(DEFAULTS, WITHIN))
-def test_a_loss_that_compares_references_with_each_other_refuses_two_towers(row):
-    with pytest.raises(ValueError, match="expected a batch against itself"):
-        row.with_options(pairing=pairs.two_towers).call(LABELS, TOWERS)
 
 
 @pytest.mark.parametrize("layer", [layers.Memory(8), layers.Proxies(3)], ids=["memory", "proxies"])

@@ -195,19 +195,16 @@ def test_a_loss_that_is_a_sum_over_pairs_is_the_mean_of_its_costs_and_a_base(bas
     np.testing.assert_allclose(numbers(worst), np.sort(costs, axis=None)[-5:].mean(), rtol=1e-5)
 
 
-def test_more_pairs_than_there_are_is_an_error():
+@on_every_backend
+@pytest.mark.parametrize("blocks", [None, 3])
+def test_of_more_pairs_than_there_are_all_are_taken(blocks):
     x = batch()
-    number = len(LABELS) * (len(LABELS) - 1)
-    for uncertainty in (
-        losses.uncertainty.TopK(number + 2),
-        losses.uncertainty.TopKBalanced(number + 2),
-        losses.uncertainty.KL(1.0, num_samples=number + 2),
-    ):
-        with pytest.raises(ValueError, match=f"k={number + 2} for a batch of {number} pairs.*Lower k"):
-            on_similarities(uncertainty)(LABELS, x)
-    on_similarities(losses.uncertainty.TopK(number))(LABELS, x)
-    against = pairs.pairs_with(LABELS, x, LABELS, x)
-    on_similarities(losses.uncertainty.TopK(number + 2)).on_pairs(against)  # none is left out there
+    base = losses.MarginLoss(margin=0.2, boundary=0.5, distance="cosine", anchors_per_block=blocks)
+    costs = numbers(base.pair_losses(pairs.all_pairs(LABELS, x))) * (1 - np.eye(len(LABELS)))
+    for uncertainty in (losses.uncertainty.TopK(1000), losses.uncertainty.TopKBalanced(1000)):
+        loss = losses.RobustLoss(base, uncertainty=uncertainty)
+        np.testing.assert_allclose(numbers(loss(LABELS, x)), costs[costs > 0].mean(), rtol=1e-5)
+        assert numbers(loss(LABELS[:1], x[:1])) == 0
 
 
 @pytest.mark.parametrize(("size", "k"), [(7, 7), (100, 1), (1000, 3), (5000, 40), (4097, 256), (20000, 11)])

@@ -136,13 +136,11 @@ SAME = {
     "a name of Keras": (lambda: "sparse_categorical_crossentropy", SMALL),
     "a function of a scalar": (lambda: scalar, SMALL),
     "a loss of a scalar": (OwnScalar, SMALL),
-    "regularized weights": (plain, {"regularizer": "l2"}),
-    "clipped gradients": (plain, {"optimizer": lambda: SGD(0.1, clipnorm=0.3)}),
+    "regularized and clipped": (plain, {"regularizer": "l2", "optimizer": lambda: SGD(0.1, clipnorm=0.3)}),
     "gradients clipped together": (plain, {"optimizer": lambda: SGD(0.1, global_clipnorm=0.3)}),
-    "clipped values": (plain, {"optimizer": lambda: SGD(0.1, clipvalue=0.05)}),
     "scaled losses": (plain, {"optimizer": lambda: scaled(2.0**10, global_clipnorm=0.3)}),
     "scaled losses that overflow": (plain, {"optimizer": lambda: scaled(2.0**127)}),
-    "averaged weights": (plain, {"optimizer": lambda: SGD(0.1, use_ema=True, ema_momentum=0.5)}),
+    "averaged": (plain, {"optimizer": lambda: SGD(0.1, clipvalue=0.05, use_ema=True, ema_momentum=0.5)}),
     "decayed weights": (plain, {"optimizer": lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1, epsilon=1e-3)}),
 }
 EVALUATED = {

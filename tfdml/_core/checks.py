@@ -172,7 +172,7 @@ def as_readable(values: Any) -> Any:
     """
     if hasattr(values, "detach"):
         tensor = values.detach().cpu()
-        return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+        return (tensor.float() if tensor.is_floating_point() and tensor.element_size() < 4 else tensor).numpy()
     if hasattr(getattr(values, "source", None), "with_format"):
         return values.source.with_format("numpy")[values.column_name][:]
     return values

@@ -185,8 +185,7 @@ class PairLoss(FunctionLoss):
 
     Raises:
         TypeError: an option that neither the loss nor its function has.
-        ValueError: when called, blocks that are larger than the batch, or for a pairing or a function that needs the
-            whole batch.
+        ValueError: when called, blocks for a pairing or a function that needs the whole batch.
     """
 
     in_blocks = False

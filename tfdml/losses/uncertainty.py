@@ -14,7 +14,6 @@ from tfdml.pairs.batch_reductions import (
     batch_largest,
     batch_max,
     batch_sum,
-    is_batch_with_itself,
     num_anchors_of_batch,
     require_whole_batch,
 )
@@ -43,7 +42,7 @@ class TopK(Settings):
         [[0.0, 0.0, 0.0], [0.0, 0.0, 0.5], [0.0, 0.5, 0.0]]
 
     Args:
-        k: number of ordered pairs, 1 or more; at most all pairs of the batch. The paper sets k to twice the number of
+        k: number of ordered pairs, 1 or more; all pairs, if a batch has fewer. The paper sets k to twice the number of
             images in the batch, for unordered pairs; for ordered pairs, this is four times that number.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-TopK.
@@ -56,7 +55,6 @@ class TopK(Settings):
 
     def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`."""
-        _require_pairs(self.k, pairs)
         return _shares(_largest(losses, self.k, pairs), pairs)
 
 
@@ -78,7 +76,7 @@ class TopKBalanced(Settings):
         [[0.0, 0.25, 0.0], [0.25, 0.0, 0.25], [0.0, 0.25, 0.0]]
 
     Args:
-        k: an even number of ordered pairs, 2 or more; at most all pairs of the batch.
+        k: an even number of ordered pairs, 2 or more; all pairs, if a batch has fewer.
 
     Source: A Simple and Effective Framework for Pairwise Deep Metric Learning, section 3.2, DRO-TopK-PN.
     """
@@ -91,7 +89,6 @@ class TopKBalanced(Settings):
 
     def __call__(self, losses: Tensor, pairs: Pairs) -> Tensor:
         """p*, `(A, R)`."""
-        _require_pairs(self.k, pairs)
         by_sign = (ops.where(weights > 0, losses, 0.0) for weights in (pairs.positive, pairs.negative))
         return _shares(sum(_largest(signed, self.k // 2, pairs) for signed in by_sign), pairs)
 
@@ -137,7 +134,6 @@ class KL(Seeded):
         if self.num_samples is None:
             return p
         require_whole_batch(pairs, f"num_samples={self.num_samples}", "it draws from all pairs of the batch")
-        _require_pairs(self.num_samples, pairs)
         draws = systematic_sample(ops.reshape(p, (1, -1)), float(self.num_samples), self.uniform((1, 1), p.dtype))
         return ops.reshape(_shares(draws, pairs), ops.shape(losses))
 
@@ -306,16 +302,6 @@ class Maximal(Settings):
         return _shares(ops.cast((losses > 0) & is_largest, losses.dtype), pairs)
 
 
-def _require_pairs(k, pairs):
-    """Raise a ValueError if k exceeds the number of pairs, where shapes are known."""
-    shape = tuple(pairs.positive.shape)
-    if None in shape:
-        return
-    anchors, references = num_anchors_of_batch(pairs), shape[1]
-    number = anchors * (references - 1 if is_batch_with_itself(pairs) else references)
-    require(k <= number, f"k={k} for a batch of {number} pairs", "no more than that. Lower k, or draw larger batches")
-
-
 def _largest(losses, k, pairs):
     """1 for each of the k largest losses above 0; losses tied with the k-th share the rest of k: `(A, R)`."""
     threshold = _threshold(losses, k, pairs)
@@ -326,12 +312,13 @@ def _largest(losses, k, pairs):
 
 
 def _threshold(losses, k, pairs):
-    """The k-th largest loss of the batch."""
+    """The k-th largest loss of the batch, 0 if it has fewer."""
     values = ops.reshape(losses, (-1,))
+    size = values.shape[0]
     if pairs.block is None:
-        return _kth_largest(values, k)
-    missing = ops.full((max(0, k - (values.shape[0] or k)),), -float("inf"), dtype=losses.dtype)
-    return batch_largest(ops.sort(ops.concatenate([missing, values]))[-k:], k, pairs)[0]
+        return _kth_largest(values if size and size >= k else ops.pad(values, ((0, k),)), k)
+    missing = ops.full((max(0, k - (size or 0)),), -float("inf"), dtype=losses.dtype)
+    return ops.maximum(batch_largest(ops.sort(ops.concatenate([missing, values]))[-k:], k, pairs)[0], 0.0)
 
 
 def _kth_largest(values, k):

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import as_ids, as_vectors, require, require_metric
+from tfdml._core.checks import as_ids, as_readable, as_vectors, require, require_fraction, require_metric
 from tfdml._core.checksums import as_fingerprint, require_same_model
 from tfdml._core.optional import optional_import
 from tfdml.metrics.statistics.intervals import class_interval, least_classes
-from tfdml.metrics.verification import as_pairs
+from tfdml.metrics.verification import as_pairs, as_same, require_similarities
 from tfdml.search.exact import Exact
 from tfdml.typing import Labels
 
@@ -93,7 +93,7 @@ class ScoreCalibration:
     def __post_init__(self) -> None:
         """Refuse curves that are not of one length, or do not rise."""
         require_metric(self.metric)
-        _require_prior(self.prior)
+        require_fraction(prior=self.prior)
         curves = (self.scores, *self.ratio, *self.rank_1)
         are_lines = len(curves) == 7 and len({len(curve) for curve in curves}) == 1 and len(self.scores) > 0
         rises = (np.isfinite(curve).all() and (np.diff(curve) >= 0).all() for curve in (curves[0], *curves[1::3]))
@@ -193,7 +193,7 @@ class ScoreCalibration:
         curves = {
             name: [[None if math.isnan(x) else x for x in curve] for curve in getattr(self, name)] for name in _CURVES
         }
-        return {**dataclasses.asdict(self), "scores": list(self.scores), **curves}
+        return {**dataclasses.asdict(self), "prior": float(self.prior), "scores": list(self.scores), **curves}
 
     def at(self, prior: float) -> Self:
         """The calibration for another share of matches."""
@@ -223,6 +223,7 @@ class ScoreCalibration:
 
     def threshold(self, probability: float) -> float:
         """The lowest score from which a match has at least this probability; a ValueError if none has."""
+        require_fraction(probability=probability)
         grid = np.linspace(self.scores[0], self.scores[-1], _PLACES)
         reached = np.flatnonzero(self(grid) >= probability)
         received = f"probability={probability}, which no score reaches: the largest is {self(grid[-1]):.4f}"
@@ -265,7 +266,7 @@ def search_outcomes(
         A record of arrays, one entry per query with a second example of its class: `scores` of the nearest item;
         `same`, whether it has the class of the query; `classes`, of the queries.
     """
-    _require_prior(prior)
+    require_fraction(prior=prior)
     with_match, without = _searches(embeddings, labels, queries, "cosine")
     number = np.argsort(np.argsort(with_match.classes, kind="stable"))  # by class
     has_match = np.floor((number + 1) * prior + 1e-9) > np.floor(number * prior + 1e-9)
@@ -299,7 +300,7 @@ def reliability(probabilities: npt.ArrayLike, same: npt.ArrayLike, *, classes: L
 
     Source: Naeini, Cooper, Hauskrecht, Obtaining Well Calibrated Probabilities Using Bayesian Binning, AAAI 2015.
     """
-    p, hits = np.asarray(probabilities, np.float64), np.asarray(same, bool)
+    p, hits = np.asarray(as_readable(probabilities), np.float64), as_same(same)
     require(p.ndim == 1 and len(p) > 0 and p.shape == hits.shape, f"probabilities of shape {p.shape}", "(pairs,)")
     require(bool(((p >= 0) & (p <= 1)).all()), "probabilities below 0, above 1 or NaN", "values in [0, 1]")
     labels = np.arange(len(p)) if classes is None else as_ids(classes, "classes", len(p))
@@ -396,13 +397,7 @@ def _log_odds(shares):
     return np.log(shares / (1 - shares))
 
 
-def _require_prior(prior):
-    require(isinstance(prior, float | int) and 0 < prior <= 1, f"prior={prior!r}", "a share above 0, 1 at most")
-
-
 def _require_alike(matched, mismatched):
     received = f"{len(matched)} matched and {len(mismatched)} mismatched pairs"
     require(min(len(matched), len(mismatched)) >= _MIN_PAIRS, received, f"at least {_MIN_PAIRS} of each kind")
-    expected = "larger scores for pairs that are more alike. Pass minus the distance for distances"
-    received = f"matched pairs with a mean score of {matched.mean():.4g} and others with {mismatched.mean():.4g}"
-    require(matched.mean() > mismatched.mean(), received, expected)
+    require_similarities(matched, mismatched)

@@ -7,12 +7,13 @@ and of the mismatched pairs; frr = 1 - tar.
 import math
 import warnings
 from collections.abc import Sequence
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tfdml._core.checks import as_ids, as_unmasked, as_vectors, require, require_metric
+from tfdml._core.checks import as_ids, as_readable, as_unmasked, as_vectors, require, require_metric
 from tfdml._core.optional import optional_import
 from tfdml.metrics.statistics.intervals import class_interval, class_sums
 from tfdml.search.scores import Gallery
@@ -215,8 +216,8 @@ def calibrated_threshold(
         a float, halfway between two scores, or a score with a guarantee. It belongs to the metric of the scores.
 
     Raises:
-        ValueError: none or several rates; fewer than ten pairs that decide it; a precision that no threshold reaches;
-            a guarantee with too few classes for it.
+        ValueError: none or several rates; distances; fewer than ten pairs that decide it; a precision that no
+            threshold reaches; a guarantee with too few classes for it.
 
     Source: Angelopoulos, Bates, Fisch, Lei, Schuster, Conformal Risk Control, ICLR 2024, with the loss "the class
     exceeds its rate".
@@ -227,6 +228,7 @@ def calibrated_threshold(
     ((name, rate),) = chosen.items()
     as_rates(rate, name)
     values, is_same = as_pairs(scores, same)
+    require_similarities(values[is_same], values[~is_same])
     if guarantee is not None or classes is not None:
         return _guaranteed(values, is_same, name, rate, classes, guarantee)
     curve, num_matched, num_mismatched = _roc(values, is_same), is_same.sum(), (~is_same).sum()
@@ -272,6 +274,8 @@ def threshold_rates(
         is the share of classes whose own rate is at most this. `far low` and `far high` are the bounds of the 95%
         interval of `far`, and so for all of them; NaN with too few classes, see `class_interval`.
     """
+    is_number = isinstance(threshold, Real) and threshold == threshold
+    require(is_number, f"threshold={threshold!r}", "a number, such as that of calibrated_threshold")
     values, is_same = as_pairs(scores, same)
     labels = np.arange(len(values)) if classes is None else as_ids(classes, "classes", len(values))
     accepted = values >= threshold
@@ -280,6 +284,7 @@ def threshold_rates(
     promised = {name: rate for name, rate in (("far", far), ("frr", frr)) if rate is not None}
     require(len(promised) < 2, f"{promised}", "one of far and frr")
     for name, rate in promised.items():
+        as_rates(rate, name)
         sums, counts = class_sums(counted[name][0].astype(float), counted[name][1])
         counted["kept"] = sums <= rate * counts + _ROUNDING, np.arange(len(sums))
     rates: dict[str, float] = {}
@@ -372,12 +377,8 @@ def _deciding(name, rate, pairs, kind):
 
 def as_pairs(scores: npt.ArrayLike, same: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Scores `(pairs,)` float64 and `same` as booleans, checked; a ValueError for scores that are all the same."""
-    scores = np.asarray(as_unmasked(scores, "scores"), np.float64)
-    same = np.asarray(as_unmasked(same, "same"))
-    is_valid = same.ndim == 1 and (same.dtype == bool or (same.dtype.kind in "iu" and np.isin(same, (0, 1)).all()))
-    expected = "(pairs,) booleans, or integers 0 and 1: whether a pair has the same class"
-    require(bool(is_valid), f"same of shape {same.shape}, {same.dtype}", expected)
-    same = same.astype(bool)
+    scores = np.asarray(as_readable(as_unmasked(scores, "scores")), np.float64)
+    same = as_same(same)
     received = f"scores of shape {scores.shape} and same of shape {same.shape}"
     require(scores.shape == same.shape, received, "(pairs,) for both")
     bad = np.flatnonzero(~np.isfinite(scores))
@@ -387,6 +388,22 @@ def as_pairs(scores: npt.ArrayLike, same: npt.ArrayLike) -> tuple[np.ndarray, np
     expected = "scores that differ. The model has collapsed: look at its loss and its inputs"
     require(np.ptp(scores) > 0, "scores that are all the same", expected)
     return scores, same
+
+
+def as_same(same: npt.ArrayLike) -> np.ndarray:
+    """Whether pairs have the same class, `(pairs,)` booleans, checked."""
+    flags = np.asarray(as_readable(as_unmasked(same, "same")))
+    is_valid = flags.ndim == 1 and (flags.dtype == bool or (flags.dtype.kind in "iu" and np.isin(flags, (0, 1)).all()))
+    expected = "(pairs,) booleans, or integers 0 and 1: whether a pair has the same class"
+    require(bool(is_valid), f"same of shape {flags.shape}, {flags.dtype}", expected)
+    return flags.astype(bool)
+
+
+def require_similarities(matched: np.ndarray, mismatched: np.ndarray) -> None:
+    """Raise a ValueError for scores that are lower for pairs that match, as distances are."""
+    expected = "larger scores for pairs that are more alike. Pass minus the distance for distances"
+    received = f"matched pairs with a mean score of {matched.mean():.4g} and others with {mismatched.mean():.4g}"
+    require(matched.mean() > mismatched.mean(), received, expected)
 
 
 def _as_folds(folds, same):

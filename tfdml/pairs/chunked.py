@@ -37,16 +37,13 @@ _DRAWS_PER_BLOCK = 64  # calls of a random layer; a block that draws more repeat
 
 def block_size(anchors_per_block: int | None, comparison: Comparison | None) -> int | None:
     """Number of anchors that are compared at a time; None for a batch that is compared as a whole."""
-    received = f"anchors_per_block={anchors_per_block}"
     if comparison is None:
+        received = f"anchors_per_block={anchors_per_block}"
         require(anchors_per_block is None, received, "None: this pairing compares a batch as a whole")
         return None
     if anchors_per_block is None:
         return _size_of_large_batch(comparison)
-    anchors = comparison.anchors.shape[0]
-    expected = "at most the anchors of a batch, or None for blocks where they are needed"
-    require(anchors is None or anchors_per_block <= anchors, f"{received} for a batch of {anchors} anchors", expected)
-    return anchors_per_block
+    return min(anchors_per_block, comparison.anchors.shape[0] or anchors_per_block)
 
 
 def _size_of_large_batch(comparison):

@@ -10,6 +10,7 @@ from tfdml._core.backends import (
     can_read,
     custom_gradient,
     is_float64,
+    is_in_xla,
     list_devices,
     ops,
     plus_transpose,
@@ -147,11 +148,12 @@ def plus_transposed(g):
     """G + G^T, with G computed once."""
     if keras.backend.backend() == "torch":
         return plus_transpose(g)
-    if not only_cpus():
+    if not (is_in_xla() and only_cpus()):
         return g + ops.transpose(g)
     # XLA on a CPU would fuse the computation of G into both terms of the sum, the second of them column by column,
     # which takes longer than the matrix products. XLA does not fuse across a condition. The other branch runs only if
-    # the gradient is not finite, and is not finite either. On other devices a condition would stall the host.
+    # the gradient is not finite, and is not finite either. On other devices a condition would stall the host, and a
+    # graph without XLA has no condition, as TensorFlow 2.20 loses all results where it is constant: for one row.
     return ops.cond(ops.isfinite(ops.sum(g[:1, :1])), lambda: g + ops.transpose(g), lambda: g)
 
 

@@ -1,5 +1,8 @@
 """Folders of image files."""
 
+import inspect
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -205,14 +208,17 @@ def test_a_missing_folder_or_split_is_named(split_root):
 
 @pytest.fixture
 def deep_root(tmp_path):
-    """A class whose middle file lies 1,100 folders deep; functions that recurse cannot make or remove it."""
-    folders = [tmp_path / "ant" / "/".join("d" * depth) for depth in range(1101)]
+    """A class whose middle file lies 400 folders deep, and 300 more calls than now are possible."""
+    folders = [tmp_path / "ant" / "/".join("d" * depth) for depth in range(401)]
     for each in folders:
         each.mkdir(parents=each == folders[0])
     files = [tmp_path / "ant" / "c.png", folders[-1] / "last.png", tmp_path / "ant" / "e.png"]
     for file in files:
         file.write_bytes(b"")
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 300)
     yield tmp_path, files
+    sys.setrecursionlimit(limit)
     files[1].unlink()
     for each in folders[:0:-1]:
         each.rmdir()

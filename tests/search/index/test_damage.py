@@ -56,7 +56,9 @@ def test_an_index_whose_checksums_differ_is_refused_before_a_searcher_is_read(ki
     assert assert_consistent_or_refused(saved, search.load) > 100
 
 
-@every_folder
+@pytest.mark.parametrize(
+    "kind", ["exact", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("scann", "faiss"))]
+)
 def test_an_index_whose_checksums_fit_is_consistent_or_is_refused(kind, saved):
     names = {name for name in files_of(saved) if not name.startswith(("scann", "faiss"))}  # which C++ reads
     assert assert_consistent_or_refused(saved, read, assert_consistent, names=names) > 500

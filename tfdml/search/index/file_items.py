@@ -97,7 +97,7 @@ def change(
     if len(changes.moved[1]):
         moved_rows, moved = changes.moved
         table = index.metadata.take(index.rows(moved))
-        index.update(moved, metadata=_merged(table, items.take(moved_rows)))
+        index.update(moved, metadata=_merged(table, items.take(moved_rows), keeps_labels=True))
     if len(new_ids):
         index.add(vectors[is_new], new_ids, metadata=_as_columns(new_items, current))
     return np.concatenate([new_ids, ids])
@@ -146,13 +146,19 @@ def _as_columns(items, current):
     )
 
 
-def _merged(old, items):
-    """The metadata of items with another file or folder: those of the file, and the label that the set has, if any."""
+def _merged(old, items, keeps_labels=False):
+    """The metadata of items with another file or folder: those of the file, and the label that the set has, if any.
+
+    `keeps_labels`: below a folder of the same name as before, an item keeps its label, which may have been corrected.
+    """
     new = _as_columns(items, old)
+    folders = [[os.path.basename(os.path.dirname(path)) for path in table[PATH].to_pylist()] for table in (old, new)]
+    is_kept = pyarrow.array([keeps_labels and before == after for before, after in zip(*folders, strict=True)])
     columns = {name: new[name] if name in _OF_FILE else old[name] for name in old.column_names}
     for name in {CLASS, LABEL} & set(columns):
         kind = new[name].type if pyarrow.types.is_null(old[name].type) else old[name].type
-        columns[name] = compute.coalesce(new[name].cast(kind), old[name].cast(kind))
+        before, after = old[name].cast(kind), new[name].cast(kind)
+        columns[name] = compute.if_else(is_kept, before, compute.coalesce(after, before))
     return pyarrow.table(columns)
 
 
