@@ -8,6 +8,8 @@ from dataclasses import replace
 import keras
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
+from sklearn.metrics.pairwise import cosine_similarity
 
 import tfdml
 from tests.training.test_train import TINY
@@ -17,7 +19,7 @@ from tfdml._core import philox
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.training import network
 from tfdml.training.plan import new_plan, plan_of
-from tfdml.training.unlabeled import ids_of, neighbors_of, read_labels, views_of
+from tfdml.training.unlabeled import ids_of, neighbors_of, views_of
 from tfdml.training.views import RandomLight
 
 module = importlib.import_module("tfdml.training.train")
@@ -135,25 +137,57 @@ def test_a_table_of_labels_holds_its_images_back_and_decides(folder, monkeypatch
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("path,class\na.png,1", r"columns \['class', 'path'\], expected the columns path and label"),
-        ("path,label\ngone.png,1", "'gone.png' in line 2 of .*, expected an image of the set"),
+        ("path,class\na.png,1", r"a table with the columns 'path', 'class' and without 'label'"),
+        ("path,label\ngone.png,1", "1 not a file, first gone.png. Files were looked for in"),
+        ("path,label\nother.png,1\n", "few.csv' with 1 path that the set does not have: .*other.png"),
         ("path,label\n00.png,a\n01.png,a\n02.png,b", "1 class of two images, expected two classes or more"),
+        ("path,other,same\n00.png,01.png,maybe", r"\['maybe'\] in the column same, expected one of 1, same, true, yes"),
+        ("path,other,same\n00.png,00.png,yes", "1 pair of an image with itself"),
+        ("path,other,same\n00.png,01.png,yes", "1 pair of the same of 1, expected pairs of both kinds"),
     ],
 )
 def test_a_table_that_cannot_decide_is_an_error(folder, tmp_path, text, message):
     (tmp_path / "few.csv").write_text(text)
+    (tmp_path / "other.png").write_bytes(b"")
     with pytest.raises(ValueError, match=message):
         training.train(folder, tmp_path / "run", verbose=0, **OPTIONS, labels=str(tmp_path / "few.csv"))
     assert not (tmp_path / "run").exists()
 
 
-def test_a_table_names_images_from_its_own_folder_or_the_set_s(folder, tmp_path):
+def pairs_of(images, number):
+    """A table of pairs of consecutive images, which are the same for each second one."""
+    lines = [f"{2 * row:02}.png,{2 * row + 1:02}.png,{('no', 'yes')[row % 2]}" for row in range(number)]
+    table = images.parent / "pairs.csv"
+    table.write_text("\n".join(["path,other,same", *lines, "50.png,51.png,"]))
+    return str(table)
+
+
+def test_images_of_pairs_are_a_part_of_their_own_and_views_choose_the_epoch(folder):
     data = tfdml.datasets.folder(folder, load=Preprocessing(size=16))
-    (tmp_path / "few.csv").write_text("path,label\n00.png,b\n05.png,a\n06.png,\n")
-    labels, names = read_labels(str(tmp_path / "few.csv"), data)
-    assert names == ("a", "b")
-    assert np.flatnonzero(labels >= 0).tolist() == [0, 5]
-    assert labels[[0, 5]].tolist() == [1, 0]
+    plan = new_plan(data, {**OPTIONS, "labels": pairs_of(folder, 8)}, None)
+    assert {name: len(rows) for name, rows in plan.rows.items()} == {
+        "training": 35, "validation": 9, "pairs": 16, "gallery": 44,
+    }  # fmt: skip
+    assert plan.rows["pairs"].tolist() == list(range(16))
+    assert set(plan.measured_rows) == set(range(60))
+    assert (plan.pairs.first.tolist(), plan.pairs.same.tolist()) == (list(range(0, 16, 2)), [False, True] * 4)
+    assert (plan.reported, plan.are_views) == ("pairs", True)
+
+
+@pytest.mark.slow
+def test_pairs_decide_by_the_area_under_the_curve(folder, tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(module, "print_line", said.append)
+    run = training.train(folder, tmp_path / "run", **OPTIONS, labels=pairs_of(folder, 8))
+    assert (run.evaluation.main, run.evaluation.queries, run.evaluation.units) == ("auc", 8, 8)
+    assert any(line.startswith("Pairs part: 8 pairs of 8 groups among 60 images") for line in said)
+    assert "AUC differs by" in said[-1] or "no epoch reached" in said[-1]
+    photos = replace(tfdml.datasets.folder(folder), load=tfdml.zoo.card(tmp_path / "run").preprocessing)
+    x = np.asarray(tfdml.models.embed(run.model, photos))
+    scores = [cosine_similarity(x[2 * row : 2 * row + 2])[0, 1] for row in range(8)]
+    expected = roc_auc_score(np.arange(8) % 2, scores)
+    first = next(iter(run.evaluation.means.values()))
+    assert first["auc"].value == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -162,9 +196,9 @@ def test_a_table_names_images_from_its_own_folder_or_the_set_s(folder, tmp_path)
         (photos(10), {}, "10 usable images for unlabeled=True, expected at least 40"),
         (photos(60).take([0] * 60), {}, "1 usable image for unlabeled=True"),
         (photos(60), {"unlabeled": False, "labels": "few.csv"}, "labels='few.csv' without unlabeled=True"),
-        (photos(60), {"labels": "few.csv"}, "for images without files"),
+        (photos(60), {"labels": "gone.csv"}, "source='gone.csv', which is not a file"),
     ],
-    ids=["few", "all alike", "labels alone", "no files"],
+    ids=["few", "all alike", "labels alone", "no table"],
 )
 def test_bad_input_is_an_error_before_anything_is_written(data, options, message, tmp_path):
     with pytest.raises(ValueError, match=message):

@@ -1,7 +1,5 @@
 """One function from a labeled set to a folder that `tfdml serve` serves."""
 
-import contextlib
-import logging
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,12 +20,12 @@ from tfdml.evaluation import Evaluation
 from tfdml.evaluation.record import table_lines
 from tfdml.models.from_backbone import require_name
 from tfdml.training import network
-from tfdml.training.outputs import TRAINED, before_training, write_outputs
+from tfdml.training.outputs import TRAINED, before_training, counted_queries, write_outputs
 from tfdml.training.plan import new_plan, resumed_plan
 from tfdml.training.progress import History, KeepBest, print_line
 from tfdml.training.settings import TrainingSettings, has_pretrained_weights
 from tfdml.training.settings_file import FILE, read_settings, require_no_run, require_options
-from tfdml.training.unlabeled import MOST_COMPARED, neighbors_of
+from tfdml.training.unlabeled import MOST_COMPARED, neighbors_of, require_labels
 from tfdml.typing import FilePath
 
 _QUICK = {"steps": 6, "epochs": 2, "size": 64, "classes_per_batch": 2, "examples_per_class": 2}
@@ -142,8 +140,10 @@ def train(
         folder = _resumed_folder(out, options, config, quick) if resume else _new_folder(out)
         if not resume and "backbone" not in overrides and not has_pretrained_weights():
             log(_UNTRAINED)
-        is_unlabeled = bool((read_settings(folder / FILE) if resume else overrides).get("unlabeled"))
-        images = _usable(data if isinstance(data, LabeledSet) else _read(data, out), log, is_unlabeled=is_unlabeled)
+        given = read_settings(folder / FILE) if resume else overrides
+        images = data if isinstance(data, LabeledSet) else _read(data, out)
+        require_labels(given, images)
+        images = _usable(images, log, is_unlabeled=bool(given.get("unlabeled")))
         plan = resumed_plan(folder, images) if resume else new_plan(images, overrides, max_minutes)
         if not resume:
             plan.begin(folder, log)
@@ -160,28 +160,14 @@ def _finished(folder, history, plan, origin, log):
     )
     log("Measuring, indexing and exporting the best network")
     best = keras.saving.load_model(folder / _BEST, compile=False)
-    with _without_retracing_advice():
-        run = write_outputs(folder, best, best_epoch, plan, origin, log)
+    run = write_outputs(folder, best, best_epoch, plan, origin, log)
     measured = run.evaluation
-    queries = "views" if plan.are_views else f"queries of {measured.units:,} classes"
-    searched = f"{measured.queries:,} {queries} among {measured.items:,} images"
+    searched = f"{counted_queries(measured, plan.are_views)} among {measured.items:,} images"
     log(f"{plan.reported.capitalize()} part: {searched}, in % with 95% intervals")
     for line in [*table_lines(*measured.table()), *measured.reasons, run.verdict]:
         log(line)
     numbers = {"best_epoch": best_epoch if run.exported == TRAINED else 0, "epochs": num_epochs}
     return TrainingRun(folder=folder, settings=plan.settings, model=run.model, evaluation=measured, **numbers)
-
-
-@contextlib.contextmanager
-def _without_retracing_advice():
-    """Hide TensorFlow's retracing warning: two networks on batches of a few sizes are traced again by design."""
-    logger = logging.getLogger("tensorflow")
-    is_other = lambda record: "tf.function retracing" not in record.getMessage()  # noqa: E731
-    logger.addFilter(is_other)
-    try:
-        yield
-    finally:
-        logger.removeFilter(is_other)
 
 
 def _given(config, quick, options):
@@ -294,7 +280,7 @@ def _with_neighbors(folder, plan, log):
     if not path.is_file():
         ids, text = plan.train.labels, f"More than {MOST_COMPARED:,} images: each one is alike only to itself"
         if len(ids) <= MOST_COMPARED:
-            ids, share = neighbors_of(plan.train, network.frozen_network(plan.settings), plan.settings.size)
+            ids, share = neighbors_of(plan.train, plan.frozen, plan.settings.size)
             pairs = len(np.unique(plan.train.labels)) - len(np.unique(ids))
             text = f"Of 100 views, the network before training finds the image of {100 * share:.0f}: " + (
                 f"{counted(pairs, 'pair')} of nearest neighbors are taken as alike"
@@ -316,7 +302,7 @@ def _measure_before_training(folder, plan, history, log):
         rows = plan.rows["gallery" if plan.are_views else "training"]
         gallery = {"gallery": embeddings[rows], "gallery_labels": plan.gallery.labels}
     if plan.are_views:
-        queries = embed(network.frozen_network(plan.settings), validation)
+        queries = embed(plan.frozen, validation)
     values = metrics.retrieval(queries, validation.labels, **gallery, k=(1,))
     logs = {f"val_{name}": value for name, value in values.items() if name not in ("queries", "skipped")}
     history.append({"epoch": 0, "seconds": time.monotonic() - begin, **logs})
