@@ -20,7 +20,7 @@ from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.training import network
 from tfdml.training.plan import new_plan, plan_of
 from tfdml.training.unlabeled import ids_of, neighbors_of, views_of
-from tfdml.training.views import RandomLight
+from tfdml.training.views import RandomLight, RandomWindow, on_other_images
 
 module = importlib.import_module("tfdml.training.train")
 OPTIONS = {**TINY, "unlabeled": True, "examples_per_class": 2, "steps": 2, "epochs": 1}
@@ -118,6 +118,35 @@ def test_light_is_the_same_without_tensorflow(monkeypatch):
         assert (again.dtype, again.shape) == (np.uint8, image.shape)
         np.testing.assert_allclose(again.astype(int), expected, atol=1)
     assert np.std([each.mean() for each in lit]) > 10
+
+
+@pytest.mark.parametrize("has_tensorflow", [True, False])
+def test_a_window_is_a_rectangle_and_half_of_the_images_are_whole(has_tensorflow, monkeypatch):
+    monkeypatch.setattr(philox, "has_tensorflow", lambda: has_tensorflow)
+    image = photos(1).images[0]
+    views = [np.asarray(RandomWindow()(image, (7, row))) for row in range(60)]
+    shares = []
+    for view in views:
+        np.testing.assert_array_equal(view[..., :3], image)
+        rows, columns = (np.flatnonzero(view[..., 3].any(axis=axis)) for axis in (1, 0))
+        assert view[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1, 3].min() == 255
+        assert view[..., 3].sum() == 255 * len(rows) * len(columns)
+        shares.append((view[..., 3] > 0).mean())
+    is_whole = np.array(shares) == 1
+    assert 20 <= is_whole.sum() <= 40
+    assert 0.1 < min(shares) < 0.35 < np.median(np.array(shares)[~is_whole]) < 0.65
+
+
+def test_windows_of_a_class_are_on_images_of_other_classes():
+    images = np.zeros((8, 2, 2, 4), np.uint8) + np.arange(8, dtype=np.uint8)[:, None, None, None]
+    images[..., 3] = [[255, 0], [0, 0]]
+    labels = np.repeat(np.arange(4), 2)
+    pixels, same = on_other_images((images, labels), examples_per_class=2)
+    pixels = np.asarray(pixels)
+    assert same is labels
+    assert pixels[:, 0, 0].tolist() == [[row] * 3 for row in range(8)]
+    assert pixels[:, 1, 1, 0].tolist() == [2, 5, 4, 7, 6, 1, 0, 3]
+    assert (labels[pixels[:, 1, 1, 0]] != labels).all()
 
 
 def test_a_table_of_labels_holds_its_images_back_and_decides(folder, monkeypatch):

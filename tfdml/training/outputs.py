@@ -103,7 +103,7 @@ class FinishedRun:
         if self.plan.are_views and self.plan.pairs is None:
             sentences.append(_BY_VIEWS)
         dim, expected = self.embeddings.shape[1], self.plan.settings.dim
-        if dim != expected:
+        if expected not in (0, dim):
             size = f"{dim:,} numbers per image, {4 * dim:,} bytes in the index, in place of dim={expected}"
             sentences.append(f"It has {size}.")
         gallery = None if self.plan.gallery is None else self.plan.gallery.labels

@@ -119,7 +119,15 @@ class TrainingSettings:
         ),
     )
     pooling: Pooling = _setting("of feature maps or tokens", ("avg", ""))
-    dim: int = _setting("size of the embedding", (128, "512 bytes per indexed image if training helps"), least=1)
+    dim: int = _setting(
+        "size of the embedding; 0 for the pooled features, without a layer behind them",
+        lambda _, chosen: (
+            (0, "without classes, a new layer finds less than the features")
+            if chosen.get("unlabeled")
+            else (128, "512 bytes per indexed image if training helps")
+        ),
+        least=0,
+    )
     size: int = _setting(
         "height and width of the input in pixels",
         lambda facts, _: (
