@@ -70,6 +70,7 @@ def new_model(settings: TrainingSettings, train: LabeledSet) -> EmbeddingModel:
     keras.utils.set_random_seed(settings.seed)
     model = _network(settings, dim=settings.dim or None)
     if settings.tuning == "head":
+        require(settings.dim > 0, "tuning='head' and dim=0", "a dim, as the head is the layer of this size")
         freeze(model)
     elif settings.tuning == "lora":
         add_lora(model, settings.lora_rank)

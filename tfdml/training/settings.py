@@ -123,7 +123,7 @@ class TrainingSettings:
         "size of the embedding; 0 for the pooled features, without a layer behind them",
         lambda _, chosen: (
             (0, "without classes, a new layer finds less than the features")
-            if chosen.get("unlabeled")
+            if chosen.get("unlabeled") and chosen.get("tuning") != "head"
             else (128, "512 bytes per indexed image if training helps")
         ),
         least=0,

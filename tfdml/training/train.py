@@ -74,8 +74,8 @@ def train(
     Settings that you do not pass follow from the set and the machine, and are printed with their reasons.
 
     With `unlabeled=True`, it learns from random views of each image, and of images that are nearest neighbors, and
-    measures whether a view of a held-back image finds it; `labels` is a table that decides in place of views. If the
-    trained network is not better, the network before training is exported.
+    measures whether a view of a held-back image finds it; `labels` is a table of labels or pairs that decides in place
+    of views. If the trained network is not better, the network before training is exported.
 
     The folder is an entry of the zoo: `model.keras`, `model.json`, `README.md` and `SHA256SUMS`, and `1`, a SavedModel
     that searches. Beside them are `index`, `thumbnails.npz`, `report.html`, `settings.toml`, `history.csv`, and
@@ -125,7 +125,7 @@ def train(
         FileExistsError: `out` is a folder with files.
         BlockingIOError: another process writes `out`.
         ValueError: fewer than two classes of two images, or fewer than 8 images; with `unlabeled`, fewer than 40, or a
-            table of labels without two classes of the set; a split without two validation classes; `out` inside `data`;
+            table of labels without two classes of the set, or of pairs of one kind; a split without two validation classes; `out` inside `data`;
             a run that diverges; with `resume`, another set, no run, or options.
         MemoryError: a batch that does not fit into the free memory.
         RuntimeError: the evaluation at the end failed; model, index and export are in `out`.
