@@ -82,8 +82,9 @@ def split_views(images: LabeledSet, values: Mapping[str, Any]) -> dict[str, np.n
     expected = f"at least {LEAST_IMAGES}, to train and to measure on, better some hundreds. With fewer images, take "
     expected += "the network as it is: tfdml index FOLDER --model MODEL"
     require(len(order) >= LEAST_IMAGES, f"{counted(len(order), 'usable image')} for unlabeled=True", expected)
+    total = len(order)
     for name, least in (("validation", 8), ("test", 0)):
-        count = max(round(values[name] * len(order)), least)
+        count = max(round(values[name] * total), least)
         rows[name], order = order[:count], order[count:]
     rows["training"] = order
     held_back = np.concatenate([rows["validation"], rows["test"]])
