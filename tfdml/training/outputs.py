@@ -39,13 +39,11 @@ _SUMMARIES = {TRAINED: "{} trained on {}.", FROZEN: "{} as it was before trainin
 _LIMITATIONS = {
     "class": "Measured on classes that were not trained on, of the same set: other photographs may be harder.",
     "image": "Measured on other images of the classes that were trained on: classes that are new may be harder.",
-    "pairs": "Measured on pairs of other images of the same set: other photographs may be harder.",
     "views": "Measured on views of single images: they do not tell whether two photographs of one thing are near.",
 }
 _STAGES = 6
 _AUC = "auc"  # the metric of pairs: the area under the ROC curve
 _FROZEN_FILE = "state/frozen.npy"
-_PAIRS = "pairs/verification/exact-cosine/v1"
 _SELECTED = "The network with the highest MAP@R of the validation part, of those after each epoch and before training."
 _TESTED = "The test part was measured once, after that."
 _BY_VIEWS = (
@@ -74,9 +72,18 @@ class FinishedRun:
     @cached_property
     def evaluation(self) -> Evaluation:
         """The evaluation of both networks on the reported part, the exported one first."""
+        return self._evaluation()
+
+    @cached_property
+    def retrieval(self) -> Evaluation:
+        """The evaluation for the card, which has metrics of retrieval: where pairs decide, of views."""
+        return self.evaluation if self.plan.pairs is None else self._evaluation(by_pairs=False)
+
+    def _evaluation(self, **options):
         other = FROZEN if self.exported == TRAINED else TRAINED
         embeddings = {self.exported: self.embeddings, other: self.other()}
-        return evaluation_of_part(embeddings, self.plan, {self.exported: lambda: self.model, other: self.other_model})
+        networks = {self.exported: lambda: self.model, other: self.other_model}
+        return evaluation_of_part(embeddings, self.plan, networks, **options)
 
     def searches(self, name: str) -> dict[str, np.ndarray]:
         """The embeddings and labels of a part and of the training part, and which of them are `queries`: the part."""
@@ -204,7 +211,7 @@ def _write_card(folder, run, command, license):
     settings, train = run.plan.settings, run.plan.train
     classes = "without classes" if settings.unlabeled else f"of {len(np.unique(train.labels)):,} classes"
     trained_on = f"{len(train):,} images {classes}"
-    measured_on = "pairs" if run.plan.pairs else "views" if run.plan.are_views else settings.split_by
+    measured_on = "views" if run.plan.are_views else settings.split_by
     texts = {
         "name": re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-.") or "run",
         "recipe": RUN_RECIPE,
@@ -214,7 +221,7 @@ def _write_card(folder, run, command, license):
         "limitations": _LIMITATIONS[measured_on],
         "license": license or license_of(settings, is_trained=run.exported == TRAINED),
     }
-    numbers = entries_of_numbers(run.evaluation, run.exported, run.evaluation.protocol, "cosine")
+    numbers = entries_of_numbers(run.retrieval, run.exported, run.retrieval.protocol, "cosine")
     facts = {"sizes": file_sizes(folder), **environment(), **entries_of_model(run.model, run.plan.images.load)}
     training = asdict(settings) | {"dim": facts["dimension"]}  # the network before training has one of its own
     write_card(folder, Card(seed=settings.seed, training=training, **texts, **numbers, **facts))
@@ -245,17 +252,22 @@ def counted_queries(evaluation: Evaluation, are_views: bool) -> str:
 
 
 def evaluation_of_part(
-    embeddings: Mapping[str, np.ndarray], plan: Plan, networks: Mapping[str, Callable[[], keras.Model]]
+    embeddings: Mapping[str, np.ndarray],
+    plan: Plan,
+    networks: Mapping[str, Callable[[], keras.Model]],
+    *,
+    by_pairs: bool = True,
 ) -> Evaluation:
     """The evaluation of the reported part of a plan, or of its pairs, of embeddings `(images, dim)` of its set by name.
 
     `networks` embed the views of the part, if it has some.
     """
-    if plan.pairs is not None:
+    if by_pairs and plan.pairs is not None:
         return _evaluation_of_pairs(embeddings, plan.pairs, plan.images.paths)
-    part = plan.parts[plan.reported]
+    reported = "validation" if plan.pairs is not None else plan.reported
+    part = plan.parts[reported]
     gallery: dict[str, Any] = {}
-    queries = {name: vectors[plan.rows[plan.reported]] for name, vectors in embeddings.items()}
+    queries = {name: vectors[plan.rows[reported]] for name, vectors in embeddings.items()}
     if plan.gallery is not None:
         rows = plan.rows["gallery" if plan.are_views else "training"]
         gallery_vectors = {name: vectors[rows] for name, vectors in embeddings.items()}
@@ -276,7 +288,7 @@ def _evaluation_of_pairs(embeddings, pairs, paths):
     groups = connected_components(edges, directed=False)[1][pairs.first]
     names = np.array([f"{paths[a]} and {paths[b]}" for a, b in zip(pairs.first, pairs.second, strict=True)])
     found = Measurements(values, groups, "groups", names)
-    return compared(found, groups={}, confidence=0.95, shown=5, protocol=_PAIRS, items=len(paths))
+    return compared(found, groups={}, confidence=0.95, shown=5, items=len(paths))
 
 
 def measured_rows(network: Any, images: LabeledSet, plan: Plan, **options: Any) -> np.ndarray:

@@ -125,8 +125,8 @@ def train(
         FileExistsError: `out` is a folder with files.
         BlockingIOError: another process writes `out`.
         ValueError: fewer than two classes of two images, or fewer than 8 images; with `unlabeled`, fewer than 40, or a
-            table of labels without two classes of the set, or of pairs of one kind; a split without two validation classes; `out` inside `data`;
-            a run that diverges; with `resume`, another set, no run, or options.
+            table of labels without two classes of the set, or of pairs of one kind; a split without two validation
+            classes; `out` inside `data`; a run that diverges; with `resume`, another set, no run, or options.
         MemoryError: a batch that does not fit into the free memory.
         RuntimeError: the evaluation at the end failed; model, index and export are in `out`.
         KeyboardInterrupt: an interrupt before the first epoch has ended.

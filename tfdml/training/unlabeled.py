@@ -15,7 +15,7 @@ from tfdml.datasets import LabeledSet, RandomResizedCrop, compose, splits
 from tfdml.datasets.readers.label_tables import is_of_pairs, read_labels, read_pairs
 from tfdml.embedding.in_memory import embed
 from tfdml.training.settings import TrainingSettings
-from tfdml.training.views import RandomLight
+from tfdml.training.views import RandomLight, RandomWindow, on_other_images
 
 LEAST_IMAGES = 40
 MOST_COMPARED = 20_000  # images whose nearest neighbors are looked for
@@ -140,17 +140,23 @@ def parts_of_unlabeled(
 
 
 def views_of(images: Any, numbers: np.ndarray, size: int) -> np.ndarray:
-    """A view of each image, `(n, size, size, 3)` uint8: cropped, relit, and compressed, as its number says."""
+    """A view of each image, `(n, size, size, 3)` uint8: cropped, relit, and compressed, as its number says.
+
+    Half of the views are in a window on the next one.
+    """
     optional_packages(("PIL",), feature="unlabeled=True", extra="photos")
-    augment = compose(RandomResizedCrop(size, area=_AREA, mirror=False), RandomLight())
+    augment = compose(RandomResizedCrop(size, area=_AREA, mirror=False), RandomLight(), RandomWindow())
     load: Any = images.load
     uncropped = replace(images, load=load.uncropped).examples()
     qualities = np.random.default_rng(_VIEW_SEED).integers(*_QUALITY, int(numbers.max(initial=0)) + 1)
-    views = [
-        _compressed(np.asarray(augment(pixels, (_VIEW_SEED, number))), int(qualities[number]))
-        for pixels, number in zip(uncropped, numbers.tolist(), strict=True)
-    ]
-    return np.stack(views)
+    views = np.stack(
+        [
+            np.asarray(augment(pixels, (_VIEW_SEED, number)))
+            for pixels, number in zip(uncropped, numbers.tolist(), strict=True)
+        ]
+    )
+    views, _ = on_other_images((views, None), examples_per_class=1)
+    return np.stack([_compressed(view, int(qualities[n])) for view, n in zip(np.asarray(views), numbers, strict=True)])
 
 
 def _compressed(pixels, quality):
