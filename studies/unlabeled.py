@@ -34,7 +34,6 @@ SPLITS = ("validation", "test")
 AVERAGE = {"use_ema": True, "ema_momentum": 0.98}
 CANDIDATES = {  # what differs from `tfdml train --unlabeled`: options, and names of its modules that stand for another
     "tfdml train": ({}, {}),
-    "neighbors are negatives": ({}, {"train.MOST_COMPARED": 0}),
     "a layer of 128 numbers": ({"dim": 128}, {}),
     "views on no other images": ({}, {"network.on_other_images": lambda batch, **_: (batch[0][..., :3], batch[1])}),
     "smaller views": ({}, {"network._VIEW_AREA": (0.1, 1.0)}),

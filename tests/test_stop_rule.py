@@ -41,7 +41,7 @@ BUDGETS = {
     "tfdml/samplers": 2_240,
     "tfdml/search": 5720,
     "tfdml/serving": 2210,
-    "tfdml/training": 1970,
+    "tfdml/training": 1920,
     "tfdml/typing.py": 110,
     "tfdml/visualize": 940,
     "tfdml/zoo": 1_230,

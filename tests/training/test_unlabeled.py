@@ -5,7 +5,6 @@ import importlib
 import json
 from dataclasses import replace
 
-import keras
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -19,7 +18,7 @@ from tfdml._core import philox
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.training import network
 from tfdml.training.plan import new_plan, plan_of
-from tfdml.training.unlabeled import ids_of, neighbors_of, views_of
+from tfdml.training.unlabeled import ids_of, views_of
 from tfdml.training.views import RandomLight, RandomWindow, on_other_images
 
 module = importlib.import_module("tfdml.training.train")
@@ -71,35 +70,6 @@ def test_images_with_a_class_are_alike_and_each_other_image_is_by_itself():
     labels = np.array([1, -1, 0, 1, -1, 0])
     assert ids_of(photos(6, labels, "ab")).tolist() == [1, 2, 0, 1, 3, 0]
     assert ids_of(photos(6)).tolist() == [0, 1, 2, 3, 4, 5]
-
-
-def test_nearest_neighbors_share_an_id_where_the_network_finds_views(monkeypatch):
-    data = photos(40)
-    data = replace(data, images=np.concatenate([data.images, data.images[:6] // 2 + 60]), labels=np.full(46, -1))
-    ids = np.arange(46)
-    ids[[3, 20]] = 3  # a class of two, whose images keep their id
-    train = replace(data, labels=ids, class_names=tuple(map(str, ids)), load=Preprocessing(size=16))
-    pixels = keras.Input((16, 16, 3))
-    x = keras.layers.AveragePooling2D(8)(keras.layers.Rescaling(1 / 255)(pixels))
-    network = keras.Model(pixels, keras.layers.Flatten()(x))
-    monkeypatch.setattr("tfdml.training.unlabeled._AREA", (0.95, 1.0))
-    monkeypatch.setattr("tfdml.training.unlabeled.RandomLight", lambda: lambda image, seed: image)
-    monkeypatch.setattr("tfdml.training.unlabeled.on_other_images", lambda batch, **_: (batch[0][..., :3], None))
-    found, share = neighbors_of(train, network, 16)
-    assert share > 0.5
-    nearest = tfdml.models.embed(network, train)
-    nearest = nearest / np.linalg.norm(nearest, axis=1, keepdims=True)
-    similarity = nearest @ nearest.T - 2 * np.eye(46)
-    best = similarity.argmax(axis=1)
-    expected = [
-        min(ids[i], ids[best[i]]) if best[best[i]] == i and not {3, 20} & {i, best[i]} else ids[i] for i in range(46)
-    ]
-    assert found.tolist() == expected
-    assert len(set(expected)) < 45
-    constant = keras.Model(pixels, keras.layers.Flatten()(keras.layers.Rescaling(0.0, 1.0)(x)))
-    found, share = neighbors_of(train, constant, 16)
-    assert share < 0.5
-    assert found.tolist() == ids.tolist()
 
 
 def test_views_are_the_same_each_time_and_depend_on_the_image_and_half_of_them_on_the_next_one():

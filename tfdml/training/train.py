@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from tfdml import datasets, metrics
-from tfdml._core.atomic import as_writable_path, atomic_write, only_writer
+from tfdml._core.atomic import as_writable_path, only_writer
 from tfdml._core.checks import counted, require
 from tfdml._core.optional import has_tensorflow, optional_packages
 from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint
@@ -25,7 +25,7 @@ from tfdml.training.plan import new_plan, resumed_plan
 from tfdml.training.progress import History, KeepBest, print_line
 from tfdml.training.settings import TrainingSettings, has_pretrained_weights
 from tfdml.training.settings_file import FILE, read_settings, require_no_run, require_options
-from tfdml.training.unlabeled import MOST_COMPARED, neighbors_of, require_labels
+from tfdml.training.unlabeled import require_labels
 from tfdml.typing import FilePath
 
 _QUICK = {"steps": 6, "epochs": 2, "size": 64, "classes_per_batch": 2, "examples_per_class": 2}
@@ -38,7 +38,6 @@ _ALL_CLASSES = (
     "--unlabeled learns more."
 )
 _SOME_CLASSES = "{:,} images have no label: training learns from the classes of the others and from views of these"
-_ALIKE = "state/alike.npy"
 _CHECKPOINT, _BEST, _HISTORY = "state/training.keras", "state/best.keras", "history.csv"
 
 
@@ -73,7 +72,7 @@ def train(
     is trained, measured on the validation part before training and after every epoch, and kept where it is best.
     Settings that you do not pass follow from the set and the machine, and are printed with their reasons.
 
-    With `unlabeled=True`, it learns from random views of each image, and of images that are nearest neighbors, and
+    With `unlabeled=True`, it learns from random views of each image, half of them on other images, and
     measures whether a view of a held-back image finds it; `labels` is a table of labels or pairs that decides in place
     of views. If the trained network is not better, the network before training is exported.
 
@@ -256,10 +255,9 @@ def _fit(folder, plan, max_minutes, log):
         _measure_before_training(folder, plan, history, log)
     keep_best = KeepBest(history, folder / _BEST, max_seconds, log)
     log(f"Training, {num_epochs} of {settings.epochs} epochs are done" if is_resumed else "Training")
-    train = _with_neighbors(folder, plan, log) if settings.unlabeled else plan.train
     try:
         model.fit(
-            network.training_batches(settings, train, start=model.steps),
+            network.training_batches(settings, plan.train, start=model.steps),
             steps_per_epoch=settings.steps_per_epoch,
             initial_epoch=num_epochs,
             epochs=settings.epochs,
@@ -272,25 +270,6 @@ def _fit(folder, plan, max_minutes, log):
             raise
         log(f"Interrupted after epoch {len(history.trained)}: the best epoch so far is kept; --resume goes on.")
     return history
-
-
-def _with_neighbors(folder, plan, log):
-    """The training part of a set without classes, whose ids the run computes once, and keeps in its folder."""
-    path = folder / _ALIKE
-    if not path.is_file():
-        ids, text = plan.train.labels, f"More than {MOST_COMPARED:,} images: each one is alike only to itself"
-        if len(ids) <= MOST_COMPARED:
-            ids, share = neighbors_of(plan.train, plan.frozen, plan.settings.size)
-            pairs = len(np.unique(plan.train.labels)) - len(np.unique(ids))
-            text = f"Of 100 views, the network before training finds the image of {100 * share:.0f}: " + (
-                f"{counted(pairs, 'pair')} of nearest neighbors are taken as alike"
-                if pairs
-                else "its neighbors are not trusted, each image is alike only to itself"
-            )
-        log(text)
-        with atomic_write(path) as new, new.open("wb") as file:
-            np.save(file, ids)
-    return replace(plan.train, labels=np.load(path))
 
 
 def _measure_before_training(folder, plan, history, log):

@@ -5,21 +5,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import keras
 import numpy as np
 
-from tfdml import search
 from tfdml._core.checks import counted, require
 from tfdml._core.optional import optional_packages
 from tfdml.datasets import LabeledSet, RandomResizedCrop, compose, splits
 from tfdml.datasets.readers.label_tables import is_of_pairs, read_labels, read_pairs
-from tfdml.embedding.in_memory import embed
 from tfdml.training.settings import TrainingSettings
 from tfdml.training.views import RandomLight, RandomWindow, on_other_images
 
 LEAST_IMAGES = 40
-MOST_COMPARED = 20_000  # images whose nearest neighbors are looked for
-_TRIED_VIEWS, _TRUSTED = 500, 0.5  # views that are searched, and the share that has to be found
 _GALLERY = 4_000  # images among which a view is searched
 _AREA = (0.3, 0.9)  # of an image that a view for the measurement shows
 _QUALITY = (20, 80)  # of its JPEG
@@ -43,30 +38,6 @@ def ids_of(images: LabeledSet) -> np.ndarray:
     """Ids of what is alike in training, `(n,)`: the class of an image that has one, and else the image alone."""
     numbers = len(images.class_names) + np.arange(len(images))
     return np.unique(np.where(images.labels >= 0, images.labels, numbers), return_inverse=True)[1]
-
-
-def neighbors_of(train: LabeledSet, network: keras.Model, size: int) -> tuple[np.ndarray, float]:
-    """The ids of a training part, in which two images that are nearest to each other share one.
-
-    Two such images often show one thing, and would be false negatives of each other. The network before training is
-    trusted to tell if it finds the image of half of some views.
-
-    Returns:
-        `(images,)` ids, and the share of the views that find their image.
-    """
-    rows = np.random.default_rng(_VIEW_SEED).permutation(len(train))[:_TRIED_VIEWS]
-    vectors = np.asarray(embed(network, train))
-    views = np.asarray(embed(network, views_of(train.take(rows), rows, size)))
-    nearest, _ = search.Exact(vectors[rows]).search(views, 1)
-    share = float(np.mean(nearest[:, 0] == np.arange(len(rows))))
-    if share < _TRUSTED:
-        return train.labels, share
-    two, _ = search.Exact(vectors).search(vectors, 2)
-    rows = np.arange(len(train))
-    nearest = np.where(two[:, 0] == rows, two[:, 1], two[:, 0])
-    is_alone = np.bincount(train.labels)[train.labels] == 1  # one of a class has its neighbors already
-    is_alike = (nearest[nearest] == rows) & is_alone & is_alone[nearest]
-    return np.where(is_alike, np.minimum(train.labels, train.labels[nearest]), train.labels), share
 
 
 def split_views(images: LabeledSet, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
