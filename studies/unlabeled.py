@@ -1,5 +1,6 @@
 """Training without labels, from the weights of ImageNet: photo patches and things whose classes no network has seen.
 
+    python -m studies.unlabeled --choose      # one seed of each candidate, measured on the validation parts alone
     python -m studies.unlabeled               # all runs, then the test parts
     python -m studies.unlabeled --quick       # smoke test: few images, a small network, two steps, in runs/quick
 
@@ -8,25 +9,37 @@ the test photographs measure its network beside the pretrained one as it is, at 
 kept under `runs/unlabeled`, a file per run; delete them to train again.
 """
 
+import contextlib
 import dataclasses
 import functools
 import shutil
 import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
+from keras.optimizers import Adam
 
 import tfdml
 from recipes import things
 from studies import pages, runner
 
-ROWS = pages.RESULTS / "unlabeled.csv"
+ROWS, CHOICE = pages.RESULTS / "unlabeled.csv", pages.RESULTS / "unlabeled_choice.csv"
 PAGE = pages.ROOT / "docs" / "train.md"
 TRAINED, FROZEN = "trained", "as it is"
 SETS = {"photo patches": (64, 100), "things": (128, 60)}  # pixels, and steps of 32 images
 SPLITS = ("validation", "test")
+AVERAGE = {"use_ema": True, "ema_momentum": 0.98}
+CANDIDATES = {  # what differs from `tfdml train --unlabeled`: options, and names of its modules that stand for another
+    "tfdml train": ({}, {}),
+    "a layer of 128 numbers": ({"dim": 128}, {}),
+    "views on no other images": ({}, {"network.on_other_images": lambda batch, **_: (batch[0][..., :3], batch[1])}),
+    "smaller views": ({}, {"network._VIEW_AREA": (0.1, 1.0)}),
+    "a queue of 512": ({}, {"network.LOSSES": {"nt-xent": lambda _: tfdml.losses.NTXentLoss(pairing=queue())}}),
+    "average of weights": ({}, {"network.keras.optimizers.Adam": functools.partial(Adam, **AVERAGE)}),
+}
 KEYS = ("recall@1", "map@r")
 
 
@@ -40,6 +53,7 @@ class Run:
     images: int = 0
     backbone: str = "EfficientNetLite0"
     seed: int = 0
+    candidate: str = "tfdml train"
 
 
 @dataclass(frozen=True)
@@ -48,11 +62,17 @@ class Setting:
 
     output: Path
     rows: Path = ROWS
+    splits: tuple[str, ...] = SPLITS
     runs: tuple[Run, ...] = tuple(
         Run(data, size, steps, images=2500 if data == "photo patches" else 0, seed=seed)
         for seed in range(5)
         for data, (size, steps) in SETS.items()
     )
+
+
+def queue():
+    """The embeddings of the last 512 views as further negatives."""
+    return tfdml.layers.Memory(512, warm_up=20)
 
 
 def quick(output):
@@ -84,8 +104,12 @@ def train(run, at):
     shutil.rmtree(folder, ignore_errors=True)  # of a command that was stopped
     images, begin = without_labels(run), time.process_time()
     options = {"size": run.size, "steps": run.steps, "epochs": 2, "seed": run.seed, "backbone": run.backbone}
-    small = {"classes_per_batch": 8} if run.backbone == "residual" else {}
-    result = tfdml.training.train(images, folder, unlabeled=True, **options, **small)
+    options |= {"classes_per_batch": 8} if run.backbone == "residual" else {}
+    others, names = CANDIDATES[run.candidate]
+    with contextlib.ExitStack() as stack:
+        for name, other in names.items():
+            stack.enter_context(mock.patch(f"tfdml.training.{name}", other))
+        result = tfdml.training.train(images, folder, unlabeled=True, **options, **others)
     seconds = time.process_time() - begin
     views = {name.partition(" ")[0]: means["recall@1"].value for name, means in result.evaluation.means.items()}
     difference = result.evaluation.pairs[0].comparison
@@ -95,7 +119,11 @@ def train(run, at):
     proof = {"views": difference.queries, "views trained": views["trained"], "views frozen": views["frozen"]}
     proof |= {"views low": low, "views high": high, "best epoch": result.best_epoch, "core_seconds": seconds}
     networks = {TRAINED: result.model, FROZEN: as_it_is(run)}
-    return {**proof, "scores": {split: scores(run, split, networks) for split in SPLITS}, **tfdml.environment("pillow")}
+    return {
+        **proof,
+        "scores": {split: scores(run, split, networks) for split in at.splits},
+        **tfdml.environment("pillow"),
+    }
 
 
 def as_it_is(run):
@@ -157,9 +185,14 @@ def table(rows):
 def main(arguments=None):
     """Train what is missing, and write the rows."""
     folder = {"type": Path, "help": "folder of results and networks; runs/unlabeled by default"}
-    options = runner.options_of(__doc__, arguments, output=folder)
-    folder = pages.ROOT / "runs" / ("quick/unlabeled" if options.quick else "unlabeled")
-    at = (quick if options.quick else Setting)(options.output or folder)
+    options = runner.options_of(__doc__, arguments, output=folder, choose=False)
+    folder = options.output or pages.ROOT / "runs" / ("quick/unlabeled" if options.quick else "unlabeled")
+    at = quick(folder) if options.quick else Setting(folder)
+    if options.choose:
+        runs = tuple(replace(run, candidate=name) for name in CANDIDATES for run in at.runs if run.seed == 0)
+        at = replace(
+            at, rows=at.rows.with_stem(CHOICE.stem), splits=("validation",), runs=runs, output=folder / "choice"
+        )
     runner.write_rows(at.rows, rows_of(at.runs, finished(at)))
 
 

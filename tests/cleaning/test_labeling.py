@@ -17,8 +17,8 @@ from tests.serving.browser import tab
 from tests.worlds import write_png
 from tfdml import cleaning, datasets
 from tfdml.cleaning import proposals, selection
-from tfdml.cli.labeling import labels_of_paths
 from tfdml.cli.references import Reference
+from tfdml.datasets.readers.label_tables import labels_of_paths
 
 
 def blobs(sizes=(30, 20, 10), spread=0.1, seed=0):
@@ -254,7 +254,7 @@ def test_what_is_typed_on_the_page_is_a_table_that_is_read(run, tmp_path):
     ("command", "message"),
     [
         ("select photos -n 50 --model model --out new", "-n 50 of 24 images without a label, expected fewer"),
-        ("select set.csv -n 5 --labels bad.csv --model model --out new", "with 1 path that SET does not have: ["),
+        ("select set.csv -n 5 --labels bad.csv --model model --out new", "with 1 path that the set does not have: ["),
         ("select photos -n 5 --labels gone.csv --model model --out new", "1 not a file, first 99.png"),
         ("select photos -n 5 --model model --out photos/new", "inside data='photos'"),
         ("select photos -n 5 --model model --out model", "a folder with 'saved_model.pb', which is not a file"),

@@ -102,6 +102,7 @@ MISUSED = {
     "serve run --check-recall 2": "--check-recall: Received '2', expected a share above 0, 1 at most.",
     "export run": "the following arguments are required: --to",
     "clean photos --out new --similarity 0": "--similarity: Received '0', expected a number above 0.",
+    "train photos --out new --unlabelled new": "Received 'new', expected --no-label new, the name of this option",
     "train photos --out new --background red": "Received 'red', expected a level from 0 to 255, or RED,GREEN,BLUE.",
     "train photos --out new --background 1,2": "Received '1,2', expected a level from 0 to 255, or RED,GREEN,BLUE.",
 }

@@ -173,7 +173,7 @@ def test_examples_without_a_label_are_in_no_class():
     assert data.labeled.images.ravel().tolist() == [0, 2, 3, 4]
     assert data.labeled.labeled is not None
     described = data.describe()
-    assert (described.class_sizes.tolist(), described.unlabelled, described.examples) == ([2, 2], 2, 6)
+    assert (described.class_sizes.tolist(), described.unlabeled, described.examples) == ([2, 2], 2, 6)
     assert data.select_classes("b").labels.tolist() == [0, 0]
     with pytest.warns(UserWarning, match="6 examples, 2 without a label: parts of a set leave these out"):
         train, validation = data.split(0.5, by="class")

@@ -7,6 +7,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from tfdml.metrics import calibrated_threshold, fold_accuracy, pair_scores, roc, verification
+from tfdml.metrics.verification import auc_per_pair
 
 SAME = np.array([1, 1, 1, 0, 0, 0, 0])
 SCORES = np.array([0.9, 0.8, 0.4, 0.7, 0.3, 0.2, 0.1])
@@ -131,6 +132,18 @@ def test_at_the_equal_error_rate_both_errors_are_equal_on_the_curve(step):
 
 
 # Folds.
+
+
+@pytest.mark.parametrize("step", [None, 0.5])
+def test_values_of_pairs_have_the_area_as_mean_and_the_variance_of_delong(step):
+    scores, same, _ = in_folds(folds=3, of_each=20, step=step)
+    keep = np.arange(len(scores)) % 5 > 0
+    scores, same = np.r_[scores[keep], scores[:7]], np.r_[same[keep], same[:7]]
+    values = auc_per_pair(scores, same)
+    assert values.mean() == pytest.approx(roc_auc_score(same, scores))
+    wins = np.heaviside(scores[same][:, None] - scores[~same], 0.5)
+    variance = wins.mean(axis=1).var() / same.sum() + wins.mean(axis=0).var() / (~same).sum()
+    assert values.var() / len(values) == pytest.approx(variance)
 
 
 def test_ten_folds_in_the_order_of_the_list_are_the_default():

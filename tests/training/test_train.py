@@ -143,7 +143,7 @@ def test_a_run_leaves_everything_that_it_promises(run, photos):
     assert measured["frozen"] == {"value": pytest.approx(before, abs=1e-5), "low": None, "high": None}
     assert not any(line.startswith("  lora_rank") for line in said)
     sentence = said[-1]
-    assert "Training did not help" in sentence or "needs 6 classes or more, and the queries have 2" in sentence
+    assert "Training did not help" in sentence or "needs 6 classes or more, and there are 2" in sentence
     for page in ("README.md", "report.html"):
         assert sentence in (folder / page).read_text()
 
@@ -509,13 +509,14 @@ def test_a_sentence_says_whether_training_helped():
 
     def told(values, frozen, labels=labels):
         comparison = tfdml.metrics.paired_comparison(values, frozen, labels, names=(TRAINED, FROZEN))
-        return verdict(SimpleNamespace(pairs=[SimpleNamespace(comparison=comparison)]))
+        found = {"main": "map@r", "unit": "classes", "queries": 24, "units": comparison.classes}
+        return verdict(SimpleNamespace(pairs=[SimpleNamespace(comparison=comparison)], **found))
 
     assert re.match(r"Training helped: .* MAP@R differs by \+\d+\.\d to \+\d+\.\d points", told(0.5 + noise, noise))
     assert told(noise, 0.5 + noise).startswith("Training did not help: against")
     assert told(noise, noise[::-1]).startswith("It cannot be told whether training helped: against")
     assert "8 classes" in told(noise, noise)
-    assert told(0.5 + noise, noise, labels=labels % 5).endswith("needs 6 classes or more, and the queries have 5.")
+    assert told(0.5 + noise, noise, labels=labels % 5).endswith("needs 6 classes or more, and there are 5.")
 
 
 @pytest.mark.slow

@@ -5,9 +5,10 @@ import importlib
 import json
 from dataclasses import replace
 
-import keras
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
+from sklearn.metrics.pairwise import cosine_similarity
 
 import tfdml
 from tests.training.test_train import TINY
@@ -17,8 +18,8 @@ from tfdml._core import philox
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.training import network
 from tfdml.training.plan import new_plan, plan_of
-from tfdml.training.unlabeled import ids_of, neighbors_of, read_labels, views_of
-from tfdml.training.views import RandomLight
+from tfdml.training.unlabeled import ids_of, views_of
+from tfdml.training.views import RandomLight, RandomWindow, on_other_images
 
 module = importlib.import_module("tfdml.training.train")
 OPTIONS = {**TINY, "unlabeled": True, "examples_per_class": 2, "steps": 2, "epochs": 1}
@@ -71,39 +72,13 @@ def test_images_with_a_class_are_alike_and_each_other_image_is_by_itself():
     assert ids_of(photos(6)).tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_nearest_neighbors_share_an_id_where_the_network_finds_views(monkeypatch):
-    data = photos(40)
-    data = replace(data, images=np.concatenate([data.images, data.images[:6] // 2 + 60]), labels=np.full(46, -1))
-    ids = np.arange(46)
-    ids[[3, 20]] = 3  # a class of two, whose images keep their id
-    train = replace(data, labels=ids, class_names=tuple(map(str, ids)), load=Preprocessing(size=16))
-    pixels = keras.Input((16, 16, 3))
-    x = keras.layers.AveragePooling2D(8)(keras.layers.Rescaling(1 / 255)(pixels))
-    network = keras.Model(pixels, keras.layers.Flatten()(x))
-    monkeypatch.setattr("tfdml.training.unlabeled._AREA", (0.95, 1.0))
-    monkeypatch.setattr("tfdml.training.unlabeled.RandomLight", lambda: lambda image, seed: image)
-    found, share = neighbors_of(train, network, 16)
-    assert share > 0.5
-    nearest = tfdml.models.embed(network, train)
-    nearest = nearest / np.linalg.norm(nearest, axis=1, keepdims=True)
-    similarity = nearest @ nearest.T - 2 * np.eye(46)
-    best = similarity.argmax(axis=1)
-    expected = [
-        min(ids[i], ids[best[i]]) if best[best[i]] == i and not {3, 20} & {i, best[i]} else ids[i] for i in range(46)
-    ]
-    assert found.tolist() == expected
-    assert len(set(expected)) < 45
-    constant = keras.Model(pixels, keras.layers.Flatten()(keras.layers.Rescaling(0.0, 1.0)(x)))
-    found, share = neighbors_of(train, constant, 16)
-    assert share < 0.5
-    assert found.tolist() == ids.tolist()
-
-
-def test_views_are_the_same_each_time_and_depend_on_the_image_alone():
+def test_views_are_the_same_each_time_and_depend_on_the_image_and_half_of_them_on_the_next_one():
     data = replace(photos(6), load=Preprocessing(size=16))
     views = views_of(data, np.arange(6), 16)
     assert views.dtype == np.uint8
-    np.testing.assert_array_equal(views_of(data.take([4, 2]), np.array([4, 2]), 16), views[[4, 2]])
+    np.testing.assert_array_equal(views_of(data, np.arange(6), 16), views)
+    alone = np.concatenate([views_of(data.take([row]), np.array([row]), 16) for row in range(6)])
+    assert 0 < np.count_nonzero((alone != views).any(axis=(1, 2, 3))) < 6
     assert np.abs(views.astype(int) - data.examples()).mean(axis=(1, 2, 3)).min() > 5
 
 
@@ -116,6 +91,35 @@ def test_light_is_the_same_without_tensorflow(monkeypatch):
         assert (again.dtype, again.shape) == (np.uint8, image.shape)
         np.testing.assert_allclose(again.astype(int), expected, atol=1)
     assert np.std([each.mean() for each in lit]) > 10
+
+
+@pytest.mark.parametrize("has_tensorflow", [True, False])
+def test_a_window_is_a_rectangle_and_half_of_the_images_are_whole(has_tensorflow, monkeypatch):
+    monkeypatch.setattr(philox, "has_tensorflow", lambda: has_tensorflow)
+    image = photos(1).images[0]
+    views = [np.asarray(RandomWindow()(image, (7, row))) for row in range(60)]
+    shares = []
+    for view in views:
+        np.testing.assert_array_equal(view[..., :3], image)
+        rows, columns = (np.flatnonzero(view[..., 3].any(axis=axis)) for axis in (1, 0))
+        assert view[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1, 3].min() == 255
+        assert view[..., 3].sum() == 255 * len(rows) * len(columns)
+        shares.append((view[..., 3] > 0).mean())
+    is_whole = np.array(shares) == 1
+    assert 20 <= is_whole.sum() <= 40
+    assert 0.1 < min(shares) < 0.35 < np.median(np.array(shares)[~is_whole]) < 0.65
+
+
+def test_windows_of_a_class_are_on_images_of_other_classes():
+    images = np.zeros((8, 2, 2, 4), np.uint8) + np.arange(8, dtype=np.uint8)[:, None, None, None]
+    images[..., 3] = [[255, 0], [0, 0]]
+    labels = np.repeat(np.arange(4), 2)
+    pixels, same = on_other_images((images, labels), examples_per_class=2)
+    pixels = np.asarray(pixels)
+    assert same is labels
+    assert pixels[:, 0, 0].tolist() == [[row] * 3 for row in range(8)]
+    assert pixels[:, 1, 1, 0].tolist() == [2, 5, 4, 7, 6, 1, 0, 3]
+    assert (labels[pixels[:, 1, 1, 0]] != labels).all()
 
 
 def test_a_table_of_labels_holds_its_images_back_and_decides(folder, monkeypatch):
@@ -135,25 +139,57 @@ def test_a_table_of_labels_holds_its_images_back_and_decides(folder, monkeypatch
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("path,class\na.png,1", r"columns \['class', 'path'\], expected the columns path and label"),
-        ("path,label\ngone.png,1", "'gone.png' in line 2 of .*, expected an image of the set"),
+        ("path,class\na.png,1", r"a table with the columns 'path', 'class' and without 'label'"),
+        ("path,label\ngone.png,1", "1 not a file, first gone.png. Files were looked for in"),
+        ("path,label\nother.png,1\n", "few.csv' with 1 path that the set does not have: .*other.png"),
         ("path,label\n00.png,a\n01.png,a\n02.png,b", "1 class of two images, expected two classes or more"),
+        ("path,other,same\n00.png,01.png,maybe", r"\['maybe'\] in the column same, expected one of 1, same, true, yes"),
+        ("path,other,same\n00.png,00.png,yes", "1 pair of an image with itself"),
+        ("path,other,same\n00.png,01.png,yes", "1 pair of the same of 1, expected pairs of both kinds"),
     ],
 )
 def test_a_table_that_cannot_decide_is_an_error(folder, tmp_path, text, message):
     (tmp_path / "few.csv").write_text(text)
+    (tmp_path / "other.png").write_bytes(b"")
     with pytest.raises(ValueError, match=message):
         training.train(folder, tmp_path / "run", verbose=0, **OPTIONS, labels=str(tmp_path / "few.csv"))
     assert not (tmp_path / "run").exists()
 
 
-def test_a_table_names_images_from_its_own_folder_or_the_set_s(folder, tmp_path):
+def pairs_of(images, number):
+    """A table of pairs of consecutive images, which are the same for each second one."""
+    lines = [f"{2 * row:02}.png,{2 * row + 1:02}.png,{('no', 'yes')[row % 2]}" for row in range(number)]
+    table = images.parent / "pairs.csv"
+    table.write_text("\n".join(["path,other,same", *lines, "50.png,51.png,"]))
+    return str(table)
+
+
+def test_images_of_pairs_are_a_part_of_their_own_and_views_choose_the_epoch(folder):
     data = tfdml.datasets.folder(folder, load=Preprocessing(size=16))
-    (tmp_path / "few.csv").write_text("path,label\n00.png,b\n05.png,a\n06.png,\n")
-    labels, names = read_labels(str(tmp_path / "few.csv"), data)
-    assert names == ("a", "b")
-    assert np.flatnonzero(labels >= 0).tolist() == [0, 5]
-    assert labels[[0, 5]].tolist() == [1, 0]
+    plan = new_plan(data, {**OPTIONS, "labels": pairs_of(folder, 8)}, None)
+    assert {name: len(rows) for name, rows in plan.rows.items()} == {
+        "training": 35, "validation": 9, "pairs": 16, "gallery": 44,
+    }  # fmt: skip
+    assert plan.rows["pairs"].tolist() == list(range(16))
+    assert set(plan.measured_rows) == set(range(60))
+    assert (plan.pairs.first.tolist(), plan.pairs.same.tolist()) == (list(range(0, 16, 2)), [False, True] * 4)
+    assert (plan.reported, plan.are_views) == ("pairs", True)
+
+
+@pytest.mark.slow
+def test_pairs_decide_by_the_area_under_the_curve(folder, tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(module, "print_line", said.append)
+    run = training.train(folder, tmp_path / "run", **OPTIONS, labels=pairs_of(folder, 8))
+    assert (run.evaluation.main, run.evaluation.queries, run.evaluation.units) == ("auc", 8, 8)
+    assert any(line.startswith("Pairs part: 8 pairs of 8 groups among 60 images") for line in said)
+    assert "AUC differs by" in said[-1] or "no epoch reached" in said[-1]
+    photos = replace(tfdml.datasets.folder(folder), load=tfdml.zoo.card(tmp_path / "run").preprocessing)
+    x = np.asarray(tfdml.models.embed(run.model, photos))
+    scores = [cosine_similarity(x[2 * row : 2 * row + 2])[0, 1] for row in range(8)]
+    expected = roc_auc_score(np.arange(8) % 2, scores)
+    first = next(iter(run.evaluation.means.values()))
+    assert first["auc"].value == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -162,9 +198,9 @@ def test_a_table_names_images_from_its_own_folder_or_the_set_s(folder, tmp_path)
         (photos(10), {}, "10 usable images for unlabeled=True, expected at least 40"),
         (photos(60).take([0] * 60), {}, "1 usable image for unlabeled=True"),
         (photos(60), {"unlabeled": False, "labels": "few.csv"}, "labels='few.csv' without unlabeled=True"),
-        (photos(60), {"labels": "few.csv"}, "for images without files"),
+        (photos(60), {"labels": "gone.csv"}, "source='gone.csv', which is not a file"),
     ],
-    ids=["few", "all alike", "labels alone", "no files"],
+    ids=["few", "all alike", "labels alone", "no table"],
 )
 def test_bad_input_is_an_error_before_anything_is_written(data, options, message, tmp_path):
     with pytest.raises(ValueError, match=message):

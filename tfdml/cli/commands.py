@@ -48,7 +48,7 @@ from tfdml.export.texts import is_for_page
 from tfdml.models.from_backbone import require_name
 from tfdml.search.index.tables import close_values
 from tfdml.search.upgrades.migration import Progress
-from tfdml.training.outputs import embed_views, evaluation_of_part, measured_rows
+from tfdml.training.outputs import evaluation_of_part, measured_rows
 from tfdml.training.plan import plan_of
 from tfdml.training.settings import NAMES
 from tfdml.training.settings_file import require_options
@@ -147,7 +147,7 @@ def _held_back(run, model, images, options):
     held_back = f"of its {plan.reported} part, {len(plan.rows[plan.reported]):,} images that it was not trained on"
     chosen = "" if plan.reported == "test" else ", but that chose its best epoch"
     sentence = f"{run} was trained on a part of this set: the numbers are {held_back}{chosen}."
-    return evaluation_of_part({"model": embeddings}, plan, {"model": embed_views(lambda: model, plan)}), sentence
+    return evaluation_of_part({"model": embeddings}, plan, {"model": lambda: model}), sentence
 
 
 def _known(run, model, embeddings):
@@ -447,10 +447,10 @@ def run_check(options: argparse.Namespace) -> int:
     lines += [f"{len(others):,} left out of the set:"] * bool(others)
     lines += [f"  {name}  {reason}" for name, reason in others]
     lines += [checked.transparency] * bool(checked.transparent)
-    num_unlabelled = len(images) - len(images.labeled)
-    lines += [f"{num_unlabelled:,} without a label"] * bool(num_unlabelled)
+    num_unlabeled = len(images) - len(images.labeled)
+    lines += [f"{num_unlabeled:,} without a label"] * bool(num_unlabeled)
     record = {"examples": num_examples, "problems": records, "transparent": list(checked.transparent)}
-    record |= {"left_out": [{"name": name, "reason": reason} for name, reason in others], "unlabelled": num_unlabelled}
+    record |= {"left_out": [{"name": name, "reason": reason} for name, reason in others], "unlabeled": num_unlabeled}
     print_result(options, record, [head, *lines])
     return EXIT_FAILED if records else EXIT_OK
 

@@ -14,11 +14,11 @@ from tfdml._core.checks import require
 from tfdml._core.checksums import BOX, CHECKSUM, CLASS, LABEL, PATH, ROOT, fingerprint, require_same_model
 from tfdml.cli import inputs
 from tfdml.cli.commands import _mask
-from tfdml.cli.labeling import labels_of_paths
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, as_usage_error, print_result, say_skipped
 from tfdml.cli.references import Reference, as_json
 from tfdml.datasets.images.beside import Beside
 from tfdml.datasets.readers.item_files import id_of, item_table, without_owner
+from tfdml.datasets.readers.label_tables import labels_of_paths
 from tfdml.embedding.in_memory import embed_batches, embed_blocks, not_loaded
 from tfdml.search.index.file_items import change, changes_of, rows_of_paths, value_of
 from tfdml.visualize.thumbnails import change_thumbnails, thumbnail_of

@@ -43,10 +43,10 @@ def _read_sets(options: argparse.Namespace, load: datasets.Preprocessing) -> Any
     splits = None if options.split is None else (options.split,)
     if options.set.startswith("tfds:") or is_table(options.set):
         sets = _read_other_set(options, splits, load)
-        return without_labels(sets if isinstance(sets, tuple) else (sets,), options.unlabelled)
+        return without_labels(sets if isinstance(sets, tuple) else (sets,), options.no_label)
     require_no_run(options.set)
     with _without_warnings_of_left_out():
-        sets = datasets.folder(options.set, splits=splits, load=load, unlabelled=options.unlabelled)
+        sets = datasets.folder(options.set, splits=splits, load=load, no_label=options.no_label)
     return sets if isinstance(sets, tuple) else (sets,)
 
 

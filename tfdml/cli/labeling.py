@@ -4,23 +4,20 @@ import argparse
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from tfdml import cleaning, datasets, models
 from tfdml._core.atomic import as_writable_path, atomic_write, require_replaceable
-from tfdml._core.checks import counted, names_of_labels, require
+from tfdml._core.checks import counted, require
 from tfdml._core.terminal import write_table
 from tfdml.cleaning.label_page import selection_files
 from tfdml.cli import inputs
 from tfdml.cli.arguments import IMAGENET, is_table
 from tfdml.cli.printing import EXIT_FAILED, EXIT_OK, as_records, as_usage_error, print_result, say_skipped
 from tfdml.cli.references import Reference
+from tfdml.datasets.readers.label_tables import read_labels
 from tfdml.datasets.readers.table import PROPOSED
 from tfdml.embedding.in_memory import embed_loadable
 from tfdml.training.train import require_outside
-from tfdml.typing import FilePath
 
 _SIZE = 128  # of the images of the default network
 
@@ -61,7 +58,7 @@ def run_propose(options: argparse.Namespace) -> int:
     with atomic_write(options.out) as new:
         write_table(new, [PROPOSED, *lines])
     without = int((images.labels < 0).sum())
-    record = {"out": options.out, "proposals": len(lines), "unlabelled": without}
+    record = {"out": options.out, "proposals": len(lines), "unlabeled": without}
     text = f"{options.out}: {len(lines):,} labels proposed for {counted(without, 'image')} without one"
     print_result(options, record | {"skipped": as_records(skipped)}, [text])
     return EXIT_FAILED if skipped else EXIT_OK
@@ -98,21 +95,5 @@ def _with_labels(options, images):
     """The images with the labels of --labels, if there is such a table: its paths are those of the set."""
     if options.labels is None:
         return images
-    named = labels_of_paths(options.labels, _root_of(options))
-    rows = {os.path.abspath(path): row for row, path in enumerate(images.paths.tolist())}
-    unknown = [path for path in named if path not in rows]
-    received = f"a table with {counted(len(unknown), 'path')} that SET does not have: {unknown[:1]}"
-    require(not unknown, received, "paths of its images")
-    names = tuple(sorted(set(named.values())))
-    labels = np.full(len(images), -1)
-    labels[[rows[path] for path in named]] = [names.index(name) for name in named.values()]
+    labels, names = read_labels(options.labels, images, root=_root_of(options))
     return replace(images, labels=labels, class_names=names)
-
-
-def labels_of_paths(table: str, root: FilePath | None = None) -> dict[str, str]:
-    """Absolute path to label of the labeled rows of a table; paths are relative to `root`, or to its folder."""
-    named: Any = datasets.table(table, root=root).labeled
-    paths = list(map(os.path.abspath, named.paths.tolist()))
-    twice = len(paths) - len(set(paths))
-    require(not twice, f"{table!r} with {counted(twice, 'path')} again", "each path once")
-    return dict(zip(paths, names_of_labels(named), strict=True))

@@ -71,7 +71,7 @@ def new_parser() -> argparse.ArgumentParser:
 
 def _train(command):
     """Train a model on a set, and leave a folder to serve."""
-    _declare_set(command, "--unlabelled")  # --unlabeled is a setting
+    _declare_set(command)
     text = "color behind transparent pixels, such as 255 or 255,255,255, in training and in every use of the model"
     command.add_argument("--background", type=_color, metavar="COLOR", help=text)
     command.add_argument("--out", required=True, metavar="RUN", help="new folder; with --resume, the folder of the run")
@@ -377,14 +377,14 @@ COMMANDS = {
 """The function that declares the options of each command, and an example of its use."""
 
 
-def _declare_set(command, *unlabelled):
+def _declare_set(command):
     command.add_argument("set", type=set_named, metavar="SET", help=SET_TEXT)
     command.add_argument("--split", help="folder of a split, value of the column split, or split of a TFDS data set")
     command.add_argument("--path-column", default="path", metavar="NAME", help="column of a table (default: path)")
     command.add_argument("--label-column", default="label", metavar="NAME", help="column of a table (default: label)")
     text = "folder or label whose images have no label; repeat it for others"
-    names = unlabelled or ("--unlabelled", "--unlabeled")
-    command.add_argument(*names, action="append", default=[], metavar="NAME", help=text)
+    command.add_argument("--no-label", action="append", default=[], metavar="NAME", help=text)
+    command.add_argument("--unlabelled", type=_renamed, help=argparse.SUPPRESS)
     command.add_argument("--box-columns", nargs=4, metavar=("LEFT", "UPPER", "RIGHT", "LOWER"), help="columns of boxes")
 
 
@@ -466,6 +466,10 @@ def _share(text):
     if value > 1:
         raise _wrong(text, "a share above 0, 1 at most")
     return value
+
+
+def _renamed(text):
+    raise _wrong(text, f"--no-label {text}, the name of this option (tfdml train --unlabeled learns without labels)")
 
 
 def _color(text):

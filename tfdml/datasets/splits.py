@@ -143,7 +143,7 @@ def without_labels(sets: Sequence[Any], names: Sequence[str]) -> list[Any]:
     class_names = dict.fromkeys(name for labeled_set in sets for name in labeled_set.class_names)
     missing = ", ".join(repr(name) for name in names if name not in class_names)
     require(
-        not missing, f"unlabelled={missing}, which no class is called", f"some of {', '.join(map(repr, class_names))}"
+        not missing, f"no_label={missing}, which no class is called", f"some of {', '.join(map(repr, class_names))}"
     )
     return [_without_labels(labeled_set, set(names)) if names else labeled_set for labeled_set in sets]
 

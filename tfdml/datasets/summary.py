@@ -15,7 +15,7 @@ class Description:
     """Summary of a labeled set; it prints as a table and a histogram of class sizes.
 
     `class_sizes` are `(classes,)` int64, in the order of the class names; `groups` and `cameras` are numbers, None for
-    a set without; `skipped` are the numbers of files and rows that are not in the set, by reason; `unlabelled` is the
+    a set without; `skipped` are the numbers of files and rows that are not in the set, by reason; `unlabeled` is the
     number of examples without a label; they are in no class.
     """
 
@@ -25,12 +25,12 @@ class Description:
     skipped: Mapping[str, int]
     protocol: str | None
     cameras: int | None = None
-    unlabelled: int = 0
+    unlabeled: int = 0
 
     @property
     def examples(self) -> int:
         """Number of examples."""
-        return int(self.class_sizes.sum()) + self.unlabelled
+        return int(self.class_sizes.sum()) + self.unlabeled
 
     @property
     def classes(self) -> int:
@@ -61,7 +61,7 @@ def describe(labeled_set: Any) -> Description:
         skipped=dict(sorted(collections.Counter(reason for _, reason in labeled_set.skipped).items())),
         protocol=labeled_set.protocol,
         cameras=_count_of(labeled_set.cameras),
-        unlabelled=int(np.count_nonzero(~has_label)),
+        unlabeled=int(np.count_nonzero(~has_label)),
     )
 
 
@@ -76,7 +76,7 @@ def _rows(description):
     if len(sizes):
         yield "examples per class", f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):g}"
     optional = {
-        "examples without a label": description.unlabelled,
+        "examples without a label": description.unlabeled,
         "classes with one example": description.single,
         "classes without examples": len(description.class_sizes) - description.classes,
         "groups": description.groups,

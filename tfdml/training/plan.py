@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ from tfdml._core.checks import counted, names_of_labels, require
 from tfdml._core.stored import read_json
 from tfdml.datasets import LabeledSet
 from tfdml.datasets.caches.set_cache import states_of_files
+from tfdml.datasets.readers.label_tables import read_labels, read_pairs
+from tfdml.datasets.readers.pair_lists import PairList
 from tfdml.models import EmbeddingModel
 from tfdml.training import network
 from tfdml.training.data_splits import parts_of, split_rows
 from tfdml.training.recommended import MINUTES, recommended, recommended_steps, values_of
-from tfdml.training.settings import NAMES, SPLIT, TRAINING, Facts, TrainingSettings, is_by_views
+from tfdml.training.settings import NAMES, SPLIT, TRAINING, Facts, TrainingSettings
 from tfdml.training.settings_file import FILE, new_settings, read_record, write_settings
-from tfdml.training.unlabeled import ids_of, parts_of_unlabeled, read_labels, split_labels, split_views
+from tfdml.training.unlabeled import ids_of, is_by_views, parts_of_unlabeled, split_labels, split_views
 
 _FILES = "state/files.json"  # to name those of the set that change
 
@@ -59,7 +62,17 @@ class Plan:
     @property
     def reported(self) -> str:
         """The name of the part that the report measures."""
-        return "test" if "test" in self.rows else "validation"
+        return next(name for name in ("pairs", "test", "validation") if name in self.rows)
+
+    @cached_property
+    def frozen(self) -> EmbeddingModel:
+        """The network before training."""
+        return network.frozen_network(self.settings)
+
+    @cached_property
+    def pairs(self) -> PairList | None:
+        """The pairs that decide, as rows of the set; None without."""
+        return read_pairs(self.settings.labels, self.images, has_all=False) if "pairs" in self.rows else None
 
     @property
     def are_views(self) -> bool:
@@ -70,8 +83,9 @@ class Plan:
     def measured_rows(self) -> np.ndarray:
         """Ascending rows of the images that a measurement embeds: validation, test, and the gallery."""
         if self.are_views:
-            return self.rows["gallery"]
-        names = [name for name in self.rows if name != "training" or self.gallery is not None]
+            names = [name for name in self.rows if name in ("gallery", "pairs")]
+        else:
+            names = [name for name in self.rows if name != "training" or self.gallery is not None]
         return np.sort(np.concatenate([self.rows[name] for name in names]))
 
     def require_batch(self, device: str) -> EmbeddingModel:
@@ -95,6 +109,8 @@ class Plan:
             ids = "" if self.settings.unlabeled and (self.are_views or name == "training") else classes
             kind = "views, of as many images" if is_view else "images"
             log(f"{name:12}{len(images):7,} {kind}{ids}")
+        if self.pairs is not None:
+            log(f"{'pairs':12}{len(self.pairs):7,} of {counted(len(self.rows['pairs']), 'image')}")
         log("Settings, each an option:")
         for name, reason in self.reasons.items():
             is_shown = {"lora_rank": self.settings.tuning == "lora"} | dict.fromkeys(
@@ -111,12 +127,13 @@ class Plan:
 
 def new_plan(images: LabeledSet, overrides: Mapping[str, Any], max_minutes: float | None) -> Plan:
     """The plan of a new run. Settings follow from the set and the machine where `overrides` has none."""
-    is_alone = overrides.get("labels", "none") != "none" and not overrides.get("unlabeled", False)
-    require(not is_alone, f"labels={overrides.get('labels')!r} without unlabeled=True", "both")
     device = network.device()
     minutes = MINUTES[device] if max_minutes is None else max_minutes
     require(minutes > 0, f"max_minutes={max_minutes}", "a number above 0")
-    facts = _facts(_classes(images, overrides), device)
+    values = {"unlabeled": False, "labels": "none", **overrides}
+    by_views = is_by_views(values)
+    facts = _facts(_classes(images, values, by_views), device)
+    facts = facts._replace(by_views=by_views, has_pairs=by_views and values["labels"] != "none")
     chosen = recommended(SPLIT, facts, overrides)
     rows = _split(images, values_of(chosen))
     train = ids_of(images) if chosen["unlabeled"].value else images.labels
@@ -138,12 +155,11 @@ def _facts(labels, device, least=2):
     return Facts(len(labels), int(np.count_nonzero(np.bincount(labels) >= least)), device)
 
 
-def _classes(images, overrides):
+def _classes(images, values, by_views):
     """The classes on which the split depends, of the images that have one."""
-    chosen = {"unlabeled": False, "labels": "none", **overrides}
-    if is_by_views(chosen):
+    if by_views:
         return np.arange(len(images))
-    labels = read_labels(chosen["labels"], images)[0] if chosen["unlabeled"] else images.labels
+    labels = read_labels(values["labels"], images, has_all=False)[0] if values["unlabeled"] else images.labels
     return labels[labels >= 0]
 
 
@@ -151,7 +167,7 @@ def _split(images, values):
     if not values["unlabeled"]:
         return split_rows(images, **{name: values[name] for name in ("split_by", "validation", "test", "seed")})
     if is_by_views(values):
-        return split_views(images, values["validation"], values["test"], values["seed"])
+        return split_views(images, values)
     return split_labels(images, values)
 
 

@@ -4,7 +4,7 @@ This module imports nothing but the standard library, because the command line e
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
@@ -25,38 +25,38 @@ class Facts(NamedTuple):
     """Facts about a set and a machine, on which settings depend.
 
     The split counts images of the set, other settings images of the training part. Classes have two images or more.
+    Without classes, views of held-back images choose the best epoch; `has_pairs` is whether pairs decide at the end.
     """
 
     images: int
     classes: int
     device: str
+    by_views: bool = False
+    has_pairs: bool = False
 
 
 _Reasoned = tuple[Any, str]
 _Rule = _Reasoned | Callable[[Facts, dict[str, Any]], _Reasoned]
 
 
-def is_by_views(chosen: Mapping[str, Any]) -> bool:
-    """Whether views of held-back images choose the best epoch, and no classes do."""
-    return chosen["unlabeled"] and chosen["labels"] == "none"
-
-
 def _held_back(facts):
     return round(min(0.2, _MOST_VIEWS / max(facts.images, 1)), 4)
 
 
-def _split_by(facts, chosen):
-    if is_by_views(chosen):
+def _split_by(facts, _):
+    if facts.by_views:
         return "image", "without classes, views of held-back images measure the model"
     if facts.classes >= _CLASSES_TO_SPLIT:
         return "class", "the model is measured on classes that it has not seen"
     return "image", f"{facts.classes} classes are too few to keep some of them for validation"
 
 
-def _test(facts, chosen):
-    if facts.images < _TEST_IMAGES or (facts.classes < _TEST_CLASSES and not is_by_views(chosen)):
+def _test(facts, _):
+    if facts.has_pairs:
+        return 0.0, "the report is of the pairs"
+    if facts.images < _TEST_IMAGES or (facts.classes < _TEST_CLASSES and not facts.by_views):
         return 0.0, "the set is small: the report is of the validation part"
-    if is_by_views(chosen):
+    if facts.by_views:
         return _held_back(facts), f"up to {_MOST_VIEWS:,} images are measured once at the end"
     return 0.2, "a fifth is measured once at the end"
 
@@ -87,15 +87,16 @@ class TrainingSettings:
         (False, "the set has classes"),
     )
     labels: str = _setting(
-        "with --unlabeled, a table of a few images (columns path and label) that decides in place of views",
+        "with --unlabeled, a table that decides in place of views: of a few images (columns path and label), or of "
+        "pairs (columns path, other and same, yes or no)",
         ("none", ""),
     )
     split_by: Split = _setting("what the parts do not share: classes, or images only", _split_by)
     validation: float = _setting(
         "fraction of the classes or images to choose the best epoch on",
-        lambda facts, chosen: (
+        lambda facts, _: (
             (_held_back(facts), f"up to {_MOST_VIEWS:,} images choose the best epoch")
-            if is_by_views(chosen)
+            if facts.by_views
             else (0.2, "a fifth chooses the best epoch")
         ),
     )
@@ -118,7 +119,15 @@ class TrainingSettings:
         ),
     )
     pooling: Pooling = _setting("of feature maps or tokens", ("avg", ""))
-    dim: int = _setting("size of the embedding", (128, "512 bytes per indexed image if training helps"), least=1)
+    dim: int = _setting(
+        "size of the embedding; 0 for the pooled features, without a layer behind them",
+        lambda _, chosen: (
+            (0, "without classes, a new layer finds less than the features")
+            if chosen.get("unlabeled") and chosen.get("tuning") != "head"
+            else (128, "512 bytes per indexed image if training helps")
+        ),
+        least=0,
+    )
     size: int = _setting(
         "height and width of the input in pixels",
         lambda facts, _: (

@@ -1,7 +1,5 @@
 """One function from a labeled set to a folder that `tfdml serve` serves."""
 
-import contextlib
-import logging
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +9,7 @@ import keras
 import numpy as np
 
 from tfdml import datasets, metrics
-from tfdml._core.atomic import as_writable_path, atomic_write, only_writer
+from tfdml._core.atomic import as_writable_path, only_writer
 from tfdml._core.checks import counted, require
 from tfdml._core.optional import has_tensorflow, optional_packages
 from tfdml.callbacks import RetrievalEvaluation, TrainingCheckpoint
@@ -22,12 +20,12 @@ from tfdml.evaluation import Evaluation
 from tfdml.evaluation.record import table_lines
 from tfdml.models.from_backbone import require_name
 from tfdml.training import network
-from tfdml.training.outputs import TRAINED, before_training, write_outputs
+from tfdml.training.outputs import TRAINED, before_training, counted_queries, write_outputs
 from tfdml.training.plan import new_plan, resumed_plan
 from tfdml.training.progress import History, KeepBest, print_line
 from tfdml.training.settings import TrainingSettings, has_pretrained_weights
 from tfdml.training.settings_file import FILE, read_settings, require_no_run, require_options
-from tfdml.training.unlabeled import MOST_COMPARED, neighbors_of
+from tfdml.training.unlabeled import require_labels
 from tfdml.typing import FilePath
 
 _QUICK = {"steps": 6, "epochs": 2, "size": 64, "classes_per_batch": 2, "examples_per_class": 2}
@@ -40,7 +38,6 @@ _ALL_CLASSES = (
     "--unlabeled learns more."
 )
 _SOME_CLASSES = "{:,} images have no label: training learns from the classes of the others and from views of these"
-_ALIKE = "state/alike.npy"
 _CHECKPOINT, _BEST, _HISTORY = "state/training.keras", "state/best.keras", "history.csv"
 
 
@@ -75,9 +72,9 @@ def train(
     is trained, measured on the validation part before training and after every epoch, and kept where it is best.
     Settings that you do not pass follow from the set and the machine, and are printed with their reasons.
 
-    With `unlabeled=True`, it learns from random views of each image, and of images that are nearest neighbors, and
-    measures whether a view of a held-back image finds it; `labels` is a table that decides in place of views. If the
-    trained network is not better, the network before training is exported.
+    With `unlabeled=True`, it learns from random views of each image, half of them on other images, and
+    measures whether a view of a held-back image finds it; `labels` is a table of labels or pairs that decides in place
+    of views. If the trained network is not better, the network before training is exported.
 
     The folder is an entry of the zoo: `model.keras`, `model.json`, `README.md` and `SHA256SUMS`, and `1`, a SavedModel
     that searches. Beside them are `index`, `thumbnails.npz`, `report.html`, `settings.toml`, `history.csv`, and
@@ -127,8 +124,8 @@ def train(
         FileExistsError: `out` is a folder with files.
         BlockingIOError: another process writes `out`.
         ValueError: fewer than two classes of two images, or fewer than 8 images; with `unlabeled`, fewer than 40, or a
-            table of labels without two classes of the set; a split without two validation classes; `out` inside `data`;
-            a run that diverges; with `resume`, another set, no run, or options.
+            table of labels without two classes of the set, or of pairs of one kind; a split without two validation
+            classes; `out` inside `data`; a run that diverges; with `resume`, another set, no run, or options.
         MemoryError: a batch that does not fit into the free memory.
         RuntimeError: the evaluation at the end failed; model, index and export are in `out`.
         KeyboardInterrupt: an interrupt before the first epoch has ended.
@@ -142,8 +139,10 @@ def train(
         folder = _resumed_folder(out, options, config, quick) if resume else _new_folder(out)
         if not resume and "backbone" not in overrides and not has_pretrained_weights():
             log(_UNTRAINED)
-        is_unlabeled = bool((read_settings(folder / FILE) if resume else overrides).get("unlabeled"))
-        images = _usable(data if isinstance(data, LabeledSet) else _read(data, out), log, is_unlabeled=is_unlabeled)
+        given = read_settings(folder / FILE) if resume else overrides
+        images = data if isinstance(data, LabeledSet) else _read(data, out)
+        require_labels(given, images)
+        images = _usable(images, log, is_unlabeled=bool(given.get("unlabeled")))
         plan = resumed_plan(folder, images) if resume else new_plan(images, overrides, max_minutes)
         if not resume:
             plan.begin(folder, log)
@@ -160,28 +159,14 @@ def _finished(folder, history, plan, origin, log):
     )
     log("Measuring, indexing and exporting the best network")
     best = keras.saving.load_model(folder / _BEST, compile=False)
-    with _without_retracing_advice():
-        run = write_outputs(folder, best, best_epoch, plan, origin, log)
+    run = write_outputs(folder, best, best_epoch, plan, origin, log)
     measured = run.evaluation
-    queries = "views" if plan.are_views else f"queries of {measured.units:,} classes"
-    searched = f"{measured.queries:,} {queries} among {measured.items:,} images"
+    searched = f"{counted_queries(measured, plan.are_views)} among {measured.items:,} images"
     log(f"{plan.reported.capitalize()} part: {searched}, in % with 95% intervals")
     for line in [*table_lines(*measured.table()), *measured.reasons, run.verdict]:
         log(line)
     numbers = {"best_epoch": best_epoch if run.exported == TRAINED else 0, "epochs": num_epochs}
     return TrainingRun(folder=folder, settings=plan.settings, model=run.model, evaluation=measured, **numbers)
-
-
-@contextlib.contextmanager
-def _without_retracing_advice():
-    """Hide TensorFlow's retracing warning: two networks on batches of a few sizes are traced again by design."""
-    logger = logging.getLogger("tensorflow")
-    is_other = lambda record: "tf.function retracing" not in record.getMessage()  # noqa: E731
-    logger.addFilter(is_other)
-    try:
-        yield
-    finally:
-        logger.removeFilter(is_other)
 
 
 def _given(config, quick, options):
@@ -270,10 +255,9 @@ def _fit(folder, plan, max_minutes, log):
         _measure_before_training(folder, plan, history, log)
     keep_best = KeepBest(history, folder / _BEST, max_seconds, log)
     log(f"Training, {num_epochs} of {settings.epochs} epochs are done" if is_resumed else "Training")
-    train = _with_neighbors(folder, plan, log) if settings.unlabeled else plan.train
     try:
         model.fit(
-            network.training_batches(settings, train, start=model.steps),
+            network.training_batches(settings, plan.train, start=model.steps),
             steps_per_epoch=settings.steps_per_epoch,
             initial_epoch=num_epochs,
             epochs=settings.epochs,
@@ -288,25 +272,6 @@ def _fit(folder, plan, max_minutes, log):
     return history
 
 
-def _with_neighbors(folder, plan, log):
-    """The training part of a set without classes, whose ids the run computes once, and keeps in its folder."""
-    path = folder / _ALIKE
-    if not path.is_file():
-        ids, text = plan.train.labels, f"More than {MOST_COMPARED:,} images: each one is alike only to itself"
-        if len(ids) <= MOST_COMPARED:
-            ids, share = neighbors_of(plan.train, network.frozen_network(plan.settings), plan.settings.size)
-            pairs = len(np.unique(plan.train.labels)) - len(np.unique(ids))
-            text = f"Of 100 views, the network before training finds the image of {100 * share:.0f}: " + (
-                f"{counted(pairs, 'pair')} of nearest neighbors are taken as alike"
-                if pairs
-                else "its neighbors are not trusted, each image is alike only to itself"
-            )
-        log(text)
-        with atomic_write(path) as new, new.open("wb") as file:
-            np.save(file, ids)
-    return replace(plan.train, labels=np.load(path))
-
-
 def _measure_before_training(folder, plan, history, log):
     """Put the network before training, a candidate for the best one, into the history as epoch 0."""
     begin, gallery = time.monotonic(), {}
@@ -316,7 +281,7 @@ def _measure_before_training(folder, plan, history, log):
         rows = plan.rows["gallery" if plan.are_views else "training"]
         gallery = {"gallery": embeddings[rows], "gallery_labels": plan.gallery.labels}
     if plan.are_views:
-        queries = embed(network.frozen_network(plan.settings), validation)
+        queries = embed(plan.frozen, validation)
     values = metrics.retrieval(queries, validation.labels, **gallery, k=(1,))
     logs = {f"val_{name}": value for name, value in values.items() if name not in ("queries", "skipped")}
     history.append({"epoch": 0, "seconds": time.monotonic() - begin, **logs})

@@ -1,31 +1,37 @@
 """A set without classes: each image is a class of its own, whose examples are random views of it."""
 
-import csv
 import io
-import os
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 
-from tfdml import search
 from tfdml._core.checks import counted, require
 from tfdml._core.optional import optional_packages
 from tfdml.datasets import LabeledSet, RandomResizedCrop, compose, splits
-from tfdml.embedding.in_memory import embed
+from tfdml.datasets.readers.label_tables import is_of_pairs, read_labels, read_pairs
 from tfdml.training.settings import TrainingSettings
-from tfdml.training.views import RandomLight
+from tfdml.training.views import RandomLight, RandomWindow, on_other_images
 
 LEAST_IMAGES = 40
-MOST_COMPARED = 20_000  # images whose nearest neighbors are looked for
-_TRIED_VIEWS, _TRUSTED = 500, 0.5  # views that are searched, and the share that has to be found
 _GALLERY = 4_000  # images among which a view is searched
 _AREA = (0.3, 0.9)  # of an image that a view for the measurement shows
 _QUALITY = (20, 80)  # of its JPEG
 _SPLIT_SEED, _VIEW_SEED = 17, 2**32
+
+
+def is_by_views(values: Mapping[str, Any]) -> bool:
+    """Whether settings let views choose the best epoch: without labels, and with a table of pairs."""
+    return values["unlabeled"] and (values["labels"] == "none" or is_of_pairs(values["labels"]))
+
+
+def require_labels(values: Mapping[str, Any], images: LabeledSet) -> None:
+    """Raise a ValueError for a table of labels or pairs that is not of a set, or that nothing uses."""
+    labels = values.get("labels", "none")
+    if labels != "none":
+        require(values.get("unlabeled", False), f"labels={labels!r} without unlabeled=True", "both")
+        (read_pairs if is_of_pairs(labels) else read_labels)(labels, images)
 
 
 def ids_of(images: LabeledSet) -> np.ndarray:
@@ -34,49 +40,33 @@ def ids_of(images: LabeledSet) -> np.ndarray:
     return np.unique(np.where(images.labels >= 0, images.labels, numbers), return_inverse=True)[1]
 
 
-def neighbors_of(train: LabeledSet, network: keras.Model, size: int) -> tuple[np.ndarray, float]:
-    """The ids of a training part, in which two images that are nearest to each other share one.
+def split_views(images: LabeledSet, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Rows of the training part, of the parts whose views are measured, and of the gallery that has their images.
 
-    Two such images often show one thing, and would be false negatives of each other. The network before training is
-    trusted to tell if it finds the image of half of some views.
-
-    Returns:
-        `(images,)` ids, and the share of the views that find their image.
+    The images of a table of pairs are a part of their own.
     """
-    rows = np.random.default_rng(_VIEW_SEED).permutation(len(train))[:_TRIED_VIEWS]
-    vectors = np.asarray(embed(network, train))
-    views = np.asarray(embed(network, views_of(train.take(rows), rows, size)))
-    nearest, _ = search.Exact(vectors[rows]).search(views, 1)
-    share = float(np.mean(nearest[:, 0] == np.arange(len(rows))))
-    if share < _TRUSTED:
-        return train.labels, share
-    two, _ = search.Exact(vectors).search(vectors, 2)
-    rows = np.arange(len(train))
-    nearest = np.where(two[:, 0] == rows, two[:, 1], two[:, 0])
-    is_alone = np.bincount(train.labels)[train.labels] == 1  # one of a class has its neighbors already
-    is_alike = (nearest[nearest] == rows) & is_alone & is_alone[nearest]
-    return np.where(is_alike, np.minimum(train.labels, train.labels[nearest]), train.labels), share
-
-
-def split_views(images: LabeledSet, validation: float, test: float, seed: int) -> dict[str, np.ndarray]:
-    """Rows of the training part, of the parts whose views are measured, and of the gallery that has their images."""
+    rows, order = {}, np.random.default_rng([values["seed"], _SPLIT_SEED]).permutation(len(images))
+    if values["labels"] != "none":
+        pairs = read_pairs(values["labels"], images, has_all=False)
+        rows["pairs"] = np.union1d(pairs.first, pairs.second)
+        order = order[~np.isin(order, rows["pairs"])]
     expected = f"at least {LEAST_IMAGES}, to train and to measure on, better some hundreds. With fewer images, take "
     expected += "the network as it is: tfdml index FOLDER --model MODEL"
-    require(len(images) >= LEAST_IMAGES, f"{counted(len(images), 'usable image')} for unlabeled=True", expected)
-    order = np.random.default_rng([seed, _SPLIT_SEED]).permutation(len(images))
-    count = {"validation": max(round(validation * len(images)), 8), "test": round(test * len(images))}
-    rows = {"validation": order[: count["validation"]]}
-    if count["test"]:
-        rows["test"] = order[count["validation"] : count["validation"] + count["test"]]
-    held_back = np.concatenate(list(rows.values()))
-    others = order[len(held_back) :]
-    gallery = np.concatenate([held_back, others[: max(_GALLERY - len(held_back), 0)]])
-    return {name: np.sort(each) for name, each in ({"training": others} | rows | {"gallery": gallery}).items()}
+    require(len(order) >= LEAST_IMAGES, f"{counted(len(order), 'usable image')} for unlabeled=True", expected)
+    total = len(order)
+    for name, least in (("validation", 8), ("test", 0)):
+        count = max(round(values[name] * total), least)
+        rows[name], order = order[:count], order[count:]
+    rows["training"] = order
+    held_back = np.concatenate([rows["validation"], rows["test"]])
+    rows["gallery"] = np.concatenate([held_back, order[: max(_GALLERY - len(held_back), 0)]])
+    names = ("training", "validation", "test", "pairs", "gallery")
+    return {name: np.sort(rows[name]) for name in names if len(rows.get(name, ()))}
 
 
 def split_labels(images: LabeledSet, settings: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Rows of the training part, and of the parts that a table of labels measures."""
-    labels, _ = read_labels(settings["labels"], images)
+    labels, _ = read_labels(settings["labels"], images, has_all=False)
     sizes = np.bincount(labels[labels >= 0], minlength=1)
     rows = np.flatnonzero((labels >= 0) & (sizes[labels] >= 2))
     num_classes = int(np.count_nonzero(sizes >= 2))
@@ -105,8 +95,8 @@ def parts_of_unlabeled(
     train = rows["training"]
     sets = {"training": replace(images.take(train), labels=ids[train], class_names=names)}
     held_back = [name for name in ("validation", "test") if name in rows]
-    if settings.labels != "none":
-        labels, class_names = read_labels(settings.labels, images)
+    if "gallery" not in rows:
+        labels, class_names = read_labels(settings.labels, images, has_all=False)
         for name in held_back:
             labeled = replace(images.take(rows[name]), labels=labels[rows[name]], class_names=class_names)
             sets[name] = labeled.select_classes(np.unique(labeled.labels))
@@ -121,17 +111,23 @@ def parts_of_unlabeled(
 
 
 def views_of(images: Any, numbers: np.ndarray, size: int) -> np.ndarray:
-    """A view of each image, `(n, size, size, 3)` uint8: cropped, relit, and compressed, as its number says."""
+    """A view of each image, `(n, size, size, 3)` uint8: cropped, relit, and compressed, as its number says.
+
+    Half of the views are in a window on the next one.
+    """
     optional_packages(("PIL",), feature="unlabeled=True", extra="photos")
-    augment = compose(RandomResizedCrop(size, area=_AREA, mirror=False), RandomLight())
+    augment = compose(RandomResizedCrop(size, area=_AREA, mirror=False), RandomLight(), RandomWindow())
     load: Any = images.load
     uncropped = replace(images, load=load.uncropped).examples()
     qualities = np.random.default_rng(_VIEW_SEED).integers(*_QUALITY, int(numbers.max(initial=0)) + 1)
-    views = [
-        _compressed(np.asarray(augment(pixels, (_VIEW_SEED, number))), int(qualities[number]))
-        for pixels, number in zip(uncropped, numbers.tolist(), strict=True)
-    ]
-    return np.stack(views)
+    views = np.stack(
+        [
+            np.asarray(augment(pixels, (_VIEW_SEED, number)))
+            for pixels, number in zip(uncropped, numbers.tolist(), strict=True)
+        ]
+    )
+    views, _ = on_other_images((views, None), examples_per_class=1)
+    return np.stack([_compressed(view, int(qualities[n])) for view, n in zip(np.asarray(views), numbers, strict=True)])
 
 
 def _compressed(pixels, quality):
@@ -140,31 +136,3 @@ def _compressed(pixels, quality):
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "JPEG", quality=quality)
     return np.asarray(Image.open(file))
-
-
-def read_labels(path: str, images: Any) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The classes of a table by image, `(n,)` with -1 for none, and their names.
-
-    A path of the table begins at its folder, or at the folder of the set. Images that could not be used are left out.
-    """
-    paths: Any = images.paths
-    require(paths is not None, f"labels={path!r} for images without files", "a set of files")
-    file = Path(path).expanduser()
-    require(file.is_file(), f"labels={path!r}, which is no file", "a table with the columns path and label")
-    with file.open(encoding="utf-8-sig", newline="") as lines:
-        table = list(csv.DictReader(lines))
-    columns = sorted(name for name in (table[0] if table else {}) if name)
-    require({"path", "label"} <= set(columns), f"{path!r} with the columns {columns}", "the columns path and label")
-    full = [os.path.abspath(name) for name in paths.tolist()]
-    row_of = {name: row for row, name in enumerate(full)}
-    roots = [file.resolve().parent, Path(os.path.commonpath(full) if len(full) > 1 else full[0]), Path.cwd()]
-    class_names = tuple(sorted({row["label"] for row in table if row["label"]}))
-    labels = np.full(len(images), -1)
-    for number, row in enumerate(table, 2):
-        candidates = [os.path.abspath(root / row["path"]) for root in roots]
-        matches = [row_of[name] for name in candidates if name in row_of]
-        exists = matches or any(map(os.path.isfile, candidates))
-        require(bool(exists), f"{row['path']!r} in line {number} of {path!r}", "an image of the set")
-        if matches and row["label"]:
-            labels[matches[0]] = class_names.index(row["label"])
-    return labels, class_names

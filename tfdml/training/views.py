@@ -30,3 +30,39 @@ class RandomLight:
         noise = np_.asarray(bits_of_seed(seed, 9 + image.shape[0] * image.shape[1] * 3)[9:], np.float32) * 2.0**-63
         x = x + 0.08 * u[8] * np_.reshape(noise, image.shape)
         return np_.asarray(np_.floor(255 * np_.clip(x, np.float32(0), np.float32(1)) + 0.5), np.uint8)
+
+
+@dataclasses.dataclass(frozen=True)
+class RandomWindow:
+    """An image with a fourth channel: 255 in a random window, or for half of the images everywhere, and else 0.
+
+    A function as `RandomLight`. The window has a fifth to four fifths of the area. `on_other_images` fills the rest.
+    """
+
+    def __call__(self, image: Any, seed: Any) -> Any:
+        """The image `(H, W, 4)`."""
+        np_ = array_functions()
+        u = np_.asarray(bits_of_seed(seed, 5), np.float64) * 2.0**-64 + 0.5  # in [0, 1]
+        area, aspect = 0.2 + 0.6 * u[0], 2.0 ** (u[1] - 0.5)
+
+        def inside(count, side, place):
+            x = (np.arange(count) + 0.5) / count - place * (1 - side)
+            return (x >= 0) & (x <= side)
+
+        rows = inside(image.shape[0], np_.minimum((area / aspect) ** 0.5, 1.0), u[2])
+        columns = inside(image.shape[1], np_.minimum((area * aspect) ** 0.5, 1.0), u[3])
+        window = np_.asarray((rows[:, None] & columns) | (u[4] < 0.5), np.uint8) * np.uint8(255)
+        return np_.concatenate([image, window[..., None]], axis=2)
+
+
+def on_other_images(batch: Any, examples_per_class: int) -> Any:
+    """A batch of images of `RandomWindow` and labels, in which other images `(batch, H, W, 3)` surround the windows.
+
+    The examples of a class, which are rows that follow each other, get surroundings of different classes. A network
+    that finds them near to each other does not look at what surrounds a thing.
+    """
+    np_, (images, labels) = array_functions(), batch
+    rows = np.arange(images.shape[0])
+    others = (rows + examples_per_class * (1 + rows % examples_per_class)) % len(rows)
+    pixels = images[..., :3]
+    return np_.where(images[..., 3:] > 0, pixels, np_.take(pixels, others, axis=0)), labels

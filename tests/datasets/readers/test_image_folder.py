@@ -138,11 +138,11 @@ def test_images_beside_the_class_folders_have_no_label_and_come_last(root):
 
 
 def test_folders_that_are_named_have_images_without_a_label(root):
-    files = folder(root, unlabelled="bee")
+    files = folder(root, no_label="bee")
     assert (files.class_names, files.labels.tolist()) == (("ant", "cat"), [0, -1, 1, 1])
-    assert folder(root, unlabelled=("bee", "ant")).labels.tolist() == [-1, -1, 0, 0]
-    with pytest.raises(ValueError, match="unlabelled='dog', which no class is called, expected some of 'ant', 'bee'"):
-        folder(root, unlabelled="dog")
+    assert folder(root, no_label=("bee", "ant")).labels.tolist() == [-1, -1, 0, 0]
+    with pytest.raises(ValueError, match="no_label='dog', which no class is called, expected some of 'ant', 'bee'"):
+        folder(root, no_label="dog")
 
 
 def test_folders_without_images_are_left_out_and_named(root):

@@ -36,18 +36,18 @@ _NO_IMAGES = (_HIDDEN, _OF_A_SYSTEM, _OUTSIDE, _LINK, _EMPTY)
 
 @overload
 def folder(
-    path: str | os.PathLike, *, splits: None = None, load: Loader | None = None, unlabelled: Names = ()
+    path: str | os.PathLike, *, splits: None = None, load: Loader | None = None, no_label: Names = ()
 ) -> LabeledSet: ...
 @overload
 def folder(
-    path: str | os.PathLike, *, splits: Sequence[str], load: Loader | None = None, unlabelled: Names = ()
+    path: str | os.PathLike, *, splits: Sequence[str], load: Loader | None = None, no_label: Names = ()
 ) -> tuple[LabeledSet, ...]: ...
 def folder(
     path: str | os.PathLike,
     *,
     splits: Sequence[str] | None = None,
     load: Loader | None = None,
-    unlabelled: Names = (),
+    no_label: Names = (),
 ) -> LabeledSet | tuple[LabeledSet, ...]:
     """List an image folder with one subfolder per class, or one subfolder per split with subfolders of its classes.
 
@@ -62,7 +62,7 @@ def folder(
     one class. A warning names classes that differ in upper and lower case only.
 
     Images beside the class folders, or in a folder without subfolders, have no label: they come last, with the label
-    -1, as do images of the folders that `unlabelled` names. A folder whose subfolders are splits of classes, such as
+    -1, as do images of the folders that `no_label` names. A folder whose subfolders are splits of classes, such as
     train and test, needs `splits`.
 
     Splits with a class in common have the same labels and the `class_names` of all their classes. A split that has
@@ -83,7 +83,7 @@ def folder(
         path: the folder.
         splits: folders of the splits, in the order of the result. `skipped` of every part lists the others.
         load: function from a path to an example; `Preprocessing(size=224)` by default.
-        unlabelled: name of a folder, or names, whose images have no label.
+        no_label: name of a folder, or names, whose images have no label.
 
     Returns:
         `LabeledSet` of paths, or with `splits` a tuple of them.
@@ -95,7 +95,7 @@ def folder(
     if splits is None:
         _require_no_splits(path)
     sets = [_listed(path if name is None else os.path.join(path, name), load) for name in names]
-    sets = without_labels(sets, (unlabelled,) if isinstance(unlabelled, str) else unlabelled)
+    sets = without_labels(sets, (no_label,) if isinstance(no_label, str) else no_label)
     if splits is not None:
         others = [child for child in _children(path) if child.name not in splits]
         outside = tuple((printable(str(child)), _OUTSIDE) for child in others)

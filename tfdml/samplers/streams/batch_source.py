@@ -133,7 +133,7 @@ class KerasBatches(keras.utils.PyDataset):
 def zipped(function: Callable[..., Any], *streams_of_batches: Any) -> Any:
     """The stream of a function of the batches of several streams."""
     if has_tensorflow():
-        return tf.data.Dataset.zip(*streams_of_batches).map(function)
+        return tf.data.Dataset.zip(streams_of_batches).map(function)
     sources = tuple(getattr(stream, "source", stream) for stream in streams_of_batches)  # the threads are those of one
     return KerasBatches(_Zipped(function, sources), streams_of_batches[0].prefetch)
 
