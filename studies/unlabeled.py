@@ -78,7 +78,7 @@ def queue():
 def quick(output):
     """A setting for smoke tests, all of whose files are in `output`."""
     runs = (Run("things", 32, 2, images=80, backbone="residual"),)
-    return Setting(output, output / ROWS.name, runs)
+    return Setting(output, output / ROWS.name, runs=runs)
 
 
 @functools.cache

@@ -10,6 +10,7 @@ import numpy as np
 
 from tfdml._core.checks import as_readable, counted, is_labeled_set, named_rows, require, require_whole
 from tfdml._core.checksums import fingerprint
+from tfdml._core.optional import tf
 from tfdml._core.terminal import show_progress
 from tfdml.embedding.vectors import Vectors, with_model
 from tfdml.typing import Embedder, Examples
@@ -204,12 +205,11 @@ def _trace(model, x):
     TensorFlow warns of retracing where several networks embed a few batches each.
     """
     import keras
-    import tensorflow as tf
 
     if model.run_eagerly or model.jit_compile or model.distribute_strategy.num_replicas_in_sync > 1:
         return
     model.make_predict_function()
-    specs = keras.tree.map_structure(lambda part: tf.TensorSpec([None, *part.shape[1:]], part.dtype), x)
+    specs = keras.tree.map_structure(lambda array: tf.TensorSpec([None, *array.shape[1:]], array.dtype), x)
     model.predict_function.get_concrete_function([(specs,)])
 
 

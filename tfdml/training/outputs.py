@@ -244,7 +244,7 @@ def verdict(evaluation: Evaluation, *, are_views: bool = False) -> str:
 
 
 def counted_queries(evaluation: Evaluation, are_views: bool) -> str:
-    """What was measured: pairs, views, or queries, such as "56 queries of 7 classes"."""
+    """The number of measured pairs, views or queries, such as "56 queries of 7 classes"."""
     if evaluation.main == _AUC:
         return f"{evaluation.queries:,} pairs of {evaluation.units:,} groups"
     kind = "views" if are_views else f"queries of {evaluation.units:,} classes"
@@ -265,7 +265,6 @@ def evaluation_of_part(
     if by_pairs and plan.pairs is not None:
         return _evaluation_of_pairs(embeddings, plan.pairs, plan.images.paths)
     reported = "validation" if plan.pairs is not None else plan.reported
-    part = plan.parts[reported]
     gallery: dict[str, Any] = {}
     queries = {name: vectors[plan.rows[reported]] for name, vectors in embeddings.items()}
     if plan.gallery is not None:
@@ -273,8 +272,8 @@ def evaluation_of_part(
         gallery_vectors = {name: vectors[rows] for name, vectors in embeddings.items()}
         gallery = {"gallery": plan.gallery, "gallery_embeddings": gallery_vectors}
     if plan.are_views:
-        queries = {name: embed(networks[name](), part) for name in embeddings}
-    return evaluate(queries, part, **gallery)
+        queries = {name: embed(networks[name](), plan.parts[reported]) for name in embeddings}
+    return evaluate(queries, plan.parts[reported], **gallery)
 
 
 def _evaluation_of_pairs(embeddings, pairs, paths):
@@ -287,8 +286,8 @@ def _evaluation_of_pairs(embeddings, pairs, paths):
     edges = coo_array((np.ones(len(pairs)), (pairs.first, pairs.second)), shape=(len(paths), len(paths)))
     groups = connected_components(edges, directed=False)[1][pairs.first]
     names = np.array([f"{paths[a]} and {paths[b]}" for a, b in zip(pairs.first, pairs.second, strict=True)])
-    found = Measurements(values, groups, "groups", names)
-    return compared(found, groups={}, confidence=0.95, shown=5, items=len(paths))
+    measured = Measurements(values, groups, "groups", names)
+    return compared(measured, groups={}, confidence=0.95, shown=5, items=len(paths))
 
 
 def measured_rows(network: Any, images: LabeledSet, plan: Plan, **options: Any) -> np.ndarray:

@@ -139,10 +139,10 @@ def train(
         folder = _resumed_folder(out, options, config, quick) if resume else _new_folder(out)
         if not resume and "backbone" not in overrides and not has_pretrained_weights():
             log(_UNTRAINED)
-        given = read_settings(folder / FILE) if resume else overrides
+        settings = read_settings(folder / FILE) if resume else overrides
         images = data if isinstance(data, LabeledSet) else _read(data, out)
-        require_labels(given, images)
-        images = _usable(images, log, is_unlabeled=bool(given.get("unlabeled")))
+        require_labels(settings, images)
+        images = _usable(images, log, is_unlabeled=bool(settings.get("unlabeled")))
         plan = resumed_plan(folder, images) if resume else new_plan(images, overrides, max_minutes)
         if not resume:
             plan.begin(folder, log)

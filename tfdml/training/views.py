@@ -45,8 +45,8 @@ class RandomWindow:
         u = np_.asarray(bits_of_seed(seed, 5), np.float64) * 2.0**-64 + 0.5  # in [0, 1]
         area, aspect = 0.2 + 0.6 * u[0], 2.0 ** (u[1] - 0.5)
 
-        def inside(count, side, place):
-            x = (np.arange(count) + 0.5) / count - place * (1 - side)
+        def inside(count, side, offset):
+            x = (np.arange(count) + 0.5) / count - offset * (1 - side)
             return (x >= 0) & (x <= side)
 
         rows = inside(image.shape[0], np_.minimum((area / aspect) ** 0.5, 1.0), u[2])

@@ -80,11 +80,11 @@ def _rows_of(source, images, has_all):
     row_of = {os.path.abspath(path): row for row, path in enumerate(images.paths.tolist())}
 
     def rows(paths: Iterable[str]) -> np.ndarray:
-        found = {path: row_of.get(os.path.abspath(path), -1) for path in paths}
-        unknown = [path for path, row in found.items() if row < 0 and has_all]
+        row_of_path = {path: row_of.get(os.path.abspath(path), -1) for path in paths}
+        unknown = [path for path, row in row_of_path.items() if row < 0 and has_all]
         received = f"{str(source)!r} with {counted(len(unknown), 'path')} that the set does not have: {unknown[:1]}"
         require(not unknown, received, "paths of its images")
-        return np.array(list(map(found.__getitem__, paths)), int)
+        return np.array(list(map(row_of_path.__getitem__, paths)), int)
 
     return rows
 
