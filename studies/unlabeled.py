@@ -31,7 +31,7 @@ PAGE = pages.ROOT / "docs" / "train.md"
 TRAINED, FROZEN = "trained", "as it is"
 SETS = {"photo patches": (64, 100), "things": (128, 60)}  # pixels, and steps of 32 images
 SPLITS = ("validation", "test")
-AVERAGE = {"use_ema": True, "ema_momentum": 0.98}
+AVERAGE = {"use_ema": True, "ema_momentum": 0.9, "ema_overwrite_frequency": 10}
 CANDIDATES = {  # what differs from `tfdml train --unlabeled`: options, and names of its modules that stand for another
     "tfdml train": ({}, {}),
     "a layer of 128 numbers": ({"dim": 128}, {}),

@@ -10,7 +10,7 @@ def test_a_quick_run_measures_both_networks_on_both_parts(tmp_path, capsys):
     unlabeled.main(["--quick", "--output", str(tmp_path)])
     rows = runner.read_rows(tmp_path / "unlabeled.csv")
     assert [row["split"] for row in rows] == ["validation", "test"]
-    assert all(0 < row["as it is map@r"] < 1 and row["views"] == 16 for row in rows)
+    assert all(0 < row["as it is map@r"] < 1 and row["views"] == 64 for row in rows)
 
 
 def test_the_committed_rows_are_of_the_runs_and_all_intervals_are_above_zero():

@@ -53,8 +53,8 @@ def test_parts_without_classes_are_disjoint_and_the_gallery_has_the_image_of_eac
     assert set.union(*parts) == set(range(60))
     assert plan.train.labels.tolist() == plan.rows["training"].tolist()
     for name in ("validation", "test"):
-        assert plan.parts[name].labels.tolist() == plan.rows[name].tolist()
-        assert plan.parts[name].images.shape == (12, 16, 16, 3)
+        assert plan.parts[name].labels.tolist() == 4 * plan.rows[name].tolist()
+        assert np.unique(plan.parts[name].images, axis=0).shape == (48, 16, 16, 3)
     assert plan.gallery.labels.tolist() == plan.measured_rows.tolist() == list(range(60))
     assert plan.are_views
     assert not np.isin(plan.rows["training"], plan.rows["validation"]).any()
@@ -217,7 +217,7 @@ def test_a_flat_folder_becomes_a_run_that_says_whether_views_are_found_better(fo
     assert cli.main(arguments) == 0
     record = json.loads(capsys.readouterr().out)
     assert said[0] == "60 usable images; 0 left out"
-    assert "validation       12 views, of as many images" in said
+    assert "validation       48 views of 12 images" in said
     assert {path.name for path in (tmp_path / "run").iterdir()} >= {"model.keras", "1", "index", "report.html"}
     assert len(tfdml.search.load(tmp_path / "run" / "index")) == 60
     sentence = said[-1]

@@ -107,7 +107,7 @@ class Plan:
             is_view = self.are_views and name in ("validation", "test")
             classes = f" of {counted(len(np.unique(images.labels)), 'class')}"
             ids = "" if self.settings.unlabeled and (self.are_views or name == "training") else classes
-            kind = "views, of as many images" if is_view else "images"
+            kind = f"views of {counted(len(self.rows[name]), 'image')}" if is_view else "images"
             log(f"{name:12}{len(images):7,} {kind}{ids}")
         if self.pairs is not None:
             log(f"{'pairs':12}{len(self.pairs):7,} of {counted(len(self.rows['pairs']), 'image')}")

@@ -16,6 +16,7 @@ from tfdml.training.views import RandomLight, RandomWindow, on_other_images
 
 LEAST_IMAGES = 40
 _GALLERY = 4_000  # images among which a view is searched
+_VIEWS, _MOST_VIEWS_EACH = 1_000, 4  # of a part that is measured, and of an image of a small part
 _AREA = (0.3, 0.9)  # of an image that a view for the measurement shows
 _QUALITY = (20, 80)  # of its JPEG
 _SPLIT_SEED, _VIEW_SEED = 17, 2**32
@@ -88,7 +89,8 @@ def parts_of_unlabeled(
 ) -> dict[str, LabeledSet]:
     """The parts by their names: images to train on, each with an id, and labeled images, or views, to measure on.
 
-    With views, there is a part "gallery": the images among which a view is to find its own.
+    A small part has up to four views of each image, which say more about it. With views, there is a part "gallery": the
+    images among which a view is to find its own.
     """
     ids = ids_of(images)
     names = tuple(map(str, range(int(ids.max()) + 1)))
@@ -104,8 +106,11 @@ def parts_of_unlabeled(
     names = tuple(map(str, range(len(images)) if images.names is None else images.names))
     numbers = np.arange(len(images))
     for name in held_back:
-        views = views_of(images.take(rows[name]), rows[name], settings.size)
-        sets[name] = LabeledSet(images=views, labels=numbers[rows[name]], class_names=names)
+        views_each = min(max(_VIEWS // len(rows[name]), 1), _MOST_VIEWS_EACH)
+        viewed = np.tile(rows[name], views_each)
+        view_numbers = viewed + len(images) * np.repeat(np.arange(views_each), len(rows[name]))
+        views = views_of(images.take(viewed), view_numbers, settings.size)
+        sets[name] = LabeledSet(images=views, labels=viewed, class_names=names)
     gallery = rows["gallery"]
     return sets | {"gallery": replace(images.take(gallery), labels=numbers[gallery], class_names=names)}
 
