@@ -24,3 +24,10 @@ def test_the_committed_rows_are_of_the_runs_and_all_that_passed_the_proof_are_be
         assert sum(row["views low"] > 0 for row in part) == 9
     table = unlabeled.table(rows)
     assert table.count("\n") == 5
+
+
+def test_the_page_has_each_candidate_on_the_validation_parts():
+    rows, text = runner.read_rows(unlabeled.CHOICE), " ".join(unlabeled.PAGE.read_text().split())
+    for candidate in unlabeled.CANDIDATES:
+        values = [f"{100 * row['trained map@r']:.1f}" for row in runner.where(rows, candidate=candidate)]
+        assert " and ".join(values) in text
