@@ -142,10 +142,13 @@ def test_it_prints_its_verdict_and_a_table_with_the_protocol():
 def test_several_models_are_compared_on_the_same_queries():
     x, labels = random_set()
     noise = x + 2 * np.random.default_rng(1).normal(size=x.shape)
-    found = tfdml.evaluate({"plain": x, "noisy": noise}, labels, k=1)
-    values = {name: each["map@r"] for name, each in found.per_query.items()}
-    expected = tfdml.metrics.paired_comparison(values["plain"], values["noisy"], labels, names=("plain", "noisy"))
-    assert found.pairs[0].comparison == expected
+    for main, options in {"map@r": {}, "mrr": {"main": "mrr"}}.items():
+        found = tfdml.evaluate({"plain": x, "noisy": noise}, labels, k=1, **options)
+        values = {name: each[main] for name, each in found.per_query.items()}
+        expected = tfdml.metrics.paired_comparison(values["plain"], values["noisy"], labels, names=("plain", "noisy"))
+        assert (found.main, found.pairs[0].comparison) == (main, expected)
+    with pytest.raises(ValueError, match="main='map', expected one of 'map@r'"):
+        tfdml.evaluate(x, labels, main="map")
     assert found.means["noisy"] == tfdml.evaluate(noise, labels, k=1).metrics
     assert list(found.details) == ["plain", "noisy"]
     assert found.verdict.endswith(": better than noisy.")

@@ -482,6 +482,10 @@ def test_the_network_before_training_is_best_only_if_no_epoch_reaches_it(tmp_pat
     history.append({"epoch": 2, "seconds": 1.0, "val_map@r": 0.5})
     history.append({"epoch": 3, "seconds": 1.0, "val_map@r": 0.5})
     assert (history.best, history.best_trained) == ((0.5, 2), 2)
+    by_rank = History(tmp_path / "ranks.csv", metric="mrr")
+    for epoch, values in enumerate([(0.5, 0.1), (0.4, 0.3), (0.3, 0.2)]):
+        by_rank.append({"epoch": epoch, "seconds": 1.0, **dict(zip(("val_map@r", "val_mrr"), values, strict=True))})
+    assert by_rank.best == (0.3, 1)
 
 
 def test_a_damaged_table_of_epochs_is_named(tmp_path):

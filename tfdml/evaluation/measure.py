@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdml import metrics as measures
-from tfdml._core.checks import require, require_seed, require_whole
+from tfdml._core.checks import require, require_one_of, require_seed, require_whole
 from tfdml.evaluation.details.curves import (
     precision_recall_curve,
     recall_curve,
@@ -49,6 +49,7 @@ def evaluate(
     gallery_embeddings: npt.ArrayLike | Mapping[str, npt.ArrayLike] | None = None,
     distractors: bool = False,
     k: int | str | Sequence[int | str] | None = None,
+    main: str = "map@r",
     shown: int = 20,
     batch_size: int = 256,
     seed: int = 0,
@@ -79,6 +80,7 @@ def evaluate(
         distractors: whether examples without a label are searched, too: they are relevant to no query. Otherwise they
             are left out, with a warning that counts them.
         k: ranks of recall@k; None for 1, 2, 4 and 8, up to the number of candidates of a query.
+        main: the metric of the pairs of models, "mrr" where a query has one relevant item.
         shown: maximum number of hardest queries, of confusions, of near-duplicates, of label suspects, and of the
             queries with the largest differences of two models.
         batch_size: number of examples embedded at the same time.
@@ -102,10 +104,12 @@ def evaluate(
         for name, each in by_name.items()
     }
     queries, items = next(iter(sides.values()))
+    names = ranked_names(k, num_candidates(queries, items))
+    require_one_of(names, main=main)
     return measured(
         sides,
         sides.__getitem__,
-        ranked_names(k, num_candidates(queries, items)),
+        sorted(names, key=lambda name: name != main),
         details=lambda queries, items, mrr: details_of(queries, items, mrr, shown, seed),
         shown=shown,
         protocol=protocol_of(queries.data, has_gallery=queries is not items, distractors=not items.is_labeled.all()),

@@ -27,7 +27,7 @@ from tfdml.metrics.verification import auc_per_pair
 from tfdml.networks import merge_lora
 from tfdml.training.network import license_of
 from tfdml.training.plan import Plan
-from tfdml.training.progress import Stages
+from tfdml.training.progress import METRICS, Stages
 from tfdml.visualize import write_thumbnails
 from tfdml.zoo.card import RUN_RECIPE, Card, write_card
 from tfdml.zoo.entries import MODEL
@@ -44,14 +44,14 @@ _LIMITATIONS = {
 _STAGES = 6
 _AUC = "auc"  # the metric of pairs: the area under the ROC curve
 _FROZEN_FILE = "state/frozen.npy"
-_SELECTED = "The network with the highest MAP@R of the validation part, of those after each epoch and before training."
+_SELECTED = "The network with the highest {} of the validation part, of those after each epoch and before training."
 _TESTED = "The test part was measured once, after that."
 _BY_VIEWS = (
     "These are views of one image each; whether two photographs of one thing are nearer, a few labels would tell "
     "(--labels)."
 )
 _NO_LABELS = "the set has no classes to compare scores with"
-_NOT_BETTER = "Training did not help: no epoch reached the MAP@R of the network before training. That one is exported."
+_NOT_BETTER = "Training did not help: no epoch reached the {} of the network before training. That one is exported."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -104,7 +104,8 @@ class FinishedRun:
     def verdict(self) -> str:
         """Sentences on the training: whether it helped, and on another dimension, and on results at chance."""
         is_unreached = self.exported == FROZEN and not self.best_epoch
-        sentences = [_NOT_BETTER if is_unreached else verdict(self.evaluation, are_views=self.plan.are_views)]
+        told = verdict(self.evaluation, are_views=self.plan.are_views)
+        sentences = [_NOT_BETTER.format(METRICS[self.plan.metric]) if is_unreached else told]
         if self.exported == FROZEN and not is_unreached:
             sentences.append("The network before training is exported.")
         if self.plan.are_views and self.plan.pairs is None:
@@ -212,12 +213,14 @@ def _write_card(folder, run, command, license):
     classes = "without classes" if settings.unlabeled else f"of {len(np.unique(train.labels)):,} classes"
     trained_on = f"{len(train):,} images {classes}"
     measured_on = "views" if run.plan.are_views else settings.split_by
+    selected = _SELECTED.format(METRICS[run.plan.metric])
+    tested = [_TESTED] if run.plan.reported == "test" else []
     texts = {
         "name": re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-.") or "run",
         "recipe": RUN_RECIPE,
         "summary": _SUMMARIES[run.exported].format(settings.backbone, trained_on),
         "command": command,
-        "selection": " ".join([_SELECTED, *([_TESTED] if run.plan.reported == "test" else []), run.verdict]),
+        "selection": " ".join([selected, *tested, run.verdict]),
         "limitations": _LIMITATIONS[measured_on],
         "license": license or license_of(settings, is_trained=run.exported == TRAINED),
     }
@@ -238,7 +241,7 @@ def verdict(evaluation: Evaluation, *, are_views: bool = False) -> str:
     details = f"(95% interval, p = {difference.p:.2g}, {counted_queries(evaluation, are_views)})"
     told = {TRAINED: "Training helped", FROZEN: "Training did not help"}
     beginning = told.get(difference.better, "It cannot be told whether training helped")
-    metric = "AUC" if evaluation.main == _AUC else "Recall@1" if are_views else "MAP@R"
+    metric = METRICS.get(evaluation.main, "AUC")
     against = "against the network before training"
     return f"{beginning}: {against}, {metric} differs by {low:+.1f} to {high:+.1f} points {details}."
 
@@ -273,7 +276,7 @@ def evaluation_of_part(
         gallery = {"gallery": plan.gallery, "gallery_embeddings": gallery_vectors}
     if plan.are_views:
         queries = {name: embed(networks[name](), plan.parts[reported]) for name in embeddings}
-    return evaluate(queries, plan.parts[reported], **gallery)
+    return evaluate(queries, plan.parts[reported], main=plan.metric, **gallery)
 
 
 def _evaluation_of_pairs(embeddings, pairs, paths):

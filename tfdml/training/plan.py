@@ -80,6 +80,11 @@ class Plan:
         return "gallery" in self.parts
 
     @property
+    def metric(self) -> str:
+        """The metric that chooses the best epoch: MAP@R, or for views, each of which is to find one image, MRR."""
+        return "mrr" if self.are_views else "map@r"
+
+    @property
     def measured_rows(self) -> np.ndarray:
         """Ascending rows of the images that a measurement embeds: validation, test, and the gallery."""
         if self.are_views:

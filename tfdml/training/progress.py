@@ -17,18 +17,19 @@ from tfdml._core.terminal import show_progress, visible
 from tfdml.callbacks.base import non_finite_variable
 from tfdml.zoo.publishing import bare
 
-MONITOR = "val_map@r"
+METRICS = {"map@r": "MAP@R", "mrr": "MRR"}  # that choose the best epoch
 _COLUMNS = ("epoch", "seconds", "loss", "learning_rate")
 
 
 class History:
     """Values of the epochs of a run, in `history.csv`; epoch 0 is the network before training.
 
-    Rows of the file from epoch `num_epochs` on are dropped: the run resumes from an earlier checkpoint.
+    Rows of the file from epoch `num_epochs` on are dropped: the run resumes from an earlier checkpoint. `metric` of the
+    validation part chooses the best epoch.
     """
 
-    def __init__(self, path: Path, num_epochs: int = 0):
-        self.path = path
+    def __init__(self, path: Path, num_epochs: int = 0, metric: str = "map@r"):
+        self.path, self.metric = path, metric
         self.rows: list[dict[str, str]] = []
         if num_epochs and path.exists():
             with path.open(encoding="utf-8", newline="") as file:
@@ -62,20 +63,24 @@ class History:
 
     @property
     def best(self) -> tuple[float, int]:
-        """Highest value of the monitor and its epoch, the first of several; 0 if none reaches that before training."""
-        return max(_best(self.trained), _best(self.rows))
+        """Highest value of the metric and its epoch, the first of several; 0 if none reaches that before training."""
+        return max(self._best(self.trained), self._best(self.rows))
 
     @property
     def best_trained(self) -> int:
-        """The epoch from 1 with the highest value of the monitor, the first of several; 0 without epochs."""
-        return _best(self.trained)[1]
+        """The epoch from 1 with the highest value of the metric, the first of several; 0 without epochs."""
+        return self._best(self.trained)[1]
 
+    def _best(self, rows):
+        """Highest value of the metric and the first epoch that has it; minus infinity and 0 without rows."""
+        values = [(float(row.get(f"val_{self.metric}") or "-inf"), -int(row["epoch"])) for row in rows]
+        value, epoch = max(values, default=(-math.inf, 0))
+        return value, -epoch
 
-def _best(rows):
-    """Highest value of the monitor and the first epoch that has it; minus infinity and 0 without rows."""
-    values = [(float(row.get(MONITOR) or "-inf"), -int(row["epoch"])) for row in rows]
-    value, epoch = max(values, default=(-math.inf, 0))
-    return value, -epoch
+    def scores(self, logs: Mapping[str, float]) -> str:
+        """Recall@1 and the metric of the validation part as a text."""
+        value, name = logs[f"val_{self.metric}"], METRICS[self.metric]
+        return f"Recall@1 {100 * logs['val_recall@1']:5.1f}  {name} {100 * value:5.1f}"
 
 
 def _text(value):
@@ -127,8 +132,8 @@ class KeepBest(keras.callbacks.Callback):
         left = next_epoch * (self.params["epochs"] - epoch - 1)
         self.log(
             f"epoch {epoch + 1:3} of {self.params['epochs']}  loss {logs['loss']:.4f}  "
-            f"Recall@1 {100 * logs['val_recall@1']:5.1f}  MAP@R {100 * logs[MONITOR]:5.1f}"
-            f"  best {f'epoch {best_epoch}' if best_epoch else 'before training'}  {clock(left)} left"
+            f"{self.history.scores(logs)}  best {f'epoch {best_epoch}' if best_epoch else 'before training'}"
+            f"  {clock(left)} left"
         )
         if left and self.max_seconds is not None and self.history.seconds + next_epoch > self.max_seconds:
             self.log(f"The next epoch would exceed {clock(self.max_seconds)}: training ends.")

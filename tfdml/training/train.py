@@ -248,7 +248,7 @@ def _fit(folder, plan, max_minutes, log):
     if model is None:  # of a run that was killed in its first epoch
         model = network.new_model(settings, plan.train)
     num_epochs = model.steps // settings.steps_per_epoch
-    history = History(folder / _HISTORY, num_epochs)
+    history = History(folder / _HISTORY, num_epochs, plan.metric)
     max_seconds = None if max_minutes is None else 60 * max_minutes
     evaluation = RetrievalEvaluation(plan.parts["validation"], gallery=plan.gallery, k=(1,))
     if not history.rows:
@@ -285,4 +285,4 @@ def _measure_before_training(folder, plan, history, log):
     values = metrics.retrieval(queries, validation.labels, **gallery, k=(1,))
     logs = {f"val_{name}": value for name, value in values.items() if name not in ("queries", "skipped")}
     history.append({"epoch": 0, "seconds": time.monotonic() - begin, **logs})
-    log(f"before training  Recall@1 {100 * values['recall@1']:5.1f}  MAP@R {100 * values['map@r']:5.1f}")
+    log(f"before training  {history.scores(logs)}")

@@ -9,6 +9,7 @@ from tfdml._core.optional import has_tensorflow, tf
 from tfdml.export.graph_search.quantized import StoredVectors
 
 LOWEST = float(np.finfo(np.float32).min)
+_ROUNDING = 2e-6  # of lengths of normalized vectors
 
 
 class Space(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
@@ -24,8 +25,9 @@ class Space(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
         self.center = tf.Variable(vectors.mean(axis=0, dtype=np.float64).astype(np.float32), trainable=False)
         self.vectors = vectors
         if metric == "cosine":
-            length = np.linalg.norm(vectors, axis=1, keepdims=True)
-            self.vectors = vectors / np.where(length > 0, length, 1)
+            length = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))[:, None]
+            if np.abs(length - 1).max() > _ROUNDING:  # else a copy as large as the index is saved
+                self.vectors = vectors / np.where(length > 0, length, 1)
         if metric == "euclidean":
             self.vectors = vectors - self.center.numpy()
 

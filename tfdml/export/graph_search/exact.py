@@ -88,7 +88,7 @@ class _Block(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
         self.space, self._start, self._k = space, int(start), min(k + _SPARE, len(vectors))
         padding = -len(vectors) % _GROUP
         self._width = len(vectors) + padding
-        self._stored = StoredVectors(np.pad(vectors, ((0, padding), (0, 0))), dtype)
+        self._stored = StoredVectors(np.pad(vectors, ((0, padding), (0, 0))) if padding else vectors, dtype)
         offsets = np.pad(space.offsets(vectors), (0, padding), constant_values=LOWEST)
         self._offsets = tf.Variable(offsets, trainable=False)
 
