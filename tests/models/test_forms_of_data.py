@@ -305,7 +305,7 @@ def result(kind, form, **options):
     loss = keras.tree.map_structure(lambda make: make and make(), form.loss)
     calls = getattr(data["x"], "calls", getattr(data.get("validation_data"), "calls", []))
     try:
-        model.compile(keras.optimizers.SGD(0.01), loss=loss, **form.options, **options)
+        model.compile(keras.optimizers.SGD(0.01), loss=loss, **{**form.options, **options})
         run = model.fit(**{"shuffle": False, "epochs": 2, "verbose": 0, **data})
     except Exception as error:
         return error, calls
