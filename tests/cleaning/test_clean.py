@@ -398,10 +398,10 @@ def test_near_copies_of_a_placeholder_change_no_finding_among_the_other_images(k
     alone = saved(tmp_path / "a", [*images, images[0, 8:, :-9], images[1, :-9, 8:]])
     findings = cleaning.clean(Pixels(), alone, sample=20)
     picture = tf.image.resize(placeholder(kind), (96, 96))
-    sides = np.random.default_rng(0).integers(40, 200, (40, 2))
+    sides = np.random.default_rng(0).integers(40, 200, (100, 2))
     sides[:, 1] = sides[:, 0]
     copies = [np.uint8(tf.round(tf.image.resize(picture, pair, antialias=True))) for pair in sides]
-    both = saved(tmp_path / "a", copies, quality=np.linspace(20, 95, 40))
+    both = saved(tmp_path / "a", copies, quality=np.linspace(20, 95, 100))
     result = cleaning.clean(Pixels(), both, sample=20)
     names = set(alone.paths.tolist())
     assert [each[:-2] for each in result.listed if each.name in names] == [each[:-2] for each in findings.listed]
@@ -409,7 +409,7 @@ def test_near_copies_of_a_placeholder_change_no_finding_among_the_other_images(k
     if kind == "detailed":
         others = [each for each in result.listed if each.name not in names]
         assert {(each.kind, Path(each.other).stem) for each in others} == {("duplicate", "042")}
-        assert len(others) == 39
+        assert len(others) == 99
 
 
 def test_an_image_is_loaded_once_and_once_more_for_the_calibration():
