@@ -152,7 +152,7 @@ def test_a_run_leaves_everything_that_it_promises(run, photos):
 def test_an_evaluation_of_the_set_of_a_run_is_of_the_part_held_back_and_says_so(
     run, photos, tmp_path, monkeypatch, capsys
 ):
-    """A copy of the set by the export, the set by the network, and where TensorFlow is not installed, a part of it."""
+    """A copy of the set by the export, the set by the network as without TensorFlow, a part of it by the Keras file."""
     folder, record, _ = run
     copy, page = tmp_path / "copy", tmp_path / "page.html"
 
@@ -161,7 +161,12 @@ def test_an_evaluation_of_the_set_of_a_run_is_of_the_part_held_back_and_says_so(
         return json.loads(capsys.readouterr().out)
 
     shutil.copytree(photos, copy)
-    by_export, by_network = evaluated(copy, folder, "--html", str(page)), evaluated(photos, folder / "model.keras")
+    assert not isinstance(references.Reference(str(folder)).model()[0], keras.Model)
+    by_export = evaluated(copy, folder, "--html", str(page))
+    with monkeypatch.context() as patch:
+        patch.setattr(references, "has_tensorflow", lambda: False)
+        assert isinstance(references.Reference(str(folder)).model()[0], keras.Model)
+        by_network = evaluated(photos)
     sentence = f"{folder} was trained on a part of this set: the numbers are of its validation part, 8 images that"
     assert by_export["means"]["model"] == record["metrics"]["trained" if record["best_epoch"] else "frozen"]
     assert all(sentence in found["note"] for found in (by_export, by_network))
@@ -171,10 +176,7 @@ def test_an_evaluation_of_the_set_of_a_run_is_of_the_part_held_back_and_says_so(
     shutil.rmtree(copy / "class 0")
     for path in (copy / "class 1").iterdir():
         write_png(path, 255 - tf.io.decode_png(path.read_bytes()))
-    assert not isinstance(references.Reference(str(folder)).model()[0], keras.Model)
-    monkeypatch.setattr(references, "has_tensorflow", lambda: False)
-    assert isinstance(references.Reference(str(folder)).model()[0], keras.Model)
-    assert evaluated(copy)["note"].startswith(
+    assert evaluated(copy, folder / "model.keras")["note"].startswith(
         f"32 of 37 images are in the set of {folder}, which was trained on a part"
     )
 
