@@ -184,11 +184,7 @@ FORMULAS = {
         SAME,
         0.5,
     ),
-    "CosineSimilarityLoss": (
-        lambda x, y: np.mean((y[0::2] - np.diag(cosines(x[0::2], x[1::2]))) ** 2),
-        SAME,
-        2.0,
-    ),
+    "CosineSimilarityLoss": (lambda x, y: np.mean((y[0::2] - np.diag(cosines(x[0::2], x[1::2]))) ** 2), SAME, 2.0),
     "TripletLoss": (
         lambda x, y: np.mean([max(0, d[0, 1] - d[0, 2] + 5) for d in (distances(x[:3]), distances(x[3:]))]),
         BY_CLASS,

@@ -28,9 +28,7 @@ CALLS = {  # package and extra: calls that take a folder for files
         lambda folder: zoo.push("user/squares"),
         lambda folder: zoo.pull("user/squares"),
     ],
-    ("matplotlib", "plots"): [
-        lambda folder: visualize.retrieval_grid(X, SET, queries=1),
-    ],
+    ("matplotlib", "plots"): [lambda folder: visualize.retrieval_grid(X, SET, queries=1)],
     ("sklearn", "maps"): [
         lambda folder: visualize.embedding_map(X, method="pca"),
         lambda folder: visualize.embedding_map(X, method="tsne"),

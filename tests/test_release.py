@@ -84,11 +84,7 @@ def needs_plots():
     ("extra", "call", "code"),
     [
         ("plots", needs_plots, 0),
-        (
-            "maps",
-            needs_plots,
-            "draw names ['plots'], expected maps: Needs matplotlib: pip install tfdml[plots].",
-        ),
+        ("maps", needs_plots, "draw names ['plots'], expected maps: Needs matplotlib: pip install tfdml[plots]."),
         ("plots", lambda: None, "draw ran, expected an ImportError that names plots"),
     ],
 )

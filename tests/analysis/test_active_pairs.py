@@ -1,6 +1,5 @@
 """Shares of pairs with a weight, against losses whose weights are known."""
 
-import keras
 import numpy as np
 import pytest
 
@@ -106,14 +105,3 @@ def test_where_there_are_no_such_pairs_the_share_is_0(labels):
 def test_a_loss_of_nothing_has_no_active_pairs():
     loss = losses.CosineContrastiveLoss(miner=lambda p: p.scale(positive=0.0, negative=0.0))
     assert analysis.active_pairs(loss, NOISE, LABELS) == (0.0, 0.0)
-
-
-def test_labels_in_the_place_of_embeddings_are_refused():
-    with pytest.raises(ValueError, match=r"shape \(48,\), expected .* The order is loss, embeddings, labels"):
-        analysis.active_pairs(losses.MarginLoss(), LABELS, NOISE)
-
-
-@on_every_backend
-def test_an_embedding_without_a_direction_is_refused():
-    with pytest.raises(ValueError, match="embedding of norm 0, NaN or infinity"):
-        analysis.active_pairs(losses.MarginLoss(), keras.ops.zeros((4, 3)), np.arange(4))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.backend import fewer_on_jax
-from tfdml import importance, losses, miners
+from tfdml import importance, losses
 from tfdml.analysis import full_loss
 from tfdml.importance.probabilities import group_probabilities
 
@@ -62,14 +62,3 @@ def test_match_says_what_is_positive():
 @on_every_backend
 def test_one_example_has_no_pairs():
     assert full_loss(losses.ContrastiveLoss(), EMBEDDINGS[:1], LABELS[:1]) == 0.0
-
-
-def test_labels_in_the_place_of_embeddings_are_refused():
-    with pytest.raises(ValueError, match=r"shape \(13,\), expected .* The order is loss, embeddings, labels"):
-        full_loss(losses.ContrastiveLoss(), LABELS, EMBEDDINGS)
-
-
-def test_a_miner_is_refused():
-    loss = losses.MultiSimilarityLoss(miner=miners.ValidTriplets())
-    with pytest.raises(ValueError, match=r"Received a loss with miner=.*, expected one of all pairs"):
-        full_loss(loss, EMBEDDINGS, LABELS)

@@ -63,18 +63,3 @@ def test_a_seed_gives_the_same_draws_and_another_seed_others():
 def test_the_shape_is_that_of_noise_and_distances():
     assert analysis.gradient_variance(1.0).shape == ()
     assert analysis.gradient_variance(np.ones((2, 3)), noise=np.ones(4)).shape == (4, 2, 3)
-
-
-@pytest.mark.parametrize(
-    ("distances", "options", "message"),
-    [
-        ([0.5, 2.1], {}, r"Received distances=\[0\.5 2\.1\], expected distances on the unit sphere, in \[0, 2\]"),
-        (np.nan, {}, "Received distances=nan"),
-        (1.0, dict(noise=0.0), r"Received noise=0\.0, expected standard deviations above 0"),
-        (1.0, dict(noise=[0.1, np.inf]), "Received noise="),
-        (1.0, dict(dim=2), "Received dim=2, expected a whole number of at least 3"),
-    ],
-)
-def test_what_is_not_on_the_sphere_is_refused(distances, options, message):
-    with pytest.raises(ValueError, match=message):
-        analysis.gradient_variance(distances, **options)

@@ -1,7 +1,6 @@
 """The loss of a pair over its distance: the curves of the papers' figures, from their equations."""
 
 import numpy as np
-import pytest
 
 from tfdml import analysis, layers, losses
 from tfdml.analysis.loss_over_distance import loss_over_distance
@@ -43,17 +42,3 @@ def test_the_figure_has_a_panel_and_two_curves_for_each_loss():
     assert [panel.get_title() for panel in figure.axes] == ["one", "two"]
     for panel in figure.axes:
         assert [len(line.get_xdata()) for line in panel.lines] == [81, 81]
-
-
-@pytest.mark.parametrize(
-    ("make", "error"),
-    [
-        (lambda: loss_over_distance(lambda d: d, D), "expected a loss over pairs"),
-        (lambda: loss_over_distance(losses.MarginLoss(), [2.5]), r"numbers in \[0, 2\]"),
-        (lambda: loss_over_distance(losses.MarginLoss(), []), r"distances of shape \(0,\)"),
-        (lambda: analysis.plot_loss_over_distance({}), "no losses"),
-    ],
-)
-def test_wrong_arguments_are_refused(make, error):
-    with pytest.raises(ValueError, match=error):
-        make()

@@ -52,8 +52,7 @@ def test_delta_is_an_exponent(delta):
 @pytest.mark.parametrize("wrap", [fast, pytest.param(compiled, marks=pytest.mark.slow)], ids=["eager", "compiled"])
 def test_weights_fit_lists_of_pairs_and_other_references(wrap):
     q = mixed_probabilities(
-        [p_random_probabilities(COUNTS, positive_fraction=0.3), uniform_probabilities(COUNTS)],
-        [0.4, 0.6],
+        [p_random_probabilities(COUNTS, positive_fraction=0.3), uniform_probabilities(COUNTS)], [0.4, 0.6]
     )
     weights = importance.ImportanceWeights(q)
     full = weights(all_pairs())

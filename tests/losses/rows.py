@@ -335,14 +335,11 @@ ROWS = {
     "instance, softer": row(losses.InstanceLoss, loops.instance, scale=5.0),
     "CLIP": Row(losses.CLIPLoss(pairing=pairs.all_pairs), partial(loops.clip, temperature=0.07), {SYMMETRIC}),
     "CLIP, warmer": Row(
-        losses.CLIPLoss(temperature=0.5, pairing=pairs.all_pairs),
-        partial(loops.clip, temperature=0.5),
-        {SYMMETRIC},
+        losses.CLIPLoss(temperature=0.5, pairing=pairs.all_pairs), partial(loops.clip, temperature=0.5), {SYMMETRIC}
     ),
     "sigmoid": Row(losses.SigmoidLoss(pairing=pairs.all_pairs), partial(loops.sigmoid, scale=10.0, bias=-10.0)),
     "sigmoid, softer": Row(
-        losses.SigmoidLoss(scale=2.0, bias=0.5, pairing=pairs.all_pairs),
-        partial(loops.sigmoid, scale=2.0, bias=0.5),
+        losses.SigmoidLoss(scale=2.0, bias=0.5, pairing=pairs.all_pairs), partial(loops.sigmoid, scale=2.0, bias=0.5)
     ),
     "circle": row(losses.CircleLoss, loops.circle),
     "circle for re-identification": row(losses.CircleLoss, loops.circle, margin=0.25, scale=128.0),
@@ -368,11 +365,7 @@ ROWS = {
         losses.QuadrupletLoss, loops.quadruplet, WITHIN, WHOLE, margin=0.5, second_margin=0.2, distance="euclidean"
     ),
     "PDDM": row(
-        losses.PDDMLoss,
-        loops.pddm,
-        COLUMNS,
-        WITHIN,
-        metric=built(layers.PositionDependentMetric(units=6, seed=0)),
+        losses.PDDMLoss, loops.pddm, COLUMNS, WITHIN, metric=built(layers.PositionDependentMetric(units=6, seed=0))
     ),
     "global": row(losses.GlobalLoss, loops.global_distances),
     "global, wider": row(losses.GlobalLoss, loops.global_distances, margin=0.9, weight=2.0),

@@ -9,19 +9,7 @@ import numpy as np
 import pytest
 
 from tests.backend import XLA, compiled, fast, float64, gradient, gradient_and_values, gradient_of, numbers
-from tests.losses.rows import (
-    BRANCHES,
-    DEFAULTS,
-    FAMILIES,
-    LARGE,
-    LISTED,
-    ROWS,
-    WHOLE,
-    batch,
-    each,
-    having,
-    lacking,
-)
+from tests.losses.rows import BRANCHES, DEFAULTS, FAMILIES, LARGE, LISTED, ROWS, WHOLE, batch, each, having, lacking
 from tfdml import layers, losses, miners, models, pairs, samplers
 from tfdml.losses.uncertainty import KL, Maximal, TopK, TopKBalanced
 from tfdml.pairs import chunked
@@ -147,7 +135,8 @@ def remembering(size):
 def weighted(size):
     """The gradient of the reduced loss, and of its values, for weights of the anchors."""
     loss, weights = losses.MarginLoss(anchors_per_block=size), np.linspace(0.0, 2.0, 32).astype("float32")
-    return gradient(lambda v: loss(LABELS, v, weights), X), gradient(lambda v: weights * loss.call(LABELS, v), X)
+    by_hand = gradient(lambda v: keras.ops.multiply(weights, loss.call(LABELS, v)), X)
+    return gradient(lambda v: loss(LABELS, v, weights), X), by_hand
 
 
 def with_importance(size):

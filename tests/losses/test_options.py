@@ -148,11 +148,7 @@ def test_a_weight_that_is_nan_makes_the_loss_nan_whatever_brings_it(row, weights
         factors[1] = np.nan
         return pairs.scale(**{weights: factors})
 
-    without = {
-        "in blocks": {WHOLE, LISTED},
-        "of a memory": {LISTED, SYMMETRIC, WITHIN},
-        "in a sum": {LISTED},
-    }
+    without = {"in blocks": {WHOLE, LISTED}, "of a memory": {LISTED, SYMMETRIC, WITHIN}, "in a sum": {LISTED}}
     for name, with_route in ROUTES.items():
         if not any(name.endswith(end) and traits & row.traits for end, traits in without.items()):
             assert np.isnan(numbers(with_route(row, with_nan)(LABELS, X))), name

@@ -47,10 +47,7 @@ EXACT = {
     "moderate positives": row(miners.ModeratePositives, loops.moderate_positives, distance="squared"),
     "easy positives": row(miners.EasyPositives, loops.easy_positives, distance="squared"),
     "easy positives, three": row(miners.EasyPositives, loops.easy_positives, k=3),
-    "distance weighted, expectation": (
-        partial(miners.DistanceWeighted, expectation=True),
-        loops.distance_weighted,
-    ),
+    "distance weighted, expectation": (partial(miners.DistanceWeighted, expectation=True), loops.distance_weighted),
     "distance weighted, other limits": (
         partial(miners.DistanceWeighted, cutoff=0.9, max_distance=1.7, expectation=True),
         partial(loops.distance_weighted, cutoff=0.9, max_distance=1.7),

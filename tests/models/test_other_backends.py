@@ -70,6 +70,7 @@ def test_an_export_during_training_is_refused_before_it_begins(found, backend):
     assert "model.save('model.keras')" in found["export"]
 
 
+@pytest.mark.parametrize("backend", ["jax", pytest.param("torch", marks=pytest.mark.nightly)], indirect=True)
 def test_each_other_backend_embeds_as_the_one_that_trained(found, file, backend):
     other = {"jax": "torch", "torch": "jax"}[backend]
     embedded = result_of("other_backend", file, "embed", backend=other)

@@ -119,16 +119,23 @@ def whole_story(strategy, folder):
     }
 
 
-# The loss of a batch on replicas is that on one device: name -> loss and options of `compile`.
+# The loss of a batch on replicas is that on one device: name -> loss and options of `compile`. Losses and optimizers
+# that do not know each other share a model, as each model is traced.
 SAME = {
     "a loss": (plain, {}),
     "a learning rate": (plain, SLOW),
     "a memory": (remembering, {}),
-    "proxies": (over_proxies, {}),
-    "sampled proxies": (lambda: over_proxies(num_sampled_classes=3, seed=0), {}),
-    "blocks of anchors": (in_blocks, {}),
+    "proxies": (over_proxies, {"optimizer": lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1, epsilon=1e-3)}),
+    "sampled proxies, averaged": (
+        lambda: over_proxies(num_sampled_classes=3, seed=0),
+        {"optimizer": lambda: SGD(0.1, clipvalue=0.05, use_ema=True, ema_momentum=0.5)},
+    ),
+    "blocks of anchors, regularized and clipped": (
+        in_blocks,
+        {"regularizer": "l2", "optimizer": lambda: SGD(0.1, clipnorm=0.3)},
+    ),
     "micro-batches": (remembering, {"micro_batch_size": 4}),
-    "LoRA": (plain, {"lora": 2}),
+    "LoRA, gradients clipped together": (plain, {"lora": 2, "optimizer": lambda: SGD(0.1, global_clipnorm=0.3)}),
     "a sum over anchors": (lambda: losses.ContrastiveLoss(negative_margin=4.0, reduction="sum"), SMALL),
     "values of anchors": (lambda: losses.ContrastiveLoss(negative_margin=4.0, reduction=None), SMALL),
     "a weighted sum": (lambda: losses.WeightedSumLoss([plain(), plain()], reduction="sum"), SMALL),
@@ -136,12 +143,8 @@ SAME = {
     "a name of Keras": (lambda: "sparse_categorical_crossentropy", SMALL),
     "a function of a scalar": (lambda: scalar, SMALL),
     "a loss of a scalar": (OwnScalar, SMALL),
-    "regularized and clipped": (plain, {"regularizer": "l2", "optimizer": lambda: SGD(0.1, clipnorm=0.3)}),
-    "gradients clipped together": (plain, {"optimizer": lambda: SGD(0.1, global_clipnorm=0.3)}),
     "scaled losses": (plain, {"optimizer": lambda: scaled(2.0**10, global_clipnorm=0.3)}),
     "scaled losses that overflow": (plain, {"optimizer": lambda: scaled(2.0**127)}),
-    "averaged": (plain, {"optimizer": lambda: SGD(0.1, clipvalue=0.05, use_ema=True, ema_momentum=0.5)}),
-    "decayed weights": (plain, {"optimizer": lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1, epsilon=1e-3)}),
 }
 EVALUATED = {
     "a loss",

@@ -13,10 +13,7 @@ import tfdml
 from recipes import benchmarks as recipe
 from tests.recipes import miniature
 
-PROTOCOLS = {
-    "cub": "cub200-2011/100-100/bbox-crop/v1",
-    "in_shop": "in-shop/3997-3985/query-gallery/v1",
-}
+PROTOCOLS = {"cub": "cub200-2011/100-100/bbox-crop/v1", "in_shop": "in-shop/3997-3985/query-gallery/v1"}
 
 
 def run(monkeypatch, root, dataset, *flags):

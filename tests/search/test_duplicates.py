@@ -69,18 +69,6 @@ def test_zero_vectors_are_alone_and_one_vector_is_a_group():
     assert near_duplicates(np.zeros((0, 3)), 0.9).tolist() == []
 
 
-@pytest.mark.parametrize(
-    ("vectors", "similarity", "message"),
-    [
-        *((np.eye(3), similarity, "a cosine similarity above -1 and up to 1") for similarity in (-1, 1.01, np.nan)),
-        (np.eye(3) * np.nan, 0.5, "first in row 0"),
-    ],
-)
-def test_wrong_similarities_and_vectors_are_refused(vectors, similarity, message):
-    with pytest.raises(ValueError, match=message):
-        near_duplicates(vectors, similarity)
-
-
 def test_nearest_copies_are_the_best_pairs_of_each_row_in_and_outside_its_part():
     distinct = np.random.default_rng(0).normal(size=(60, 3))
     vectors = np.concatenate([distinct, distinct[:20] + 1e-3, np.ones((40, 3))])

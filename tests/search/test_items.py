@@ -69,44 +69,7 @@ def test_no_queries_find_no_items_and_numbers_may_be_items():
     assert index.search(X[:1], 1, items="product")[0].tolist() == [[0]]
 
 
-@pytest.mark.parametrize(
-    ("column", "items", "k", "message"),
-    [
-        (
-            [*PRODUCTS[:9], None],
-            "product",
-            1,
-            "of type string, without a value for 1 vectors, expected numbers",
-        ),
-        (PRODUCTS[:10], "shop", 1, "items='shop', expected a column of the metadata: product"),
-        ([[row] for row in range(10)], "product", 1, "of type list.*, expected numbers or text, one for each"),
-        (["a", "b"] * 5, "product", 3, "k=3, expected a whole number from 1 to 2, the 2 items of the index"),
-        (["a", "b"] * 5, "product", 0, "k=0, expected a whole number from 1 to 2"),
-    ],
-)
-def test_items_that_are_no_column_or_not_of_all_vectors_are_errors(column, items, k, message):
-    index = search.Exact(X[:10], metadata={"product": column})
-    with pytest.raises(ValueError, match=message):
-        index.search(QUERIES, k, items=items)
-
-
-def test_a_mean_of_no_vectors_or_of_no_items_is_an_error():
-    index = search.Exact(X[:10], metadata={"product": ["a", "b"] * 5})
-    with pytest.raises(ValueError, match="best=0, expected a whole number of at least 1"):
-        index.search(QUERIES, 1, items="product", best=0)
-    with pytest.raises(ValueError, match="best=2 without items, expected items, a column"):
-        index.search(QUERIES, 1, best=2)
-
-
-def test_columns_of_items_of_mixed_types_or_of_another_length_are_errors():
-    with pytest.raises(ValueError, match="metadata that is not a table"):
-        search.Exact(X[:2], metadata={"product": ["a", 7]})
-    with pytest.raises(ValueError, match="metadata of 3 rows, expected 2: one per vector"):
-        search.Exact(X[:2], metadata={"product": ["a", "a", "b"]})
-    with pytest.raises(ValueError, match="no items, expected at least one"):
-        search.Exact(X[:2], metadata={"product": ["a", "b"]}).search(X[:1], 1, where=[False] * 2, items="product")
-    with pytest.raises(ValueError, match="items='product', expected a column of the metadata: none"):
-        search.Exact(X[:2]).search(X[:1], 1, items="product")
+def test_categories_are_items():
     categories = pa.table({"product": pa.array(["a", "b", "a"]).dictionary_encode()})
     assert search.Exact(X[:3], metadata=categories).count(items="product") == 2
 

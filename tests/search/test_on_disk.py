@@ -138,25 +138,6 @@ def test_values_that_are_not_finite_are_named_with_their_shard(tmp_path):
         search.search_on_disk(tmp_path / "x.npy", vectors(2), 1)
 
 
-@pytest.mark.parametrize(
-    ("shards", "options", "message"),
-    [
-        ([], {}, "without a vector"),
-        (np.empty((0, 6)), {}, "without a vector"),
-        (vectors()[0], {}, r"shard 0 of shape \(6,\)"),
-        (vectors()[:, :5], {}, "dim 5, expected 6"),
-        ("vectors.csv", {}, r"expected an array, a \.npy file or a \.parquet file"),
-        (vectors(), {"k": 501}, "from 1 to 500"),
-        (vectors(), {"metric": "l2"}, "expected one of"),
-        (vectors(), {"max_bytes": 100}, "too little"),
-        (vectors() * np.float32(1e20), {"metric": "dot"}, "range of float32"),
-    ],
-)
-def test_wrong_shards_and_options_are_refused_with_advice(shards, options, message):
-    with pytest.raises(ValueError, match=message):
-        search.search_on_disk(shards, vectors(2) * np.float32(1e20 if "range" in message else 1), **{"k": 1, **options})
-
-
 def test_a_missing_shard_is_named():
     with pytest.raises(FileNotFoundError, match=r"nothing\.npy', which does not exist"):
         search.search_on_disk("nothing.npy", vectors(2), 1)

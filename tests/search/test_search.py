@@ -311,42 +311,8 @@ def test_wrong_searches_are_refused_with_advice(kind, queries, k, message):
         index.search(queries, k)
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "message"),
-    [
-        ("scann", {"method": "hnsw"}, "expected one of 'auto', 'exact', 'quantized', 'partitioned'"),
-        ("faiss", {"method": "quantized"}, "expected one of 'auto', 'exact', 'partitioned', 'graph'"),
-        ("faiss", {"codes": "int4"}, "codes='int4'"),
-        ("faiss", {"codes": "binary", "method": "graph"}, "for method='graph', expected 'float32' or 'int8'"),
-        ("faiss", {"codes": "product"}, "50 vectors for codes='product', expected at least 256"),
-        *(
-            (kind, options, message)
-            for kind in ("scann", "faiss")
-            for options, message in [
-                ({"leaves": 5}, "Pass method='partitioned'"),
-                ({"method": "partitioned", "leaves": 51}, "leaves=51"),
-                ({"method": "partitioned", "leaves": 5, "leaves_to_search": 6}, "leaves_to_search=6"),
-                ({"rescore": 0}, "rescore=0, expected a whole number of at least 1"),
-                ({"method": "partitioned", "leaves": 2.5}, "leaves=2.5"),
-            ]
-        ),
-    ],
-)
-def test_wrong_settings_are_refused_with_advice(kind, options, message):
-    with pytest.raises(ValueError, match=message):
-        build(kind, X, **options)
-
-
-def test_too_little_memory_is_refused():
-    with pytest.raises(ValueError, match="expected at least"):
-        search.Exact(X, max_bytes=100).search(X, 1)
-
-
 def test_recall_against_exact_is_the_share_found():
     assert search.neighbor_recall([[1, 2, 3], [4, 5, 6]], [[3, 1], [7, 4]]) == 0.75
-    for found, exact in (([1], [1]), ([[1]], [[1], [2]]), (np.ones((0, 2)), np.ones((0, 2)))):
-        with pytest.raises(ValueError, match=r"expected \(q, m\)"):
-            search.neighbor_recall(found, exact)
 
 
 def test_row_names_of_a_filtered_frame_are_no_column():

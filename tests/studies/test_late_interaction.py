@@ -7,7 +7,7 @@ from tfdml import datasets, search
 
 
 def test_candidates_are_other_images_and_are_put_in_the_order_of_the_score():
-    (part,) = datasets.photo_patches(splits=("test",))
+    (part,) = datasets.photo_patches(splits=("validation",))
     part = part.select_classes(range(12))
     model = study.photo_patches.network(study.photo_patches.Run(stem=(4, 4), widths=(4, 8)))
     queries, neighbors, cosines, codes = found = study.searched(model, part, np.float32(0.5))

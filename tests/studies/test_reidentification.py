@@ -10,7 +10,7 @@ import pytest
 from recipes import reidentification as recipe
 from studies import __main__ as command
 from studies import pages, reidentification, runner
-from studies.reidentification import choice, setting, triplets, vehicles
+from studies.reidentification import choice, setting, vehicles
 
 FOLDER = pages.RESULTS / "reidentification"
 RUN = setting.Run()
@@ -38,17 +38,6 @@ def driven(run):
     """The results of a vehicle network."""
     scores = dict.fromkeys(["cmc@1", "cmc@5", "map"], number(run))
     return {"run": asdict(run), "scores": scores, "protocol": run.part, **ABOUT}
-
-
-def test_the_rate_of_the_highest_map_of_the_validation_characters_is_tested_with_other_seeds(tmp_path):
-    rows = triplets.rows(replace(setting.options(tmp_path, workers=1), train=invented))
-    for loss in setting.LOSSES:
-        trials, tested = (runner.where(rows, loss=loss, part=part) for part in ("validation", "test"))
-        assert {row["seed"] for row in trials} == {0}
-        best = max(trials, key=lambda row: row["map"])
-        assert {row["learning_rate"] for row in tested} == {best["learning_rate"]}
-        assert len(tested) == 3 * (5 if loss in setting.SOFT else 4)
-        assert 0 not in {row["seed"] for row in tested}
 
 
 def test_a_quick_run_leaves_rows_and_a_page_of_tables(tmp_path, monkeypatch):

@@ -149,40 +149,34 @@ def test_a_run_leaves_everything_that_it_promises(run, photos):
 
 
 @pytest.mark.slow
-def test_a_run_is_opened_by_its_keras_model_where_tensorflow_is_not_installed(run, photos, monkeypatch, capsys):
-    numbers = []
-    for is_there in (True, False):
-        monkeypatch.setattr(references, "has_tensorflow", lambda is_there=is_there: is_there)
-        assert isinstance(references.Reference(str(run[0])).model()[0], keras.Model) is not is_there
-        assert cli.main(["evaluate", str(run[0]), str(photos), "--json"]) in (0, 1)
-        means = json.loads(capsys.readouterr().out)["means"]["model"]
-        numbers.append({name: each["value"] for name, each in means.items()})
-    assert numbers[0] == pytest.approx(numbers[1])
-
-
-@pytest.mark.slow
-def test_an_evaluation_of_the_set_of_a_run_is_of_the_part_held_back_and_says_so(run, photos, tmp_path, capsys):
-    """The set and a copy of it, by the export and by its network; then a part of it beside new images."""
+def test_an_evaluation_of_the_set_of_a_run_is_of_the_part_held_back_and_says_so(
+    run, photos, tmp_path, monkeypatch, capsys
+):
+    """A copy of the set by the export, the set by the network as without TensorFlow, a part of it by the Keras file."""
     folder, record, _ = run
-    copy = tmp_path / "copy"
+    copy, page = tmp_path / "copy", tmp_path / "page.html"
 
-    def evaluated(data, model=folder):
-        assert cli.main(["evaluate", str(model), str(data), "--json", "--html", str(tmp_path / "page.html")]) in (0, 1)
-        found = json.loads(capsys.readouterr().out)
-        assert found["note"] in (tmp_path / "page.html").read_text()
-        return found
+    def evaluated(data, model=folder, *options):
+        assert cli.main(["evaluate", str(model), str(data), "--json", *options]) in (0, 1)
+        return json.loads(capsys.readouterr().out)
 
     shutil.copytree(photos, copy)
+    assert not isinstance(references.Reference(str(folder)).model()[0], keras.Model)
+    by_export = evaluated(copy, folder, "--html", str(page))
+    with monkeypatch.context() as patch:
+        patch.setattr(references, "has_tensorflow", lambda: False)
+        assert isinstance(references.Reference(str(folder)).model()[0], keras.Model)
+        by_network = evaluated(photos)
     sentence = f"{folder} was trained on a part of this set: the numbers are of its validation part, 8 images that"
-    for data in (photos, copy):
-        found = evaluated(data)
-        assert found["means"]["model"] == record["metrics"]["trained" if record["best_epoch"] else "frozen"]
-        assert sentence in found["note"]
-    assert sentence in evaluated(photos, folder / "model.keras")["note"]
+    assert by_export["means"]["model"] == record["metrics"]["trained" if record["best_epoch"] else "frozen"]
+    assert all(sentence in found["note"] for found in (by_export, by_network))
+    assert by_export["note"] in page.read_text()
+    for name, each in by_export["means"]["model"].items():
+        assert by_network["means"]["model"][name]["value"] == pytest.approx(each["value"])
     shutil.rmtree(copy / "class 0")
     for path in (copy / "class 1").iterdir():
         write_png(path, 255 - tf.io.decode_png(path.read_bytes()))
-    assert evaluated(copy)["note"].startswith(
+    assert evaluated(copy, folder / "model.keras")["note"].startswith(
         f"32 of 37 images are in the set of {folder}, which was trained on a part"
     )
 

@@ -16,7 +16,7 @@ from tests.worlds import write_png
 from tfdml import cli, training
 from tfdml._core import philox
 from tfdml.datasets import LabeledSet, Preprocessing
-from tfdml.training import network
+from tfdml.training import network, outputs
 from tfdml.training.plan import new_plan, plan_of
 from tfdml.training.unlabeled import ids_of, views_of
 from tfdml.training.views import RandomLight, RandomWindow, on_other_images
@@ -179,6 +179,7 @@ def test_images_of_pairs_are_a_part_of_their_own_and_views_choose_the_epoch(fold
 @pytest.mark.slow
 def test_pairs_decide_by_the_area_under_the_curve(folder, tmp_path, monkeypatch):
     said = []
+    monkeypatch.setattr(outputs, "_write_export", lambda *_: None)
     monkeypatch.setattr(module, "print_line", said.append)
     run = training.train(folder, tmp_path / "run", **OPTIONS, labels=pairs_of(folder, 8))
     assert (run.evaluation.main, run.evaluation.queries, run.evaluation.units) == ("auc", 8, 8)
@@ -244,6 +245,9 @@ def test_a_set_with_classes_is_said_to_learn_more_with_them_and_a_table_decides(
     monkeypatch.setattr(module, "print_line", said.append)
     data = tfdml.datasets.folder(folder, load=Preprocessing(size=64))
     data = replace(data, labels=np.arange(60) // 30, class_names=("monday", "tuesday"))
+    for name in ("_write_export", "_write_card", "write_checksums"):
+        monkeypatch.setattr(outputs, name, lambda *_, **__: None)
+    monkeypatch.setattr(tfdml.evaluation.Evaluation, "html", lambda *_, **__: None)
     options = {**OPTIONS, "labels": str(folder.parent / "few.csv")}
     run = training.train(data, tmp_path / "run", **options)
     assert said[0].startswith("The set has 2 classes, which --unlabeled does not use.")

@@ -112,10 +112,7 @@ def test_files_that_are_not_those_of_a_cache_are_left_alone(foreign, files, tmp_
     (tmp_path / "mine").mkdir()
     for name in foreign:
         (tmp_path / "mine" / name).write_text(name)
-    with pytest.raises(
-        FileExistsError,
-        match=f"a folder with '{foreign[-1]}', .* expected a new or empty folder",
-    ):
+    with pytest.raises(FileExistsError, match=f"a folder with '{foreign[-1]}', .* expected a new or empty folder"):
         files.cached(tmp_path / "mine")
     assert {path.name: path.read_text() for path in (tmp_path / "mine").iterdir()} == {name: name for name in foreign}
 

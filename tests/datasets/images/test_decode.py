@@ -149,8 +149,7 @@ def test_transparent_pixels_show_the_background(name, form):
 
 @FORMS
 @pytest.mark.parametrize(
-    "name",
-    ["JPEG", "PNG", "black and white PNG", "GIF", "BMP", "RGBA BMP", "palette PNG", "WEBP", "lossless WEBP"],
+    "name", ["JPEG", "PNG", "black and white PNG", "GIF", "BMP", "RGBA BMP", "palette PNG", "WEBP", "lossless WEBP"]
 )
 def test_opaque_images_are_the_same_with_a_background(name, form):
     limits = 50_000, MOST

@@ -92,10 +92,7 @@ def test_parts_of_splits_can_be_asked_for(prepared):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"label": "kind"},
-            r"label='kind' .*place \(Text\).*, expected the name of a class, text or whole",
-        ),
+        ({"label": "kind"}, r"label='kind' .*place \(Text\).*, expected the name of a class, text or whole"),
         ({"label": "weight"}, "labels of type float, expected classes, text"),
         ({"image": "place"}, r"image='place' .*expected the name of an image"),
     ],

@@ -125,7 +125,7 @@ def test_the_folder_describes_its_model(runtime, folder, model):
     assert described["versions"]["tensorflow"] == tf.__version__
     assert described["runtime"]["inputs"] == {"images": ["uint8", [-1, 16, 16, 1]]}
     assert described["runtime"]["outputs"] == [
-        *("embedding", "id", "ids", "probabilities", "probability", "score", "scores"),
+        *("embedding", "id", "ids", "probabilities", "probability", "score", "scores")
     ]
     assert (folder / described["runtime"]["file"]).is_file()
     view = datasets.Preprocessing.from_config(json.loads((folder / "preprocessing.json").read_text()))

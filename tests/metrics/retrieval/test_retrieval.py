@@ -334,10 +334,7 @@ X, LABELS = clustered()
         ({"labels": np.arange(len(X))}, "None of the"),
         ({"embeddings": None}, "neither of embeddings and neighbors"),
         ({"neighbors": [[0]]}, "both of embeddings and neighbors"),
-        (
-            {"embeddings": None, "neighbors": [[0]], "queries": [True]},
-            "queries with neighbors, expected",
-        ),
+        ({"embeddings": None, "neighbors": [[0]], "queries": [True]}, "queries with neighbors, expected"),
     ],
 )
 def test_wrong_input_is_refused_with_advice(change, message):

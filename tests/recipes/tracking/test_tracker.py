@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from recipes.tracking import (
-    Clip,
-    ClipSampler,
-    Tracker,
-    crop,
-    score_labels,
-)
+from recipes.tracking import Clip, ClipSampler, Tracker, crop, score_labels
 from tfdml.losses import PairLogisticLoss
 
 

@@ -104,10 +104,7 @@ def test_candidates_of_many_classes_are_different_and_all_equally_likely():
 
 @pytest.mark.parametrize(
     ("centers", "settings"),
-    [
-        (centers_at(LINE), dict(candidates=3)),
-        (samplers.ClassCenters(np.arange(6), dim=4), dict(candidates=6)),
-    ],
+    [(centers_at(LINE), dict(candidates=3)), (samplers.ClassCenters(np.arange(6), dim=4), dict(candidates=6))],
     ids=["no other candidates", "no refresh yet"],
 )
 def test_where_there_is_nothing_to_choose_by_classes_are_those_of_a_group(centers, settings):

@@ -34,11 +34,7 @@ def test_tuned_settings_reach_the_recall_on_other_queries():
 
 
 @pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        (lambda: faiss.IndexFlatL2(15), "vectors of dim 15"),
-        (None, "damaged"),
-    ],
+    ("other", "message"), [(lambda: faiss.IndexFlatL2(15), "vectors of dim 15"), (None, "damaged")]
 )
 def test_an_index_of_faiss_that_does_not_fit_is_refused(tmp_path, monkeypatch, other, message):
     search.Faiss(X[:500], method="graph").save(tmp_path / "index")

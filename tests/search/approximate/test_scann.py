@@ -1,7 +1,5 @@
 """ScaNN with each vector in two cells (SOAR)."""
 
-import re
-
 import numpy as np
 import pytest
 
@@ -31,12 +29,3 @@ def test_a_second_cell_raises_the_recall_of_few_cells(metric, tmp_path):
     loaded_ids, loaded_scores = search.load(tmp_path / "index").search(QUERIES, 10)
     np.testing.assert_array_equal(loaded_ids, ids)
     np.testing.assert_allclose(loaded_scores, scores, rtol=1e-6)  # ScaNN's own products
-
-
-@pytest.mark.parametrize(
-    "options", [{"soar": 0, "method": "partitioned"}, {"soar": 1.5}, {"soar": 1.5, "method": "partitioned"}]
-)
-def test_a_second_cell_needs_cells_and_products(options):
-    metric = "euclidean" if options.get("soar") and "method" in options else "cosine"
-    with pytest.raises(ValueError, match=re.escape(f"soar={options['soar']} for method=")):
-        search.Scann(VECTORS[:300], metric=metric, **options)

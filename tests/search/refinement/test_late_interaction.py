@@ -1,7 +1,6 @@
 """MaxSim against loops over the vectors."""
 
 import numpy as np
-import pytest
 
 from tfdml import metrics, search
 
@@ -43,18 +42,3 @@ def test_it_puts_neighbors_in_order():
         expected = [by_loops(query, gallery[item]) for item in row[:5]]
         np.testing.assert_array_equal(first, [*row[np.argsort(expected)[::-1]], *row[5:]])
         np.testing.assert_allclose(values, sorted(expected, reverse=True), rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("queries", "candidates", "message"),
-    [
-        (QUERIES[:5], CANDIDATES, r"queries of shape \(5, 3, 4, 5\), candidates of shape \(6, 2, 4, 5\), expected one"),
-        (QUERIES[..., :3], CANDIDATES, "expected one dim, and one query or one per candidate"),
-        (QUERIES, CANDIDATES[:, :0], r"candidates of shape \(6, 0, 4, 5\), expected \(batch, vectors, dim\), at least"),
-        (np.ones((2, 5)), CANDIDATES, r"queries of shape \(2, 5\), expected \(batch, vectors, dim\)"),
-        (np.full((6, 1, 5), np.nan), CANDIDATES, "queries with a value that is NaN"),
-    ],
-)
-def test_sets_without_vectors_or_of_other_shapes_are_errors(queries, candidates, message):
-    with pytest.raises(ValueError, match=message):
-        search.maxsim(queries, candidates)

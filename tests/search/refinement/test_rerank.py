@@ -104,26 +104,3 @@ def test_a_pair_model_takes_batches_of_one_size_and_gives_what_its_predictions_g
     np.testing.assert_allclose(scores, values, rtol=1e-4, atol=1e-6)
     if BACKEND == "tensorflow":
         assert model.predict_function is not None
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"neighbors": [1, 2]}, r"neighbors of shape \(2,\), expected \(queries, n\)"),
-        ({"neighbors": NEIGHBORS[:5]}, "7 queries and 5 rows of neighbors, expected one row each"),
-        ({"neighbors": NEIGHBORS + 5}, "neighbors from 5 to 24, expected row numbers of the gallery"),
-        ({"neighbors": NEIGHBORS - 2}, "neighbors from -2 to 17, expected row numbers of the gallery"),
-        ({"neighbors": NEIGHBORS + 0.5}, "neighbors of dtype float64, expected integers"),
-        ({"neighbors": np.tile([-1, 3], (7, 1)), "k": 1}, "neighbors with -1 before a row number, expected -1 at"),
-        ({"k": 10}, "k=10, expected a whole number from 1 to 9"),
-        ({"batch_size": 0}, "batch_size=0, expected a whole number of at least 1"),
-        ({"model": lambda a, b: np.zeros((len(a), 2))}, r"scores of shape \(35, 2\) for 35 pairs, expected one score"),
-        ({"model": lambda a, b: np.full(len(a), np.nan)}, "scores of the model that are not finite"),
-        ({"scores": np.zeros((7, 3))}, r"scores of shape \(7, 3\), expected one per neighbor, \(7, 5\) or \(7, 9\)"),
-        ({"scores": np.full((7, 9), np.nan)}, "scores of the search that are not finite"),
-    ],
-)
-def test_wrong_arguments_are_errors(options, message):
-    arguments = {"model": unlike, "neighbors": NEIGHBORS, "k": 5, **options}
-    with pytest.raises(ValueError, match=message):
-        rerank(arguments.pop("model"), QUERIES, GALLERY, arguments.pop("neighbors"), **arguments)

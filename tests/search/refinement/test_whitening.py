@@ -60,19 +60,3 @@ def test_blocks_of_rows_give_the_same(monkeypatch):
     whole = Whitening.learn(x)
     monkeypatch.setattr("tfdml.search.refinement.whitening._ROWS", 64)
     np.testing.assert_allclose(np.abs(Whitening.learn(x).projection), np.abs(whole.projection), rtol=1e-3, atol=1e-5)
-
-
-def test_wrong_arguments_are_refused():
-    x = stretched()
-    with pytest.raises(ValueError, match="1 embeddings, expected at least 2"):
-        Whitening.learn(x[:1])
-    with pytest.raises(ValueError, match="shrinkage=2, expected a number from 0 to 1"):
-        Whitening.learn(x, shrinkage=2)
-    with pytest.raises(ValueError, match="dim=7 of 6 directions"):
-        Whitening.learn(x, dim=7, shrinkage=0.5)
-    with pytest.raises(ValueError, match="dim=0, expected a whole number of at least 1"):
-        Whitening.learn(x, dim=0)
-    with pytest.raises(ValueError, match="embeddings that are all the same"):
-        Whitening.learn(np.full((5, 3), 0.1, "float32"))
-    with pytest.raises(ValueError, match="embeddings of dim 5, expected 6, as in training"):
-        Whitening.learn(x)(x[:, :5])

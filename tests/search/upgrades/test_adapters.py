@@ -97,38 +97,6 @@ def test_other_and_damaged_files_are_no_adapters(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "options", "message"),
-    [
-        (OLD[:3], NEW, {}, "Received 3 old and 300 new embeddings, expected embeddings of the same examples"),
-        (OLD[:1], NEW[:1], {}, "at least two"),
-        (OLD[[0, 0]], NEW[:2], {}, "old embeddings that are all the same"),
-        (OLD, NEW, {"ridge": 0}, "ridge=0, expected a number above 0"),
-        (OLD, NEW, {"metric": "l2"}, "metric='l2'"),
-        (OLD, NEW * np.nan, {}, "new embeddings with a value that is NaN"),
-        (OLD, NEW, {"old_model": ""}, "model='', expected a fingerprint"),
-    ],
-)
-def test_pairs_that_do_not_fit_are_an_error(old, new, options, message):
-    with pytest.raises(ValueError, match=message):
-        LinearAdapter.learn(old, new, **options)
-    with pytest.raises(ValueError, match=message):
-        MLPAdapter.learn(old, new, **options)
-
-
-def test_settings_of_the_network_are_checked():
-    for name in ("units", "epochs", "batch_size"):
-        with pytest.raises(ValueError, match=f"{name}=0, expected a whole number of at least 1"):
-            MLPAdapter.learn(OLD, NEW, **{name: 0})
-    with pytest.raises(ValueError, match="learning_rate=0"):
-        MLPAdapter.learn(OLD, NEW, learning_rate=0)
-
-
-def test_embeddings_of_another_dim_are_an_error():
-    with pytest.raises(ValueError, match="embeddings of dim 4, expected 6, as of the old model"):
-        LinearAdapter.learn(OLD, NEW)(NEW)
-
-
-@pytest.mark.parametrize(
     ("kind", "options"),
     [
         (search.Exact, {}),
@@ -159,12 +127,8 @@ def test_an_upgraded_index_is_the_index_of_the_adapted_vectors(kind, options, me
     assert (neighbors[:, 0] == expected.search(NEW[:9], 3)[0][:, 0]).all()
 
 
-def test_an_adapter_that_does_not_fit_the_index_is_refused():
+def test_an_adapter_of_another_model_is_taken_by_an_option():
     index = search.Exact(OLD, model=OLD_MODEL)
-    with pytest.raises(ValueError, match="an adapter from dim 4, expected one from dim 6, the dim of the index"):
-        search.upgrade(index, LinearAdapter.learn(NEW, OLD))
-    with pytest.raises(ValueError, match="an adapter for metric='dot', expected one for 'cosine', as the index"):
-        search.upgrade(index, LinearAdapter.learn(OLD, NEW, metric="dot"))
     adapter = LinearAdapter.learn(OLD, NEW, old_model=NEW_MODEL)
     with pytest.raises(ValueError, match=rf"an index of model {OLD_MODEL[:12]} .* {NEW_MODEL[:12]}, as of the adapter"):
         search.upgrade(index, adapter)
