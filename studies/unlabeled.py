@@ -6,7 +6,8 @@
 
 A run is `tfdml train --unlabeled` on the training photographs without their labels. The labels of the validation and
 the test photographs measure its network beside the pretrained one as it is, at the same number of pixels. Results are
-kept under `runs/unlabeled`, a file per run; delete them to train again.
+kept under `runs/unlabeled`, a file per run; delete them to train again. The rows of the choice from a second processor,
+without core seconds, and of seeds 1 and 2 were written by calls of `train` with these runs.
 """
 
 import contextlib
@@ -20,11 +21,13 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+from keras import ops
 from keras.optimizers import Adam
 
 import tfdml
 from recipes import things
 from studies import pages, runner
+from tfdml.training import network
 
 ROWS, CHOICE = pages.RESULTS / "unlabeled.csv", pages.RESULTS / "unlabeled_choice.csv"
 PAGE = pages.ROOT / "docs" / "train.md"
@@ -32,15 +35,8 @@ TRAINED, FROZEN = "trained", "as it is"
 SETS = {"photo patches": (64, 100), "things": (128, 60)}  # pixels, and steps of 32 images
 SPLITS = ("validation", "test")
 AVERAGE = {"use_ema": True, "ema_momentum": 0.9, "ema_overwrite_frequency": 10}
-CANDIDATES = {  # what differs from `tfdml train --unlabeled`: options, and names of its modules that stand for another
-    "tfdml train": ({}, {}),
-    "a layer of 128 numbers": ({"dim": 128}, {}),
-    "views on no other images": ({}, {"network.on_other_images": lambda batch, **_: (batch[0][..., :3], batch[1])}),
-    "smaller views": ({}, {"network._VIEW_AREA": (0.1, 1.0)}),
-    "a queue of 512": ({}, {"network.LOSSES": {"nt-xent": lambda _: tfdml.losses.NTXentLoss(pairing=queue())}}),
-    "average of weights": ({}, {"network.keras.optimizers.Adam": functools.partial(Adam, **AVERAGE)}),
-}
 KEYS = ("recall@1", "map@r")
+MOMENTUM = 0.97  # of the teacher: it is a few tens of steps behind
 
 
 @dataclass(frozen=True)
@@ -73,6 +69,77 @@ class Setting:
 def queue():
     """The embeddings of the last 512 views as further negatives."""
     return tfdml.layers.Memory(512, warm_up=20)
+
+
+def taught(settings, train, queue=0, new_model=network.new_model):
+    """A network that learns from the other views as a teacher sees them, which follows it by a moving average (MoCo).
+
+    Embeddings of the teacher for the last `queue` views are further negatives.
+    """
+    teacher = network.frozen_network(settings)
+    memory = tfdml.layers.Memory(queue or settings.batch_size, warm_up=0)
+
+    def side_by_side(labels, rows):
+        student, target = ops.split(rows, 2, axis=1)
+        pairs = (memory if queue else tfdml.pairs.all_pairs)(labels, target)
+        return pairs._replace(anchors=student, references=pairs.reference_embeddings)
+
+    with mock.patch.dict(network.LOSSES, {"nt-xent": lambda _: tfdml.losses.NTXentLoss(pairing=side_by_side)}):
+        model = new_model(settings, train)
+    memory.build((settings.batch_size,), (settings.batch_size, model.output_shape[1]))
+    compute_loss, weights = model.compute_loss, list(zip(teacher.weights, model.weights, strict=True))
+
+    def compute_loss_of_both(x, y, y_pred, sample_weight=None, training=True):
+        for slow, fast in weights:
+            slow.assign(MOMENTUM * slow + (1 - MOMENTUM) * fast)
+        target = ops.stop_gradient(teacher(x))
+        loss = compute_loss(x, y, ops.concatenate([y_pred, target], axis=1), sample_weight, training)
+        memory.update(y, target)
+        return loss
+
+    model.compute_loss = compute_loss_of_both
+    return model
+
+
+def guarded(settings, train, nearest=10, new_model=network.new_model):
+    """A network whose loss leaves out the negatives that are among the nearest of an image before training."""
+    features = np.asarray(tfdml.models.embed(network.frozen_network(settings), train))
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    near, rows = features @ features.T, np.zeros(train.labels.max() + 1, int)
+    near = near >= np.sort(near, axis=1)[:, -1 - nearest, None]
+    rows[train.labels] = np.arange(len(train))
+
+    def drop_near(pairs):
+        anchors, references = (ops.take(rows, labels) for labels in (pairs.anchor_labels, pairs.reference_labels))
+        return pairs.drop(negative=ops.take(ops.take(near, anchors, axis=0), references, axis=1))
+
+    with mock.patch.dict(network.LOSSES, {"nt-xent": lambda _: tfdml.losses.NTXentLoss(miner=drop_near)}):
+        return new_model(settings, train)
+
+
+def debiased(pairs, *, temperature=0.07, prior=0.01):
+    """NT-Xent less the false negatives to expect: Chuang et al., Debiased Contrastive Learning, NeurIPS 2020, eq. 8."""
+    exp, count = ops.exp(tfdml.pairs.cosine(pairs) / temperature), ops.sum(pairs.negative, axis=1, keepdims=True)
+    number = ops.sum(pairs.positive, axis=1, keepdims=True)
+    false = prior * count * ops.sum(pairs.positive * exp, axis=1, keepdims=True) / number
+    negative = (ops.sum(pairs.negative * exp, axis=1, keepdims=True) - false) / (1 - prior)
+    negative = ops.maximum(negative, count * np.exp(-1 / temperature))
+    return ops.sum(pairs.positive * ops.log(1 + negative / exp) / number, axis=1)
+
+
+CANDIDATES = {  # what differs from `tfdml train --unlabeled`: options, and names of its modules that stand for another
+    "tfdml train": ({}, {}),
+    "a layer of 128 numbers": ({"dim": 128}, {}),
+    "views on no other images": ({}, {"network.on_other_images": lambda batch, **_: (batch[0][..., :3], batch[1])}),
+    "smaller views": ({}, {"network._VIEW_AREA": (0.1, 1.0)}),
+    "a queue of 512": ({}, {"network.LOSSES": {"nt-xent": lambda _: tfdml.losses.NTXentLoss(pairing=queue())}}),
+    "average of weights": ({}, {"network.keras.optimizers.Adam": functools.partial(Adam, **AVERAGE)}),
+    "a teacher": ({}, {"network.new_model": taught}),
+    "a queue of a teacher": ({}, {"network.new_model": functools.partial(taught, queue=512)}),
+    "no near negatives": ({}, {"network.new_model": guarded}),
+    "debiased": ({}, {"network.LOSSES": {"nt-xent": lambda _: tfdml.losses.PairLoss(debiased)}}),
+    "four views": ({"examples_per_class": 4, "classes_per_batch": 8}, {}),
+}
 
 
 def quick(output):
@@ -173,12 +240,12 @@ def table(rows):
     body = []
     for name in SETS:
         seeds = runner.where(rows, data=name, split="test")
-        for network, views in ((FROZEN, "views frozen"), (TRAINED, "views trained")):
-            cells = [runner.share(seeds, f"{network} {key}") for key in ("map@r", "recall@1")]
-            low = f"{100 * min(row['difference low'] for row in seeds):+.1f}" if network == TRAINED else ""
+        for kind, views in ((FROZEN, "views frozen"), (TRAINED, "views trained")):
+            cells = [runner.share(seeds, f"{kind} {key}") for key in ("map@r", "recall@1")]
+            low = f"{100 * min(row['difference low'] for row in seeds):+.1f}" if kind == TRAINED else ""
             minutes = statistics.mean(row["core_seconds"] for row in seeds) / 60
-            effort = f"{minutes:.1f}" if network == TRAINED else ""
-            body.append([name, network, *cells, runner.share(seeds, views), low, effort])
+            effort = f"{minutes:.1f}" if kind == TRAINED else ""
+            body.append([name, kind, *cells, runner.share(seeds, views), low, effort])
     return runner.markdown(head, body, texts=(0, 1))
 
 

@@ -312,14 +312,17 @@ def test_a_repeated_run_that_is_interrupted_resumes_to_the_same_bits(tmp_path, m
 
 
 @pytest.mark.slow
-def test_a_run_traces_its_step_once_and_the_timed_steps_leave_no_trace_in_the_weights(tmp_path, monkeypatch):
+def test_a_run_traces_each_network_once_and_the_timed_steps_leave_no_trace_in_the_weights(tmp_path, monkeypatch):
     without_outputs(monkeypatch)
-    traced, data, loss = [], labeled([4] * 10), tfdml.models.EmbeddingModel.compute_loss
-    counted = lambda *arguments, **options: traced.append(options) or loss(*arguments, **options)  # noqa: E731
-    monkeypatch.setattr(tfdml.models.EmbeddingModel, "compute_loss", counted)  # called as a step is traced
+    traced, data = {"compute_loss": [], "predict_step": []}, labeled([4] * 10)
+    for name, networks in traced.items():
+        function = getattr(tfdml.models.EmbeddingModel, name)  # called as a step is traced
+        counted = lambda model, *x, f=function, n=networks, **options: n.append(model) or f(model, *x, **options)  # noqa: E731
+        monkeypatch.setattr(tfdml.models.EmbeddingModel, name, counted)
     timed = training.train(data, tmp_path / "timed", verbose=0, max_minutes=0.01, **TINY)
     given = training.train(data, tmp_path / "given", verbose=0, config=timed.folder / "settings.toml")
-    assert len(traced) == 2
+    assert {name: len(networks) for name, networks in traced.items()} == {"compute_loss": 2, "predict_step": 6}
+    assert all(len(set(map(id, networks))) == len(networks) for networks in traced.values())
     for ours, theirs in zip(timed.model.get_weights(), given.model.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
