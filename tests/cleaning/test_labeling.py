@@ -255,7 +255,7 @@ def test_what_is_typed_on_the_page_is_a_table_that_is_read(run, tmp_path):
     [
         ("select photos -n 50 --model model --out new", "-n 50 of 24 images without a label, expected fewer"),
         ("select set.csv -n 5 --labels bad.csv --model model --out new", "with 1 path that the set does not have: ["),
-        ("select photos -n 5 --labels gone.csv --model model --out new", "1 not a file, first 99.png"),
+        ("select photos -n 5 --labels gone.csv --model model --out new", "row that cannot be used, first 99.png: not"),
         ("select photos -n 5 --model model --out photos/new", "inside data='photos'"),
         ("select photos -n 5 --model model --out model", "a folder with 'saved_model.pb', which is not a file"),
         ("select same -n 5 --model model --out new", "embeddings that are all the same"),
