@@ -77,7 +77,7 @@ def read_pairs(source: FilePath, images: Any, *, has_all: bool = True) -> PairLi
 def _files_of(source, root, **columns):
     """The set of a table, all of whose rows have a file: no command has an option to leave some out."""
     files = table(source, root=root, on_error="skip", **columns)
-    (name, reason), *_ = (*files.skipped, ("", ""))
+    name, reason = next(iter(files.skipped), ("", ""))
     received = f"{str(source)!r} with {counted(len(files.skipped), 'row')} that cannot be used, first {name}: {reason}"
     place = os.path.join(root or os.path.dirname(source) or ".", "")
     require(not files.skipped, f"{received}. Files were looked for in {place!r}", "a file in every row")
