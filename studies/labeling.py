@@ -1,17 +1,19 @@
-"""Which images to label, labels that are proposed, and a search that learns: on frozen features of ImageNet.
+"""Which images to label, labels that are proposed, and a search that learns: on features of ImageNet, and on trained.
 
-    python -m studies.labeling --data FOLDER   # ten minutes of one core; FOLDER has the four files of Fashion-MNIST
+    python -m studies.labeling --data FOLDER   # half an hour of a core; FOLDER has the four files of Fashion-MNIST
     python -m studies.labeling --choose        # the same on the validation part, with settings of clicks
     python -m studies.labeling --quick         # a smoke test on clusters of noise, which writes nothing
 
-Features of EfficientNetLite0 are kept under `runs/labeling`. Ten draws of classes and images make ten pools.
+Features of EfficientNetLite0 are kept under `runs/labeling`: as it is, and after `tfdml train --unlabeled` on images of
+the validation part. Draws of classes and images make ten pools. Only selections use the trained features, too.
 
 Selection: labels are given in rounds of ten, the first by "typical" where a rule needs labels. A logistic regression on
 64 principal components of the pool learns from n = 10, 20, ... 50 labels; the embedding of a held-back image of the
 same classes is the square root of its class probabilities. The area is the mean of MAP@R over the five n. Random labels
 are measured at the same n, and at 1.6 n: 80 for 50.
 
-Proposals: labels of a share of the pool, drawn at random or selected; `right` is the share of right proposals.
+Proposals: labels of a share of thirty pools, drawn at random or selected. Right proposals of all pools are divided by
+all proposals, so that a long list counts more than a short one.
 
 Clicks: a user judges the first answer that is not judged yet, ten times. Recall@10 is the share of right answers among
 the first ten, or among as many as there are, of items that are not judged; its gain is over the query as it was.
@@ -28,15 +30,17 @@ from sklearn import linear_model
 
 import tfdml
 from recipes import things
-from studies import fashion, pages, runner
+from studies import fashion, pages, runner, unlabeled
 
 FILES = [pages.RESULTS / f"labeling_{name}.csv" for name in ("selection", "proposals", "clicks")]
 SELECTION, PROPOSALS, CLICKS = FILES
 PAGE, FOLDER = pages.ROOT / "docs" / "labeling.md", pages.ROOT / "runs" / "labeling"
 RULES = ("typical", "diverse", "uncertain", "all")
 COUNTS, MORE, ROUND = (10, 20, 30, 40, 50), 1.6, 10
-DRAWS, NUM_CLICKS, QUERIES = range(10), 10, 300
-PRECISIONS, LABELS = (0.8, 0.9), (50, 100)
+DRAWS, PROPOSAL_DRAWS, NUM_CLICKS, QUERIES = range(10), range(30), 10, 300
+PRECISIONS, LABELS, FEW = (0.8, 0.9), (50, 100), 100  # proposals of all draws
+NETWORKS = ("as it is", "trained")
+TRAINING = unlabeled.SETS | {"Fashion-MNIST": (64, 100)}  # pixels, and steps of 32 images
 
 
 @dataclass(frozen=True)
@@ -57,17 +61,32 @@ SETS = {
 
 
 @functools.cache
-def features(name, part, root=None):
+def features(name, part, root=None, network="as it is"):
     """Features `(n, 1280)` and labels of a set, part "validation" or "test", kept in a file."""
-    path = FOLDER / f"{name.replace(' ', '-')}-{part}.npz"
+    path = FOLDER / f"{name.replace(' ', '-')}-{network.replace(' ', '-')}-{part}.npz"
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
         images, labels = images_of(name, part, root)
         shape = (SETS[name].side, SETS[name].side, 3)
-        model = tfdml.models.from_backbone("EfficientNetLite0", input_shape=shape, dim=None, normalize=False)
+        frozen = functools.partial(tfdml.models.from_backbone, "EfficientNetLite0", dim=None, normalize=False)
+        model = trained(name, root) if network == "trained" else frozen(input_shape=shape)
         np.savez(path, x=tfdml.models.embed(model, images), y=labels)
     with np.load(path) as kept:
         return kept["x"], kept["y"]
+
+
+@functools.cache
+def trained(name, root):
+    """What `tfdml train --unlabeled` leaves: it has seen images of the validation part, without their labels."""
+    size, steps = TRAINING[name]
+    if name in unlabeled.SETS:
+        most = 2500 if name == "photo patches" else 0
+        images = unlabeled.without_labels(unlabeled.Run(name, size, steps, images=most))
+    else:
+        pixels = images_of(name, "validation", root)[0][:2500]
+        images = tfdml.datasets.LabeledSet(images=pixels, labels=np.full(len(pixels), -1), class_names=())
+    folder = FOLDER / f"{name.replace(' ', '-')}-network"
+    return tfdml.training.train(images, folder, unlabeled=True, size=size, steps=steps, epochs=2, seed=0).model
 
 
 def images_of(name, part, root):
@@ -145,8 +164,8 @@ def selection_rows(name, source, data):
 
 
 def proposal_rows(name, source, data):
-    """The share of right proposals of random and of selected labels."""
-    for seed, count in itertools.product(DRAWS, LABELS):
+    """How many proposals are right, of random and of selected labels."""
+    for seed, count in itertools.product(PROPOSAL_DRAWS, LABELS):
         x, y, *_ = pool_of(source, *data, seed)
         chosen = {"random": np.random.default_rng(seed).permutation(len(x))[:count]}
         if count == LABELS[0]:
@@ -156,8 +175,8 @@ def proposal_rows(name, source, data):
             labels[rows] = y[rows]
             row = {"set": name, "seed": seed, "labels": count, "rule": rule, "precision": precision}
             proposed = tfdml.cleaning.propose_labels(x, labels, precision=precision)
-            right = (y[proposed.rows] == proposed.labels).mean() if len(proposed.rows) else None
-            yield row | {"share": len(proposed.rows) / (len(x) - count), "right": right}
+            right = int((y[proposed.rows] == proposed.labels).sum())
+            yield row | {"others": len(x) - count, "proposals": len(proposed.rows), "right": right}
 
 
 def rocchio(query, positive, negative, weights=(2.0, 1.0)):
@@ -219,8 +238,9 @@ def click_rows(name, data, methods=METHODS):
 def tables(found):
     """The tables of the page, from the rows of the three files."""
     selection, proposals, clicks = found
+    columns = list(itertools.product(SETS, NETWORKS))
     versus = [
-        [rule, *(difference(runner.where(selection, set=name, rule=rule), "area of 80") for name in SETS)]
+        [rule, *(difference(runner.where(selection, rule=rule, set=one, network=other)) for one, other in columns)]
         for rule in (*RULES, "random")
     ]
     lines = []
@@ -228,12 +248,12 @@ def tables(found):
         cells = []
         for name in SETS:
             rows = runner.where(proposals, set=name, labels=count, rule=rule, precision=precision)
-            cells += [shown(rows, "right"), shown(rows, "share")]
+            cells += [pooled(rows), pages.plus_minus([row["proposals"] / row["others"] for row in rows], 1)]
         lines.append([f"{count:g}", rule, f"{100 * precision:g}", *cells])
     heads = [f"{name}, {word}" for name in SETS for word in ("right", "proposed")]
     body = [[method, *(gained(clicks, name, method, NUM_CLICKS) for name in SETS)] for method in METHODS]
     return {
-        "selection": runner.markdown(["rule", *SETS], versus),
+        "selection": runner.markdown(["rule", *(f"{name}, {network}" for name, network in columns)], versus),
         "proposals": runner.markdown(["labels", "chosen", "stated, %", *heads], lines, texts=(1,)),
         "clicks": runner.markdown(["ten clicks", *SETS], body),
     }
@@ -244,16 +264,20 @@ def filled(text):
     return pages.filled(text, tables([runner.read_rows(path) for path in FILES]), "studies/labeling")
 
 
-def difference(rows, key):
-    """The mean of the area minus another one, with its interval over draws, in points."""
-    values = np.array([row["area"] - row[key] for row in rows])
+def difference(rows):
+    """The mean of the area minus that of more random labels, with its interval over draws, in points."""
+    values = np.array([row["area"] - row["area of 80"] for row in rows])
     return f"{'+' if values.mean() > 0 else ''}{pages.plus_minus(values.tolist(), 1)}".replace("-", "\N{MINUS SIGN}")
 
 
-def shown(rows, key):
-    """The mean of a column over draws in percent; nothing where there is none."""
-    values = [row[key] for row in rows if isinstance(row[key], float)]
-    return pages.plus_minus(values, 1) if len(values) > 1 else ""
+def pooled(rows):
+    """The share of right ones among the proposals of all draws, with its interval over draws; nothing of few."""
+    counts = np.array([[row["right"], row["proposals"] - row["right"]] for row in rows], int)
+    if counts.sum() < FEW:
+        return ""
+    hits, draws = np.repeat(np.tile([1, 0], len(rows)), counts.ravel()), np.repeat(np.arange(len(rows)), counts.sum(1))
+    low, high = tfdml.metrics.class_interval(hits, draws)
+    return f"{100 * hits.mean():.1f} ({100 * low:.1f} to {100 * high:.1f})"
 
 
 def gained(rows, name, method, click):
@@ -272,9 +296,10 @@ def choose(root=None):
     """Print the areas, the right proposals, and the gain after clicks of settings, on the validation part."""
     parts = {name: features(name, "validation", root) for name in SETS}
     for name, source in SETS.items():
-        areas = list(selection_rows(name, source, parts[name]))
-        for rule in RULES:
-            print(name, rule, difference(runner.where(areas, rule=rule), "area of 80"), flush=True)
+        for network in NETWORKS:
+            areas = list(selection_rows(name, source, features(name, "validation", root, network)))
+            for rule in RULES:
+                print(name, network, rule, difference(runner.where(areas, rule=rule)), flush=True)
         for row in proposal_rows(name, source, parts[name]):
             print(row, flush=True)
     grid = {f"Rocchio {w}": functools.partial(rocchio, weights=w) for w in ((1, 0.5), (2, 0.5), (2, 1), (4, 2))}
@@ -298,8 +323,10 @@ def main(arguments=None):
     parts = {name: features(name, "test", options.data) for name in SETS}
     found = [[], [], []]
     for name, source in SETS.items():
-        for rows, new in zip(found, (selection_rows, proposal_rows), strict=False):
-            rows += [row | about for row in new(name, source, parts[name])]
+        for network in NETWORKS:
+            rows = selection_rows(name, source, features(name, "test", options.data, network))
+            found[0] += [{"network": network} | row | about for row in rows]
+        found[1] += [row | about for row in proposal_rows(name, source, parts[name])]
         found[2] += [row | about for row in click_rows(name, parts[name])]
         for path, rows in zip(FILES, found, strict=True):  # a stopped command leaves the sets that it measured
             runner.write_rows(path, rows)

@@ -121,6 +121,9 @@ def main(folder):
     vectors = tfdml.models.embed(model, data, batch_size=4)
     searched(vectors, folder)
     drawn(model, data, vectors, folder)
+    all_photos = tfdml.cleaning.select(np.eye(len(photos)), len(photos))
+    page = tfdml.cleaning.write_selection(all_photos, photos, folder / "to-label") / "label.html"
+    assert page.read_text().count("data:image/jpeg") == len(data)
     skipped = tfdml.models.write_embeddings(model, photos, folder / "embeddings")
     comparison = tfdml.evaluation.compare({"one": np.asarray(vectors), "two": vectors[:, ::-1].copy()}, data.labels)
     batches = SAMPLER.batches(data)

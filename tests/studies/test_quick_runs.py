@@ -12,7 +12,7 @@ PRINTED = {
     migration: ("'order': 'mixed'", "'order': 'classes'"),
     fashion: ("10 rows",),
     stamps: ("11 rows",),
-    labeling: ("'rule': 'random', 'area'", "'share'", "'clicks': 1, 'gain'"),
+    labeling: ("'rule': 'random', 'area'", "'proposals'", "'clicks': 1, 'gain'"),
 }
 
 

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdml._core.atomic import atomic_write
-from tfdml._core.optional import tf
-from tfdml._core.pages import Card, cards, escape, listed, page
+from tfdml._core.pages import Card, cards, escape, jpeg_of, listed, page
 from tfdml._core.terminal import write_table
 from tfdml.cleaning.calibration import Calibration
 from tfdml.datasets import Preprocessing
@@ -156,6 +155,6 @@ def picture_of(name: str) -> str:
         return ""
     try:
         pixels = Preprocessing(size=112, fit="pad", fill=128)(name)
-    except tf.errors.OpError:
+    except ValueError:  # which all reasons are, with TensorFlow and without it
         return ""
-    return f"data:image/jpeg;base64,{base64.b64encode(tf.io.encode_jpeg(np.asarray(pixels)).numpy()).decode()}"
+    return f"data:image/jpeg;base64,{base64.b64encode(jpeg_of(np.asarray(pixels))).decode()}"

@@ -29,12 +29,15 @@ class Proposals(NamedTuple):
 def propose_labels(embeddings: npt.ArrayLike, labels: npt.ArrayLike, *, precision: float = 0.9) -> Proposals:
     """Propose a label for each example without one for which it is probable enough.
 
-    A ridge regression of the classes on the embeddings, relative to their mean and of length 1, scores each class. A
-    logistic curve turns the margin between the highest score and the next one into the probability that the label is
-    right. The curve learns from the labeled examples, each with the scores that it would have without its label. One
-    that is alone in its class is wrong there: so the curve counts classes that have no label yet, as often as Good and
-    Turing expect them. No probability exceeds the share of right ones, with one more, in the fifth with the largest
-    margins. The proposals are the longest list, by falling probability, whose mean probability is at least `precision`.
+    A ridge regression of the classes on the embeddings, relative to their mean and of length 1, scores each class. The
+    label of the highest score, which is higher than the next one by a margin m, is right with the probability
+
+        p(m) = (1 - alone / labeled) curve(m).
+
+    The share of labeled examples that are alone in their class estimates how often an example is of a class without a
+    label (Good and Turing). The logistic curve learns from all others, each with the scores that it would have without
+    its label. The proposals are the longest list, by falling probability, whose mean probability is at least
+    `precision`.
 
     The probability holds for labels of examples that were drawn at random.
 
@@ -58,7 +61,7 @@ def propose_labels(embeddings: npt.ArrayLike, labels: npt.ArrayLike, *, precisio
         the precision.
 
     Raises:
-        ValueError: no example without a label; fewer than ten labels, or labels of one class.
+        ValueError: no example without a label; fewer than ten labels, labels of one class, or no two of a class.
 
     Source: Rifkin, Yeo, Poggio, Regularized Least-Squares Classification, 2003, for scores without the own label;
     Platt, Probabilistic Outputs for Support Vector Machines, 1999; Good, The Population Frequencies of Species and the
@@ -69,18 +72,18 @@ def propose_labels(embeddings: npt.ArrayLike, labels: npt.ArrayLike, *, precisio
     require_fraction(precision=precision)
     labeled, others = np.flatnonzero(classes >= 0), np.flatnonzero(classes < 0)
     require(len(others) > 0, "labels of all examples", "some examples without a label, -1")
-    names, numbers = np.unique(classes[labeled], return_inverse=True)
+    names, numbers, sizes = np.unique(classes[labeled], return_inverse=True, return_counts=True)
     received = f"{len(labeled)} labels of {len(names)} classes"
-    require(len(labeled) >= _LEAST and len(names) > 1, received, f"{_LEAST} of two classes at least")
+    is_enough = len(labeled) >= _LEAST and 1 < len(names) < len(labeled)
+    require(is_enough, received, f"{_LEAST} of two classes at least, and two of a class")
     x = relative_to_mean(x)
     inverse = np.linalg.inv(x[labeled].T @ x[labeled] + _RIDGE * np.eye(x.shape[1]))
     weights = inverse @ np.stack([x[labeled[numbers == number]].sum(axis=0) for number in range(len(names))], axis=1)
     predicted, margins = _highest(x[labeled], weights, numbers, inverse)
-    hits = predicted == numbers
-    curve = logistic_curve(margins, hits, strength=_STRENGTH)
-    surest = hits[np.argsort(-margins, kind="stable")[: max(_LEAST, len(hits) // 5)]]
+    is_alone = sizes[numbers] == 1
+    curve = logistic_curve(margins[~is_alone], (predicted == numbers)[~is_alone], strength=_STRENGTH)
     predicted, margins = _highest(x[others], weights)
-    probability = np.minimum(curve(margins), (surest.sum() + 1) / (len(surest) + 1))
+    probability = (1 - is_alone.mean()) * curve(margins)
     order = np.argsort(-margins, kind="stable")
     means = np.cumsum(probability[order]) / np.arange(1, len(order) + 1)
     order = order[: 1 + np.flatnonzero(means >= precision).max(initial=-1)]

@@ -1,5 +1,6 @@
 """Which examples to label next: typical, diverse or uncertain ones, by their embeddings."""
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -81,46 +82,29 @@ def select(
     require(is_telling or rule != "uncertain", "rule='uncertain' without labels of two classes", "'typical' at first")
     rules = [name for name in RULES if rule in (name, "all") and (is_telling or name != "uncertain")]
     x = relative_to_mean(x)
-    covered = Covered(x, classes, similarity)
-    scores = {name: _SCORES[name](x, classes, seed) for name in rules}
-    return _greedy(covered, scores, count)
+    return _greedy(x, classes, similarity, {name: _SCORES[name](x, classes, seed) for name in rules}, count)
 
 
-class Covered:
-    """Examples that have a label or were chosen: their `rows`, and the cosine of each example to the nearest one.
+def _greedy(x, labels, similarity, scores, count):
+    """The open example with the highest score, again and again, by each rule in turn.
 
-    `is_open` are the others that are no near copies of them.
+    Scores are functions of the rows that are labeled or chosen, of the cosine of each example to the nearest of them,
+    and of whether an example is open: neither one of them nor a near copy.
     """
-
-    def __init__(self, x: np.ndarray, labels: np.ndarray, similarity: float):
-        self._x, self._limit = x, similarity - 1e-6  # rounding
-        self.rows = np.flatnonzero(labels >= 0).tolist()
-        self.nearest = np.full(len(x), -np.inf, np.float32)
-        if self.rows:
-            self.nearest = _searched(x[self.rows], x, 1)[1][:, 0]
-        self.is_open = (labels < 0) & (self.nearest < self._limit)
-
-    def add(self, row: int) -> None:
-        """Cover a row."""
-        self.rows.append(row)
-        np.maximum(self.nearest, self._x @ self._x[row], out=self.nearest)
-        self.is_open &= self.nearest < self._limit
-        self.is_open[row] = False
-
-
-def _greedy(covered, scores, count):
-    """The open example with the highest score, again and again, by each rule in turn."""
-    names, rows, similarity = list(scores), [], []
-    for number in range(count):
+    names = list(itertools.islice(itertools.cycle(scores), count))
+    rows, limit = np.flatnonzero(labels >= 0).tolist(), similarity - 1e-6  # rounding
+    nearest = _searched(x[rows], x, 1)[1][:, 0] if rows else np.full(len(x), -np.inf, np.float32)
+    is_open, cosines = (labels < 0) & (nearest < limit), []
+    for number, name in enumerate(names):
         received = f"count={count}, but only {number} examples are no near copies of labeled or of chosen ones"
-        require(bool(covered.is_open.any()), received, "a lower count, or a higher similarity")
-        values = scores[names[number % len(names)]](covered)
-        row = int(np.where(covered.is_open, values, -np.inf).argmax())
-        similarity.append(covered.nearest[row] if covered.rows else np.nan)
+        require(bool(is_open.any()), received, "a lower count, or a higher similarity")
+        row = int(np.where(is_open, scores[name](rows, nearest, is_open), -np.inf).argmax())
+        cosines.append(nearest[row] if rows else np.nan)
         rows.append(row)
-        covered.add(row)
-    rules = tuple(names[number % len(names)] for number in range(count))
-    return Selection(np.array(rows, np.int64), rules, np.array(similarity, np.float32))
+        np.maximum(nearest, x @ x[row], out=nearest)
+        is_open &= nearest < limit
+        is_open[row] = False
+    return Selection(np.array(rows[-count:], np.int64), tuple(names), np.array(cosines, np.float32))
 
 
 def _typical(x, labels, seed):
@@ -140,16 +124,14 @@ def _typical(x, labels, seed):
     gains = np.full(len(z), np.inf, np.float32)
 
     def similarities(rows):
-        cosines = z[rows] @ sample
-        np.maximum(cosines, 0, out=cosines)
-        cosines *= cosines * cosines
-        return cosines
+        cosines = np.maximum(z[rows] @ sample, 0)
+        return cosines * cosines * cosines  # a power takes longer
 
-    def scores(covered):
+    def scores(covered, nearest, is_open):
         nonlocal coverage, num_covered
-        for block in slices(len(covered.rows) - num_covered, _BATCH):
-            coverage = np.maximum(coverage, similarities(covered.rows[num_covered:][block]).max(axis=0))
-        num_covered, is_bound = len(covered.rows), covered.is_open.copy()
+        for block in slices(len(covered) - num_covered, _BATCH):
+            coverage = np.maximum(coverage, similarities(covered[num_covered:][block]).max(axis=0))
+        num_covered, is_bound = len(covered), is_open.copy()
         gains[~is_bound] = -np.inf
         while is_bound[gains.argmax()]:
             bounds = np.where(is_bound, gains, -np.inf)
@@ -168,7 +150,7 @@ def _diverse(x, labels, seed):
     Source: Sener, Savarese, Active Learning for Convolutional Neural Networks: A Core-Set Approach, ICLR 2018.
     """
     first = x @ x.mean(axis=0)
-    return lambda covered: -covered.nearest if covered.rows else first
+    return lambda covered, nearest, is_open: -nearest if covered else first
 
 
 def _uncertain(x, labels, seed):
@@ -182,7 +164,7 @@ def _uncertain(x, labels, seed):
     is_other = voted != voted[:, :1]
     other = np.where(is_other.any(axis=1), is_other.argmax(axis=1), -1)  # the last one, where all agree
     margin = cosines[:, 0] - cosines[np.arange(len(x)), other]
-    return lambda covered: -margin
+    return lambda *_: -margin
 
 
 def relative_to_mean(x: np.ndarray) -> np.ndarray:

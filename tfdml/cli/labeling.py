@@ -29,9 +29,9 @@ def run_select(options: argparse.Namespace) -> int:
             require_outside(options.out, options.set)
         require_replaceable(options.out, selection_files)
     images, embeddings, skipped = _embedded(options, count=options.count)
-    settings = {"rule": options.rule, "similarity": options.similarity}
+    settings = {"labels": images.labels, "rule": options.rule, "similarity": options.similarity}
     with as_usage_error(f"SET={options.set!r}"):
-        selection = cleaning.select(embeddings, options.count, labels=images.labels, **settings)
+        selection = cleaning.select(embeddings, options.count, **settings)
     cleaning.write_selection(selection, images, options.out, root=_root_of(options))
     page = str(Path(options.out) / "label.html")
     chosen = [{"path": str(images.paths[row]), "rule": rule} for row, rule in zip(*selection[:2], strict=True)]
@@ -66,17 +66,18 @@ def run_propose(options: argparse.Namespace) -> int:
 
 def _embedded(options, count=0):
     """The images of a set that can be read with the labels that they have, their embeddings, and the others."""
-    is_default = options.model == IMAGENET
     view = datasets.Preprocessing(size=_SIZE)
     images = inputs.open_set(options, view)
     with as_usage_error(f"SET={options.set!r}"):
         require(images.paths is not None, "a set without files", "image files: a folder or a table")
-    with as_usage_error(f"--labels {options.labels}"):
-        images = _with_labels(options, images)
+    if options.labels is not None:
+        with as_usage_error(f"--labels {options.labels}"):
+            labels, names = read_labels(options.labels, images, root=_root_of(options))
+            images = replace(images, labels=labels, class_names=names)
     with as_usage_error(f"SET={options.set!r}"):
         without = int((images.labels < 0).sum())
         require(count <= without, f"-n {count} of {counted(without, 'image')} without a label", "fewer, or more images")
-    if is_default:
+    if options.model == IMAGENET:
         model = models.from_backbone("EfficientNetLite0", input_shape=(_SIZE, _SIZE, 3), dim=None, normalize=False)
     else:
         model, view = Reference(options.model, options.preprocessing).model()
@@ -89,11 +90,3 @@ def _embedded(options, count=0):
 def _root_of(options):
     """The folder to which the paths of a set are relative: its own, or the folder of its table."""
     return Path(options.set).parent if is_table(options.set) else Path(options.set)
-
-
-def _with_labels(options, images):
-    """The images with the labels of --labels, if there is such a table: its paths are those of the set."""
-    if options.labels is None:
-        return images
-    labels, names = read_labels(options.labels, images, root=_root_of(options))
-    return replace(images, labels=labels, class_names=names)

@@ -1,7 +1,6 @@
 """Thumbnails of the items of an index: one file of small JPEGs, read one by one."""
 
 import dataclasses
-import io
 import itertools
 import shutil
 import struct
@@ -16,7 +15,8 @@ import numpy.typing as npt
 
 from tfdml._core.atomic import atomic_write, read_whole
 from tfdml._core.checks import is_labeled_set, require, require_whole
-from tfdml._core.optional import has_tensorflow, optional_import, tf
+from tfdml._core.optional import has_tensorflow, tf
+from tfdml._core.pages import JPEG_QUALITY, jpeg_of
 from tfdml.typing import Examples, FilePath
 from tfdml.visualize.pictures import iterate_pictures
 
@@ -25,7 +25,6 @@ _SIZE = 96  # pixels of the longer edge
 _LOCAL_HEADER = struct.Struct("<26xHH")  # of a file in a zip archive: lengths of its name and of its extra field
 _BEGIN, _END = b"\xff\xd8", b"\xff\xd9"  # of a JPEG
 _MAX_SIDE = 1024  # pixels
-_QUALITY = 80  # of the JPEGs, 1 to 100
 _ADVICE = "a file that write_thumbnails wrote. Write it again"
 
 
@@ -65,7 +64,7 @@ def write_thumbnails(
     item_ids = _as_ids(ids)
     require_whole("size", size, 1, _MAX_SIDE)
     texts = None if versions is None else [version or "" for version in versions]
-    _write_jpegs(path, item_ids, map(_jpeg, iterate_pictures(_originals(data, size), size)), texts)
+    _write_jpegs(path, item_ids, map(jpeg_of, iterate_pictures(_originals(data, size), size)), texts)
     return Path(path).expanduser()
 
 
@@ -82,15 +81,7 @@ def change_thumbnails(
 
 def thumbnail_of(pixels: "tf.Tensor") -> "tf.Tensor":
     """The JPEG of a thumbnail, a string `()`, of pixels uint8 `(height, width, 3)`."""
-    return tf.io.encode_jpeg(_reduced(pixels, _SIZE), quality=_QUALITY)
-
-
-def _jpeg(pixels):
-    if has_tensorflow():
-        return tf.io.encode_jpeg(pixels, quality=_QUALITY).numpy()
-    pillow, file = optional_import("PIL.Image", feature="write_thumbnails", extra="plots"), io.BytesIO()
-    pillow.fromarray(pixels).save(file, "JPEG", quality=_QUALITY)
-    return file.getvalue()
+    return tf.io.encode_jpeg(_reduced(pixels, _SIZE), quality=JPEG_QUALITY)
 
 
 def _write_jpegs(path, ids, jpegs, versions):

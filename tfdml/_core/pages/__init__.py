@@ -1,13 +1,18 @@
 """Pages that tfdml writes and serves: their text, their style sheets, and reports that need no other file."""
 
 import html
+import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import NamedTuple
 
+import numpy as np
+
+from tfdml._core.optional import has_tensorflow, optional_import, tf
 from tfdml._core.terminal import visible
 
+JPEG_QUALITY = 80  # 1 to 100
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _DOCUMENT = """<!DOCTYPE html>
 <html lang="en">
@@ -39,6 +44,15 @@ class Card(NamedTuple):
 def escape(text: str) -> str:
     """Text for HTML; control and right-to-left characters are escapes, line breaks stay."""
     return html.escape("\n".join(map(visible, text.split("\n"))))
+
+
+def jpeg_of(pixels: np.ndarray) -> bytes:
+    """The JPEG of a small picture, uint8 `(height, width, 3)`; without TensorFlow, Pillow writes it."""
+    if has_tensorflow():
+        return tf.io.encode_jpeg(pixels, quality=JPEG_QUALITY).numpy()
+    pillow, file = optional_import("PIL.Image", feature="A picture", extra="plots"), io.BytesIO()
+    pillow.fromarray(pixels).save(file, "JPEG", quality=JPEG_QUALITY)
+    return file.getvalue()
 
 
 def style_sheet(package: str, *path: str) -> str:

@@ -17,7 +17,7 @@ _IS_SAME |= {"no": False}
 
 def labels_of_paths(source: FilePath, root: FilePath | None = None) -> dict[str, str]:
     """Absolute path to label of the labeled rows of a table; paths are relative to `root`, or to its folder."""
-    named: Any = table(source, root=root).labeled
+    named = _files_of(source, root).labeled
     paths = list(map(os.path.abspath, named.paths.tolist()))
     twice = len(paths) - len(set(paths))
     require(not twice, f"{str(source)!r} with {counted(twice, 'path')} again", "each path once")
@@ -59,7 +59,7 @@ def read_pairs(source: FilePath, images: Any, *, has_all: bool = True) -> PairLi
     Arguments and errors are those of `read_labels`; a row with an empty cell in the column same is no pair.
     """
     rows, root = _rows_of(source, images, has_all), _root(source, images)
-    sides: Any = [table(source, root=root, path=column, label="same") for column in ("path", "other")]
+    sides = [_files_of(source, root, path=column, label="same") for column in ("path", "other")]
     is_judged = sides[0].labels >= 0
     answers = [_IS_SAME.get(name.lower()) for name in sides[0].class_names]
     other = [name for name, answer in zip(sides[0].class_names, answers, strict=True) if answer is None]
@@ -72,6 +72,16 @@ def read_pairs(source: FilePath, images: Any, *, has_all: bool = True) -> PairLi
     received = f"{str(source)!r} with {counted(int(same[is_known].sum()), 'pair')} of the same of {is_known.sum():,}"
     require(0 < same[is_known].sum() < is_known.sum(), received, "pairs of both kinds")
     return PairList(None, first[is_known], second[is_known], same[is_known])
+
+
+def _files_of(source, root, **columns):
+    """The set of a table, all of whose rows have a file: no command has an option to leave some out."""
+    files = table(source, root=root, on_error="skip", **columns)
+    name, reason = next(iter(files.skipped), ("", ""))
+    received = f"{str(source)!r} with {counted(len(files.skipped), 'row')} that cannot be used, first {name}: {reason}"
+    place = os.path.join(root or os.path.dirname(source) or ".", "")
+    require(not files.skipped, f"{received}. Files were looked for in {place!r}", "a file in every row")
+    return files
 
 
 def _rows_of(source, images, has_all):
