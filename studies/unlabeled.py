@@ -178,7 +178,7 @@ def train(run, at):
             stack.enter_context(mock.patch(f"tfdml.training.{name}", other))
         result = tfdml.training.train(images, folder, unlabeled=True, **options, **others)
     seconds = time.process_time() - begin
-    views = {name.partition(" ")[0]: means["recall@1"].value for name, means in result.evaluation.means.items()}
+    views = {name.partition(" ")[0]: means["mrr"].value for name, means in result.evaluation.means.items()}
     difference = result.evaluation.pairs[0].comparison
     low, high = (difference.low, difference.high) if difference.names[0].startswith(TRAINED) else (
         -difference.high, -difference.low

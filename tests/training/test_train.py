@@ -176,6 +176,7 @@ def test_an_evaluation_of_the_set_of_a_run_is_of_the_part_held_back_and_says_so(
     shutil.rmtree(copy / "class 0")
     for path in (copy / "class 1").iterdir():
         write_png(path, 255 - tf.io.decode_png(path.read_bytes()))
+    assert evaluated(photos, folder / "model.keras")["means"] == by_network["means"]
     assert evaluated(copy, folder / "model.keras")["note"].startswith(
         f"32 of 37 images are in the set of {folder}, which was trained on a part"
     )

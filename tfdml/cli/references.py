@@ -27,6 +27,8 @@ from tfdml.models import TextModel, TwoTowers
 from tfdml.search.index import loading
 from tfdml.training.settings_file import is_training_run
 from tfdml.typing import Embedder
+from tfdml.zoo.card import FILE as CARD
+from tfdml.zoo.card import read_card
 from tfdml.zoo.entries import MODEL, EntryRef, load_reference
 
 Index = search.Exact | search.Scann | search.Faiss | search.Lance
@@ -103,6 +105,9 @@ class Reference:
         """The Keras model of a file or of an entry of the zoo, and how it reads images; None without one."""
         if self._file is not None:
             model = self._file if self._pair is None else self._pair.towers[0]
+            folder, name = Path(self.path).parent, Path(self.path).name
+            if view is None and name == MODEL and (folder / CARD).is_file():  # of a run, or an entry of the zoo
+                view = read_card(folder).preprocessing
             return model, view or Preprocessing.for_model(model)
         entry = EntryRef.parse(self.path)
         if not entry.exists():

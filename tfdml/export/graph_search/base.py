@@ -26,7 +26,7 @@ class Space(tf.Module if has_tensorflow() else object):  # type: ignore[misc]
         self.vectors = vectors
         if metric == "cosine":
             length = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))[:, None]
-            if np.abs(length - 1).max() > _ROUNDING:  # else a copy as large as the index is saved
+            if np.abs(length - 1).max(initial=0) > _ROUNDING:  # else a copy as large as the index is saved
                 self.vectors = vectors / np.where(length > 0, length, 1)
         if metric == "euclidean":
             self.vectors = vectors - self.center.numpy()
