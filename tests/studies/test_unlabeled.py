@@ -13,15 +13,14 @@ def test_a_quick_run_measures_both_networks_on_both_parts(tmp_path, capsys):
     assert all(0 < row["as it is map@r"] < 1 and row["views"] == 64 for row in rows)
 
 
-def test_the_committed_rows_are_of_the_runs_and_all_that_passed_the_proof_are_better():
+def test_the_committed_rows_are_of_the_runs_and_all_passed_the_proof_and_are_better():
     rows = runner.read_rows(unlabeled.ROWS)
     runs = {(run.data, run.size, run.steps, run.images, run.seed) for run in unlabeled.Setting("").runs}
     for split in unlabeled.SPLITS:
         part = runner.where(rows, split=split)
         assert {tuple(row[key] for key in ("data", "size", "steps", "images", "seed")) for row in part} == runs
         assert all(row["core_seconds"] < 600 for row in part)
-        assert all((row["difference low"] > 0) == (row["views low"] > 0) for row in part)
-        assert sum(row["views low"] > 0 for row in part) == 9
+        assert all(min(row["difference low"], row["views low"]) > 0 for row in part)
     table = unlabeled.table(rows)
     assert table.count("\n") == 5
 
