@@ -17,9 +17,8 @@ from tfdml import cli, training
 from tfdml._core import philox
 from tfdml.datasets import LabeledSet, Preprocessing
 from tfdml.training import network, outputs
-from tfdml.training import plan as plans
 from tfdml.training.plan import new_plan, plan_of
-from tfdml.training.unlabeled import ids_of, near_copies_as_one, views_of
+from tfdml.training.unlabeled import ids_of, views_of
 from tfdml.training.views import RandomLight, RandomWindow, on_other_images
 
 module = importlib.import_module("tfdml.training.train")
@@ -71,31 +70,6 @@ def test_images_with_a_class_are_alike_and_each_other_image_is_by_itself():
     labels = np.array([1, -1, 0, 1, -1, 0])
     assert ids_of(photos(6, labels, "ab")).tolist() == [1, 2, 0, 1, 3, 0]
     assert ids_of(photos(6)).tolist() == [0, 1, 2, 3, 4, 5]
-
-
-def test_near_copies_have_one_id_and_classes_keep_theirs(monkeypatch, tmp_path):
-    """Rows 0 and 1 are near copies, rows 2 and 3 a class, row 4 a copy of row 2, and row 6 of row 5 is in a class."""
-    directions = np.eye(6)[[0, 0, 1, 2, 1, 3, 3, 4, 5]]
-    embeddings = directions + np.random.default_rng(0).normal(0, 0.02, directions.shape)
-    train = replace(photos(9), labels=np.array([3, 4, 0, 0, 5, 6, 1, 1, 7]), class_names=tuple("abcdefgh"))
-    expected = [2, 2, 0, 0, 0, 3, 1, 1, 4]
-    assert near_copies_as_one(train, embeddings + 5).labels.tolist() == expected, "relative to the mean"
-    monkeypatch.setattr(plans, "embed", lambda *_: embeddings)
-    monkeypatch.setattr(network, "frozen_network", lambda settings: settings.weights)
-    settings = replace(new_plan(photos(), OPTIONS, None).settings, weights="imagenet", classes_per_batch=5)
-    plan = plans.Plan(settings=settings, reasons={}, images=train, rows={}, parts={"training": train})
-
-    def resumed(**options):
-        changed = replace(plan, settings=replace(settings, **options))
-        monkeypatch.setattr(plans, "plan_of", lambda *_: changed)
-        return plans.resumed_plan(tmp_path, train)
-
-    assert resumed().train.labels.tolist() == expected
-    for options in ({"classes_per_batch": 6}, {"weights": "none"}, {"unlabeled": False}):
-        assert resumed(**options).train is train, "too few ids for a batch, random weights, or classes"
-    said, images = [], replace(train, labels=np.array([-1, -1, 0, 0, -1, -1, 1, 1, -1]))
-    replace(resumed(), images=images, rows={"training": np.arange(9)}).begin(tmp_path / "run", said.append)
-    assert "2 near copies are positives of the image that they repeat" in said
 
 
 def test_views_are_the_same_each_time_and_depend_on_the_image_and_half_of_them_on_the_next_one():

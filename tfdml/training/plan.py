@@ -16,22 +16,13 @@ from tfdml.datasets import LabeledSet
 from tfdml.datasets.caches.set_cache import states_of_files
 from tfdml.datasets.readers.label_tables import read_labels, read_pairs
 from tfdml.datasets.readers.pair_lists import PairList
-from tfdml.embedding.in_memory import embed
 from tfdml.models import EmbeddingModel
 from tfdml.training import network
 from tfdml.training.data_splits import parts_of, split_rows
 from tfdml.training.recommended import MINUTES, recommended, recommended_steps, values_of
 from tfdml.training.settings import NAMES, SPLIT, TRAINING, Facts, TrainingSettings
 from tfdml.training.settings_file import FILE, new_settings, read_record, write_settings
-from tfdml.training.unlabeled import (
-    MOST_COPIES,
-    ids_of,
-    is_by_views,
-    near_copies_as_one,
-    parts_of_unlabeled,
-    split_labels,
-    split_views,
-)
+from tfdml.training.unlabeled import ids_of, is_by_views, parts_of_unlabeled, split_labels, split_views
 
 _FILES = "state/files.json"  # to name those of the set that change
 
@@ -123,9 +114,6 @@ class Plan:
             ids = "" if self.settings.unlabeled and (self.are_views or name == "training") else classes
             kind = f"views of {counted(len(self.rows[name]), 'image')}" if is_view else "images"
             log(f"{name:12}{len(images):7,} {kind}{ids}")
-        copies = len(np.unique(ids_of(self.images)[self.rows["training"]])) - len(np.unique(self.train.labels))
-        if self.settings.unlabeled and copies:
-            log(f"{copies:,} near copies are positives of the image that they repeat")
         if self.pairs is not None:
             log(f"{'pairs':12}{len(self.pairs):7,} of {counted(len(self.rows['pairs']), 'image')}")
         log("Settings, each an option:")
@@ -158,7 +146,7 @@ def new_plan(images: LabeledSet, overrides: Mapping[str, Any], max_minutes: floa
     chosen |= recommended(TRAINING, facts, overrides)
     trial = new_settings({**values_of(chosen), "steps": 10, "epochs": 1})
     images = replace(images, load=network.preprocessing_of(trial, images.load))
-    parts = _with_near_copies(_parts(images, rows, trial), trial)
+    parts = _parts(images, rows, trial)
     plan = Plan(settings=trial, reasons={}, images=images, rows=rows, parts=parts)
     model = plan.require_batch(device)
     timed = (model, plan.train, parts["validation"], plan.gallery)
@@ -194,15 +182,6 @@ def _parts(images, rows, settings):
     return parts_of(images, rows, settings.split_by)
 
 
-def _with_near_copies(parts, settings):
-    """The parts of a run without labels, in which near copies to train on have one id, where a batch has enough ids."""
-    train = parts["training"]
-    if not settings.unlabeled or settings.weights == "none" or len(train) > MOST_COPIES:
-        return parts
-    train = near_copies_as_one(train, np.asarray(embed(network.frozen_network(settings), train)))
-    return parts | {"training": train} if len(train.class_names) >= settings.classes_per_batch else parts
-
-
 def resumed_plan(folder: Path, images: LabeledSet) -> Plan:
     """The plan of the run in a folder."""
     plan = plan_of(folder, images)
@@ -214,7 +193,7 @@ def resumed_plan(folder: Path, images: LabeledSet) -> Plan:
         raise ValueError(
             f"Received resume=True and a set that has changed{_change(folder, images)}, expected {expected}."
         )
-    return replace(plan, parts=_with_near_copies(plan.parts, plan.settings))
+    return plan
 
 
 def _facts_of_files(images):

@@ -11,13 +11,10 @@ from tfdml._core.checks import counted, require
 from tfdml._core.optional import optional_packages
 from tfdml.datasets import LabeledSet, RandomResizedCrop, compose, splits
 from tfdml.datasets.readers.label_tables import is_of_pairs, read_labels, read_pairs
-from tfdml.search import near_duplicates
 from tfdml.training.settings import TrainingSettings
 from tfdml.training.views import RandomLight, RandomWindow, on_other_images
 
 LEAST_IMAGES = 40
-MOST_COPIES = 4_000  # images among which near copies are found
-_NEAR = 0.9  # the cosine of near copies, relative to the mean
 _GALLERY = 4_000  # images among which a view is searched
 _VIEWS, _MOST_VIEWS_EACH = 1_000, 4  # of a part that is measured, and of an image of a small part
 _AREA = (0.3, 0.9)  # of an image that a view for the measurement shows
@@ -42,17 +39,6 @@ def ids_of(images: LabeledSet) -> np.ndarray:
     """Ids of what is alike in training, `(n,)`: the class of an image that has one, and else the image alone."""
     numbers = len(images.class_names) + np.arange(len(images))
     return np.unique(np.where(images.labels >= 0, images.labels, numbers), return_inverse=True)[1]
-
-
-def near_copies_as_one(train: LabeledSet, embeddings: np.ndarray) -> LabeledSet:
-    """A training part in which near copies, such as those of a burst, have one id, and are positives of each other.
-
-    An id that several images have stays: it is a class.
-    """
-    first = near_duplicates(embeddings - embeddings.mean(axis=0), _NEAR)
-    is_alone = np.bincount(train.labels)[train.labels] == 1
-    labels = np.unique(np.where(is_alone, train.labels[first], train.labels), return_inverse=True)[1]
-    return replace(train, labels=labels, class_names=tuple(map(str, range(int(labels.max()) + 1))))
 
 
 def split_views(images: LabeledSet, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
