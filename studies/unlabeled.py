@@ -7,8 +7,8 @@
 A run is `tfdml train --unlabeled` on the training photographs without their labels. The labels of the validation and
 the test photographs measure its network beside the pretrained one as it is, at the same number of pixels. Results are
 kept under `runs/unlabeled`, a file per run; delete them to train again. Views are measured by MRR, in the rows of the
-choice, which are older, by Recall@1. Those rows from a second processor, without core seconds, and of seeds 1 and 2 were
-written by calls of `train` with these runs.
+choice, which are older, by Recall@1. Its rows from a second processor, without core seconds, and of seeds 1 and 2 were
+written by calls of `train`.
 """
 
 import contextlib
