@@ -14,6 +14,7 @@ written by calls of `train`.
 import contextlib
 import dataclasses
 import functools
+import importlib
 import shutil
 import statistics
 import time
@@ -28,8 +29,8 @@ from keras.optimizers import Adam
 import tfdml
 from recipes import things
 from studies import pages, runner
-from tfdml.training import network
 
+network = importlib.import_module("tfdml.training.network")  # candidates replace what it has
 ROWS, CHOICE = pages.RESULTS / "unlabeled.csv", pages.RESULTS / "unlabeled_choice.csv"
 PAGE = pages.ROOT / "docs" / "train.md"
 TRAINED, FROZEN = "trained", "as it is"
