@@ -178,7 +178,7 @@ def train(run, at):
     with contextlib.ExitStack() as stack:
         for name, other in names.items():
             stack.enter_context(mock.patch(f"tfdml.training.{name}", other))
-        result = tfdml.training.train(images, folder, unlabeled=True, **options, **others)
+        result = tfdml.training.train(images, folder, unlabeled=True, **(options | others))
     seconds = time.process_time() - begin
     views = {name.partition(" ")[0]: means["mrr"].value for name, means in result.evaluation.means.items()}
     difference = result.evaluation.pairs[0].comparison
