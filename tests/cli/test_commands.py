@@ -147,6 +147,7 @@ def test_exported_models_and_keras_files_are_models_and_preprocessing_may_be_giv
     assert real("embed photos exported --model model")[0] == 0
     expected = models.read_embeddings("exported").embeddings
     (here / "view.json").write_text(json.dumps(VIEW.get_config()))
+    (here / "model.json").write_text('{"format": "layers-model"}')  # of another tool, beside model.keras
     code, printed, _ = real("embed photos padded --model model.keras --preprocessing view.json --json --batch-size 5")
     assert code == 0
     assert json.loads(printed) == {"out": "padded", "embedded": 24, "skipped": []}

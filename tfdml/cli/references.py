@@ -12,7 +12,7 @@ import numpy as np
 
 from tfdml import export, search, visualize
 from tfdml._core.checks import require
-from tfdml._core.checksums import FILE_TYPES, fingerprint, require_same_model
+from tfdml._core.checksums import FILE_TYPES, SUMS, fingerprint, require_same_model
 from tfdml._core.optional import has_tensorflow
 from tfdml._core.stored import read_json
 from tfdml.cli.arguments import PRESET
@@ -106,7 +106,8 @@ class Reference:
         if self._file is not None:
             model = self._file if self._pair is None else self._pair.towers[0]
             folder, name = Path(self.path).parent, Path(self.path).name
-            if view is None and name == MODEL and (folder / CARD).is_file():  # of a run, or an entry of the zoo
+            is_of_entry = name == MODEL and all((folder / file).is_file() for file in (CARD, SUMS))  # or of a run
+            if view is None and is_of_entry:
                 view = read_card(folder).preprocessing
             return model, view or Preprocessing.for_model(model)
         entry = EntryRef.parse(self.path)
